@@ -9,6 +9,7 @@ import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { Schema } from "effect"
 import { build as buildPage } from "vite"
+import { bundleOptions } from "./bundle.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const names = Schema.Record(Schema.String, Schema.String)
@@ -39,16 +40,6 @@ const entries = Object.fromEntries(
 const dependencies = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.optionalDependencies)]
 const isEffectPackage = (name: string) => name === "effect" || name.startsWith("@effect/")
 
-const common = {
-  absWorkingDir: root,
-  bundle: true,
-  format: "esm",
-  platform: "node",
-  target: "node22",
-  outdir: "dist",
-  logLevel: "warning"
-} as const
-
 rmSync(path.join(root, "dist"), { recursive: true, force: true })
 const tsc = path.join(root, "node_modules", "typescript", "bin", "tsc")
 const types = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })
@@ -56,24 +47,17 @@ if (types.status !== 0) stop("type check failed")
 
 // One build with shared chunks, so that a class exported by two entry points is the same class in both.
 await build({
-  ...common,
+  ...bundleOptions,
   entryPoints: entries,
-  splitting: true,
+  outdir: "dist",
   chunkNames: "chunks/[name]-[hash]",
+  banner: {},
   packages: "external"
 })
 await build({
-  ...common,
-  entryPoints: {
-    main: path.join(root, "src", "main.ts"),
-    // The demo starts it as a process of its own.
-    "demo-receiver": path.join(root, "src", "cli", "demo", "receiver.ts")
-  },
-  external: dependencies.filter((name) => !isEffectPackage(name)),
-  // Bundled code requires external CommonJS packages.
-  banner: {
-    js: `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`
-  }
+  ...bundleOptions,
+  outdir: "dist",
+  external: dependencies.filter((name) => !isEffectPackage(name))
 })
 
 // The service finds the console beside its bundle.

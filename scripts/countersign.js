@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 /**
  * The `countersign` command. Starts on Node 18 or later without dependencies. In a published package it runs the bundle; in a checkout it
- * sets the checkout up and runs the sources. If this Node is too old, a checkout runs its own Node 24 instead, forwarding signals, streams
+ * sets the checkout up and runs the bundle of its sources. If this Node is too old, a checkout runs its own Node 24 instead, forwarding signals, streams
  * and the exit code; a published package includes no Node and prints the required version.
  */
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
-import { createRequire } from "node:module"
+import nodeModule, { createRequire } from "node:module"
 import { dirname, join } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
 import { isNewEnough, setup, SetupFailed } from "./setup.js"
@@ -43,7 +43,10 @@ const HEAP_FLAG = "--max-semi-space-size=8"
 
 /** Runs the entry point on another Node, with this process's streams, signals and exit code. */
 const runUnder = (node, entry) => {
-  const child = spawn(node, [HEAP_FLAG, entry, ...process.argv.slice(2)], { stdio: "inherit" })
+  const child = spawn(node, [HEAP_FLAG, entry, ...process.argv.slice(2)], {
+    stdio: "inherit",
+    env: { ...process.env, ...(compileCache === undefined ? {} : { NODE_COMPILE_CACHE: compileCache }) }
+  })
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal))
   child.once("error", (error) =>
     fail(`${node} does not run on this machine (${error.message}). Install Node 24 from https://nodejs.org`)
@@ -56,18 +59,24 @@ const runUnder = (node, entry) => {
 }
 
 const isCheckout = existsSync(source)
+let bundle
 if (isCheckout) {
   try {
-    setup()
+    bundle = setup()
   } catch (error) {
     if (!(error instanceof SetupFailed)) throw error
     fail(error.message)
   }
 }
 
-const entry = isCheckout ? source : join(root, "dist", "main.js")
-if (isNewEnough(process.version)) await import(pathToFileURL(entry).href)
-else {
+/** Compiled code is kept in the checkout, never in a directory that other accounts can write to. */
+const compileCache = bundle === undefined ? undefined : join(dirname(bundle), "..", "..", "compiled")
+
+const entry = isCheckout ? (bundle ?? source) : join(root, "dist", "main.js")
+if (isNewEnough(process.version)) {
+  if (compileCache !== undefined) nodeModule.enableCompileCache(compileCache)
+  await import(pathToFileURL(entry).href)
+} else {
   const node = bundledNode()
   if (node === undefined) {
     fail(

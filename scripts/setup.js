@@ -1,5 +1,6 @@
 /**
- * Prepares a checkout: installs the dependencies of the lockfile, checks the Node version and builds the console. Runs on Node 18 or later
+ * Prepares a checkout: installs the dependencies of the lockfile, checks the Node version, builds the console
+ * and bundles the service. Runs on Node 18 or later
  * without dependencies. If everything is in place already, it prints nothing and takes a few milliseconds.
  *
  * The lockfile includes Node 24 (`scripts/node`); npm scripts find it first, as `node_modules/.bin/node`. On platforms without such a
@@ -16,12 +17,14 @@ import {
   realpathSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync
 } from "node:fs"
 import { tmpdir } from "node:os"
-import { join, relative } from "node:path"
+import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { compareSources, filesBelow, writeStamp } from "./freshness.js"
 import { LockHeld, withFileLock } from "./lock.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
@@ -172,36 +175,22 @@ const exclusively = (work) => {
 /** Build output of the console in a checkout. The service serves it from here. */
 const consoleDirectory = join(root, ".console")
 
-/** All files below a folder. `readdirSync` has a `recursive` option only from Node 18.17 and 20.1. */
-const filesBelow = (folder) =>
-  readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const file = join(folder, entry.name)
-    if (entry.isDirectory()) return filesBelow(file)
-    return entry.isFile() ? [file] : []
-  })
-
 /** The sources of the console. */
-const consoleSources = () => {
-  const found = ["api", "client", "console", "domain"].flatMap((name) => filesBelow(join(root, "src", name)))
-  // Node 18 has no `toSorted`.
-  // oxlint-disable-next-line unicorn/no-array-sort
-  return [...found.sort(), join(root, "scripts", "console.config.ts"), join(root, "package-lock.json")]
-}
+const consoleSources = () => [
+  ...["api", "client", "console", "domain"].flatMap((name) => filesBelow(join(root, "src", name))),
+  join(root, "scripts", "console.config.ts"),
+  join(root, "package-lock.json")
+]
 
-/** A digest of the sources' contents, so that a fresh checkout of the same files is not rebuilt. */
-const consoleStamp = () => {
-  const digest = createHash("sha256")
-  for (const file of consoleSources())
-    digest.update(relative(root, file)).update("\0").update(readFileSync(file))
-  return digest.digest("hex")
-}
-
-const isConsoleBuilt = (wanted) => {
-  try {
-    return readFileSync(join(consoleDirectory, "stamp"), "utf8") === wanted
-  } catch {
-    return false
-  }
+/** Runs a build program of the checkout. Returns its output if it failed. */
+const runBuild = (args) => {
+  const installedNode = join(bin, onWindows ? "node.cmd" : "node")
+  const { status, stderr, stdout } = spawnSync(
+    existsSync(installedNode) ? installedNode : process.execPath,
+    args,
+    { cwd: root, encoding: "utf8", shell: onWindows, env: { ...process.env, NODE_ENV: "production" } }
+  )
+  return status === 0 ? undefined : `${stderr}${stdout}`.trim()
 }
 
 /**
@@ -209,35 +198,89 @@ const isConsoleBuilt = (wanted) => {
  * never serves half of it. A failed build is reported and does not stop the set-up: the API works without the console.
  */
 const buildConsole = () => {
-  const wanted = consoleStamp()
-  if (isConsoleBuilt(wanted)) return
+  const compare = () => compareSources(root, consoleSources(), join(consoleDirectory, "stamp"))
+  if (compare().isFresh) return
   exclusively(() => {
-    if (isConsoleBuilt(wanted)) return
+    if (compare().isFresh) return
     say("building the console (a few seconds, only after its sources changed)")
     const output = `${consoleDirectory}.new`
-    const installedNode = join(bin, onWindows ? "node.cmd" : "node")
-    const { status, stderr, stdout } = spawnSync(
-      existsSync(installedNode) ? installedNode : process.execPath,
-      [
-        join(root, "node_modules", "vite", "bin", "vite.js"),
-        "build",
-        "--config",
-        join(root, "scripts", "console.config.ts"),
-        "--outDir",
-        output,
-        "--logLevel",
-        "warn"
-      ],
-      { cwd: root, encoding: "utf8", shell: onWindows, env: { ...process.env, NODE_ENV: "production" } }
-    )
-    if (status !== 0) {
-      say(`could not build the console; the service starts without it: ${`${stderr}${stdout}`.trim()}`)
+    const { contents, metadata } = compare()
+    const failure = runBuild([
+      join(root, "node_modules", "vite", "bin", "vite.js"),
+      "build",
+      "--config",
+      join(root, "scripts", "console.config.ts"),
+      "--outDir",
+      output,
+      "--logLevel",
+      "warn"
+    ])
+    if (failure !== undefined) {
+      say(`could not build the console; the service starts without it: ${failure}`)
       return
     }
-    writeFileSync(join(output, "stamp"), wanted)
+    writeStamp(join(output, "stamp"), { contents, metadata })
     rmSync(consoleDirectory, { recursive: true, force: true })
     renameSync(output, consoleDirectory)
   })
+}
+
+/** Bundles of the command line, in a folder each, named by their sources' digest. */
+const bundles = join(root, "node_modules", ".cache", "countersign", "bundles")
+
+/** Bundles that are kept: a running service of an earlier one may still load a part of it. */
+const KEPT_BUNDLES = 4
+
+/** Everything that the bundle is made of. The lockfile stands for the dependencies. */
+const serviceSources = () => [
+  ...filesBelow(join(root, "src")).filter((file) => !file.startsWith(join(root, "src", "console"))),
+  join(root, "scripts", "bundle.js"),
+  join(root, "tsconfig.json"),
+  join(root, "package-lock.json")
+]
+
+/**
+ * Bundles the command line if its sources have changed, and returns the bundle's entry point; undefined if it cannot be built, in which case
+ * the sources are run.
+ */
+const bundleService = () => {
+  const compare = () => compareSources(root, serviceSources(), join(bundles, "stamp"))
+  const entryOf = ({ contents }) => join(bundles, contents.slice(0, 16), "main.js")
+  const isBuilt = (compared) => compared.isFresh && existsSync(entryOf(compared))
+  const found = compare()
+  if (isBuilt(found)) return entryOf(found)
+  return exclusively(() => {
+    const compared = compare()
+    const entry = entryOf(compared)
+    if (isBuilt(compared)) return entry
+    if (!existsSync(entry)) {
+      say("bundling the service (a few seconds, only after its sources changed)")
+      const output = `${dirname(entry)}.new`
+      rmSync(output, { recursive: true, force: true })
+      const failure = runBuild([join(root, "scripts", "bundle.js"), output])
+      if (failure !== undefined) {
+        say(`could not bundle the service; running its sources: ${failure}`)
+        return undefined
+      }
+      // A half-written bundle never has the final name.
+      renameSync(output, dirname(entry))
+    }
+    writeStamp(join(bundles, "stamp"), compared)
+    removeOldBundles(dirname(entry))
+    return entry
+  })
+}
+
+const removeOldBundles = (current) => {
+  const age = (folder) => Date.now() - statSync(folder).mtimeMs
+  const others = readdirSync(bundles, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(bundles, entry.name))
+    .filter((folder) => folder !== current)
+  // Node 18 has no `toSorted`.
+  // oxlint-disable-next-line unicorn/no-array-sort
+  for (const folder of others.sort((left, right) => age(left) - age(right)).slice(KEPT_BUNDLES - 1))
+    rmSync(folder, { recursive: true, force: true })
 }
 
 /** Installs the dependencies and Node of the lockfile, unless they are in place. */
@@ -254,10 +297,14 @@ const ensureInstalled = () => {
   })
 }
 
-/** Prepares the checkout. Throws `SetupFailed` if the user has to act. */
+/**
+ * Prepares the checkout. Returns the entry point of the bundled command line; undefined if it could not be bundled. Throws `SetupFailed` if the
+ * user has to act.
+ */
 export const setup = () => {
   ensureInstalled()
   buildConsole()
+  return bundleService()
 }
 
 if (

@@ -1,22 +1,7 @@
-import { Console, Effect, Option, type Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
-import { DemoFailed } from "./demo/DemoFailed.ts"
-import { playDemo } from "./demo/playDemo.ts"
-import { startReceiver } from "./demo/receiverProcess.ts"
-import { type DemoService, startService } from "./demo/service.ts"
+import { lazily } from "./lazily.ts"
 
-/** Returns the service named by the flags, or starts one for the demo. */
-const resolveService = (
-  flags: { readonly url: Option.Option<string>; readonly key: Option.Option<Redacted.Redacted> },
-  receiverPort: number
-) => {
-  if (Option.isNone(flags.url)) return startService(receiverPort)
-  if (Option.isNone(flags.key)) {
-    return Effect.fail(new DemoFailed({ message: "--url requires --key: an admin key of that service" }))
-  }
-  const service: DemoService = { url: flags.url.value, key: flags.key.value, about: "already running" }
-  return Effect.succeed(service)
-}
+const demo = lazily(async () => (await import("./demo/demo.ts")).demo)
 
 export const demoCommand = Command.make(
   "demo",
@@ -27,16 +12,7 @@ export const demoCommand = Command.make(
     ),
     key: Flag.Redacted("key").pipe(Flag.withDescription("Admin key of that service"), Flag.optional)
   },
-  Effect.fnUntraced(function* (flags) {
-    yield* Console.log(
-      Option.isNone(flags.url)
-        ? "Starting a service and a webhook receiver …"
-        : "Starting a webhook receiver …"
-    )
-    const receiver = yield* startReceiver
-    const service = yield* resolveService(flags, receiver.port)
-    yield* playDemo(service, receiver)
-  }, Effect.scoped)
+  demo
 ).pipe(
   Command.withShortDescription("Run one approval end to end"),
   Command.withDescription(

@@ -1,22 +1,36 @@
 import { Cause, Layer, Logger } from "effect"
+import { originalStack } from "./originalStack.ts"
 
 /**
  * Formats an error for the log: its stack and those of its causes. Other properties, which libraries attach, are left out: they may hold a
  * request with its headers, an invalid URL or a rejected row.
  */
 export const showError = (error: unknown): string =>
-  error instanceof Error ? Cause.pretty(Cause.die(error)) : `a thrown ${typeof error}`
+  error instanceof Error ? originalStack(Cause.pretty(Cause.die(error))) : `a thrown ${typeof error}`
+
+/** Points the stacks of a cause's errors to the sources, in place: loggers format the cause themselves. */
+const mapStacks = (cause: Cause.Cause<unknown>): void => {
+  for (const reason of cause.reasons) {
+    const error = Cause.isFailReason(reason)
+      ? reason.error
+      : Cause.isDieReason(reason)
+        ? reason.defect
+        : undefined
+    if (error instanceof Error && error.stack !== undefined) error.stack = originalStack(error.stack)
+  }
+}
 
 const plain = (message: unknown): unknown => (message instanceof Error ? showError(message) : message)
 
-/** Wraps a logger: errors are formatted by `showError`, everything else is unchanged. */
+/** Wraps a logger: errors are formatted by `showError`, stacks point to the sources, everything else is unchanged. */
 const discreet = <Output>(logger: Logger.Logger<unknown, Output>): Logger.Logger<unknown, Output> =>
-  Logger.make((options) =>
-    logger.log({
+  Logger.make((options) => {
+    mapStacks(options.cause)
+    return logger.log({
       ...options,
       message: Array.isArray(options.message) ? options.message.map(plain) : plain(options.message)
     })
-  )
+  })
 
 /** Logs go to stderr, formatted for people on a terminal and as JSON elsewhere; stdout has the output of the command. */
 export const layerLog = Layer.mergeAll(

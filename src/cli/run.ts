@@ -1,6 +1,7 @@
 import { Cause, Effect, Exit, Runtime } from "effect"
 import { layerLog, showError } from "./log.ts"
 import { isDefect, errorMessage } from "./errorMessage.ts"
+import { originalStack } from "./originalStack.ts"
 import { afterFlush } from "./stdout.ts"
 
 /** Signals that start a graceful shutdown. */
@@ -61,6 +62,6 @@ const exitCode = (exit: Exit.Exit<unknown, unknown>): number => {
   if (Cause.hasInterruptsOnly(exit.cause)) return process.exitCode === 0 ? 0 : INTERRUPTED_EXIT_CODE
   const phrase = errorMessage(exit.cause)
   if (phrase !== undefined) process.stderr.write(`countersign: ${phrase}\n`)
-  if (isDefect(exit.cause)) process.stderr.write(`${Cause.pretty(exit.cause)}\n`)
+  if (isDefect(exit.cause)) process.stderr.write(`${originalStack(Cause.pretty(exit.cause))}\n`)
   return 1
 }

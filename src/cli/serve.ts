@@ -1,82 +1,10 @@
-import { Console, Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { Command } from "effect/cli"
-import { HttpServer } from "effect/http"
-import { NetAddress } from "effect/net"
-import { VERSION } from "../domain/Version.ts"
-import { ApiKeys, type CreatedKey } from "../server/identity/ApiKeys.ts"
-import * as Server from "../server/Server.ts"
-import { addressUrl, type Settings } from "../server/config/Settings.ts"
-import { readSettings } from "./environment.ts"
-import { DEFAULT_ORGANIZATION } from "./organization.ts"
+import { lazily } from "./lazily.ts"
 import { endsBySignal } from "./run.ts"
-import { describeDatabase } from "./describeDatabase.ts"
 
-/** Runs the service until it is interrupted. */
-export const serve = Effect.gen(function* () {
-  const { settings, warnings } = yield* readSettings
-  yield* Effect.forEach(warnings, (line) => Effect.logWarning(line), { discard: true })
-  const running = yield* Layer.build(Server.layer(settings))
-  const keys = Context.get(running, ApiKeys)
-  const first = yield* keys.bootstrap({
-    org_name: DEFAULT_ORGANIZATION,
-    key: Option.map(Option.fromUndefinedOr(settings.adminKey), ({ key }) => key)
-  })
-  yield* Console.log(
-    announcement(settings, localUrl(settings, Context.get(running, HttpServer.HttpServer)), first)
-  )
-  // Added last, so it runs first: a database that does not respond must not delay the shutdown indefinitely.
-  yield* Effect.addFinalizer(() =>
-    Effect.sync(() => exitAfter(Duration.toMillis(settings.stop) + GRACE_MILLIS))
-  )
-  return yield* Effect.never
-}).pipe(Effect.scoped)
+const serve = lazily(async () => (await import("./serve/serve.ts")).serve)
 
-/** Time for a graceful shutdown beyond the drain: closing connections, stopping the embedded database. */
-const GRACE_MILLIS = 4_000
-
-/** Ends the process after a delay if it is still running. A plain timer, because it guards the shutdown of the runtime itself. */
-const exitAfter = (millis: number): void => {
-  setTimeout(() => {
-    process.stderr.write("countersign: graceful shutdown timed out; exiting\n")
-    process.exit(1)
-  }, millis).unref()
-}
-
-/** Returns the URL for this machine, with the actual port, which the settings may have left open. */
-const localUrl = (settings: Settings, { address }: HttpServer.HttpServer["Service"]): string =>
-  addressUrl(openableHost(settings.host), NetAddress.isInetAddress(address) ? address.port : settings.port)
-
-/** Replaces an unspecified address, which cannot be opened. */
-const openableHost = (host: string): string => (host === "0.0.0.0" || host === "::" ? "localhost" : host)
-
-/** The message when the service is ready. */
-const announcement = (settings: Settings, url: string, first: Option.Option<CreatedKey>): string =>
-  [
-    `Countersign ${VERSION} is ready`,
-    "",
-    `  address    ${url}`,
-    `  console    ${url}/console`,
-    `  docs       ${url}/docs`,
-    `  database   ${describeDatabase(settings.store)}`,
-    ...firstKeyLines(settings, first),
-    ""
-  ].join("\n")
-
-const firstKeyLines = (settings: Settings, first: Option.Option<CreatedKey>): ReadonlyArray<string> => {
-  if (Option.isNone(first)) return []
-  // A configured key is known already and does not belong in a log.
-  if (settings.adminKey !== undefined) {
-    return ["", "  COUNTERSIGN_ADMIN_KEY is the first admin key of this database."]
-  }
-  return [
-    "",
-    "  First admin key (shown only once, store it safely):",
-    "",
-    `    ${Redacted.value(first.value.secret)}`
-  ]
-}
-
-export const serveCommand = Command.make("serve", {}, () => endsBySignal(serve)).pipe(
+export const serveCommand = Command.make("serve", {}, () => endsBySignal(serve())).pipe(
   Command.withShortDescription("Run the service"),
   Command.withDescription(
     "Run the service until SIGTERM or Ctrl-C. The first start with an empty database prints an admin key once."

@@ -4,9 +4,8 @@
  */
 import { Duration, Effect, Layer, Option, References } from "effect"
 import { HttpRouter } from "effect/http"
-import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
+import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
-import { documentedApi } from "../api/openApiDocument.ts"
 import type { Authentication as AuthenticationMiddleware } from "../api/Authorization.ts"
 import { MAX_STEP_ID_LENGTH } from "../domain/Ids.ts"
 import { ApiKeys } from "./identity/ApiKeys.ts"
@@ -223,7 +222,6 @@ export const layerRoutes = (settings: ServiceSettings) =>
   Layer.mergeAll(
     layerContract(Authentication.layer),
     Console.layerRoutes({ publicUrl: settings.publicUrl, contract: layerContract }),
-    HttpApiScalar.layer(documentedApi, { path: "/docs" }),
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
     Envelope.layer
   ).pipe(Layer.provide(RateLimits.layer({ perSecond: settings.rateLimit })))

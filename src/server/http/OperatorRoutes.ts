@@ -1,8 +1,8 @@
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { openApiDocument } from "../../api/openApiDocument.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../../api/Problems.ts"
 import { makeReadiness } from "../store/migrate.ts"
+import * as ApiReference from "./ApiReference.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { Metrics } from "../observability/Metrics.ts"
 import { constantTimeEqual } from "../secrets/constantTimeEqual.ts"
@@ -24,14 +24,6 @@ const layerReady = HttpRouter.use((router) =>
           : problemResponse(new Unavailable({ detail: "The database is unavailable or not migrated." }))
       )
     )
-  })
-)
-
-/** `/openapi.json`: the OpenAPI document, generated at the first request. */
-const layerDocument = HttpRouter.use((router) =>
-  Effect.gen(function* () {
-    const document = yield* Effect.cached(Effect.sync(() => HttpServerResponse.jsonUnsafe(openApiDocument())))
-    yield* router.add("GET", "/openapi.json", document)
   })
 )
 
@@ -64,4 +56,4 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
 
 /** Routes for operators, outside the API contract. */
 export const layer = (options: { readonly metricsToken: Option.Option<Redacted.Redacted<string>> }) =>
-  Layer.mergeAll(layerHealth, layerReady, layerDocument, layerMetrics(options.metricsToken))
+  Layer.mergeAll(layerHealth, layerReady, ApiReference.layer, layerMetrics(options.metricsToken))

@@ -1,4 +1,4 @@
-import { NodeHttpServer } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { type Duration, Effect, Layer } from "effect"
 import type { HttpServer, HttpServerError } from "effect/http"
 import { IncomingMessage, Server, ServerResponse } from "node:http"

@@ -10,11 +10,12 @@ const MIGRATION_LOCK = 0x6373676e
 
 /**
  * Applies the missing migrations and returns their names. An advisory lock makes concurrently starting replicas wait for the one that
- * migrates. If none is missing, the migrator does not run: it would lock its table exclusively, wait behind a backup that reads the table, and
+ * migrates. If none is missing, which is checked before the lock and again under it, the migrator does not run: it would lock its table exclusively, wait behind a backup that reads the table, and
  * make all readers wait behind itself.
  */
 export const migrate = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
+  if (yield* hasEveryMigration(sql)) return []
   return yield* transaction(
     Effect.gen(function* () {
       yield* sql`SET LOCAL statement_timeout = 0`

@@ -1,0 +1,72 @@
+import { Console, Effect, Schema, Stream } from "effect"
+import { Example } from "../../domain/tasks/Dataset.ts"
+import type { DatasetId, TaskId } from "../../domain/Ids.ts"
+import { Datasets } from "../../server/tasks/Datasets.ts"
+import { MAX_LINE_BYTES } from "../../server/tasks/Datasets/importLines.ts"
+import { Organizations } from "../../server/identity/Organizations.ts"
+import { layerDatasets } from "../../server/main/layerDatasets.ts"
+import { readSettings } from "../environment.ts"
+import { readLines } from "../readLines.ts"
+import { waitForDrain } from "../stdout.ts"
+
+/** Lines between two progress messages. */
+const PROGRESS_INTERVAL = 10_000
+
+const formatCount = (count: number): string => count.toLocaleString("en")
+
+/** Runs with the datasets of the configured database; an embedded one that is not running is started and stopped. */
+const withDatasets = <A, E>(
+  organization: string,
+  use: (
+    datasets: Datasets["Service"],
+    org_id: Effect.Success<ReturnType<Organizations["Service"]["findByName"]>>
+  ) => Effect.Effect<A, E>
+) =>
+  Effect.flatMap(readSettings, ({ settings }) =>
+    Effect.provide(
+      Effect.gen(function* () {
+        const org_id = yield* (yield* Organizations).findByName(organization)
+        return yield* use(yield* Datasets, org_id)
+      }),
+      layerDatasets(settings.store)
+    )
+  )
+
+/** `datasets import` */
+export const importExamples = Effect.fnUntraced(function* (flags: {
+  readonly org: string
+  readonly task: TaskId
+  readonly file: string
+}) {
+  const { added, dataset, replaced } = yield* withDatasets(flags.org, (datasets, org_id) =>
+    datasets.importLines(org_id, flags.task, readLines(flags.file, MAX_LINE_BYTES), (read) =>
+      read % PROGRESS_INTERVAL === 0 ? Console.error(`${formatCount(read)} lines read`) : Effect.void
+    )
+  )
+  yield* Console.error(
+    `version ${dataset.version}: ${formatCount(dataset.example_count)} examples, ${formatCount(added)} added, ` +
+      `${formatCount(replaced)} replaced`
+  )
+  // The id alone goes to stdout, so that DATASET=$(countersign datasets import …) captures it.
+  yield* Console.log(dataset.id)
+})
+
+const encodeExample = Schema.encodeEffect(Schema.toCodecJson(Example))
+
+/** `datasets export` */
+export const exportExamples = Effect.fnUntraced(function* (flags: {
+  readonly org: string
+  readonly id: DatasetId
+}) {
+  yield* withDatasets(flags.org, (datasets, org_id) =>
+    Effect.flatMap(
+      datasets.exportFor(org_id, flags.id),
+      Stream.runForEach((example) =>
+        encodeExample(example).pipe(
+          Effect.flatMap((encoded) => Console.log(JSON.stringify(encoded))),
+          Effect.andThen(waitForDrain())
+        )
+      )
+    )
+  )
+})
