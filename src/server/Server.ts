@@ -67,7 +67,9 @@ import { layerStore } from "./main/layerStore.ts"
 import { Sessions } from "./approvals/Sessions.ts"
 import { SessionsHttp } from "./approvals/Sessions/http.ts"
 import { SessionEvents } from "./approvals/SessionEvents.ts"
+import { SessionFacts } from "./approvals/SessionFacts.ts"
 import { SessionSignals } from "./approvals/SessionSignals.ts"
+import { SessionWriter } from "./approvals/SessionWriter.ts"
 import { SessionStream } from "./approvals/SessionStream.ts"
 import type { Settings } from "./config/Settings.ts"
 import { CompiledSchemas } from "./tasks/CompiledSchemas.ts"
@@ -127,7 +129,8 @@ export const layerServices = (settings: ServiceSettings) =>
         Deadlines.layer()
       )
     ),
-    Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerProviders)),
+    Layer.provideMerge(SessionWriter.layer),
+    Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerProviders, SessionFacts.layer)),
     Layer.provideMerge(
       Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer, Telemetry.layer(settings.telemetry))
     ),

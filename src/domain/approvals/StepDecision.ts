@@ -15,6 +15,9 @@ interface SavedStep {
   readonly approval_id: ApprovalId | null
 }
 
+/** The part of an approval that decides its step. */
+export type StepApproval = Pick<Approval, "outcome" | "expires_at" | "decision_source">
+
 /** The members that a step must repeat unchanged. */
 type Mismatch = "tool" | "action_class" | "arguments"
 
@@ -37,7 +40,7 @@ export const stepMismatches = (
  */
 export const currentDecision = (
   saved: SavedStep,
-  approval: Approval | null,
+  approval: StepApproval | null,
   ruling: Ruling
 ): GovernedStep => {
   const answer = {
@@ -59,7 +62,7 @@ export const currentDecision = (
 }
 
 /** Why the approval closed. Names a person only if a person decided. */
-const closedReason = (approval: Approval, outcome: ApprovalOutcome): string => {
+const closedReason = (approval: StepApproval, outcome: ApprovalOutcome): string => {
   switch (approval.decision_source) {
     case "human":
       return outcome === "allow" ? "Approved by a person" : "Rejected by a person"

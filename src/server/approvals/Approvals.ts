@@ -6,17 +6,27 @@ import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { AdminRequired, type NotFound, SelfApproval } from "../../api/Problems.ts"
-import type { Approval } from "../../domain/approvals/Approval.ts"
+import type { Approval, Decision } from "../../domain/approvals/Approval.ts"
 import { type ApprovalRefusal, transition } from "../../domain/approvals/ApprovalState.ts"
+import { approvalTransitionedEvent } from "../../domain/approvals/SessionEvent.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
 import { listApprovals } from "./Approvals/listApprovals.ts"
-import { recordTransitionsOf } from "./Approvals/recordTransitions.ts"
-import { findApproval, lockApprovalForUpdate, stateOf, toApproval } from "./approvalRows.ts"
+import { closedSpan, recordTransitionsOf } from "./Approvals/recordTransitions.ts"
+import {
+  type ApprovalRow,
+  findApproval,
+  lockApprovalForUpdate,
+  stateOf,
+  toApproval,
+  withState
+} from "./approvalRows.ts"
 import { Audit } from "../identity/Audit.ts"
-import { atomic } from "../store/transaction.ts"
+import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { toPageWithinBytes, type Page } from "../store/Pagination.ts"
 import { SessionEvents } from "./SessionEvents.ts"
+import { SessionWriter } from "./SessionWriter.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -53,6 +63,72 @@ export class Approvals extends Context.Service<
       const spans = yield* Spans
       const events = yield* SessionEvents
       const audit = yield* Audit
+      const writer = yield* SessionWriter
+
+      /** Decides in a transaction of its own, which waits for the locks. It works in every case. */
+      const decideInTransaction = (principal: Principal, id: ApprovalId, request: DecideRequest) =>
+        atomically(
+          Effect.gen(function* () {
+            const row = yield* lockApprovalForUpdate(sql, principal.org_id, id)
+            if (row === undefined) return yield* notFound("approval")
+            const now = yield* clock.now
+            const input = decisionInput(principal, request)
+            const { refusal, transitions } = transition(stateOf(row), input, now)
+            // Also if the decision is refused: windows that have passed are closed now, without waiting for the deadline worker.
+            const decided = yield* recordTransitionsOf(
+              { events, notifications, spans, sql },
+              row,
+              transitions,
+              now
+            )
+            if (refusal === null && transitions.length > 0) {
+              const { action, detail } = auditOf(request.decision, decided)
+              yield* audit.record(principal, action, id, detail)
+            }
+            return { approval: toApproval(decided), refusal }
+          })
+        )
+
+      /**
+       * Decides by a shared statement, which is written only if the approval is as it was read. Undefined: it needs a transaction, because of
+       * a refusal, a window that has passed, or a concurrent change.
+       */
+      const decideShared = Effect.fnUntraced(function* (
+        principal: Principal,
+        id: ApprovalId,
+        request: DecideRequest
+      ) {
+        const { org_id } = principal
+        const row = yield* writer.findApproval({ org_id, approval_id: id })
+        if (row === undefined) return undefined
+        const now = yield* clock.now
+        const { refusal, transitions } = transition(stateOf(row), decisionInput(principal, request), now)
+        const [first, second] = transitions
+        if (refusal !== null || first === undefined || second !== undefined) return undefined
+        const decided = withState(row, first.state)
+        const approval = toApproval(decided)
+        const event = { event: first.event, approval }
+        const notification = yield* notifications.prepare(org_id, event, now)
+        if (notification === undefined) return undefined
+        const { action, detail } = auditOf(request.decision, decided)
+        const outcome = yield* writer.write({
+          org_id,
+          session_id: row.session_id,
+          change: {
+            _tag: "Transition",
+            from: row,
+            to: decided,
+            audit: yield* audit.prepare(principal, action, id, detail)
+          },
+          rules_revision: null,
+          events: [approvalTransitionedEvent(event)],
+          notification,
+          now
+        })
+        if (outcome._tag !== "Written") return undefined
+        yield* spans.record(org_id, closedSpan(outcome.written.trace_id, decided, now))
+        return approval
+      })
 
       return Approvals.of({
         list: Effect.fn("Approvals.list")(function* (request) {
@@ -68,35 +144,9 @@ export class Approvals extends Context.Service<
         }),
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
           const principal = yield* Authorized("approvals.decide")
-          const { org_id, actor, scopes } = principal
-          const { approval, refusal } = yield* atomically(
-            Effect.gen(function* () {
-              const row = yield* lockApprovalForUpdate(sql, org_id, id)
-              if (row === undefined) return yield* notFound("approval")
-              const now = yield* clock.now
-              const decide = {
-                _tag: "Decide" as const,
-                decision: request.decision,
-                actor,
-                admin: scopes.has("approvals.admin"),
-                comment: request.comment ?? null
-              }
-              const { refusal, transitions } = transition(stateOf(row), decide, now)
-              // Also if the decision is refused: windows that have passed are closed now, without waiting for the deadline worker.
-              const decided = yield* recordTransitionsOf(
-                { events, notifications, spans, sql },
-                row,
-                transitions,
-                now
-              )
-              if (refusal === null && transitions.length > 0) {
-                const { session_id, stage, step_id, tool } = decided
-                const action = request.decision === "approve" ? "approval.approved" : "approval.rejected"
-                yield* audit.record(principal, action, id, { session_id, step_id, tool, stage })
-              }
-              return { approval: toApproval(decided), refusal }
-            })
-          )
+          const shared = (yield* isInTransaction) ? undefined : yield* decideShared(principal, id, request)
+          if (shared !== undefined) return shared
+          const { approval, refusal } = yield* decideInTransaction(principal, id, request)
           if (refusal !== null) return yield* refused(refusal, approval)
           return approval
         })
@@ -104,6 +154,21 @@ export class Approvals extends Context.Service<
     })
   )
 }
+
+/** The input of the state machine for a person's decision. */
+const decisionInput = ({ actor, scopes }: Principal, { comment, decision }: DecideRequest) => ({
+  _tag: "Decide" as const,
+  decision,
+  actor,
+  admin: scopes.has("approvals.admin"),
+  comment: comment ?? null
+})
+
+/** The entry of the audit log for a decision. */
+const auditOf = (decision: Decision, { session_id, stage, step_id, tool }: ApprovalRow) => ({
+  action: decision === "approve" ? ("approval.approved" as const) : ("approval.rejected" as const),
+  detail: { session_id, step_id, tool, stage }
+})
 
 const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, DecideError> => {
   switch (refusal) {

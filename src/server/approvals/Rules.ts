@@ -21,6 +21,11 @@ import { LruCache } from "../concurrency/LruCache.ts"
 export class Rules extends Context.Service<
   Rules,
   {
+    /**
+     * The organization's rules as this replica last read them. They may be stale: a write that follows from them must check their revision.
+     * `evaluate` reads the current ones.
+     */
+    readonly cached: (org_id: OrgId) => Effect.Effect<ApprovalRules>
     /** Evaluates the current rules for a step. */
     readonly evaluate: (org_id: OrgId, step: RuleInput) => Effect.Effect<Ruling>
     /** Returns the organization's rules in the order of evaluation, with their revision. */
@@ -48,7 +53,10 @@ export class Rules extends Context.Service<
           FROM approval_rules
           WHERE org_id = ${org_id}
         `)
-        if (row === undefined) return noRules
+        if (row === undefined) {
+          cache.set(org_id, noRules, 1)
+          return noRules
+        }
         if (row.rules === null && cached !== undefined) return cached
         const list = { rules: row.rules ?? [], revision: row.revision }
         cache.set(org_id, list, Math.max(1, list.rules.length))
@@ -56,6 +64,10 @@ export class Rules extends Context.Service<
       }, Effect.orDie)
 
       return Rules.of({
+        cached: (org_id) => {
+          const list = cache.get(org_id)
+          return list === undefined ? read(org_id) : Effect.succeed(list)
+        },
         evaluate: Effect.fn("Rules.evaluate")(function* (org_id, step) {
           return evaluateRules((yield* read(org_id)).rules, step)
         }),

@@ -109,12 +109,14 @@ const encodeData = (
   number: number,
   event: NewSessionEvent,
   occurred_at: string
-): string =>
+): string => `{"id":${number},${encodeEventTail(session_id, event, occurred_at)}`
+
+/** The event's data without the brace and the `id` that it begins with, for a statement that assigns the number. */
+export const encodeEventTail = (session_id: SessionId, event: NewSessionEvent, occurred_at: string): string =>
   JSON.stringify({
-    id: number,
     type: event.type,
     session_id,
     step_id: event.step_id,
     occurred_at,
     ...event.payload
-  })
+  }).slice(1)

@@ -14,10 +14,11 @@ import { lockPendingApprovals } from "./Approvals/transitionRows.ts"
 import { recordTransitions } from "./Approvals/recordTransitions.ts"
 import { type ApprovalRow, stateOf } from "./approvalRows.ts"
 import { Audit } from "../identity/Audit.ts"
-import { atomic } from "../store/transaction.ts"
+import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { SessionEvents } from "./SessionEvents.ts"
+import { SessionFacts } from "./SessionFacts.ts"
 import {
   findSession,
   lockSessionForUpdate,
@@ -64,6 +65,7 @@ export class Sessions extends Context.Service<
       const notifications = yield* Notifications
       const spans = yield* Spans
       const events = yield* SessionEvents
+      const facts = yield* SessionFacts
 
       const insert = yield* makeStatementBatcher({
         maxBatch: INSERT_BATCH,
@@ -88,6 +90,7 @@ export class Sessions extends Context.Service<
             closed_at: null
           }
           yield* Effect.orDie(insert({ org_id, session, metadata: JSON.stringify(session.metadata) }))
+          if (!(yield* isInTransaction)) facts.add(session.session_id, { org_id, task_id })
           return session
         }),
         list: Effect.fn("Sessions.list")(function* (request) {

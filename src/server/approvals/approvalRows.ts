@@ -10,6 +10,7 @@ import {
 import { type ApprovalState, nextTransitionAt } from "../../domain/approvals/ApprovalState.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 
 /** A row of `approvals`. */
@@ -68,6 +69,29 @@ export const findApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approv
     WHERE org_id = ${org_id}
       AND approval_id = ${id}
   `)
+
+/** The key of an approval. */
+export interface ApprovalKey {
+  readonly org_id: OrgId
+  readonly approval_id: ApprovalId
+}
+
+/** Reads approvals in one statement: one result for each key, in order. */
+export const findApprovalsByKey = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  keys: ReadonlyArray<ApprovalKey>
+) {
+  const rows = yield* approvalRows.all(sql`
+    SELECT ${sql.literal(approvalColumns)}
+    FROM unnest(
+      ${textArray(keys.map(({ org_id }) => org_id))}::text[],
+      ${textArray(keys.map(({ approval_id }) => approval_id))}::text[]
+    ) AS wanted (org_id, approval_id)
+      JOIN approvals USING (org_id, approval_id)
+  `)
+  const found = new Map(rows.map((row) => [`${row.org_id} ${row.approval_id}`, row]))
+  return keys.map(({ approval_id, org_id }) => ({ row: found.get(`${org_id} ${approval_id}`) }))
+})
 
 /**
  * `findApproval` that also locks the session's row and then the approval's (FOR NO KEY UPDATE) until the transaction ends. Every

@@ -12,12 +12,20 @@ interface PendingRequest<Input, Output, E> {
   cancelled: boolean
 }
 
+/** The requests of a batch, and the keys that no other batch may have meanwhile. */
+interface Batch<Input, Output, E> {
+  readonly group: ReadonlyArray<PendingRequest<Input, Output, E>>
+  readonly keys: ReadonlySet<string>
+}
+
 /** How a batcher runs its batches. */
 export interface BatcherOptions<Input, Output, E> {
   /** The largest number of inputs in one batch. */
   readonly maxBatch: number
   /** Inputs that run alone and immediately, so that small inputs do not wait for a large one. Default: none. */
   readonly isLarge?: (input: Input) => boolean
+  /** Inputs with the same key are never in two batches at a time: while one is in flight, the others wait for the next batch. Default: none. */
+  readonly exclusiveKey?: (input: Input) => string
   /** Whether a request runs alone, as part of its caller's work, such as in an open transaction. Default: never. */
   readonly runsAlone?: Effect.Effect<boolean>
   /**
@@ -43,6 +51,8 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
   const fork = yield* FiberSet.makeRuntime<never, unknown, E>()
   const { isolates = () => true, runsAlone = Effect.succeed(false) } = options
   const pending = new Set<PendingRequest<Input, Output, E>>()
+  /** Keys of the batches in flight. */
+  const keysInFlight = new Set<string>()
   let inFlight = 0
   let gathering = false
 
@@ -83,17 +93,27 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
     else if (--request.batch.requests === 0) request.batch.cancel()
   }
 
-  /** Takes the requests of the next batch. A drain that gets none ends, and the next request starts another. */
-  const takeBatch = (): ReadonlyArray<PendingRequest<Input, Output, E>> => {
+  /**
+   * Takes the requests of the next batch. A drain that gets none ends: the next request starts another, and requests that wait for a key are
+   * taken by the drain whose batch has that key.
+   */
+  const takeBatch = (): Batch<Input, Output, E> => {
     gathering = false
     const group: Array<PendingRequest<Input, Output, E>> = []
+    const keys = new Set<string>()
     for (const request of pending) {
       if (group.length === options.maxBatch) break
+      const key = options.exclusiveKey?.(request.input)
+      if (key !== undefined) {
+        if (keysInFlight.has(key)) continue
+        keys.add(key)
+      }
       group.push(request)
       pending.delete(request)
     }
+    for (const key of keys) keysInFlight.add(key)
     if (group.length === 0) inFlight--
-    return group
+    return { group, keys }
   }
 
   /** Runs batches until no request is pending. */
@@ -101,9 +121,10 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
     // Requests of the same tick of the event loop gather before the first batch is taken.
     yield* Effect.yieldNow
     for (;;) {
-      const group = takeBatch()
+      const { group, keys } = takeBatch()
       if (!Arr.isReadonlyArrayNonEmpty(group)) return
       yield* runBatch(group)
+      for (const key of keys) keysInFlight.delete(key)
     }
   })
 

@@ -15,7 +15,13 @@ import {
   makeDeliveryLog
 } from "./Delivery/DeliveryLog.ts"
 import type { NewDelivery } from "./Delivery/QueuedDelivery.ts"
-import { type BeginEnqueue, makeDeliveryQueue } from "./Delivery/DeliveryQueue.ts"
+import {
+  type BeginEnqueue,
+  type EnqueuedWith,
+  type EnqueueParts,
+  makeDeliveryQueue
+} from "./Delivery/DeliveryQueue.ts"
+import type { PreparedDelivery } from "./Delivery/QueueWrites.ts"
 import { makeReplay } from "./Delivery/Replay.ts"
 import { defaultReader, horizonMillis, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
 import {
@@ -43,6 +49,8 @@ export {
 } from "./Channel.ts"
 export type { DestinationHealth, DeliveryLogEntry, DeliveryLogDetail } from "./Delivery/DeliveryLog.ts"
 export type { NewDelivery } from "./Delivery/QueuedDelivery.ts"
+export type { EnqueuedWith, EnqueueParts } from "./Delivery/DeliveryQueue.ts"
+export type { InsertedDelivery, PreparedDelivery } from "./Delivery/QueueWrites.ts"
 
 /** Options of the delivery engine in one replica. Omitted options use the defaults documented beside each part. */
 export interface DeliveryOptions {
@@ -81,6 +89,17 @@ export class Delivery extends Context.Service<
     readonly enqueue: (
       list: ReadonlyArray<NewDelivery>
     ) => Effect.Effect<ReadonlyArray<string>, SqlError.SqlError>
+    /** Gives each delivery its id and schedule, for `enqueueWith`. */
+    readonly prepare: (list: ReadonlyArray<NewDelivery>) => Effect.Effect<ReadonlyArray<PreparedDelivery>>
+    /**
+     * `enqueue` as part of a single statement outside a transaction, so that an event and its deliveries take one round trip. The statement
+     * inserts none or some of the prepared deliveries, and returns those that it inserted. Deliveries for a destination near its queue limit
+     * must go through `enqueue`, which counts under a lock.
+     */
+    readonly enqueueWith: <A, E, R>(
+      prepared: ReadonlyArray<PreparedDelivery>,
+      statement: (parts: EnqueueParts) => Effect.Effect<EnqueuedWith<A>, E, R>
+    ) => Effect.Effect<A, E, R>
     /** Lists the latest 50 deliveries, newest first. */
     readonly list: (org_id: OrgId, destination_id: string) => Effect.Effect<ReadonlyArray<DeliveryLogEntry>>
     /** Returns one delivery with its latest attempts. */
@@ -243,6 +262,8 @@ const make = Effect.fnUntraced(function* (
 
   return Delivery.of({
     enqueue: queue.enqueue,
+    prepare: queue.prepare,
+    enqueueWith: queue.enqueueWith,
     list: log.list,
     get: log.get,
     replay: (org_id, destination_id, delivery_id) =>

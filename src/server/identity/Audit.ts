@@ -21,6 +21,19 @@ export interface Author {
   readonly actor: Actor | null
 }
 
+/** A row of `audit_log`. `detail` is JSON text. */
+export interface NewAuditRow {
+  readonly org_id: OrgId
+  readonly entry_id: AuditEntryId
+  readonly action: AuditAction
+  readonly target_id: string
+  readonly actor_id: KeyId | null
+  readonly actor_name: string | null
+  readonly occurred_at: Date
+  readonly request_id: string | null
+  readonly detail: string
+}
+
 /** The append-only log of who changed what. */
 export class Audit extends Context.Service<
   Audit,
@@ -35,6 +48,13 @@ export class Audit extends Context.Service<
       target_id: string,
       detail?: AuditEntry["detail"]
     ) => Effect.Effect<void>
+    /** The row of an entry, for a statement that writes it beside the change. */
+    readonly prepare: (
+      author: Author,
+      action: AuditAction,
+      target_id: string,
+      detail?: AuditEntry["detail"]
+    ) => Effect.Effect<NewAuditRow>
     /** Newest first. */
     readonly list: (
       request: PageRequest<AuditEntryId> & AuditFilter
@@ -47,22 +67,32 @@ export class Audit extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
 
+      const prepare: Audit["Service"]["prepare"] = Effect.fnUntraced(function* (
+        { actor, org_id },
+        action,
+        target_id,
+        detail = {}
+      ) {
+        const request_id = yield* RequestId
+        return {
+          org_id,
+          entry_id: yield* AuditEntryId.generate,
+          action,
+          target_id,
+          actor_id: actor?.id ?? null,
+          actor_name: actor?.name ?? null,
+          occurred_at: toDate(yield* clock.now),
+          request_id: request_id === NO_REQUEST ? null : request_id,
+          detail: JSON.stringify(detail)
+        }
+      })
+
       return Audit.of({
-        record: Effect.fn("Audit.record")(function* ({ actor, org_id }, action, target_id, detail = {}) {
+        prepare,
+        record: Effect.fn("Audit.record")(function* (author, action, target_id, detail) {
           yield* requireTransaction
-          const request_id = yield* RequestId
-          const row = {
-            org_id,
-            entry_id: yield* AuditEntryId.generate,
-            action,
-            target_id,
-            actor_id: actor?.id ?? null,
-            actor_name: actor?.name ?? null,
-            occurred_at: toDate(yield* clock.now),
-            request_id: request_id === NO_REQUEST ? null : request_id,
-            detail: JSON.stringify(detail)
-          }
-          yield* sql`INSERT INTO audit_log ${sql.insert(row)}`
+          const row = yield* prepare(author, action, target_id, detail)
+          yield* sql`INSERT INTO audit_log ${sql.insert({ ...row })}`
         }, Effect.orDie),
         list: Effect.fn("Audit.list")(function* (request) {
           const { org_id } = yield* Authorized("approvals.admin")

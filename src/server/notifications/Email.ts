@@ -17,6 +17,8 @@ const INSERT_BATCH = 500
 export class Email extends Context.Service<
   Email,
   {
+    /** Whether a mail server is configured. */
+    readonly enabled: boolean
     /** Whether a mail server is configured and the organization has a recipient. */
     readonly hasRecipients: (org_id: OrgId) => Effect.Effect<boolean>
     /** Queues an email to each recipient of each event that is sent by email, within the caller's transaction. */
@@ -33,6 +35,7 @@ export class Email extends Context.Service<
   ): Layer.Layer<Email, never, Delivery | SqlClient.SqlClient | StoreClock> =>
     settings === undefined
       ? Layer.succeed(Email, {
+          enabled: false,
           hasRecipients: () => Effect.succeed(false),
           publish: () => Effect.void
         })
@@ -46,6 +49,7 @@ const make = Effect.fnUntraced(function* (settings: MailSettings) {
   const destination_id = mailDestination(settings)
 
   return Email.of({
+    enabled: true,
     hasRecipients: Effect.fn("Email.hasRecipients")(function* (org_id) {
       const recipients = yield* findRecipients(sql, org_id, yield* clock.now)
       return recipients.length > 0

@@ -15,9 +15,14 @@ import {
   type NotReplayable,
   type QueueFull
 } from "../../api/Problems.ts"
-import { approvalEventTypes, type ApprovalTransitionEvent } from "../../domain/approvals/ApprovalEvent.ts"
+import {
+  approvalEventBody,
+  approvalEventTypes,
+  type ApprovalTransitionEvent
+} from "../../domain/approvals/ApprovalEvent.ts"
+import { isApprovalEmailType } from "../../domain/approvals/ApprovalEmail.ts"
 import type { DeliveryDetail, DeliveryRecord } from "../../domain/delivery/DeliveryState.ts"
-import { type DeliveryId, EndpointId, type OrgId } from "../../domain/Ids.ts"
+import { type DeliveryId, EndpointId, EventId, type OrgId } from "../../domain/Ids.ts"
 import type { NotificationEndpoint } from "../../domain/delivery/NotificationEndpoint.ts"
 import { urlHint } from "../../domain/network/PublicUrl.ts"
 import type { Timestamp } from "../../domain/Time.ts"
@@ -28,6 +33,7 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/invalidUrl.ts"
 import { Email } from "./Email.ts"
+import { makeEndpointCache } from "./Notifications/EndpointCache.ts"
 import { makeEndpointDeliveries } from "./Notifications/EndpointDeliveries.ts"
 import {
   countEndpoints,
@@ -40,6 +46,8 @@ import {
 } from "./Notifications/rows.ts"
 import { publishToEndpoints } from "./Notifications/publishToEndpoints.ts"
 import { RecentEvents } from "./Notifications/RecentEvents.ts"
+import { WEBHOOK } from "./Notifications/WebhookChannel.ts"
+import { endpointVersions, type PreparedEvent } from "./PreparedEvent.ts"
 import { rotateSecret } from "./Notifications/rotateSecret.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
@@ -47,6 +55,8 @@ import { StoreClock } from "../store/StoreClock.ts"
 
 /** The most endpoints of one organization. */
 const MAX_ENDPOINTS = 50
+
+const noBytes = new Uint8Array()
 
 /** A new endpoint and its signing secret, which cannot be read again. */
 export interface CreatedEndpoint {
@@ -118,6 +128,17 @@ export class Notifications extends Context.Service<
       events: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
       now: Timestamp
     ) => Effect.Effect<void>
+    /**
+     * Prepares an event for a statement that writes it beside other rows, or returns `undefined` if it may also be mailed: then `publish` is
+     * needed.
+     */
+    readonly prepare: (
+      org_id: OrgId,
+      event: ApprovalTransitionEvent,
+      now: Timestamp
+    ) => Effect.Effect<PreparedEvent | undefined>
+    /** Invalidates the cached endpoints that `prepare` uses, after such a statement refused them. */
+    readonly invalidateEndpoints: (org_id: OrgId) => Effect.Effect<void>
   }
 >()("countersign/server/notifications/Notifications") {
   static readonly layer = Layer.effect(
@@ -133,6 +154,7 @@ export class Notifications extends Context.Service<
       const email = yield* Email
       const organizations = yield* Organizations
       const audit = yield* Audit
+      const endpointCache = makeEndpointCache(sql)
       const deliveries = makeEndpointDeliveries(sql, delivery, recent, clock, audit)
 
       const withHealth = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
@@ -256,6 +278,37 @@ export class Notifications extends Context.Service<
             })
           )
         }),
+        prepare: Effect.fnUntraced(function* (org_id, transition, now) {
+          const { event: type, approval } = transition
+          if (email.enabled && isApprovalEmailType(type)) return undefined
+          const endpoints = (yield* endpointCache.activeEndpoints(org_id)).filter(({ events }) =>
+            events.includes(type)
+          )
+          const event_id = yield* EventId.generate
+          const body =
+            endpoints.length === 0
+              ? noBytes
+              : Buffer.from(approvalEventBody({ id: event_id, type, org_id, occurred_at: now, approval }))
+          // The statement checks the versions. If it writes nothing, no attempt asks for the event.
+          recent.keep({ event_id, type, body }, endpoints)
+          return {
+            org_id,
+            type,
+            endpoints: endpointVersions(endpoints),
+            event_id,
+            body,
+            deliveries: yield* delivery.prepare(
+              endpoints.map(({ endpoint_id }) => ({
+                org_id,
+                channel: WEBHOOK,
+                destination_id: endpoint_id,
+                event_id,
+                label: `${type} ${approval.approval_id}`
+              }))
+            )
+          }
+        }),
+        invalidateEndpoints: (org_id) => Effect.sync(() => endpointCache.invalidate(org_id)),
         publish: Effect.fn("Notifications.publish")(function* (org_id, events, now) {
           yield* publishToEndpoints(sql, delivery, recent, org_id, events, now)
           yield* email.publish(org_id, events, now)

@@ -269,9 +269,15 @@ layer(
         const published = yield* sql<{ readonly org_id: string }>`
         SELECT e.org_id
         FROM approval_events e
-        JOIN approvals a USING (org_id, approval_id)
         WHERE e.type = 'approval.expired'
-          AND a.step_id = 'expired'
+          -- Only the last attempt: a worker may publish an earlier one's approvals at any time.
+          AND e.approval_id IN (
+            SELECT approval_id
+            FROM approvals
+            WHERE step_id = 'expired'
+            ORDER BY approval_id DESC
+            LIMIT 3
+          )
         ORDER BY event_id
       `
         const order = published.map(({ org_id }) => org_id)

@@ -101,11 +101,15 @@ const closedSpans = (
 ): ReadonlyArray<RecordedTrace> =>
   rows.flatMap((row) => {
     const trace_id = traces.get(row.session_id)
-    if (trace_id === undefined || row.status === "pending") return []
-    // Built now and not when it is sent: the row holds the arguments, which must not stay in memory until then.
-    const span = approvalSpan(trace_id, toApproval(row), now.epochMilliseconds)
-    return [{ trace_id, count: 1, make: () => [span] }]
+    return trace_id === undefined || row.status === "pending" ? [] : [closedSpan(trace_id, row, now)]
   })
+
+/** The span of a closed approval. */
+export const closedSpan = (trace_id: TraceId, row: ApprovalRow, now: Timestamp): RecordedTrace => {
+  // Built now and not when it is sent: the row holds the arguments, which must not stay in memory until then.
+  const span = approvalSpan(trace_id, toApproval(row), now.epochMilliseconds)
+  return { trace_id, count: 1, make: () => [span] }
+}
 
 /** `recordTransitions` for one approval. Without transitions it returns the row unchanged. */
 export const recordTransitionsOf = (

@@ -16,6 +16,7 @@ export const newApproval = (
   session_id: SessionId,
   approval_id: ApprovalId,
   step: StepRequest,
+  argumentsJson: string | null,
   arguments_digest: string,
   ruling: Ruling,
   now: Timestamp
@@ -29,7 +30,7 @@ export const newApproval = (
     task_id: step.task_id ?? null,
     tool: step.tool,
     action_class: step.action_class,
-    arguments: argumentsText(step),
+    arguments: argumentsJson,
     arguments_digest,
     requested_at: now,
     requested_by_id: actor.id,

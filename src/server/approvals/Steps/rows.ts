@@ -23,7 +23,7 @@ const StepRow = Schema.Struct({
   requested_by_id: KeyId,
   requested_at: TimestampFromDate
 })
-type StepRow = typeof StepRow.Type
+export type StepRow = typeof StepRow.Type
 
 /** The columns of a saved step that a resume needs. */
 export const SavedStep = Schema.Struct({

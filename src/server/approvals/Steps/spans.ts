@@ -1,39 +1,35 @@
 import { Effect } from "effect"
 import type { StepRequest } from "../../../api/AgentSessions.ts"
-import type { GovernedStep, StepOutcome } from "../../../domain/approvals/AgentSession.ts"
-import type { Approval } from "../../../domain/approvals/Approval.ts"
+import type { StepOutcome } from "../../../domain/approvals/AgentSession.ts"
 import type { OrgId, SessionId, TraceId } from "../../../domain/Ids.ts"
 import { outcomeSpan, stepSpan } from "../../../domain/telemetry/SpanConventions.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { Spans } from "../../telemetry/Spans.ts"
-import type { SavedStep } from "./rows.ts"
+import type { SavedStep, StepRow } from "./rows.ts"
 
 /** Records the span of a step's first request, from its decision to the commit. */
 export const recordStepSpan = (
   spans: Spans["Service"],
-  traces: ReadonlyMap<SessionId, TraceId>,
-  org_id: OrgId,
-  session_id: SessionId,
+  trace_id: TraceId | undefined,
+  row: StepRow,
   step: StepRequest,
-  answer: GovernedStep,
   decided_at: Timestamp
 ): Effect.Effect<void> => {
-  const trace_id = traces.get(session_id)
   if (trace_id === undefined) return Effect.void
   const attributes = {
     trace_id,
-    session_id,
-    step_id: step.step_id,
-    task_id: step.task_id ?? null,
-    tool: step.tool,
-    action_class: step.action_class,
-    arguments_digest: answer.arguments_digest,
-    decision: answer.decision,
-    rule_id: answer.rule_id,
-    approval_id: answer.approval_id,
+    session_id: row.session_id,
+    step_id: row.step_id,
+    task_id: row.task_id,
+    tool: row.tool,
+    action_class: row.action_class,
+    arguments_digest: row.arguments_digest,
+    decision: row.decision,
+    rule_id: row.rule_id,
+    approval_id: row.approval_id,
     start: decided_at.epochMilliseconds
   }
-  return spans.record(org_id, {
+  return spans.record(row.org_id, {
     trace_id,
     count: 1,
     ...(step.arguments === undefined ? {} : { content: { arguments: step.arguments } }),
@@ -41,17 +37,21 @@ export const recordStepSpan = (
   })
 }
 
+/** A step that is completed, and its approval if it waited for one. */
+interface CompletedStep {
+  readonly org_id: OrgId
+  readonly session_id: SessionId
+  readonly step: SavedStep
+  readonly approval: { readonly decided_at: Timestamp | null; readonly expires_at: Timestamp } | null
+}
+
 /** Records the span of an outcome. It starts when the step was allowed: by a rule immediately, or when the approval closed. */
 export const recordOutcomeSpan = (
   spans: Spans["Service"],
-  traces: ReadonlyMap<SessionId, TraceId>,
-  org_id: OrgId,
-  session_id: SessionId,
-  step: SavedStep,
-  approval: Approval | null,
+  trace_id: TraceId | undefined,
+  { approval, org_id, session_id, step }: CompletedStep,
   { occurred_at, result, status }: StepOutcome
 ): Effect.Effect<void> => {
-  const trace_id = traces.get(session_id)
   if (trace_id === undefined) return Effect.void
   const allowed_at = approval === null ? step.requested_at : (approval.decided_at ?? approval.expires_at)
   return spans.record(org_id, {

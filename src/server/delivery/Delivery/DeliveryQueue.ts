@@ -1,5 +1,5 @@
-import { Array as Arr, Effect, Metric, Random } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Array as Arr, Effect, Exit, Metric, Random } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { nextDelay } from "../../../domain/delivery/RetryPolicy.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
@@ -19,6 +19,23 @@ export interface EnqueueResult {
   readonly rows: ReadonlyArray<QueueRow>
   /** Whether these are all the rows that the transaction queued. */
   readonly complete: boolean
+}
+
+/** The parts of a statement that queues deliveries beside other writes. */
+export interface EnqueueParts {
+  /**
+   * CTEs `given` (the prepared deliveries) and `destinations` (`org_id`, `destination_id`, `near_limit`, and the columns of
+   * `InsertedDelivery`). The statement must not insert a delivery whose destination is `near_limit`.
+   */
+  readonly given: Statement.Fragment
+  /** CTEs that insert the rows of `given` which the query `accepted` returns; `queued` has their `delivery_id` and `seq`. */
+  readonly insert: (accepted: Statement.Fragment) => Statement.Fragment
+}
+
+/** The result of such a statement, and the deliveries that it inserted. */
+export interface EnqueuedWith<A> {
+  readonly inserted: ReadonlyArray<InsertedDelivery>
+  readonly result: A
 }
 
 /**
@@ -45,12 +62,17 @@ export const makeDeliveryQueue = (
   now: Effect.Effect<Timestamp>,
   beginEnqueue: BeginEnqueue
 ) => {
-  const { insertUnlocked, insertUnderLock, lockDestination, remainingCapacity } = makeQueueWrites(sql)
+  const {
+    givenDeliveries,
+    insertAccepted,
+    insertUnlocked,
+    insertUnderLock,
+    lockDestination,
+    remainingCapacity
+  } = makeQueueWrites(sql)
 
-  const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<NewDelivery>) {
-    if (list.length === 0) return []
-    yield* requireTransaction
-    const at = yield* now
+  /** Gives each delivery its id, shard and schedule. */
+  const prepare = Effect.fnUntraced(function* (list: ReadonlyArray<NewDelivery>) {
     const prepared: Array<PreparedDelivery> = []
     for (const one of list) {
       const { ids, policy } = yield* channelByName(channels, one.channel)
@@ -65,6 +87,42 @@ export const makeDeliveryQueue = (
         maxElapsedMillis: retry.maxElapsedMillis
       })
     }
+    return prepared
+  })
+
+  /** Documented at `Delivery.enqueueWith`. */
+  const enqueueWith = <A, E, R>(
+    prepared: ReadonlyArray<PreparedDelivery>,
+    statement: (parts: EnqueueParts) => Effect.Effect<EnqueuedWith<A>, E, R>
+  ): Effect.Effect<A, E, R> =>
+    Effect.flatMap(now, (at) => {
+      const endEnqueue = beginEnqueue()
+      const parts: EnqueueParts = {
+        given: givenDeliveries(prepared),
+        insert: (accepted) => insertAccepted(accepted, at)
+      }
+      // `onExit`, because the tracked read must end when the caller is interrupted too.
+      const run = Effect.onExit(statement(parts), (exit) =>
+        endEnqueue(
+          Exit.isSuccess(exit)
+            ? {
+                rows: toQueueRows(
+                  prepared,
+                  new Map(exit.value.inserted.map((row) => [row.delivery_id, row]))
+                ),
+                complete: true
+              }
+            : undefined
+        )
+      )
+      return Effect.map(run, ({ result }) => result)
+    })
+
+  const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<NewDelivery>) {
+    if (list.length === 0) return []
+    yield* requireTransaction
+    const at = yield* now
+    const prepared = yield* prepare(list)
     const ids = prepared.map((one) => one.delivery_id)
     const endEnqueue = beginEnqueue()
     let result: EnqueueResult | undefined = undefined
@@ -124,7 +182,7 @@ export const makeDeliveryQueue = (
     `
   })
 
-  return { enqueue, discard, lockDestination, remainingCapacity }
+  return { enqueue, enqueueWith, prepare, discard, lockDestination, remainingCapacity }
 }
 
 /** Builds the inserted rows as a read at this moment would return them. */

@@ -1,6 +1,6 @@
 import type { Array as Arr } from "effect"
 import { Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArrays.ts"
@@ -76,11 +76,11 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
     )
 
   /**
-   * Optimistic insert: writes log and queue without a lock, skipping deliveries whose destination is near its queue
-   * limit. Returns a row for each delivery.
+   * CTEs about deliveries that a statement may queue: `given` has them, and `destinations` has for each destination its stored health and
+   * whether it is near its queue limit (`near_limit`).
    */
-  const insertUnlocked = (list: ReadonlyArray<PreparedDelivery>, now: Timestamp) => sql<InsertedDelivery>`
-    WITH given AS MATERIALIZED (
+  const givenDeliveries = (list: ReadonlyArray<PreparedDelivery>): Statement.Fragment => sql`
+    given AS MATERIALIZED (
       SELECT *
       FROM unnest(
         ${int4Array(list.map((one) => one.shard))}::smallint[],
@@ -120,31 +120,45 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         ) c
       ) waiting
       LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id
-    ), wanted AS MATERIALIZED (
-      SELECT g.*, d.near_limit, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
-      FROM given g
-      JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
+    )`
+
+  /**
+   * CTEs that write the log and the queue: `accepted` is a query that returns the rows of `given` to insert. The inserted rows are in
+   * `queued` (`delivery_id`, `seq`).
+   */
+  const insertAccepted = (accepted: Statement.Fragment, now: Timestamp): Statement.Fragment => sql`
+    accepted AS MATERIALIZED (
+      ${accepted}
     ), logged AS (
       INSERT INTO deliveries
         (org_id, destination_id, delivery_id, channel, event_id, label, size, status, created_at)
       SELECT
         org_id, destination_id, delivery_id, channel, event_id, label, size, 'pending',
         ${toDate(now)}::timestamptz
-      FROM wanted
-      WHERE NOT near_limit
+      FROM accepted
     ), queued AS (
       INSERT INTO delivery_queue
         (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
       SELECT
         shard, org_id, destination_id, delivery_id, channel, event_id,
         now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
-      FROM wanted
-      WHERE NOT near_limit
+      FROM accepted
       RETURNING delivery_id, seq
-    )
-    SELECT w.delivery_id, q.seq::float8 AS seq, w.consecutive_failures, w.cooldown_round, w.cooldown_ms
-    FROM wanted w
-    LEFT JOIN queued q ON q.delivery_id = w.delivery_id
+    )`
+
+  /**
+   * Optimistic insert: writes log and queue without a lock, skipping deliveries whose destination is near its queue
+   * limit. Returns a row for each delivery.
+   */
+  const insertUnlocked = (list: ReadonlyArray<PreparedDelivery>, now: Timestamp) => sql<InsertedDelivery>`
+    WITH ${givenDeliveries(list)}, ${insertAccepted(
+      sql`SELECT g.* FROM given g JOIN destinations d USING (org_id, destination_id) WHERE NOT d.near_limit`,
+      now
+    )}
+    SELECT g.delivery_id, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
+    FROM given g
+      JOIN destinations d USING (org_id, destination_id)
+      LEFT JOIN queued q USING (delivery_id)
   `
 
   /**
@@ -195,6 +209,8 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
   })
 
   return {
+    givenDeliveries,
+    insertAccepted,
     insertUnlocked,
     insertUnderLock,
     lockDestination,

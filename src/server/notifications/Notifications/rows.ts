@@ -161,9 +161,15 @@ export const deleteEndpoint = Effect.fnUntraced(function* (
   return rows.length > 0
 })
 
-const subscriberRows = rowsOf(
-  Schema.Struct({ endpoint_id: EndpointId, events: Schema.Array(ApprovalEventType), version: Schema.String })
-)
+const Subscriber = Schema.Struct({
+  endpoint_id: EndpointId,
+  events: Schema.Array(ApprovalEventType),
+  version: Schema.String
+})
+/** An active endpoint, the event types that it subscribes to, and the version of its row (`xmin`). */
+export type Subscriber = typeof Subscriber.Type
+
+const subscriberRows = rowsOf(Subscriber)
 
 /** The active endpoints that subscribe to any of these event types, each with the version of its row. */
 export const findSubscribers = (

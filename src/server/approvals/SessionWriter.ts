@@ -1,0 +1,141 @@
+/**
+ * Group commit for agent sessions: steps, decisions and outcomes of many requests are written by one statement, which is a transaction of
+ * its own.
+ *
+ * ```
+ *  Steps.check ───┐                ┌─ written: numbers, trace id
+ *  Steps.complete ┼─▶ write ─batch─┼─ saved: the session already has the step
+ *  Approvals ─────┘                └─ undefined: not written, the caller uses a transaction
+ * ```
+ *
+ * A caller computes its change from what it has cached or read, and the statement checks that this still holds (`SessionWrite`). So a request
+ * takes one round trip and shares a commit with others, and a stale cache can only cost time. What the statement cannot do runs in a
+ * transaction of the caller: a locked session, a queue near its limit, changed rules or endpoints, a large step.
+ */
+import { Array as Arr, Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { Delivery } from "../delivery/Delivery.ts"
+import { Notifications } from "../notifications/Notifications.ts"
+import { isInTransaction } from "../store/transaction.ts"
+import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
+import { SessionSignals } from "./SessionSignals.ts"
+import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
+import { findSavedSteps, type StepKey } from "./SessionWriter/findSavedSteps.ts"
+import type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
+import { type SessionWrite, targetOf, type Written } from "./SessionWriter/SessionWrite.ts"
+import { runWrites } from "./SessionWriter/writeStatement.ts"
+
+export type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
+export type { SessionChange, SessionWrite, Written } from "./SessionWriter/SessionWrite.ts"
+
+/** Writes of one statement. */
+const MAX_BATCH = 64
+
+/** Steps and outcomes with more JSON text than this, in characters, are not batched: others would wait for them. */
+const MAX_TEXT = 65_536
+
+/** What became of a write. */
+export type WriteOutcome =
+  | { readonly _tag: "Written"; readonly written: Written }
+  /** The session already has the new step. */
+  | { readonly _tag: "Saved"; readonly step: ResumedStep }
+  /** Nothing was written: the write must be made in a transaction. */
+  | { readonly _tag: "NotWritten" }
+
+/** Writes of many sessions in shared statements. */
+export class SessionWriter extends Context.Service<
+  SessionWriter,
+  {
+    /** Writes a change and all that is recorded with it, or nothing. Within a transaction it writes nothing. */
+    readonly write: (write: SessionWrite) => Effect.Effect<WriteOutcome>
+    /** Reads a saved step with all that its decision depends on, without locks; undefined if there is none. */
+    readonly findStep: (key: StepKey) => Effect.Effect<ResumedStep | undefined>
+    /** Reads an approval without locks; undefined if the organization has none with this id. */
+    readonly findApproval: (key: ApprovalKey) => Effect.Effect<ApprovalRow | undefined>
+  }
+>()("countersign/server/approvals/SessionWriter") {
+  static readonly layer = Layer.effect(
+    SessionWriter,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const delivery = yield* Delivery
+      const notifications = yield* Notifications
+      const signals = yield* SessionSignals
+
+      const runBatch = Effect.fnUntraced(function* (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) {
+        // Of writes with the same target the statement gets the first; the others use transactions, after it.
+        const byTarget = new Map<string, SessionWrite>()
+        for (const write of writes) {
+          const target = targetOf(write)
+          if (!byTarget.has(target)) byTarget.set(target, write)
+        }
+        const distinct = Arr.fromIterable(byTarget.values())
+        if (!Arr.isArrayNonEmpty(distinct)) return []
+        const deliveries = distinct.flatMap(({ notification }) => notification?.deliveries ?? [])
+        const { saved, written } = yield* deliveries.length === 0
+          ? runWrites(sql, distinct, undefined)
+          : delivery.enqueueWith(deliveries, (parts) =>
+              Effect.map(runWrites(sql, distinct, parts), (result) => ({ inserted: result.inserted, result }))
+            )
+        yield* signals.publish(
+          [...written].flatMap(([index, { newest }]) => {
+            const session_id = distinct[index]?.session_id
+            return session_id === undefined ? [] : [{ session_id, newest }]
+          })
+        )
+        const outcomes = new Map(
+          distinct.map((write, index) => [write, outcomeOf(written.get(index), saved.get(index))])
+        )
+        return writes.map((write) => outcomes.get(write) ?? notWritten)
+      })
+
+      const submit = yield* makeStatementBatcher({
+        maxBatch: MAX_BATCH,
+        // A session's events are numbered under its row lock. Two statements in flight would compete for it.
+        exclusiveKey: ({ session_id }) => session_id,
+        run: runBatch
+      })
+
+      const findSteps = yield* makeStatementBatcher({
+        maxBatch: MAX_BATCH,
+        run: (keys: ReadonlyArray<StepKey>) => findSavedSteps(sql, keys)
+      })
+
+      const findApprovals = yield* makeStatementBatcher({
+        maxBatch: MAX_BATCH,
+        run: (keys: ReadonlyArray<ApprovalKey>) => findApprovalsByKey(sql, keys)
+      })
+
+      return SessionWriter.of({
+        findStep: (key) => Effect.map(Effect.orDie(findSteps(key)), ({ step }) => step),
+        findApproval: (key) => Effect.map(Effect.orDie(findApprovals(key)), ({ row }) => row),
+        write: Effect.fnUntraced(function* (write) {
+          if (isLarge(write) || (yield* isInTransaction)) return notWritten
+          const outcome = yield* submit(write)
+          if (outcome._tag === "NotWritten" && write.notification !== null)
+            yield* notifications.invalidateEndpoints(write.org_id)
+          return outcome
+        }, Effect.orDie)
+      })
+    })
+  )
+}
+
+const notWritten: WriteOutcome = { _tag: "NotWritten" }
+
+const outcomeOf = (written: Written | undefined, saved: ResumedStep | undefined): WriteOutcome => {
+  if (written !== undefined) return { _tag: "Written", written }
+  return saved === undefined ? notWritten : { _tag: "Saved", step: saved }
+}
+
+const isLarge = ({ change }: SessionWrite): boolean => {
+  switch (change._tag) {
+    case "Step":
+      return (change.step.arguments?.length ?? 0) > MAX_TEXT
+    case "Outcome":
+      // The result is encoded for the statement anyway; its exact length matters less than not to encode it twice.
+      return change.outcome.result !== undefined && JSON.stringify(change.outcome.result).length > MAX_TEXT
+    default:
+      return false
+  }
+}

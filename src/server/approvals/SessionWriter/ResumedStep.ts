@@ -1,0 +1,75 @@
+import { Schema } from "effect"
+import { StepDecision } from "../../../domain/approvals/AgentSession.ts"
+import { ApprovalOutcome, ApprovalStatus, DecisionSource } from "../../../domain/approvals/Approval.ts"
+import { ApprovalId, RuleId, StepId, TaskId } from "../../../domain/Ids.ts"
+
+/** A point in time as milliseconds since the Unix epoch, in JSON. */
+const TimestampFromMillis = Schema.DateTimeUtcFromMillis
+
+/** A saved step with all that its current decision depends on, as of one snapshot of the database. */
+const ResumedStep = Schema.Struct({
+  step_id: StepId,
+  task_id: Schema.NullOr(TaskId),
+  tool: Schema.String,
+  action_class: Schema.String,
+  arguments_digest: Schema.String,
+  rule_id: Schema.NullOr(RuleId),
+  decision: StepDecision,
+  reason: Schema.String,
+  approval_id: Schema.NullOr(ApprovalId),
+  requested_at: TimestampFromMillis,
+  /** The decision of the last response to the agent. */
+  last_decision: StepDecision,
+  completed: Schema.Boolean,
+  session_closed: Schema.Boolean,
+  /** The revision of the organization's rules; 0 if it has none. */
+  rules_revision: Schema.Int,
+  approval: Schema.NullOr(
+    Schema.Struct({
+      status: ApprovalStatus,
+      outcome: Schema.NullOr(ApprovalOutcome),
+      decision_source: Schema.NullOr(DecisionSource),
+      decided_at: Schema.NullOr(TimestampFromMillis),
+      expires_at: TimestampFromMillis,
+      /** When the next transition by time is due; null once the approval is closed. */
+      next_due_at: Schema.NullOr(TimestampFromMillis)
+    })
+  )
+})
+export type ResumedStep = typeof ResumedStep.Type
+
+/** Decodes the JSON text of `resumedStepJson`. A text that does not decode is a defect: this service wrote the row. */
+export const decodeResumedStep = Schema.decodeUnknownEffect(Schema.fromJsonString(ResumedStep), {
+  disableChecks: true
+})
+
+const millis = (column: string) => `(extract(epoch FROM ${column}) * 1000)::float8`
+
+/**
+ * An SQL expression for the JSON text of a `ResumedStep`, over the tables `session`, `step`, `approval` and `rules`. One column of JSON: a
+ * statement that mostly returns no saved step does not have to return twenty empty columns.
+ */
+export const resumedStepJson = `json_build_object(
+  'step_id', step.step_id,
+  'task_id', step.task_id,
+  'tool', step.tool,
+  'action_class', step.action_class,
+  'arguments_digest', step.arguments_digest,
+  'rule_id', step.rule_id,
+  'decision', step.decision,
+  'reason', step.reason,
+  'approval_id', step.approval_id,
+  'requested_at', ${millis("step.requested_at")},
+  'last_decision', coalesce(step.last_decision, step.decision),
+  'completed', step.outcome_at IS NOT NULL,
+  'session_closed', session.closed_at IS NOT NULL,
+  'rules_revision', coalesce(rules.revision, 0),
+  'approval', CASE WHEN approval.approval_id IS NOT NULL THEN json_build_object(
+    'status', approval.status,
+    'outcome', approval.outcome,
+    'decision_source', approval.decision_source,
+    'decided_at', ${millis("approval.decided_at")},
+    'expires_at', ${millis("approval.expires_at")},
+    'next_due_at', ${millis("approval.next_due_at")}
+  ) END
+)::text`

@@ -1,0 +1,76 @@
+import type { Array as Arr } from "effect"
+import type { StepDecision, StepOutcome } from "../../../domain/approvals/AgentSession.ts"
+import type { NewSessionEvent } from "../../../domain/approvals/SessionEvent.ts"
+import type { ApprovalId, OrgId, SessionId, StepId, TraceId } from "../../../domain/Ids.ts"
+import type { Timestamp } from "../../../domain/Time.ts"
+import type { NewAuditRow } from "../../identity/Audit.ts"
+import type { PreparedEvent } from "../../notifications/PreparedEvent.ts"
+import type { ApprovalRow } from "../approvalRows.ts"
+import type { StepRow } from "../Steps/rows.ts"
+
+/** The change of one request, which is written only if what the request has read before still holds. */
+export type SessionChange =
+  /** A new step, with its approval if it waits. Written unless the session has the step. */
+  | { readonly _tag: "Step"; readonly step: StepRow; readonly approval: ApprovalRow | null }
+  /** Another decision of a saved step. Written if `from` was its last decision, and its approval, if any, is closed. */
+  | {
+      readonly _tag: "Decision"
+      readonly step_id: StepId
+      readonly from: StepDecision
+      readonly to: StepDecision
+    }
+  /** The outcome of a step. Written if the step's last decision is `allow` and it has no outcome. */
+  | { readonly _tag: "Outcome"; readonly outcome: StepOutcome }
+  /** A transition of an approval. Written if the approval is in the state `from`. */
+  | {
+      readonly _tag: "Transition"
+      readonly from: ApprovalRow
+      readonly to: ApprovalRow
+      readonly audit: NewAuditRow
+    }
+
+/** A change of one session, and what is recorded with it. */
+export interface SessionWrite {
+  readonly org_id: OrgId
+  readonly session_id: SessionId
+  readonly change: SessionChange
+  /** The revision of the rules that the change follows from; null if it does not depend on the rules. */
+  readonly rules_revision: number | null
+  readonly events: Arr.NonEmptyReadonlyArray<NewSessionEvent>
+  /** The event for webhook endpoints, or null. */
+  readonly notification: PreparedEvent | null
+  readonly now: Timestamp
+}
+
+/** The result of a write that took effect. */
+export interface Written {
+  readonly trace_id: TraceId
+  /** The number of the session's newest event. */
+  readonly newest: number
+}
+
+/** The id of the approval that a write is about, or null. */
+export const approvalIdOf = ({ change }: SessionWrite): ApprovalId | null => {
+  switch (change._tag) {
+    case "Step":
+      return change.approval?.approval_id ?? null
+    case "Transition":
+      return change.to.approval_id
+    default:
+      return null
+  }
+}
+
+/** Names what a write changes. Of two writes with the same target in one batch, only the first can take effect. */
+export const targetOf = ({ change, session_id }: SessionWrite): string => {
+  switch (change._tag) {
+    case "Step":
+      return `${session_id} ${change.step.step_id}`
+    case "Decision":
+      return `${session_id} ${change.step_id}`
+    case "Outcome":
+      return `${session_id} ${change.outcome.step_id}`
+    case "Transition":
+      return change.to.approval_id
+  }
+}

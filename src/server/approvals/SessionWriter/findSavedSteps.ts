@@ -1,0 +1,36 @@
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
+import { int4Array, textArray } from "../../store/pgArrays.ts"
+import { decodeResumedStep, type ResumedStep, resumedStepJson } from "./ResumedStep.ts"
+
+/** The key of a step. */
+export interface StepKey {
+  readonly org_id: OrgId
+  readonly session_id: SessionId
+  readonly step_id: StepId
+}
+
+/** Reads saved steps without locks, in one statement: one result for each key, in order. */
+export const findSavedSteps = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  keys: ReadonlyArray<StepKey>
+) {
+  const rows = yield* sql<{ readonly index: number; readonly saved: string }>`
+    SELECT wanted.index, ${sql.literal(resumedStepJson)} AS saved
+    FROM unnest(
+      ${int4Array(keys.map((_, index) => index))}::int[],
+      ${textArray(keys.map(({ org_id }) => org_id))}::text[],
+      ${textArray(keys.map(({ session_id }) => session_id))}::text[],
+      ${textArray(keys.map(({ step_id }) => step_id))}::text[]
+    ) AS wanted (index, org_id, session_id, step_id)
+      JOIN agent_sessions session ON session.org_id = wanted.org_id AND session.session_id = wanted.session_id
+      JOIN governed_steps step
+        ON step.org_id = wanted.org_id AND step.session_id = wanted.session_id AND step.step_id = wanted.step_id
+      LEFT JOIN approvals approval ON approval.org_id = wanted.org_id AND approval.approval_id = step.approval_id
+      LEFT JOIN approval_rules rules ON rules.org_id = wanted.org_id
+  `
+  const found = new Map<number, ResumedStep>()
+  for (const { index, saved } of rows) found.set(index, yield* Effect.orDie(decodeResumedStep(saved)))
+  return keys.map((_, index) => ({ step: found.get(index) }))
+})

@@ -1,0 +1,106 @@
+import { Effect } from "effect"
+import type { StepRequest } from "../../../api/AgentSessions.ts"
+import type { GovernedStep } from "../../../domain/approvals/AgentSession.ts"
+import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
+import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
+import {
+  approvalTransitionedEvent,
+  type NewSessionEvent,
+  stepGovernedEvent
+} from "../../../domain/approvals/SessionEvent.ts"
+import { stepDigest } from "../../../domain/approvals/StepDigest.ts"
+import { ApprovalId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
+import type { Principal } from "../../../domain/identity/Principal.ts"
+import type { Timestamp } from "../../../domain/Time.ts"
+import { type ApprovalRow, toApproval } from "../approvalRows.ts"
+import { argumentsText, newApproval } from "./newApproval.ts"
+import type { StepRow } from "./rows.ts"
+
+/** A step request whose task is known: its own or else its session's. */
+export type StepOfTask = StepRequest & { readonly task_id: TaskId | null }
+
+/** Everything that the first request of a step writes, and its answer. */
+export interface NewStep {
+  readonly answer: GovernedStep
+  readonly row: StepRow
+  /** The approval, if the step waits for one. */
+  readonly approval: ApprovalRow | null
+  readonly events: readonly [NewSessionEvent, ...ReadonlyArray<NewSessionEvent>]
+  /** What webhook endpoints and mailboxes are notified of. Immediate decisions are session events only. */
+  readonly requested: ApprovalTransitionEvent | null
+}
+
+/** Decides a step by a ruling. */
+export const newStep = Effect.fnUntraced(function* (
+  principal: Principal,
+  session_id: SessionId,
+  step: StepOfTask,
+  ruling: Ruling,
+  now: Timestamp
+) {
+  const digest = digestOf(principal, session_id, step)(step)
+  const argumentsJson = argumentsText(step)
+  const approval =
+    ruling.effect === "require_approval"
+      ? newApproval(
+          principal,
+          session_id,
+          yield* ApprovalId.generate,
+          step,
+          argumentsJson,
+          digest,
+          ruling,
+          now
+        )
+      : null
+  const answer: GovernedStep = {
+    step_id: step.step_id,
+    decision: approval === null ? (ruling.effect === "allow" ? "allow" : "reject") : "pending",
+    approval_id: approval?.approval_id ?? null,
+    reason: ruling.reason,
+    rule_id: ruling.rule_id,
+    expires_at: approval?.expires_at ?? null,
+    arguments_digest: digest
+  }
+  const row: StepRow = {
+    org_id: principal.org_id,
+    session_id,
+    step_id: step.step_id,
+    task_id: step.task_id,
+    tool: step.tool,
+    action_class: step.action_class,
+    arguments: argumentsJson,
+    arguments_digest: digest,
+    rule_id: ruling.rule_id,
+    decision: answer.decision,
+    reason: ruling.reason,
+    approval_id: answer.approval_id,
+    requested_by_id: principal.actor.id,
+    requested_at: now
+  }
+  const governed = stepGovernedEvent(answer, step)
+  if (approval === null) {
+    return { answer, row, approval, events: [governed], requested: null } satisfies NewStep
+  }
+  const requested = { event: "approval.requested" as const, approval: toApproval(approval) }
+  return {
+    answer,
+    row,
+    approval,
+    events: [governed, approvalTransitionedEvent(requested)],
+    requested
+  } satisfies NewStep
+})
+
+/** The digest of a step with this id and these arguments, under a tool and an action class. */
+export const digestOf =
+  ({ org_id }: Principal, session_id: SessionId, step: StepRequest) =>
+  ({ action_class, tool }: { readonly tool: string; readonly action_class: string }): string =>
+    stepDigest({
+      org_id,
+      session_id,
+      step_id: step.step_id,
+      tool,
+      action_class,
+      ...(step.arguments === undefined ? {} : { arguments: step.arguments })
+    })

@@ -1,0 +1,13 @@
+import type { OutcomeReport } from "../../../api/AgentSessions.ts"
+import type { StepOutcome } from "../../../domain/approvals/AgentSession.ts"
+import type { StepId } from "../../../domain/Ids.ts"
+import type { Timestamp } from "../../../domain/Time.ts"
+
+/** The outcome that a report describes. */
+export const outcomeOf = (step_id: StepId, report: OutcomeReport, now: Timestamp): StepOutcome => ({
+  step_id,
+  status: report.status,
+  ...(report.result === undefined ? {} : { result: report.result }),
+  error: report.error ?? null,
+  occurred_at: now
+})

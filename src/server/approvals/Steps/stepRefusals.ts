@@ -1,0 +1,53 @@
+import { Effect } from "effect"
+import type { StepRequest } from "../../../api/AgentSessions.ts"
+import {
+  NotFound,
+  SessionClosed,
+  StepAlreadyCompleted,
+  StepMismatch,
+  StepNotAllowed
+} from "../../../api/Problems.ts"
+import { stepMismatches } from "../../../domain/approvals/StepDecision.ts"
+import type { digestOf } from "./newStep.ts"
+import type { SavedStep } from "./rows.ts"
+
+/** Why a check gets no decision. */
+export type CheckStepError = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted
+
+/** Why an outcome is refused. */
+export type CompleteStepError = NotFound | SessionClosed | StepNotAllowed | StepAlreadyCompleted
+
+export const stepNotFound = Effect.fail(new NotFound({ detail: "No such step in this session." }))
+
+export const sessionClosed = Effect.fail(
+  new SessionClosed({ detail: "The session is closed. Create another session for this step." })
+)
+
+export const alreadyCompleted = Effect.fail(
+  new StepAlreadyCompleted({ detail: "The outcome of this step is already recorded. Use another step_id." })
+)
+
+export const stepNotAllowed = Effect.fail(
+  new StepNotAllowed({
+    detail: "The step is not allowed. Request its decision and report the outcome after it is allowed."
+  })
+)
+
+/** Fails unless a resumed step equals the saved step and has no outcome yet. */
+export const requireResumable = (
+  saved: SavedStep,
+  digest: ReturnType<typeof digestOf>,
+  step: StepRequest
+): Effect.Effect<void, StepMismatch | StepAlreadyCompleted> => {
+  const mismatched = stepMismatches(saved, step, digest)
+  if (mismatched.length > 0) {
+    const differ = mismatched.length === 1 ? "differs" : "differ"
+    const detail = `${listOf(mismatched)} ${differ} from the saved step; the saved step is unchanged.`
+    return Effect.fail(new StepMismatch({ detail, mismatched }))
+  }
+  return saved.completed ? alreadyCompleted : Effect.void
+}
+
+/** "tool, action_class and arguments" */
+const listOf = (names: ReadonlyArray<string>): string =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1) ?? ""}`

@@ -1,0 +1,136 @@
+import { Array as Arr, Effect, Option } from "effect"
+import type { OutcomeReport, StepRequest } from "../../../api/AgentSessions.ts"
+import { notFound } from "../../../api/notFound.ts"
+import type { Approval } from "../../../domain/approvals/Approval.ts"
+import { transition } from "../../../domain/approvals/ApprovalState.ts"
+import { stepGovernedEvent, toolOutcomeEvent } from "../../../domain/approvals/SessionEvent.ts"
+import { currentDecision } from "../../../domain/approvals/StepDecision.ts"
+import type { OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
+import type { Principal } from "../../../domain/identity/Principal.ts"
+import type { Timestamp } from "../../../domain/Time.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
+import { atomic } from "../../store/transaction.ts"
+import { requireTask } from "../../tasks/requireTask.ts"
+import { type RecordDeps, recordTransitionsOf } from "../Approvals/recordTransitions.ts"
+import { insertApproval, lockApprovalForUpdate, stateOf, toApproval } from "../approvalRows.ts"
+import type { Rules } from "../Rules.ts"
+import { lockSessionForUpdate } from "../Sessions/rows.ts"
+import { outcomeOf } from "./outcomeOf.ts"
+import { digestOf, newStep } from "./newStep.ts"
+import { findStep, insertStep, type SavedStep, updateLastDecision, updateOutcome } from "./rows.ts"
+import { recordOutcomeSpan, recordStepSpan } from "./spans.ts"
+import {
+  alreadyCompleted,
+  requireResumable,
+  sessionClosed,
+  stepNotAllowed,
+  stepNotFound
+} from "./stepRefusals.ts"
+
+/** What these operations use. */
+export interface StepDeps extends RecordDeps {
+  readonly clock: StoreClock["Service"]
+  readonly rules: Rules["Service"]
+}
+
+/**
+ * Checks and outcomes of steps in a transaction of their own, which waits for the session's lock and reads everything under it. They work in
+ * every case; `Steps` uses them for what a shared statement cannot do.
+ */
+export const makeStepsInTransaction = (deps: StepDeps) => {
+  const { clock, events, notifications, rules, spans, sql } = deps
+  const atomically = atomic(sql)
+
+  const openSession = (org_id: OrgId, session_id: SessionId) =>
+    Effect.flatMap(lockSessionForUpdate(sql, org_id, session_id), (session) =>
+      Option.isNone(session) ? notFound("session") : Effect.succeed(session.value)
+    )
+
+  /** The current approval of a step, or null. Windows that have passed are closed first. */
+  const currentApproval = Effect.fnUntraced(function* (org_id: OrgId, saved: SavedStep, now: Timestamp) {
+    if (saved.approval_id === null) return null
+    const row = yield* lockApprovalForUpdate(sql, org_id, saved.approval_id)
+    if (row === undefined)
+      return yield* Effect.die(new Error("A step's approval must exist as long as the step"))
+    const { transitions } = transition(stateOf(row), { _tag: "Time" }, now)
+    return toApproval(yield* recordTransitionsOf(deps, row, transitions, now))
+  })
+
+  /** The current decision of a saved step, from the current rules and its approval. */
+  const resolveDecision = Effect.fnUntraced(function* (org_id: OrgId, saved: SavedStep, now: Timestamp) {
+    const ruling = yield* rules.evaluate(org_id, saved)
+    const approval: Approval | null = yield* currentApproval(org_id, saved, now)
+    return { answer: currentDecision(saved, approval, ruling), approval }
+  })
+
+  /** Decides and saves a step that is requested for the first time. */
+  const insert = Effect.fnUntraced(function* (
+    principal: Principal,
+    session_id: SessionId,
+    step: StepRequest,
+    session: { readonly task_id: StepRequest["task_id"] }
+  ) {
+    const { org_id } = principal
+    const now = yield* clock.now
+    // An omitted task_id inherits the session's, so that the rules of that task still apply.
+    const task_id = step.task_id ?? session.task_id ?? null
+    if (task_id !== session.task_id && task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
+    const ruling = yield* rules.evaluate(org_id, { ...step, task_id })
+    const created = yield* newStep(principal, session_id, { ...step, task_id }, ruling, now)
+    yield* insertStep(sql, created.row)
+    if (created.approval !== null) yield* insertApproval(sql, created.approval)
+    const traces = yield* events.append([{ org_id, session_id, events: created.events }], now)
+    yield* recordStepSpan(spans, traces.get(session_id), created.row, step, now)
+    if (created.requested !== null) yield* notifications.publish(org_id, [created.requested], now)
+    return created.answer
+  })
+
+  return {
+    check: (principal: Principal, session_id: SessionId, step: StepRequest) =>
+      atomically(
+        Effect.gen(function* () {
+          const { org_id } = principal
+          const session = yield* openSession(org_id, session_id)
+          if (session.closed) return yield* sessionClosed
+          const saved = Option.getOrUndefined(yield* findStep(sql, org_id, session_id, step.step_id))
+          if (saved === undefined) return yield* insert(principal, session_id, step, session)
+          yield* requireResumable(saved, digestOf(principal, session_id, step), step)
+          const now = yield* clock.now
+          const { answer } = yield* resolveDecision(org_id, saved, now)
+          if (answer.decision !== saved.last_decision) {
+            yield* updateLastDecision(sql, org_id, session_id, answer)
+            yield* events.append([{ org_id, session_id, events: [stepGovernedEvent(answer, saved)] }], now)
+          }
+          return answer
+        })
+      ),
+
+    complete: (org_id: OrgId, session_id: SessionId, step_id: StepId, report: OutcomeReport) =>
+      atomically(
+        Effect.gen(function* () {
+          const session = yield* openSession(org_id, session_id)
+          const saved = Option.getOrUndefined(yield* findStep(sql, org_id, session_id, step_id))
+          if (saved === undefined) return yield* stepNotFound
+          if (session.closed) return yield* sessionClosed
+          if (saved.completed) return yield* alreadyCompleted
+          const now = yield* clock.now
+          const { answer, approval } = yield* resolveDecision(org_id, saved, now)
+          // The agent acted on an earlier `allow`: its outcome is recorded even if the rules have changed since.
+          const { last_decision } = saved
+          if (last_decision === "reject" || (last_decision === "pending" && answer.decision !== "allow"))
+            return yield* stepNotAllowed
+          const outcome = outcomeOf(step_id, report, now)
+          yield* updateOutcome(sql, org_id, session_id, outcome)
+          const recorded = Arr.of(toolOutcomeEvent(outcome, saved.tool))
+          const traces = yield* events.append([{ org_id, session_id, events: recorded }], now)
+          yield* recordOutcomeSpan(
+            spans,
+            traces.get(session_id),
+            { org_id, session_id, step: saved, approval },
+            outcome
+          )
+          return outcome
+        })
+      )
+  }
+}
