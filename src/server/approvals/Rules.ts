@@ -107,6 +107,9 @@ export class Rules extends Context.Service<
                 })
               }
               const { revision } = replaced[0]
+              yield* sql.afterCommit(
+                Effect.sync(() => cache.set(org_id, { rules, revision }, Math.max(1, rules.length)))
+              )
               yield* audit.record(principal, "rules.replaced", org_id, { revision, rules: rules.length })
               return { rules, revision }
             })

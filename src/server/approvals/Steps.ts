@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OutcomeReport, StepRequest } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
@@ -126,8 +126,8 @@ export class Steps extends Context.Service<
         if (list.revision !== saved.rules_revision) return undefined
         const ruling = evaluateRules(list.rules, saved)
         // A window has passed, and a transaction has to close it.
-        if (approval?.next_due_at != null && approval.next_due_at.epochMilliseconds <= now.epochMilliseconds)
-          return undefined
+        const dueAt = approval?.next_due_at ?? null
+        if (dueAt !== null && DateTime.isLessThanOrEqualTo(dueAt, now)) return undefined
         const answer = currentDecision(saved, approval, ruling)
         if (answer.decision === saved.last_decision) return answer
         // A pending approval can be decided until the write; a closed one never changes.

@@ -155,6 +155,7 @@ export class Notifications extends Context.Service<
       const organizations = yield* Organizations
       const audit = yield* Audit
       const endpointCache = makeEndpointCache(sql)
+      const invalidateEndpoints = (org_id: OrgId) => Effect.sync(() => endpointCache.invalidate(org_id))
       const deliveries = makeEndpointDeliveries(sql, delivery, recent, clock, audit)
 
       const withHealth = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
@@ -217,6 +218,7 @@ export class Notifications extends Context.Service<
                 })
               }
               yield* insertEndpoint(sql, row)
+              yield* sql.afterCommit(invalidateEndpoints(org_id))
               const { events, url_hint } = row
               yield* audit.record(principal, "endpoint.created", endpoint_id, { url_hint, events })
             })
@@ -233,6 +235,7 @@ export class Notifications extends Context.Service<
             Effect.gen(function* () {
               const row = yield* updateEndpoint(sql, principal.org_id, id, change)
               if (Option.isNone(row)) return yield* notFound("endpoint")
+              yield* sql.afterCommit(invalidateEndpoints(principal.org_id))
               yield* audit.record(principal, "endpoint.updated", id, change)
               return row.value
             })
@@ -274,6 +277,7 @@ export class Notifications extends Context.Service<
             Effect.gen(function* () {
               if (!(yield* deleteEndpoint(sql, org_id, id))) return yield* notFound("endpoint")
               yield* delivery.discard(org_id, id)
+              yield* sql.afterCommit(invalidateEndpoints(org_id))
               yield* audit.record(principal, "endpoint.removed", id)
             })
           )
@@ -308,7 +312,7 @@ export class Notifications extends Context.Service<
             )
           }
         }),
-        invalidateEndpoints: (org_id) => Effect.sync(() => endpointCache.invalidate(org_id)),
+        invalidateEndpoints,
         publish: Effect.fn("Notifications.publish")(function* (org_id, events, now) {
           yield* publishToEndpoints(sql, delivery, recent, org_id, events, now)
           yield* email.publish(org_id, events, now)

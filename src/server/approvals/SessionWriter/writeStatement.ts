@@ -200,7 +200,7 @@ const eligibleOps = (
     FOR NO KEY UPDATE OF s SKIP LOCKED
   )`
 
-/** One kind of change: the CTE \`name\` has the \`op\` of each change that took effect. */
+/** One kind of change: the CTE \`name` has the \`op\` of each change that took effect. */
 interface ChangePart {
   readonly name: string
   readonly ctes: ReadonlyArray<Statement.Fragment>

@@ -1,0 +1,276 @@
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { StepId } from "../../../src/domain/Ids.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
+import { service } from "../../support/service.ts"
+
+const stepNamed = (name: string) => ({
+  step_id: StepId.make(name),
+  tool: "payments.refund",
+  action_class: "write"
+})
+
+/** An organization with one rule, and an open session. */
+const team = Effect.fnUntraced(function* (
+  organization: string,
+  effect: "allow" | "reject" | "require_approval" = "allow"
+) {
+  const countersign = yield* Countersign
+  const admin = yield* countersign.client({}, organization)
+  const agent = yield* countersign.client({ preset: "runtime" }, organization)
+  yield* admin.approval_rules.replace({ payload: { rules: [{ effect }] } })
+  const { session_id } = yield* agent.sessions.create({})
+  return { admin, agent, params: { id: session_id }, session_id }
+})
+
+/** Numbers, types and writing transactions of a session's events. */
+const eventsOf = Effect.fnUntraced(function* (session_id: string) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* sql<{
+    readonly number: number
+    readonly id: number
+    readonly type: string
+    readonly written_by: string
+  }>`
+    SELECT number::int, (data->>'id')::int AS id, type, xmin::text AS written_by
+    FROM session_events
+    WHERE session_id = ${session_id}
+    ORDER BY number
+  `
+})
+
+layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
+  it.effect(
+    "steps of one session that are requested concurrently share commits, and their events are numbered in order",
+    () =>
+      Effect.gen(function* () {
+        const { agent, params, session_id } = yield* team("one session")
+        const names = Array.from({ length: 25 }, (_, index) => `step ${index}`)
+        const answers = yield* Effect.forEach(
+          names,
+          (name) => agent.sessions.step({ params, payload: stepNamed(name) }),
+          { concurrency: "unbounded" }
+        )
+        assert.deepStrictEqual(new Set(answers.map(({ decision }) => decision)), new Set(["allow"]))
+        const events = yield* eventsOf(session_id)
+        assert.deepStrictEqual(
+          events.map(({ number }) => number),
+          names.map((_, index) => index + 1)
+        )
+        assert.deepStrictEqual(
+          events.map(({ id }) => id),
+          events.map(({ number }) => number)
+        )
+        // Without shared commits there would be 25. The requests arrive over several ticks, so a few batches form.
+        assert.isAtMost(new Set(events.map(({ written_by }) => written_by)).size, 12)
+      })
+  )
+
+  it.effect(
+    "one step that is requested concurrently gets one row, one event, one approval and one answer",
+    () =>
+      Effect.gen(function* () {
+        const { agent, params, session_id } = yield* team("one step", "require_approval")
+        const answers = yield* Effect.replicateEffect(
+          agent.sessions.step({ params, payload: stepNamed("only") }),
+          10,
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual(new Set(answers.map(({ approval_id }) => approval_id)).size, 1)
+        assert.deepStrictEqual(
+          (yield* eventsOf(session_id)).map(({ type }) => type),
+          ["step:governed", "approval:requested"]
+        )
+        const sql = yield* SqlClient.SqlClient
+        assert.lengthOf(yield* sql`SELECT 1 FROM approvals WHERE session_id = ${session_id}`, 1)
+      })
+  )
+
+  it.effect(
+    "a step of a locked session waits for the lock, and does not delay the steps of other sessions",
+    () =>
+      Effect.gen(function* () {
+        const { agent, params, session_id } = yield* team("locked")
+        const other = yield* agent.sessions.create({})
+        const sql = yield* SqlClient.SqlClient
+        const locked = yield* Deferred.make<void>()
+        const release = yield* Deferred.make<void>()
+        const holder = yield* Effect.forkChild(
+          transaction(
+            sql`SELECT 1 FROM agent_sessions WHERE session_id = ${session_id} FOR NO KEY UPDATE`.pipe(
+              Effect.andThen(Deferred.succeed(locked, undefined)),
+              Effect.andThen(Deferred.await(release))
+            )
+          )
+        )
+        yield* Deferred.await(locked)
+        const waiting = yield* Effect.forkChild(agent.sessions.step({ params, payload: stepNamed("waits") }))
+        yield* waitForBlockedStatements(1)
+        const meanwhile = yield* agent.sessions.step({
+          params: { id: other.session_id },
+          payload: stepNamed("does not wait")
+        })
+        assert.strictEqual(meanwhile.decision, "allow")
+        assert.isUndefined(waiting.pollUnsafe())
+        yield* Deferred.succeed(release, undefined)
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+        yield* Fiber.join(holder)
+        assert.deepStrictEqual(
+          (yield* eventsOf(session_id)).map(({ number }) => number),
+          [1]
+        )
+      })
+  )
+
+  it.effect(
+    "rules that another replica has changed apply to the next step, and to a step that is resumed",
+    () =>
+      Effect.gen(function* () {
+        const { agent, params, session_id } = yield* team("stale rules")
+        const allowed = yield* agent.sessions.step({ params, payload: stepNamed("before") })
+        assert.strictEqual(allowed.decision, "allow")
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+        UPDATE approval_rules
+        SET rules = replace(rules::text, '"allow"', '"reject"')::json, revision = revision + 1
+        WHERE org_id = (SELECT org_id FROM agent_sessions WHERE session_id = ${session_id})
+      `
+        const after = yield* agent.sessions.step({ params, payload: stepNamed("after") })
+        assert.strictEqual(after.decision, "reject")
+        const resumed = yield* agent.sessions.step({ params, payload: stepNamed("before") })
+        assert.strictEqual(resumed.decision, "reject")
+      })
+  )
+
+  it.effect(
+    "an endpoint that another replica has changed gets the events of its new subscription alone",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, params, session_id } = yield* team("stale endpoints", "require_approval")
+        yield* agent.sessions.step({ params, payload: stepNamed("before") })
+        yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        const sql = yield* SqlClient.SqlClient
+        const queued = Effect.map(
+          sql<{ readonly label: string }>`
+          SELECT label
+          FROM deliveries
+          WHERE org_id = (SELECT org_id FROM agent_sessions WHERE session_id = ${session_id})
+        `,
+          (rows) => rows.length
+        )
+        yield* agent.sessions.step({ params, payload: stepNamed("created") })
+        assert.strictEqual(yield* queued, 1)
+        yield* sql`
+        UPDATE notification_endpoints
+        SET events = '{approval.approved}'
+        WHERE org_id = (SELECT org_id FROM agent_sessions WHERE session_id = ${session_id})
+      `
+        yield* agent.sessions.step({ params, payload: stepNamed("not subscribed") })
+        assert.strictEqual(yield* queued, 1)
+      })
+  )
+
+  it.effect("a closed session takes no step, although its facts are cached", () =>
+    Effect.gen(function* () {
+      const { agent, params, session_id } = yield* team("closed")
+      yield* agent.sessions.step({ params, payload: stepNamed("before") })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE agent_sessions SET closed_at = now() WHERE session_id = ${session_id}`
+      const refused = yield* Effect.flip(agent.sessions.step({ params, payload: stepNamed("after") }))
+      assert.strictEqual(refused._tag, "SESSION_CLOSED")
+      const resumed = yield* Effect.flip(agent.sessions.step({ params, payload: stepNamed("before") }))
+      assert.strictEqual(resumed._tag, "SESSION_CLOSED")
+    })
+  )
+
+  it.effect("a session of another organization is not found, although its facts are cached", () =>
+    Effect.gen(function* () {
+      const { agent, params } = yield* team("owner")
+      yield* agent.sessions.step({ params, payload: stepNamed("first") })
+      const stranger = yield* team("stranger")
+      const refused = yield* Effect.flip(
+        stranger.agent.sessions.step({ params, payload: stepNamed("first") })
+      )
+      assert.strictEqual(refused._tag, "NOT_FOUND")
+      const outcome = yield* Effect.flip(
+        stranger.agent.sessions.complete({
+          params: { ...params, step_id: StepId.make("first") },
+          payload: { status: "succeeded" }
+        })
+      )
+      assert.strictEqual(outcome._tag, "NOT_FOUND")
+    })
+  )
+
+  it.effect("concurrent resumes of a decided step record its decision once", () =>
+    Effect.gen(function* () {
+      const { admin, agent, params, session_id } = yield* team("resumed", "require_approval")
+      const { approval_id } = yield* agent.sessions.step({ params, payload: stepNamed("only") })
+      if (approval_id === null) return assert.fail("expected a pending approval")
+      yield* admin.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      const answers = yield* Effect.replicateEffect(
+        agent.sessions.step({ params, payload: stepNamed("only") }),
+        8,
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(new Set(answers.map(({ decision }) => decision)), new Set(["allow"]))
+      assert.deepStrictEqual(
+        (yield* eventsOf(session_id)).map(({ type }) => type),
+        ["step:governed", "approval:requested", "approval:decided", "step:governed"]
+      )
+      const sql = yield* SqlClient.SqlClient
+      const entries = yield* eventually(
+        sql`SELECT 1 FROM audit_log WHERE target_id = ${approval_id} AND action = 'approval.approved'`,
+        (rows) => rows.length > 0
+      )
+      assert.lengthOf(entries, 1)
+    })
+  )
+
+  it.effect(
+    "of concurrent decisions of many approvals of one session each is recorded once, in one order",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, params, session_id } = yield* team("many decisions", "require_approval")
+        const names = Array.from({ length: 12 }, (_, index) => `step ${index}`)
+        const asked = yield* Effect.forEach(
+          names,
+          (name) => agent.sessions.step({ params, payload: stepNamed(name) }),
+          { concurrency: "unbounded" }
+        )
+        const ids = asked.flatMap(({ approval_id }) => (approval_id === null ? [] : [approval_id]))
+        const decisions = yield* Effect.forEach(
+          ids.flatMap((id) => [
+            { id, decision: "approve" as const },
+            { id, decision: "reject" as const }
+          ]),
+          ({ decision, id }) =>
+            Effect.match(admin.approvals.decide({ params: { id }, payload: { decision } }), {
+              onFailure: (error) => error._tag,
+              onSuccess: ({ status }) => status
+            }),
+          { concurrency: "unbounded" }
+        )
+        assert.lengthOf(
+          decisions.filter((result) => result === "approved" || result === "rejected"),
+          names.length
+        )
+        assert.lengthOf(
+          decisions.filter((result) => result === "APPROVAL_ALREADY_DECIDED"),
+          names.length
+        )
+        const events = yield* eventsOf(session_id)
+        assert.deepStrictEqual(
+          events.map(({ number }) => number),
+          Array.from({ length: 3 * names.length }, (_, index) => index + 1)
+        )
+        assert.lengthOf(
+          events.filter(({ type }) => type === "approval:decided"),
+          names.length
+        )
+      })
+  )
+})
