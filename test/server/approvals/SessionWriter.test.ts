@@ -67,7 +67,7 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
           Effect.provideService(Authorized("sessions.write"), {
             org_id: key.org_id,
             actor: { id: key.key_id, name: "agent" },
-            scopes: new Set(["sessions.write"])
+            scopes: new Set(["sessions.write" as const])
           })
         )
         assert.deepStrictEqual(new Set(answers.map(({ decision }) => decision)), new Set(["allow"]))
