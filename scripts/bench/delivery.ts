@@ -1,8 +1,7 @@
-/** The delivery engine: `npm run bench -- delivery [compare|backlog|growth|fairness|events|alone …]`; without a part, all of them. */
+/** The delivery engine: `npm run bench -- delivery [compare|backlog|growth|fairness|alone …]`; without a part, all of them. */
 import { alone } from "./delivery/alone.ts"
 import { backlog } from "./delivery/backlog.ts"
 import { compare } from "./delivery/compare.ts"
-import { events } from "./delivery/events.ts"
 import { fairness } from "./delivery/fairness.ts"
 import { growth } from "./delivery/growth.ts"
 
@@ -11,7 +10,6 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   backlog,
   fairness,
   growth,
-  events,
   alone
 }
 

@@ -22,7 +22,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
   telemetry: async (parts) => (await import("./telemetry.ts")).run(parts),
-  stream: () => import("./stream.ts"),
+  stream: async (parts) => (await import("./stream.ts")).run(parts),
   console: () => import("./console.ts")
 }
 

@@ -135,6 +135,10 @@ export const layerServices = (settings: ServiceSettings) =>
       Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer, Telemetry.layer(settings.telemetry))
     ),
     Layer.provideMerge(Layer.mergeAll(Spans.layer(settings.telemetry), Email.layer(settings.mail))),
+    Layer.provideMerge(SessionEvents.layer),
+    Layer.provideMerge(
+      Layer.unwrap(Effect.map(Delivery, ({ hasPeers }) => SessionSignals.layer({ hasPeers })))
+    ),
     Layer.provideMerge(
       Delivery.layer(
         Effect.all([
@@ -148,8 +152,7 @@ export const layerServices = (settings: ServiceSettings) =>
         }
       )
     ),
-    Layer.provideMerge(Layer.mergeAll(Audit.layer, Revocations.layer(), SessionEvents.layer)),
-    Layer.provideMerge(SessionSignals.layer()),
+    Layer.provideMerge(Layer.mergeAll(Audit.layer, Revocations.layer())),
     Layer.provideMerge(
       Layer.mergeAll(
         RecentPayloads.layer,

@@ -258,6 +258,7 @@ export const withoutEngineFor =
         Delivery,
         Delivery.of({
           ...log,
+          hasPeers: () => true,
           runRetention: Effect.die("Nothing is removed here"),
           stats: Effect.die("Nothing is carried here")
         })

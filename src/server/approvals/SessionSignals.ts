@@ -24,10 +24,16 @@ export interface SessionSignal {
 /** Runs synchronously and must not throw. `undefined`: signals may have been lost, because LISTEN has just started or reconnected. */
 export type SessionSignalListener = (signals: ReadonlyArray<SessionSignal> | undefined) => void
 
+/** How long signals gather before they are sent with one NOTIFY, while other replicas have streams that wait for them. */
+const DEBOUNCE: Duration.Input = "1 millis"
+
+/** The same for a replica that sees no others: one that has just started is not seen yet. */
+const DEBOUNCE_ALONE: Duration.Input = "25 millis"
+
 /** Options of the exchange between replicas. */
 export interface SessionSignalOptions {
-  /** How long signals gather before they are sent with one NOTIFY. Default 25 ms. */
-  readonly debounce?: Duration.Input
+  /** Whether other replicas are running. Default: always. */
+  readonly hasPeers?: () => boolean
 }
 
 /** The bus of session signals. */
@@ -46,6 +52,7 @@ export class SessionSignals extends Context.Service<
 }
 
 const make = Effect.fnUntraced(function* (options: SessionSignalOptions) {
+  const { hasPeers = () => true } = options
   const sql = yield* PgClient.PgClient
   const { listen, notifyDebounced } = yield* makePgNotify("countersign_session_events")
   const listeners = new Set<SessionSignalListener>()
@@ -56,7 +63,7 @@ const make = Effect.fnUntraced(function* (options: SessionSignalOptions) {
   }
 
   yield* startWorkers([
-    notifyDebounced(outgoing.due, options.debounce ?? "25 millis", outgoing.takePayloads),
+    notifyDebounced(outgoing.due, () => (hasPeers() ? DEBOUNCE : DEBOUNCE_ALONE), outgoing.takePayloads),
     listen((payload) =>
       Effect.sync(() => broadcast(payload === undefined ? undefined : parsePayload(payload)))
     )

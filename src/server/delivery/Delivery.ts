@@ -132,6 +132,8 @@ export class Delivery extends Context.Service<
     readonly discard: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
     /** Returns the engine's statistics in this replica. Counts the queue, so call it every few seconds at most. */
     readonly stats: Effect.Effect<DeliveryStats, SqlError.SqlError>
+    /** Whether other replicas are running, as far as the leases of the last seconds tell. */
+    readonly hasPeers: () => boolean
     /** Deletes expired deliveries, attempts and payloads once. A background worker calls it regularly too. */
     readonly runRetention: Effect.Effect<RetentionResult, SqlError.SqlError>
   }
@@ -273,6 +275,7 @@ const make = Effect.fnUntraced(function* (
     health: log.health,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),
+    hasPeers: shards.hasPeers,
     runRetention: retention.runOnce
   })
 })

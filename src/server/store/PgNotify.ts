@@ -21,7 +21,7 @@ export interface PgNotify {
    */
   readonly notifyDebounced: (
     due: Latch.Latch,
-    debounce: Duration.Input,
+    debounce: Duration.Input | (() => Duration.Input),
     take: () => ReadonlyArray<string>
   ) => Effect.Effect<never>
   /**
@@ -47,7 +47,12 @@ export const makePgNotify = (channel: string): Effect.Effect<PgNotify, never, Pg
       notifyDebounced: (due, debounce, take) =>
         runWorker({
           name: `notify_${channel}`,
-          wakeUp: Effect.andThen(due.await, Effect.sleep(debounce)),
+          wakeUp: Effect.andThen(
+            due.await,
+            typeof debounce === "function"
+              ? Effect.suspend(() => Effect.sleep(debounce()))
+              : Effect.sleep(debounce)
+          ),
           runOnce: Effect.suspend(() => {
             due.closeUnsafe()
             return notify(take())

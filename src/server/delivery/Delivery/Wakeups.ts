@@ -2,8 +2,11 @@ import type { PgClient } from "@effect/sql-pg"
 import { Effect, Latch } from "effect"
 import { makePgNotify } from "../../store/PgNotify.ts"
 
-/** How long new rows are gathered before one NOTIFY, in milliseconds (a debounce). */
-const GATHER_MILLIS = 30
+/**
+ * How long new rows are gathered before one NOTIFY, in milliseconds (a debounce). Rows of a burst also gather while the statement runs. Only
+ * sent if there are other replicas, whose deliveries wait for it.
+ */
+const GATHER_MILLIS = 5
 
 /** A notification between replicas: new queue rows, or released shards. */
 export type WakeUp = "rows" | "shards"
