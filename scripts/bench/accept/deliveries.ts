@@ -69,19 +69,27 @@ export const reportLatency = async (
 ): Promise<void> => {
   const measured = all.map(() => ({
     fromRequest: new Array<ReadonlyArray<number>>(),
-    fromAnswer: new Array<ReadonlyArray<number>>()
+    fromAnswer: new Array<ReadonlyArray<number>>(),
+    refused: 0
   }))
   const runRound = async (side: Side, seconds: number) => {
     const next = await kind.prepare(side)
     const sent = new Map<string, { readonly sent: number; readonly answered: number }>()
     await settle(side)
     await takeReceipts()
+    const refusals: Array<unknown> = []
     await evenly(PER_SECOND, seconds, async () => {
       const request = next()
       const at = nowMicros()
-      const response = await side.send(request)
-      sent.set(kind.idOf(request, response), { sent: at, answered: nowMicros() })
+      try {
+        const response = await side.send(request)
+        sent.set(kind.idOf(request, response), { sent: at, answered: nowMicros() })
+      } catch (cause) {
+        // An overloaded service refuses requests.
+        refusals.push(cause)
+      }
     })
+    if (sent.size === 0) throw new Error("Every request was refused", { cause: refusals[0] })
     await settle(side)
     const receipts = await takeReceipts()
     const { rows } = await side.sql.query<{ id: string; event_id: string }>(kind.eventIds, [[...sent.keys()]])
@@ -93,17 +101,22 @@ export const reportLatency = async (
     })
     if (millis.length !== sent.size)
       throw new Error(`${sent.size - millis.length} of ${sent.size} events did not arrive`)
+    // An event that was refused never arrives.
+    const never = refusals.map(() => Number.POSITIVE_INFINITY)
     return {
-      fromRequest: millis.map(({ fromRequest }) => fromRequest),
-      fromAnswer: millis.map(({ fromAnswer }) => fromAnswer)
+      fromRequest: [...millis.map(({ fromRequest }) => fromRequest), ...never],
+      fromAnswer: millis.map(({ fromAnswer }) => fromAnswer),
+      refused: refusals.length
     }
   }
   for (const side of all) await runRound(side, 1)
   await alternate(
     all.map((side, index) => async () => {
-      const { fromAnswer, fromRequest } = await runRound(side, SECONDS)
-      measured[index]?.fromAnswer.push(fromAnswer)
-      measured[index]?.fromRequest.push(fromRequest)
+      const { fromAnswer, fromRequest, refused } = await runRound(side, SECONDS)
+      const figures = measured[index]
+      figures?.fromAnswer.push(fromAnswer)
+      figures?.fromRequest.push(fromRequest)
+      if (figures !== undefined) figures.refused += refused
       return quantile(fromRequest, 0.5)
     }),
     { warmUp: 0, rounds: ROUNDS }
@@ -134,5 +147,6 @@ export const reportLatency = async (
     }
     show("request to receipt", rounds.fromRequest, own.fromRequest)
     show("answer to receipt", rounds.fromAnswer, own.fromAnswer)
+    if (rounds.refused > 0) console.log(line(`${name}, requests refused`, [rounds.refused], "     "))
   }
 }

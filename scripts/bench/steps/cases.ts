@@ -1,8 +1,8 @@
 /** The cases of the `steps` benchmark, by name. */
 import { setTimeout as pause } from "node:timers/promises"
-import { alternate, atMost, line, peakMegabytes, quantile, residentMegabytes } from "../measure.ts"
+import { alternate, atMost, line, median, peakMegabytes, residentMegabytes } from "../measure.ts"
 import { reportLatency, startDelivering } from "../accept/deliveries.ts"
-import { type Load, measure, report } from "./load.ts"
+import { type Load, measure, report, warmUp, writeTransactions } from "./load.ts"
 import { decision, forInserted, newSteps, PREPARED, repeated } from "./requests.ts"
 import { run, type Tool, tools } from "./seed.ts"
 import { MANY, type Side, type Sides } from "./sides.ts"
@@ -17,25 +17,6 @@ const withEmptyQueue =
     await side.sql.query("DELETE FROM delivery_queue")
     return await prepare(side)
   }
-
-/** How long the sides are left alone, and how long of it is measured. */
-const QUIET_MILLIS = 2_000
-const REST_MILLIS = 5_000
-
-const rest = async ({ all }: Sides) => {
-  await pause(QUIET_MILLIS)
-  const before = all.map((side) => side.usage())
-  await pause(REST_MILLIS)
-  console.log(`\nAt rest for ${REST_MILLIS / 1_000} s, before the first request\n`)
-  for (const [index, side] of all.entries()) {
-    const after = side.usage()
-    const percent = (kind: "service" | "postgres") =>
-      ((after[kind] - (before[index]?.[kind] ?? Number.NaN)) * 1e5) / REST_MILLIS
-    console.log(line(`${side.name}, of one processor`, [percent("service")], "%    "))
-    console.log(line("    PostgreSQL for it, of one processor", [percent("postgres")], "%    "))
-    console.log(line("    resident memory", [residentMegabytes(side.pid)], "MB   "))
-  }
-}
 
 const allowed = async ({ all }: Sides) => {
   const limits = { processor: 600, ratio: 50 }
@@ -76,11 +57,13 @@ const decide = async ({ all }: Sides) => {
   )
   const delivering = await startDelivering()
   try {
+    const prepare = forInserted("pending", decision)
+    await warmUp(delivering.all, { prepare, settle: delivering.settle })
     await reportLatency(
       "A decision and its event, one endpoint on this machine",
       delivering,
       {
-        prepare: forInserted("pending", decision),
+        prepare,
         idOf: ({ path }) => path.split("/")[3] ?? "",
         eventIds:
           "SELECT approval_id AS id, event_id FROM approval_events WHERE approval_id = ANY ($1) AND type = 'approval.approved'"
@@ -125,28 +108,34 @@ const BURSTS = 20
 const burstLimit = (lone: number): number => 2 * lone + BURST * 0.6
 
 const burst = async ({ all }: Sides) => {
-  const lone = all.map(() => new Array<number>())
+  const prepare = newSteps(tools.allowed, 1)
+  const figures = all.map(() => ({ lone: new Array<number>(), transactions: new Array<number>() }))
   const timed = async (side: Side, steps: number): Promise<number> => {
-    const next = await newSteps(tools.allowed, 1)(side)
+    const next = await prepare(side)
     const begin = performance.now()
     await Promise.all(Array.from({ length: steps }, () => side.send(next())))
     return performance.now() - begin
   }
+  await warmUp(all, { prepare })
   const bursts = await alternate(
     all.map((side, index) => async () => {
-      for (let count = 0; count < 5; count++) lone[index]?.push(await timed(side, 1))
-      return await timed(side, BURST)
+      for (let count = 0; count < 5; count++) figures[index]?.lone.push(await timed(side, 1))
+      const before = await writeTransactions(side)
+      const millis = await timed(side, BURST)
+      figures[index]?.transactions.push((await writeTransactions(side)) - before)
+      return millis
     }),
-    { warmUp: 5, rounds: BURSTS }
+    { warmUp: 0, rounds: BURSTS }
   )
   console.log(`\n${BURST} steps of one session at once, allowed by a rule, ${BURSTS} interleaved bursts\n`)
   for (const [index, { name }] of all.entries()) {
-    const one = lone[index] ?? []
+    const { lone = [], transactions = [] } = figures[index] ?? {}
     const whole = bursts[index] ?? []
-    console.log(line(`${name}, one step alone`, one, "ms   "))
+    console.log(line(`${name}, one step alone`, lone, "ms   "))
     const title = `${name}, all ${BURST}`
-    const limit = Math.round(burstLimit(quantile(one, 0.5)) * 10) / 10
+    const limit = Math.round(burstLimit(median(lone)) * 10) / 10
     console.log(index === 0 ? atMost(title, whole, limit, "ms   ") : line(title, whole, "ms   "))
+    console.log(line("    write transactions of a burst", transactions, "     "))
   }
 }
 
@@ -154,11 +143,16 @@ const burst = async ({ all }: Sides) => {
 const MEMORY_MILLIS = 12_000
 const SAMPLE_MILLIS = 1_000
 
-/** Memory of this service and PostgreSQL under all kinds of requests at once. The other sides are stopped: their connections take memory. */
-const memory = async ({ all, store }: Sides) => {
-  const [side, ...others] = all
-  if (side === undefined) return
+/** This service, alone with PostgreSQL: the other sides are stopped, since their connections take memory. */
+const withoutOthers = async ({ all: [side, ...others] }: Sides): Promise<Side> => {
   for (const other of others) await other.stop()
+  if (side === undefined) throw new Error("This service must be the first side")
+  return side
+}
+
+/** Memory of this service and PostgreSQL under all kinds of requests at once. */
+const memory = async (sides: Sides) => {
+  const side = await withoutOthers(sides)
   const kinds = [
     newSteps(tools.allowed, 200),
     newSteps(tools.waiting, 200),
@@ -168,7 +162,7 @@ const memory = async ({ all, store }: Sides) => {
   ]
   const samples: Array<{ readonly service: number; readonly postgres: number }> = []
   const sampling = setInterval(
-    () => samples.push({ service: residentMegabytes(side.pid), postgres: store.megabytes() }),
+    () => samples.push({ service: residentMegabytes(side.pid), postgres: sides.store.megabytes() }),
     SAMPLE_MILLIS
   )
   let done = 0
@@ -207,14 +201,36 @@ const memory = async ({ all, store }: Sides) => {
   console.log(atMost("both, at most", [Math.max(...both)], 300, "MB   "))
 }
 
-/** The cases in the order in which they run. `memory` is the last: it stops the other sides. */
+/** The pause after the last request, and how long rest is measured then. */
+const QUIET_MILLIS = 5_000
+const REST_MILLIS = 10_000
+
+/** Processor time and memory of this service and PostgreSQL after load, without requests. */
+const rest = async (sides: Sides) => {
+  const side = await withoutOthers(sides)
+  await warmUp([side], { prepare: newSteps(tools.allowed, 200) })
+  await pause(QUIET_MILLIS)
+  const before = side.usage()
+  await pause(REST_MILLIS)
+  const after = side.usage()
+  const percent = (kind: "service" | "postgres") => ((after[kind] - before[kind]) * 1e5) / REST_MILLIS
+  console.log(`\nAt rest for ${REST_MILLIS / 1_000} s, ${QUIET_MILLIS / 1_000} s after the last request\n`)
+  console.log(atMost("the service, of one processor", [percent("service")], 1, "%    "))
+  console.log(line("PostgreSQL, of one processor", [percent("postgres")], "%    "))
+  const [own, postgres] = [residentMegabytes(side.pid), sides.store.megabytes()]
+  console.log(line("the service, resident memory", [own], "MB   "))
+  console.log(line("all PostgreSQL processes, memory", [postgres], "MB   "))
+  console.log(atMost("both, memory", [own + postgres], 200, "MB   "))
+}
+
+/** The cases in the order in which they run. The last two stop the other sides. */
 export const cases: Readonly<Record<string, (sides: Sides) => Promise<void>>> = {
-  rest,
   allowed,
   waiting,
   decide,
   resume,
   run: logRun,
   burst,
-  memory
+  memory,
+  rest
 }

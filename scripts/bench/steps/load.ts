@@ -22,14 +22,20 @@ export interface Measured {
   /** Processor time per request, in microseconds. */
   readonly service: ReadonlyArray<number>
   readonly postgres: ReadonlyArray<number>
-  /** Milliseconds of every request. */
-  readonly latencies: ReadonlyArray<number>
+  /** Transactions that wrote, per request. */
+  readonly transactions: ReadonlyArray<number>
+  /** Quantiles of the time to the answer, in milliseconds. */
+  readonly p50: ReadonlyArray<number>
+  readonly p99: ReadonlyArray<number>
 }
 
-interface Round extends Omit<Measured, "name" | "perSecond" | "service" | "postgres"> {
-  readonly perSecond: number
-  readonly service: number
-  readonly postgres: number
+/** The figures of one round. */
+type Round = { readonly [K in keyof Omit<Measured, "name">]: number }
+
+/** Write transactions of the PostgreSQL server so far: the next transaction id. The few of background work are among them. */
+export const writeTransactions = async ({ sql }: Side): Promise<number> => {
+  const { rows } = await sql.query<{ next: string }>("SELECT pg_snapshot_xmax(pg_current_snapshot()) AS next")
+  return Number(rows[0]?.next)
 }
 
 /** One round, closed loop: each caller sends its next request when the last one is answered. */
@@ -37,6 +43,7 @@ const runRound = async (side: Side, load: Load): Promise<Round> => {
   const next = await load.prepare(side)
   const latencies: Array<number> = []
   let left = load.limit ?? Number.POSITIVE_INFINITY
+  const transactions = await writeTransactions(side)
   const before = side.usage()
   const begin = performance.now()
   await Promise.all(
@@ -55,16 +62,26 @@ const runRound = async (side: Side, load: Load): Promise<Round> => {
     perSecond: latencies.length / seconds,
     service: each("service"),
     postgres: each("postgres"),
-    latencies
+    transactions: ((await writeTransactions(side)) - transactions) / latencies.length,
+    p50: quantile(latencies, 0.5),
+    p99: quantile(latencies, 0.99)
   }
 }
 
 /** The unmeasured load of each side before the first round: so many requests, within this time. */
-const warmUp = { limit: 1_500, millis: 6_000 }
+const WARM_UP = { callers: MANY, limit: 1_500, millis: 6_000 }
 
-/** Loads all sides in interleaved rounds. */
+/** Loads each side, unmeasured, so that its code is compiled and its connections are open. */
+export const warmUp = async (
+  sides: ReadonlyArray<Side>,
+  load: Pick<Load, "prepare" | "settle">
+): Promise<void> => {
+  for (const side of sides) await runRound(side, { ...load, ...WARM_UP, rounds: 1 })
+}
+
+/** Loads all sides in interleaved rounds, after a warm-up. */
 export const measure = async (sides: ReadonlyArray<Side>, load: Load): Promise<ReadonlyArray<Measured>> => {
-  for (const side of sides) await runRound(side, { ...load, ...warmUp, callers: MANY })
+  await warmUp(sides, load)
   const rounds = sides.map(() => new Array<Round>())
   await alternate(
     sides.map((side, index) => async () => {
@@ -75,13 +92,15 @@ export const measure = async (sides: ReadonlyArray<Side>, load: Load): Promise<R
     { warmUp: 0, rounds: load.rounds }
   )
   return sides.map(({ name }, index) => {
-    const measured = rounds[index] ?? []
+    const figures = (figure: keyof Round) => (rounds[index] ?? []).map((round) => round[figure])
     return {
       name,
-      perSecond: measured.map(({ perSecond }) => perSecond),
-      service: measured.map(({ service }) => service),
-      postgres: measured.map(({ postgres }) => postgres),
-      latencies: measured.flatMap(({ latencies }) => latencies)
+      perSecond: figures("perSecond"),
+      service: figures("service"),
+      postgres: figures("postgres"),
+      transactions: figures("transactions"),
+      p50: figures("p50"),
+      p99: figures("p99")
     }
   })
 }
@@ -118,15 +137,21 @@ export const report = (title: string, sides: ReadonlyArray<Measured>, limits: Li
     console.log(line("    processor time, service", side.service, "µs   "))
     console.log(line("    processor time, PostgreSQL", side.postgres, "µs   "))
     console.log(lineOf(atMost, own.processor, "    processor time, both", both, "µs   "))
-    const [p50, p99] = [quantile(side.latencies, 0.5), quantile(side.latencies, 0.99)]
-    console.log(lineOf(atMost, own.p50, "    p50", [p50], "ms   "))
-    console.log(line("    p99", [p99], "ms   "))
+    console.log(line("    write transactions per request", side.transactions, "     "))
+    console.log(lineOf(atMost, own.p50, "    p50", side.p50, "ms   "))
+    console.log(line("    p99", side.p99, "ms   "))
   }
-  const [ours, peer] = [sides[0], sides.at(-1)]
-  if (ours === undefined || peer === undefined || ours === peer) return
-  const ratios = ours.perSecond.map((value, round) => (100 * value) / (peer.perSecond[round] ?? Number.NaN))
-  console.log(lineOf(atLeast, limits.ratio, `rate by that of ${peer.name}`, ratios, "%    "))
-  const [own, theirs] = [processorTime(ours), processorTime(peer)]
-  const times = own.map((value, round) => (100 * value) / (theirs[round] ?? Number.NaN))
-  console.log(line(`processor time by that of ${peer.name}`, times, "%    "))
+  const [ours, ...others] = sides
+  if (ours === undefined) return
+  for (const other of others) {
+    const limit = other === others.at(-1) ? limits.ratio : undefined
+    const rates = percentOf(ours.perSecond, other.perSecond)
+    console.log(lineOf(atLeast, limit, `rate by that of ${other.name}`, rates, "%    "))
+    const times = percentOf(processorTime(ours), processorTime(other))
+    console.log(line(`processor time by that of ${other.name}`, times, "%    "))
+  }
 }
+
+/** Percentages of one side's figures by another's, by round. */
+const percentOf = (some: ReadonlyArray<number>, others: ReadonlyArray<number>): ReadonlyArray<number> =>
+  some.map((value, round) => (100 * value) / (others[round] ?? Number.NaN))
