@@ -160,7 +160,7 @@ export const makeSpanBuffer = ({
   /** Whether the limits admit a sampled trace. */
   const admits = ({ characters, buffer, recorded }: BufferedTrace, now: number): boolean => {
     const { count, trace_id, whole = false } = recorded
-    const decision = traces.decisionFor(trace_id)
+    const decision = traces.decisionFor(trace_id, whole)
     if (decision === "refused") return false
     const hasCapacity =
       buffer.inMemory + buffer.inDatabase + count <= queueLimit &&
@@ -215,14 +215,23 @@ export const makeSpanBuffer = ({
     nextUnencoded: () => inbox[encodedCount],
     orgsWithContent: (count) => {
       const found = new Set<OrgId>()
-      for (const { buffer } of inbox.slice(encodedCount, encodedCount + count))
-        if (buffer.content) found.add(buffer.org_id)
+      const end = Math.min(inbox.length, encodedCount + count)
+      for (let index = encodedCount; index < end; index++) {
+        const buffer = inbox[index]?.buffer
+        if (buffer?.content === true) found.add(buffer.org_id)
+      }
       return found
     },
     encode: (count, content, now, hasTime) => {
       const faults: Array<unknown> = []
       let encoded = 0
-      for (const { at, characters, buffer, recorded } of inbox.slice(encodedCount, encodedCount + count)) {
+      // By index: copying the rest of the inbox for every time slice would cost more than encoding some of it.
+      for (
+        let entry = inbox[encodedCount];
+        entry !== undefined && encoded < count;
+        entry = inbox[encodedCount]
+      ) {
+        const { at, characters, buffer, recorded } = entry
         inboxBudget.release(buffer.org_id, characters)
         let texts: ReadonlyArray<string> = []
         try {

@@ -36,10 +36,14 @@ export const makeTraceAdmissions = () => {
   const parts = kinds()
   const wholes = kinds()
   return {
-    decisionFor: (trace_id: TraceId): Admission | undefined =>
-      parts.admitted.has(trace_id) || wholes.admitted.has(trace_id)
+    /**
+     * The remembered decision on a trace. A trace that is recorded as a whole is recorded once, so its decision is not among those on whole
+     * traces: most traces are whole, and a miss in their large sets costs as much as the rest of the admission.
+     */
+    decisionFor: (trace_id: TraceId, whole: boolean): Admission | undefined =>
+      parts.admitted.has(trace_id) || (!whole && wholes.admitted.has(trace_id))
         ? "admitted"
-        : parts.refused.has(trace_id) || wholes.refused.has(trace_id)
+        : parts.refused.has(trace_id) || (!whole && wholes.refused.has(trace_id))
           ? "refused"
           : undefined,
     remember: (trace_id: TraceId, admission: Admission, whole: boolean): void =>

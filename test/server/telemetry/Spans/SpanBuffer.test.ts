@@ -142,6 +142,22 @@ describe("SpanBuffer › admission", () => {
     })
   }
 
+  it("a whole trace gets the decision on a span of it that was recorded before, such as feedback", () => {
+    const { buffer, orgBuffer } = bufferWith({ spansPerSecond: 2 })
+    const to = orgBuffer(1, false)
+    const [admitted, refused] = [traceAt(0.1), traceAt(0.2)]
+    buffer.admit(to, named(admitted, ["feedback", "feedback"]), 0, 0)
+    buffer.admit(to, named(refused, ["feedback", "feedback"]), 0, 0)
+    buffer.admit(to, named(admitted, ["run"], true), 0, 0)
+    buffer.admit(to, named(refused, ["run"], true), 0, 60_000)
+    const { batches, dropped } = goingOut(buffer)
+    assert.deepStrictEqual(
+      batches.flat().map(({ name }) => name),
+      ["feedback", "feedback", "run"]
+    )
+    assert.strictEqual(dropped, 3)
+  })
+
   it("a request has at most 512 spans", () => {
     const { buffer, orgBuffer } = bufferWith()
     const to = orgBuffer(1, false)
