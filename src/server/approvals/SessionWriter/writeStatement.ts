@@ -247,7 +247,7 @@ const savedSteps = (sql: SqlClient.SqlClient) => sql`
   )`
 
 const savedRows = (sql: SqlClient.SqlClient) =>
-  sql.literal("UNION ALL SELECT op, NULL, NULL, NULL, NULL, NULL, NULL, NULL, saved FROM saved")
+  sql.literal("UNION ALL SELECT op, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL, saved FROM saved")
 
 const stepChange = (
   sql: SqlClient.SqlClient,
@@ -545,15 +545,17 @@ const writtenRows = (sql: SqlClient.SqlClient, delivers: boolean) =>
   sql.literal(
     delivers
       ? `SELECT
-           a.op, a.trace_id, (a.newest_before + a.event_count)::float8 AS newest, q.delivery_id, q.seq::float8 AS seq,
-           d.consecutive_failures, d.cooldown_round, d.cooldown_ms, NULL::text AS saved
+           a.op, a.trace_id, (a.newest_before + a.event_count)::float8 AS newest,
+           CASE WHEN q.delivery_id IS NOT NULL OR d.is_full THEN g.delivery_id END AS delivery_id,
+           coalesce(d.is_full, false) AS is_full, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms, NULL::text AS saved
          FROM numbered a
            LEFT JOIN notified n ON n.op = a.op
            LEFT JOIN given g ON g.event_id = n.event_id
            LEFT JOIN queued q ON q.delivery_id = g.delivery_id
            LEFT JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id`
       : `SELECT
-           op, trace_id, (newest_before + event_count)::float8 AS newest, NULL::text AS delivery_id, NULL::float8 AS seq,
+           op, trace_id, (newest_before + event_count)::float8 AS newest, NULL::text AS delivery_id, false AS is_full,
+           NULL::float8 AS seq,
            NULL::int AS consecutive_failures, NULL::int AS cooldown_round, NULL::float8 AS cooldown_ms, NULL::text AS saved
          FROM numbered`
   )

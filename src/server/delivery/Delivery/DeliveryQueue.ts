@@ -24,11 +24,14 @@ export interface EnqueueResult {
 /** The parts of a statement that queues deliveries beside other writes. */
 export interface EnqueueParts {
   /**
-   * CTEs `given` (the prepared deliveries) and `destinations` (`org_id`, `destination_id`, `near_limit`, and the columns of
+   * CTEs `given` (the prepared deliveries) and `destinations` (`org_id`, `destination_id`, `near_limit`, `is_full`, and the columns of
    * `InsertedDelivery`). The statement must not insert a delivery whose destination is `near_limit`.
    */
   readonly given: Statement.Fragment
-  /** CTEs that insert the rows of `given` which the query `accepted` returns; `queued` has their `delivery_id` and `seq`. */
+  /**
+   * CTEs that insert the rows of `given` which the query `accepted` returns; `queued` has their `delivery_id` and `seq`. Those whose
+   * destination `is_full` are recorded as failed instead.
+   */
   readonly insert: (accepted: Statement.Fragment) => Statement.Fragment
 }
 
@@ -90,6 +93,21 @@ export const makeDeliveryQueue = (
     return prepared
   })
 
+  /** Counts the deliveries that were recorded as failed because their destination's queue is full. */
+  const countRejected = (
+    prepared: ReadonlyArray<PreparedDelivery>,
+    inserted: ReadonlyArray<InsertedDelivery>
+  ): Effect.Effect<void> => {
+    const rejected = new Set(inserted.filter((row) => row.is_full).map((row) => row.delivery_id))
+    return rejected.size === 0
+      ? Effect.void
+      : Effect.forEach(
+          prepared.filter((one) => rejected.has(one.delivery_id)),
+          ({ channel }) => Metric.update(deliveryQueueFull(channel), 1),
+          { discard: true }
+        )
+  }
+
   /** Documented at `Delivery.enqueueWith`. */
   const enqueueWith = <A, E, R>(
     prepared: ReadonlyArray<PreparedDelivery>,
@@ -115,7 +133,10 @@ export const makeDeliveryQueue = (
             : undefined
         )
       )
-      return Effect.map(run, ({ result }) => result)
+      return Effect.map(
+        Effect.tap(run, ({ inserted }) => countRejected(prepared, inserted)),
+        ({ result }) => result
+      )
     })
 
   const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<NewDelivery>) {
@@ -131,12 +152,15 @@ export const makeDeliveryQueue = (
     yield* onCompletion((committed) => endEnqueue(committed ? result : undefined))
     const insertedRows = yield* insertUnlocked(prepared, at)
     const rows = toQueueRows(prepared, new Map(insertedRows.map((row) => [row.delivery_id, row])))
-    result = { rows, complete: rows.length === prepared.length }
+    const recorded = new Set(
+      insertedRows.filter((row) => row.seq !== null || row.is_full).map((row) => row.delivery_id)
+    )
+    result = { rows, complete: recorded.size === prepared.length }
+    if (rows.length < recorded.size) yield* sql.afterCommit(countRejected(prepared, insertedRows))
     if (result.complete) return ids
-    const queued = new Set(rows.map((row) => row.delivery_id))
     const byDestination = Object.values(
       Arr.groupBy(
-        prepared.filter((one) => !queued.has(one.delivery_id)),
+        prepared.filter((one) => !recorded.has(one.delivery_id)),
         (one) => one.destination_id
       )
     )

@@ -36,11 +36,12 @@ export interface PreparedDelivery extends NewDelivery {
 }
 
 /**
- * The result of `insertUnlocked` for one delivery. `seq` is null, and nothing was inserted, if its destination is near
- * its queue limit.
+ * The result of `insertUnlocked` for one delivery. If `seq` is null, its destination's queue is full and it is recorded as
+ * failed (`is_full`), or near its limit and nothing was inserted.
  */
 export interface InsertedDelivery {
   readonly delivery_id: string
+  readonly is_full: boolean
   readonly seq: number | null
   readonly consecutive_failures: number | null
   readonly cooldown_round: number | null
@@ -77,7 +78,8 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
 
   /**
    * CTEs about deliveries that a statement may queue: `given` has them, and `destinations` has for each destination its stored health and
-   * whether it is near its queue limit (`near_limit`).
+   * whether its queue is full (`is_full`) or near its limit (`near_limit`). A full queue needs no lock: it was full when the
+   * statement began.
    */
   const givenDeliveries = (list: ReadonlyArray<PreparedDelivery>): Statement.Fragment => sql`
     given AS MATERIALIZED (
@@ -98,12 +100,13 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
     ), destinations AS MATERIALIZED (
       -- Counted once per destination, however many deliveries it is given.
       SELECT
-        d.org_id, d.destination_id, waiting.count >= d.high_water_mark AS near_limit,
+        d.org_id, d.destination_id, waiting.count >= d.queue_limit AS is_full,
+        waiting.count >= d.high_water_mark AND waiting.count < d.queue_limit AS near_limit,
         h.consecutive_failures, h.cooldown_round,
         (extract(epoch FROM h.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms
       FROM (
         SELECT
-          shard, org_id, destination_id,
+          shard, org_id, destination_id, min(queue_limit) AS queue_limit,
           greatest(0, min(queue_limit) - ${HIGH_WATER_MARGIN}::int - ${UNSEEN_TRANSACTIONS}::int * count(*)) AS high_water_mark
         FROM given
         GROUP BY shard, org_id, destination_id
@@ -116,25 +119,30 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
           WHERE q.shard = d.shard
             AND q.org_id = d.org_id
             AND q.destination_id = d.destination_id
-          LIMIT d.high_water_mark
+          LIMIT d.queue_limit
         ) c
       ) waiting
       LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id
     )`
 
   /**
-   * CTEs that write the log and the queue: `accepted` is a query that returns the rows of `given` to insert. The inserted rows are in
-   * `queued` (`delivery_id`, `seq`).
+   * CTEs that write the log and the queue: `accepted` is a query that returns the rows of `given` to insert. Those of full queues are
+   * logged as failed; the others are in `queued` (`delivery_id`, `seq`).
    */
   const insertAccepted = (accepted: Statement.Fragment, now: Timestamp): Statement.Fragment => sql`
     accepted AS MATERIALIZED (
-      ${accepted}
+      SELECT a.*, d.is_full
+      FROM (${accepted}) a
+        JOIN destinations d USING (org_id, destination_id)
     ), logged AS (
       INSERT INTO deliveries
-        (org_id, destination_id, delivery_id, channel, event_id, label, size, status, created_at)
+        (org_id, destination_id, delivery_id, channel, event_id, label, size, status, last_error, created_at, finished_at)
       SELECT
-        org_id, destination_id, delivery_id, channel, event_id, label, size, 'pending',
-        ${toDate(now)}::timestamptz
+        org_id, destination_id, delivery_id, channel, event_id, label, size,
+        CASE WHEN is_full THEN 'failed' ELSE 'pending' END,
+        CASE WHEN is_full THEN ${QUEUE_FULL} END,
+        ${toDate(now)}::timestamptz,
+        CASE WHEN is_full THEN ${toDate(now)}::timestamptz END
       FROM accepted
     ), queued AS (
       INSERT INTO delivery_queue
@@ -143,19 +151,20 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         shard, org_id, destination_id, delivery_id, channel, event_id,
         now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
       FROM accepted
+      WHERE NOT is_full
       RETURNING delivery_id, seq
     )`
 
   /**
    * Optimistic insert: writes log and queue without a lock, skipping deliveries whose destination is near its queue
-   * limit. Returns a row for each delivery.
+   * limit and failing those whose destination's queue is full. Returns a row for each delivery.
    */
   const insertUnlocked = (list: ReadonlyArray<PreparedDelivery>, now: Timestamp) => sql<InsertedDelivery>`
     WITH ${givenDeliveries(list)}, ${insertAccepted(
       sql`SELECT g.* FROM given g JOIN destinations d USING (org_id, destination_id) WHERE NOT d.near_limit`,
       now
     )}
-    SELECT g.delivery_id, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
+    SELECT g.delivery_id, d.is_full, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
     FROM given g
       JOIN destinations d USING (org_id, destination_id)
       LEFT JOIN queued q USING (delivery_id)

@@ -1,5 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Queue } from "effect"
+import { SqlClient } from "effect/sql"
+import { makeQueueWrites } from "../../../../src/server/delivery/Delivery/QueueWrites.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import {
@@ -50,6 +52,45 @@ describe("Queue limit", () => {
           for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
           yield* eventually(queueLength, (count) => count === 0)
         }).pipe(withEngine([channel]))
+      })
+  )
+
+  testWithDatabase(
+    "deliveries beyond a full queue fail without waiting for the lock of their destination",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* manualChannel(quickPolicy({ queueLimit: 2 }))
+        yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          yield* publish(to, 2)
+          const locked = yield* Deferred.make<void>()
+          const release = yield* Deferred.make<void>()
+          const { lockDestination } = makeQueueWrites(yield* SqlClient.SqlClient)
+          const holder = yield* Effect.forkChild(
+            transaction(
+              lockDestination(to.org_id, to.destination_id).pipe(
+                Effect.andThen(Deferred.succeed(locked, undefined)),
+                Effect.andThen(Deferred.await(release))
+              )
+            )
+          )
+          yield* Deferred.await(locked)
+          yield* publish(to, 2)
+          const list = yield* delivery.list(to.org_id, to.destination_id)
+          assert.deepStrictEqual(
+            list.map((record) => [record.status, record.last_error, record.finished_at === null]),
+            [
+              ["failed", "queue full", false],
+              ["failed", "queue full", false],
+              ["pending", null, true],
+              ["pending", null, true]
+            ]
+          )
+          assert.strictEqual(yield* queueLength, 2)
+          yield* Deferred.succeed(release, undefined)
+          yield* Fiber.join(holder)
+        }).pipe(withoutEngineFor(channel))
       })
   )
 
