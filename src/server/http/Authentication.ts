@@ -25,15 +25,18 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
       limits.admitKeyLookup(Option.getOrElse(remoteAddress, () => "unknown"))
     )
     return Authentication.of({
-      // Untraced: it runs before every operation.
-      api_key: Effect.fnUntraced(function* (operation, { credential }) {
-        const principal = yield* keys.verify(credential, admit)
-        const quota = yield* limits.admitRequest(principal.actor.id)
-        const response = quota.allowed
-          ? Effect.provideService(operation, CurrentPrincipal, principal)
-          : problemResponse(rateLimitExceeded(quota))
-        return quota.addHeaders(yield* response)
-      })
+      // Plain functions, not `Effect.fn`: this precedes every operation.
+      api_key: (operation, { credential }) =>
+        Effect.flatMap(keys.verify(credential, admit), (principal) =>
+          Effect.flatMap(limits.admitRequest(principal.actor.id), (quota) =>
+            Effect.map(
+              quota.allowed
+                ? Effect.provideService(operation, CurrentPrincipal, principal)
+                : problemResponse(rateLimitExceeded(quota)),
+              quota.addHeaders
+            )
+          )
+        )
     })
   })
 )
