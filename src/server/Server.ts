@@ -63,6 +63,7 @@ import { RulesHttp } from "./approvals/Rules/http.ts"
 import { Runs } from "./tasks/Runs.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
+import { layerHandlers } from "./http/layerHandlers.ts"
 import { layerStore } from "./main/layerStore.ts"
 import { Sessions } from "./approvals/Sessions.ts"
 import { SessionsHttp } from "./approvals/Sessions/http.ts"
@@ -192,28 +193,46 @@ const layerMetricCollection = ({ ownTelemetry }: Pick<Settings, "ownTelemetry">)
         )
       )
 
+/** The handlers of the API contract. */
+const layerContractHandlers = layerHandlers(
+  Layer.mergeAll(
+    ApiKeysHttp,
+    TasksHttp,
+    DatasetsHttp,
+    ComparisonsHttp,
+    ReleasesHttp,
+    FeedbackHttp,
+    SessionsHttp,
+    ApprovalsHttp,
+    RulesHttp,
+    NotificationsHttp,
+    TelemetryHttp,
+    AuditLogHttp
+  ),
+  [
+    ApiKeys,
+    Approvals,
+    Audit,
+    Comparisons,
+    Datasets,
+    Feedback,
+    Notifications,
+    Releases,
+    Rules,
+    Runs,
+    Sessions,
+    SessionStream,
+    Steps,
+    Tasks,
+    Telemetry
+  ]
+)
+
 /** The routes of the API contract with one kind of authentication. */
 const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, never, R>) =>
   HttpApiBuilder.layer(Api).pipe(
     // Fresh handlers for each authentication: a handler keeps the authentication that it was built with.
-    Layer.provide(
-      Layer.fresh(
-        Layer.mergeAll(
-          ApiKeysHttp,
-          TasksHttp,
-          DatasetsHttp,
-          ComparisonsHttp,
-          ReleasesHttp,
-          FeedbackHttp,
-          SessionsHttp,
-          ApprovalsHttp,
-          RulesHttp,
-          NotificationsHttp,
-          TelemetryHttp,
-          AuditLogHttp
-        )
-      )
-    ),
+    Layer.provide(Layer.fresh(layerContractHandlers)),
     Layer.provide([
       authentication,
       Authentication.layerScopeChecks,

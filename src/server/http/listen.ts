@@ -170,7 +170,7 @@ export const layerListen = (options: {
 
 /**
  * Serves requests in a context without the services of this project, which routes take when they are built. An operation copies the context
- * of its request: with all services in it, that was a twentieth of the processor time of a small request.
+ * of its request: with all services in it, that took a tenth of the processor time of a small request.
  */
 const layerSmallContext = Layer.effect(
   HttpServer.HttpServer,
