@@ -446,7 +446,8 @@ const transitionChange = (
               AND a.approval_id = n.approval_id
               AND a.status = n.old_status
               AND a.stage = n.old_stage
-              AND a.expires_at = n.old_expires_at
+              -- A parameter has milliseconds; a row that something else has written may have microseconds.
+              AND date_trunc('milliseconds', a.expires_at) = n.old_expires_at
               AND a.expiring_notified = n.old_expiring_notified
             RETURNING n.op
           )`

@@ -1,0 +1,82 @@
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { testEventBody } from "../../../domain/approvals/ApprovalEvent.ts"
+import { type EndpointId, EventId } from "../../../domain/Ids.ts"
+import type { Principal } from "../../../domain/identity/Principal.ts"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import type { Delivery, InsertedDelivery } from "../../delivery/Delivery.ts"
+import type { Audit } from "../../identity/Audit.ts"
+import type { RecentEvents } from "./RecentEvents.ts"
+import { WEBHOOK } from "./WebhookChannel.ts"
+
+interface QueuedRow extends InsertedDelivery {
+  readonly active: boolean
+  readonly version: string
+}
+
+/**
+ * Queues a test event for an endpoint by one statement, which is a transaction of its own. Returns the delivery's id, or undefined if nothing
+ * was written: there is no such endpoint, it is being removed, or its queue is near its limit.
+ */
+export const queueTestEvent = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  delivery: Delivery["Service"],
+  recent: RecentEvents["Service"],
+  audit: Audit["Service"],
+  principal: Principal,
+  id: EndpointId,
+  now: Timestamp
+) {
+  const { org_id } = principal
+  const event_id = yield* EventId.generate
+  const type = "test"
+  const body = Buffer.from(testEventBody({ id: event_id, org_id, occurred_at: now }))
+  const prepared = yield* delivery.prepare([
+    { org_id, channel: WEBHOOK, destination_id: id, event_id, label: type }
+  ])
+  const delivery_id = prepared[0]?.delivery_id ?? null
+  const entry = yield* audit.prepare(principal, "endpoint.tested", id, { delivery_id })
+  return yield* delivery.enqueueWith(prepared, (parts) =>
+    Effect.map(
+      sql<QueuedRow>`
+        WITH ${parts.given}, endpoint AS MATERIALIZED (
+          -- The lock keeps the endpoint from being removed: a removed endpoint must have no queued deliveries.
+          SELECT e.org_id, e.endpoint_id, e.active, e.xmin::text AS version
+          FROM notification_endpoints e
+            JOIN destinations d ON d.org_id = e.org_id AND d.destination_id = e.endpoint_id
+          WHERE e.org_id = ${org_id}
+            AND e.endpoint_id = ${id}
+            AND NOT d.near_limit
+          FOR KEY SHARE OF e SKIP LOCKED
+        ), inserted_event AS (
+          INSERT INTO approval_events (org_id, event_id, type, approval_id, body, occurred_at)
+          SELECT org_id, ${event_id}, ${type}, NULL, ${body}::bytea, ${toDate(now)}::timestamptz
+          FROM endpoint
+        ), audited AS (
+          INSERT INTO audit_log (
+            org_id, entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
+          )
+          SELECT
+            org_id, ${entry.entry_id}, ${entry.action}, ${entry.target_id}, ${entry.actor_id}::text, ${entry.actor_name}::text,
+            ${entry.occurred_at}::timestamptz, ${entry.request_id}::text, ${entry.detail}::json
+          FROM endpoint
+        ), ${parts.insert(sql`
+          SELECT g.*
+          FROM given g
+            JOIN endpoint e ON e.org_id = g.org_id AND e.endpoint_id = g.destination_id
+        `)}
+        SELECT
+          e.active, e.version, q.delivery_id, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
+        FROM endpoint e
+          JOIN destinations d ON d.org_id = e.org_id AND d.destination_id = e.endpoint_id
+          CROSS JOIN queued q
+      `,
+      (rows) => {
+        const [row] = rows
+        if (row === undefined) return { inserted: [], result: undefined }
+        recent.keep({ event_id, type, body }, row.active ? [{ endpoint_id: id, version: row.version }] : [])
+        return { inserted: [row], result: row.delivery_id }
+      }
+    )
+  )
+}, Effect.orDie)
