@@ -42,6 +42,7 @@ export const HEALTHY = { status: "alive" }
 class SingleWriteResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
   override end(...args: ReadonlyArray<unknown>): this {
     if (typeof args[0] === "string") this.strictContentLength = false
+    // oxlint-disable-next-line typescript/unbound-method -- it is applied to `this`
     Reflect.apply(super.end, this, args)
     return this
   }
