@@ -8,7 +8,7 @@
 import { Schema } from "effect"
 import { machine } from "./measure.ts"
 import { type Delivering, type EventKind, reportLatency, startDelivering } from "./accept/deliveries.ts"
-import { measure, report } from "./steps/load.ts"
+import { measure, report, warmUp } from "./steps/load.ts"
 import { newSteps } from "./steps/requests.ts"
 import { tools } from "./steps/seed.ts"
 import { MANY } from "./steps/sides.ts"
@@ -60,6 +60,9 @@ const parts: Readonly<Record<string, (delivering: Delivering) => Promise<void>>>
   approval: (delivering) => runKind(delivering, "An approval asked by a step", approval, 2_000)
 }
 
+/** Events of each kind before the first part: until then the service's code is not compiled to its end. */
+const WARM_UP = { limit: 3_000, millis: 5_000 }
+
 /** Runs the named parts one after another. */
 export const run = async (names: ReadonlyArray<string>): Promise<void> => {
   const unknown = names.find((name) => !Object.hasOwn(parts, name))
@@ -69,6 +72,9 @@ export const run = async (names: ReadonlyArray<string>): Promise<void> => {
   console.log(`\n${machine()}, PostgreSQL 18 embedded, fsync on`)
   const delivering = await startDelivering()
   try {
+    for (const { prepare } of [test, approval]) {
+      await warmUp(delivering.all, { prepare, settle: delivering.settle, ...WARM_UP })
+    }
     for (const name of names.length === 0 ? Object.keys(parts) : names) await parts[name]?.(delivering)
   } finally {
     await delivering.dispose()

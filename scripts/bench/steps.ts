@@ -10,7 +10,12 @@
  */
 import { machine } from "./measure.ts"
 import { cases } from "./steps/cases.ts"
+import { warmUp } from "./steps/load.ts"
+import { mixedRequests } from "./steps/requests.ts"
 import { startSides } from "./steps/sides.ts"
+
+/** Requests of all kinds before the first case: until then the services' code is not compiled to its end. */
+const WARM_UP = { limit: 6_000, millis: 10_000 }
 
 /** Runs the named cases one after another. */
 export const run = async (names: ReadonlyArray<string>): Promise<void> => {
@@ -21,6 +26,7 @@ export const run = async (names: ReadonlyArray<string>): Promise<void> => {
   console.log(`\n${machine()}, PostgreSQL 18 embedded, fsync on`)
   const sides = await startSides()
   try {
+    await warmUp(sides.all, { prepare: mixedRequests, ...WARM_UP })
     for (const [name, run] of Object.entries(cases)) {
       if (names.length === 0 || names.includes(name)) await run(sides)
     }

@@ -2,9 +2,9 @@
 import { setTimeout as pause } from "node:timers/promises"
 import { alternate, atMost, line, median, peakMegabytes, residentMegabytes } from "../measure.ts"
 import { reportLatency, startDelivering } from "../accept/deliveries.ts"
-import { type Load, measure, report, warmUp, writeTransactions } from "./load.ts"
-import { decision, forInserted, newSteps, PREPARED, repeated } from "./requests.ts"
-import { run, type Tool, tools } from "./seed.ts"
+import { CASE_WARM_UP, type Load, measure, report, warmUp, writeTransactions } from "./load.ts"
+import { decision, forInserted, mixedRequests, newRuns, newSteps, PREPARED, repeated } from "./requests.ts"
+import { type Tool, tools } from "./seed.ts"
 import { MANY, type Side, type Sides } from "./sides.ts"
 
 const concurrent = { callers: MANY, millis: 1_000, rounds: 5 }
@@ -58,7 +58,7 @@ const decide = async ({ all }: Sides) => {
   const delivering = await startDelivering()
   try {
     const prepare = forInserted("pending", decision)
-    await warmUp(delivering.all, { prepare, settle: delivering.settle })
+    await warmUp(delivering.all, { prepare, settle: delivering.settle, ...CASE_WARM_UP })
     await reportLatency(
       "A decision and its event, one endpoint on this machine",
       delivering,
@@ -88,11 +88,6 @@ const resume = async ({ all }: Sides) => {
   })
 }
 
-const newRuns: Load["prepare"] = async ({ seed }) => {
-  const body = JSON.stringify({ ...run, metadata: { agent: "bench" } })
-  return () => ({ path: `/v1/tasks/${seed.task_id}/run`, key: seed.agent.secret, body })
-}
-
 const logRun = async ({ all }: Sides) =>
   report(
     "A run is logged with its answer, 16 callers",
@@ -116,7 +111,7 @@ const burst = async ({ all }: Sides) => {
     await Promise.all(Array.from({ length: steps }, () => side.send(next())))
     return performance.now() - begin
   }
-  await warmUp(all, { prepare })
+  await warmUp(all, { prepare, ...CASE_WARM_UP })
   const bursts = await alternate(
     all.map((side, index) => async () => {
       for (let count = 0; count < 5; count++) figures[index]?.lone.push(await timed(side, 1))
@@ -153,13 +148,6 @@ const withoutOthers = async ({ all: [side, ...others] }: Sides): Promise<Side> =
 /** Memory of this service and PostgreSQL under all kinds of requests at once. */
 const memory = async (sides: Sides) => {
   const side = await withoutOthers(sides)
-  const kinds = [
-    newSteps(tools.allowed, 200),
-    newSteps(tools.waiting, 200),
-    forInserted("pending", decision),
-    forInserted("approved", repeated),
-    newRuns
-  ]
   const samples: Array<{ readonly service: number; readonly postgres: number }> = []
   const sampling = setInterval(
     () => samples.push({ service: residentMegabytes(side.pid), postgres: sides.store.megabytes() }),
@@ -167,13 +155,11 @@ const memory = async (sides: Sides) => {
   )
   let done = 0
   for (const begin = performance.now(); performance.now() - begin < MEMORY_MILLIS;) {
-    await side.sql.query("DELETE FROM delivery_queue")
-    const sources = await Promise.all(kinds.map((prepare) => prepare(side)))
-    const requests = Array.from({ length: PREPARED }, (_, index) => sources[index % sources.length])
-    const queue = requests.values()
+    const next = await withEmptyQueue(mixedRequests)(side)
+    let left = PREPARED
     await Promise.all(
       Array.from({ length: MANY }, async () => {
-        for (const next of queue) if (next !== undefined) await side.send(next())
+        while (left-- > 0) await side.send(next())
       })
     )
     done += PREPARED
@@ -208,7 +194,7 @@ const REST_MILLIS = 10_000
 /** Processor time and memory of this service and PostgreSQL after load, without requests. */
 const rest = async (sides: Sides) => {
   const side = await withoutOthers(sides)
-  await warmUp([side], { prepare: newSteps(tools.allowed, 200) })
+  await warmUp([side], { prepare: newSteps(tools.allowed, 200), ...CASE_WARM_UP })
   await pause(QUIET_MILLIS)
   const before = side.usage()
   await pause(REST_MILLIS)

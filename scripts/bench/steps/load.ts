@@ -68,20 +68,20 @@ const runRound = async (side: Side, load: Load): Promise<Round> => {
   }
 }
 
-/** The unmeasured load of each side before the first round: so many requests, within this time. */
-const WARM_UP = { callers: MANY, limit: 1_500, millis: 6_000 }
-
-/** Loads each side, unmeasured, so that its code is compiled and its connections are open. */
+/** Loads each side, unmeasured, with so many requests, or fewer within this time. */
 export const warmUp = async (
   sides: ReadonlyArray<Side>,
-  load: Pick<Load, "prepare" | "settle">
+  load: Pick<Load, "prepare" | "settle" | "millis"> & { readonly limit: number }
 ): Promise<void> => {
-  for (const side of sides) await runRound(side, { ...load, ...WARM_UP, rounds: 1 })
+  for (const side of sides) await runRound(side, { ...load, callers: MANY, rounds: 1 })
 }
+
+/** The warm-up of a case: requests that the ones before have not sent. */
+export const CASE_WARM_UP = { limit: 1_000, millis: 3_000 }
 
 /** Loads all sides in interleaved rounds, after a warm-up. */
 export const measure = async (sides: ReadonlyArray<Side>, load: Load): Promise<ReadonlyArray<Measured>> => {
-  await warmUp(sides, load)
+  await warmUp(sides, { ...load, ...CASE_WARM_UP })
   const rounds = sides.map(() => new Array<Round>())
   await alternate(
     sides.map((side, index) => async () => {

@@ -1,7 +1,7 @@
 /** The requests that the cases send. */
 import { uuidV7Hex } from "../../../src/domain/Ids.ts"
 import type { Load } from "./load.ts"
-import { type InsertedStep, insertSteps, stepBody, type Tool } from "./seed.ts"
+import { type InsertedStep, insertSteps, run, stepBody, type Tool, tools } from "./seed.ts"
 import type { Request, Side } from "./sides.ts"
 
 /** Steps that are inserted before a round. */
@@ -47,3 +47,27 @@ export const decision = ({ seed }: Side, { approval_id }: InsertedStep): Request
   key: seed.reviewer.secret,
   body: JSON.stringify({ decision: "approve", comment: "Checked against the contract" })
 })
+
+/** Runs with the caller's answer. */
+export const newRuns: Load["prepare"] = async ({ seed }) => {
+  const body = JSON.stringify({ ...run, metadata: { agent: "bench" } })
+  return () => ({ path: `/v1/tasks/${seed.task_id}/run`, key: seed.agent.secret, body })
+}
+
+/** All kinds in turn. */
+export const mixedRequests: Load["prepare"] = async (side) => {
+  const kinds = [
+    newSteps(tools.allowed, 200),
+    newSteps(tools.waiting, 200),
+    forInserted("pending", decision),
+    forInserted("approved", repeated),
+    newRuns
+  ]
+  const sources = await Promise.all(kinds.map((prepare) => prepare(side)))
+  let count = 0
+  return () => {
+    const next = sources[count++ % sources.length]
+    if (next === undefined) throw new Error("There must be a source of requests")
+    return next()
+  }
+}
