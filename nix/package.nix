@@ -7,11 +7,7 @@
   src,
 }:
 let
-  # Nix brings its own Node: the one that a checkout runs on, a plain Linux binary that does not run in the sandbox, is left out.
-  nodes = lib.mapAttrsToList (name: _: "node_modules/${name}") (lib.importJSON ../scripts/node/package.json).optionalDependencies;
-  withoutNode =
-    package: package // { devDependencies = removeAttrs package.devDependencies [ "countersign-node" ]; };
-  manifest = withoutNode (lib.importJSON ../package.json);
+  manifest = lib.importJSON ../package.json;
   lockfile = lib.importJSON ../package-lock.json;
 
   # The lockfile names no registry; Nix fetches each package by its integrity from npm's own. What has no integrity belongs
@@ -27,13 +23,9 @@ let
       resolved = "https://registry.npmjs.org/${name}/-/${baseNameOf name}-${entry.version}.tgz";
     };
   packageLock = lockfile // {
-    packages =
-      lib.mapAttrs resolve (
-        lib.filterAttrs (path: entry: entry ? integrity && !lib.elem path nodes) lockfile.packages
-      )
-      // {
-        "" = withoutNode lockfile.packages."";
-      };
+    packages = lib.mapAttrs resolve (lib.filterAttrs (_: entry: entry ? integrity) lockfile.packages) // {
+      "" = lockfile.packages."";
+    };
   };
 in
 buildNpmPackage {
@@ -56,7 +48,7 @@ buildNpmPackage {
     npm prune --omit=dev --ignore-scripts --offline
     mkdir -p $out/lib/countersign
     cp -r dist node_modules package.json $out/lib/countersign/
-    makeWrapper ${lib.getExe nodejs_24} $out/bin/countersign --add-flags --max-semi-space-size=8 --add-flags $out/lib/countersign/dist/main.js
+    makeWrapper ${lib.getExe nodejs_24} $out/bin/countersign --add-flags "--max-semi-space-size=8 --initial-old-space-size=48 --heap-growing-percent=100" --add-flags $out/lib/countersign/dist/main.js
     runHook postInstall
   '';
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env node
 /**
  * The `countersign` command. Starts on Node 18 or later without dependencies. In a published package it runs the bundle; in a checkout it
- * sets the checkout up and runs the bundle of its sources. If this Node is too old, a checkout runs its own Node 24 instead, forwarding signals, streams
+ * sets the checkout up and runs the bundle of its sources. If this Node is too old, a checkout installs and runs Node 24 instead, forwarding signals, streams
  * and the exit code; a published package includes no Node and prints the required version.
  */
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
-import nodeModule, { createRequire } from "node:module"
+import nodeModule from "node:module"
 import { dirname, join } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
-import { isNewEnough, setup, SetupFailed } from "./setup.js"
+import { nodeFlags } from "./nodeFlags.js"
+import { installedNode, isNewEnough, setup, SetupFailed } from "./setup.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const source = join(root, "src", "main.ts")
@@ -19,31 +20,9 @@ const fail = (line) => {
   process.exit(1)
 }
 
-/** The Node executable installed with a checkout for this platform, or `undefined`. */
-const bundledNode = () => {
-  const system = process.platform === "win32" ? "win" : process.platform
-  const file = process.platform === "win32" ? "node.exe" : "node"
-  for (const name of [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`]) {
-    try {
-      const program = join(
-        dirname(createRequire(import.meta.url).resolve(`${name}/package.json`)),
-        "bin",
-        file
-      )
-      if (existsSync(program)) return program
-    } catch {
-      // Not installed on this platform: try the next name.
-    }
-  }
-  return undefined
-}
-
-/** V8 semi-spaces of 8 MB: compared with 16 MB, a request costs slightly more processor time and the process uses some 30 MB less. */
-const HEAP_FLAG = "--max-semi-space-size=8"
-
 /** Runs the entry point on another Node, with this process's streams, signals and exit code. */
 const runUnder = (node, entry) => {
-  const child = spawn(node, [HEAP_FLAG, entry, ...process.argv.slice(2)], {
+  const child = spawn(node, [...nodeFlags, entry, ...process.argv.slice(2)], {
     stdio: "inherit",
     env: { ...process.env, ...(compileCache === undefined ? {} : { NODE_COMPILE_CACHE: compileCache }) }
   })
@@ -77,7 +56,7 @@ if (isNewEnough(process.version)) {
   if (compileCache !== undefined) nodeModule.enableCompileCache(compileCache)
   await import(pathToFileURL(entry).href)
 } else {
-  const node = bundledNode()
+  const node = isCheckout ? installedNode() : undefined
   if (node === undefined) {
     fail(
       `Node 22.19 or later is required (this is ${process.version}). Install Node 24 from https://nodejs.org`

@@ -3,8 +3,8 @@
  * and bundles the service. Runs on Node 18 or later
  * without dependencies. If everything is in place already, it prints nothing and takes a few milliseconds.
  *
- * The lockfile includes Node 24 (`scripts/node`); npm scripts find it first, as `node_modules/.bin/node`. On platforms without such a
- * package, or where it does not run, the installed Node is used if it is new enough.
+ * If the running Node is too old, Node 24 is installed too (`scripts/node`, with a lockfile of its own); npm scripts find it first, as
+ * `node_modules/.bin/node`.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -22,7 +22,7 @@ import {
   writeFileSync
 } from "node:fs"
 import { tmpdir } from "node:os"
-import { dirname, join } from "node:path"
+import { basename, dirname, join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
 import { compareSources, filesBelow, writeStamp } from "./freshness.js"
 import { LockHeld, withFileLock } from "./lock.js"
@@ -93,8 +93,8 @@ const npmFailureReason = (output) => {
   return output.trim().split("\n").slice(0, 3).join(" ") || "npm printed no reason"
 }
 
-const install = () => {
-  say("installing dependencies (first start only; about a minute on a slow network)")
+/** Installs the packages of a lockfile. */
+const install = (directory) => {
   const flags = [
     "ci",
     "--include=dev",
@@ -107,43 +107,94 @@ const install = () => {
   // Inside an npm script, use the npm that runs it: PATH may have a different one first.
   const npmScript = process.env.npm_execpath
   const isInNpmScript = npmScript !== undefined && /npm-cli\.c?js$/.test(npmScript)
+  const options = { cwd: directory, encoding: "utf8", stdio: ["ignore", "ignore", "pipe"] }
   const { error, status, stderr } = isInNpmScript
-    ? spawnSync(process.execPath, [npmScript, ...flags], {
-        cwd: root,
-        encoding: "utf8",
-        stdio: ["ignore", "ignore", "pipe"]
-      })
-    : spawnSync("npm", flags, {
-        cwd: root,
-        encoding: "utf8",
-        shell: onWindows,
-        stdio: ["ignore", "ignore", "pipe"]
-      })
+    ? spawnSync(process.execPath, [npmScript, ...flags], options)
+    : spawnSync("npm", flags, { ...options, shell: onWindows })
   if (error?.code === "ENOENT")
     throw new SetupFailed("npm is not installed; install Node with npm from https://nodejs.org")
   if (error) throw new SetupFailed(`npm could not be run: ${error.message}`)
   if (status !== 0) throw new SetupFailed(`npm ci failed: ${npmFailureReason(stderr)}`)
 }
 
-/** The version of a Node executable, or `undefined` if it does not run on this machine. */
-const versionOf = (program) => {
-  const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8", shell: onWindows })
-  return status === 0 ? stdout.trim() : undefined
+/** The folder of the packages with Node, and of what npm installs there. */
+const nodePackages = join(root, "scripts", "node")
+
+/** The Node that `installNode` installed for this platform, or `undefined`. */
+export const installedNode = () => {
+  const system = onWindows ? "win" : process.platform
+  return [`node-${system}-${process.arch}`, `node-bin-${system}-${process.arch}`]
+    .map((name) => join(nodePackages, "node_modules", name, "bin", onWindows ? "node.exe" : "node"))
+    .find((program) => existsSync(program))
 }
 
-/** Checks that a supported Node is available, and removes an installed one that does not run here. */
-const checkNode = () => {
-  const installedNode = join(bin, onWindows ? "node.cmd" : "node")
-  if (existsSync(installedNode)) {
-    if (versionOf(installedNode) !== undefined) return
-    // Every npm script would find it before the installed Node.
-    for (const name of ["node", "node.cmd", "node.ps1"]) rmSync(join(bin, name), { force: true })
+/** Whether a Node executable runs on this machine. */
+const runs = (program) => spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0
+
+/** Links the installed Node into `node_modules/.bin`, which npm scripts search first. */
+const linkNode = (program) => {
+  if (onWindows) {
+    writeFileSync(join(bin, "node.cmd"), `@"${program}" %*\r\n`)
+    return
   }
-  if (isNewEnough(process.version)) return
+  const link = join(bin, "node")
+  rmSync(link, { force: true })
+  symlinkSync(relative(bin, program), link)
+}
+
+/** Installs Node 24 beside the dependencies, for a machine whose own Node is too old. */
+const installNode = () => {
+  if (installedNode() === undefined) {
+    say("installing Node 24, because this one is too old")
+    install(nodePackages)
+  }
+  const program = installedNode()
+  if (program !== undefined && runs(program)) return linkNode(program)
+  rmSync(join(bin, "node"), { force: true })
   throw new SetupFailed(
     `Node ${OLDEST_NODE.join(".")} or later is required (this is ${process.version}), and there is no Node package for ` +
       `${process.platform} ${process.arch}. Install Node 24 from https://nodejs.org`
   )
+}
+
+/** Whether npm scripts find a supported Node: the running one, or the installed one. */
+const hasNode = () => isNewEnough(process.version) || existsSync(join(bin, onWindows ? "node.cmd" : "node"))
+
+/** Folders of packages that nothing here uses; together 180 MB. `*` stands for any name. */
+const UNUSED_FOLDERS = [
+  // C headers, and the manual.
+  ["scripts", "node", "node_modules", "*", "include"],
+  ["scripts", "node", "node_modules", "*", "share"],
+  // Copies of tsc, oxlint and tsgolint for other uses than `effect-tsgo diagnostics`, which runs the copy for the installed TypeScript.
+  ["node_modules", "@effect", "*", "artifacts", "oxlint"],
+  ["node_modules", "@effect", "*", "artifacts", "oxlint-tsgolint"],
+  ["node_modules", "@effect", "*", "lib", "tsc"]
+]
+
+/** The folders in a folder; none if it does not exist. */
+const foldersIn = (folder) =>
+  existsSync(folder)
+    ? readdirSync(folder, { withFileTypes: true })
+        .filter((entry) => entry.isDirectory())
+        .map((entry) => join(folder, entry.name))
+    : []
+
+/** The paths that match a pattern. */
+const matching = (pattern) =>
+  pattern.reduce(
+    (folders, name) => folders.flatMap((folder) => (name === "*" ? foldersIn(folder) : [join(folder, name)])),
+    [root]
+  )
+
+/** Removes what `npm ci` installs and nothing uses: unused folders, and the source maps of dependencies (47 MB). */
+const prune = () => {
+  for (const path of UNUSED_FOLDERS.flatMap(matching)) rmSync(path, { recursive: true, force: true })
+  const { version } = JSON.parse(
+    readFileSync(join(root, "node_modules", "typescript", "package.json"), "utf8")
+  )
+  for (const copy of matching(["node_modules", "@effect", "*", "artifacts", "typescript", "*"]))
+    if (basename(copy) !== version) rmSync(copy, { recursive: true, force: true })
+  for (const file of filesBelow(join(root, "node_modules"))) if (/\.[cm]?[jt]s\.map$/.test(file)) rmSync(file)
 }
 
 /** Links `countersign` into `node_modules/.bin`, so that `npx countersign` runs it without asking to install a package. */
@@ -184,12 +235,12 @@ const consoleSources = () => [
 
 /** Runs a build program of the checkout. Returns its output if it failed. */
 const runBuild = (args) => {
-  const installedNode = join(bin, onWindows ? "node.cmd" : "node")
-  const { status, stderr, stdout } = spawnSync(
-    existsSync(installedNode) ? installedNode : process.execPath,
-    args,
-    { cwd: root, encoding: "utf8", shell: onWindows, env: { ...process.env, NODE_ENV: "production" } }
-  )
+  const program = isNewEnough(process.version) ? process.execPath : installedNode()
+  const { status, stderr, stdout } = spawnSync(program, args, {
+    cwd: root,
+    encoding: "utf8",
+    env: { ...process.env, NODE_ENV: "production" }
+  })
   return status === 0 ? undefined : `${stderr}${stdout}`.trim()
 }
 
@@ -283,15 +334,17 @@ const removeOldBundles = (current) => {
     rmSync(folder, { recursive: true, force: true })
 }
 
-/** Installs the dependencies and Node of the lockfile, unless they are in place. */
+/** Installs the dependencies, and Node if needed, unless they are in place. */
 const ensureInstalled = () => {
   const wanted = stamp()
-  if (isStamped(wanted)) return
+  const isDone = () => isStamped(wanted) && hasNode()
+  if (isDone()) return
   exclusively(() => {
-    if (isStamped(wanted)) return
-    if (!isInstalled()) install()
+    if (isDone()) return
+    if (!isInstalled()) install(root)
     mkdirSync(bin, { recursive: true })
-    checkNode()
+    if (!isNewEnough(process.version)) installNode()
+    prune()
     linkCommand()
     writeFileSync(stampFile, wanted)
   })

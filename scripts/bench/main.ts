@@ -23,7 +23,9 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   datasets: () => import("./datasets.ts"),
   telemetry: async (parts) => (await import("./telemetry.ts")).run(parts),
   stream: async (parts) => (await import("./stream.ts")).run(parts),
-  console: () => import("./console.ts")
+  console: () => import("./console.ts"),
+  ready: () => import("./ready.ts"),
+  rest: () => import("./rest.ts")
 }
 
 const results = fileURLToPath(new URL("RESULTS.md", import.meta.url))

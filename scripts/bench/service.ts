@@ -12,6 +12,8 @@ import * as ApiKeyFormat from "../../src/domain/identity/ApiKeyFormat.ts"
 import * as Database from "../../src/server/store/Database.ts"
 import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 import { migrate } from "../../src/server/store/migrate.ts"
+import { nodeFlags } from "../nodeFlags.js"
+import { setup } from "../setup.js"
 
 /** A free loopback port. */
 export const freePort = async (): Promise<number> => {
@@ -66,7 +68,7 @@ export const startStore = async (): Promise<Store> => {
     },
     create,
     processorSeconds: (except = []) => secondsOfFamily(pid, except),
-    megabytes: () => proportionalMegabytesOfFamily(pid),
+    megabytes: () => residentShare(pid),
     dispose: async () => {
       await runtime.dispose()
       rmSync(dataDir, { recursive: true, force: true })
@@ -109,8 +111,8 @@ const isConnectedTo = (pid: string, databases: ReadonlyArray<string>): boolean =
   }
 }
 
-/** Proportional set size of a process and its children, in MB. */
-const proportionalMegabytesOfFamily = (parent: number): number => {
+/** Memory of a process and its children in MB; each page that they share with others counts by their share of it (PSS). Linux only, else NaN. */
+export const residentShare = (parent: number): number => {
   let kilobytes = Number.NaN
   try {
     kilobytes = 0
@@ -145,19 +147,19 @@ export interface Service {
 }
 
 /**
- * Starts `countersign serve` on a database and waits until it is ready. `BENCH_MAIN` names the entry point of another build. With
+ * Starts `countersign serve` as `npm start` does, on a database, and waits until it is ready. `BENCH_MAIN` names the entry point of another build. With
  * `BENCH_PROFILE`, the service writes a processor profile into that directory when it ends.
  */
 export const startService = async (
   databaseUrl: Redacted.Redacted,
   environment: Readonly<Record<string, string>> = {},
-  main: string = process.env["BENCH_MAIN"] ?? "src/main.ts"
+  main: string = process.env["BENCH_MAIN"] ?? setup() ?? "src/main.ts"
 ): Promise<Service> => {
   const { key } = await Effect.runPromise(ApiKeyFormat.generateApiKey)
   const port = await freePort()
   const profiles = process.env["BENCH_PROFILE"]
   const profiling = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profiles}`]
-  const child = spawn(process.execPath, ["--max-semi-space-size=8", ...profiling, main, "serve"], {
+  const child = spawn(process.execPath, [...nodeFlags, ...profiling, main, "serve"], {
     stdio: ["ignore", "pipe", "inherit"],
     env: {
       PATH: process.env["PATH"],

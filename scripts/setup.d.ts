@@ -1,0 +1,1 @@
+export const setup: () => string | undefined
