@@ -33,6 +33,17 @@ const isKey = (sql: SqlClient.SqlClient, { key, operation, org_id }: Idempotency
   AND key = ${key}
 `
 
+/**
+ * The end of an `INSERT INTO idempotency_keys AS existing`: a claimed key stays as it is and is not returned, except that an expired or
+ * abandoned claim is taken over.
+ */
+export const takeOverClaim = (sql: SqlClient.SqlClient) => sql`
+  ON CONFLICT (org_id, operation, key) DO UPDATE
+  SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = excluded.answer
+  WHERE existing.created_at < excluded.created_at - ${RETENTION}::interval
+    OR (existing.answer IS NULL AND existing.created_at < excluded.created_at - ${ABANDONED_AFTER}::interval)
+`
+
 /** Claims a key as of `now`. Returns false if another request has claimed it; an expired or abandoned claim is taken over. */
 export const claimKey = (
   sql: SqlClient.SqlClient,
@@ -43,10 +54,7 @@ export const claimKey = (
   sql`
     INSERT INTO idempotency_keys AS existing (org_id, operation, key, fingerprint, created_at)
     VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${now})
-    ON CONFLICT (org_id, operation, key) DO UPDATE
-    SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = NULL
-    WHERE existing.created_at < ${now}::timestamptz - ${RETENTION}::interval
-      OR (existing.answer IS NULL AND existing.created_at < ${now}::timestamptz - ${ABANDONED_AFTER}::interval)
+    ${takeOverClaim(sql)}
     RETURNING 1 AS claimed
   `.pipe(Effect.map((rows) => rows.length > 0))
 

@@ -22,7 +22,7 @@ import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { atomic } from "../store/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
 import { beginRun, type RunHandle, type RunInput } from "./Runs/runLog.ts"
-import { type SaveResponse, makeRunIdempotency } from "./Runs/runIdempotency.ts"
+import { type SaveResponse, makeKeyClaim, makeRunIdempotency } from "./Runs/runIdempotency.ts"
 import {
   type FinishedRun,
   insertRuns,
@@ -170,6 +170,7 @@ export class Runs extends Context.Service<
         })
 
       const idempotent = makeRunIdempotency(sql, box, clock)
+      const keyClaim = makeKeyClaim(box, clock)
 
       /** Answers a run with the provider, and logs the outcome: success, failure or interruption. */
       const answerRun = (
@@ -196,6 +197,19 @@ export class Runs extends Context.Service<
           )
         })
 
+      /** Logs an answer of the caller by the cached plan. None: nothing was logged, because there is no plan or it is out of date. */
+      const logByCachedPlan = Effect.fnUntraced(function* (
+        input: Omit<RunInput, "plan" | "isPlanCached">,
+        answer: JsonObject
+      ) {
+        const { principal, request, task_id } = input
+        const plan = plans.get(planKey(principal.org_id, task_id))
+        if (plan === undefined) return Option.none()
+        yield* validate(principal.org_id, task_id, plan, request)
+        const run = yield* beginRun(insert, clock, onFinished, { ...input, plan, isPlanCached: true })
+        return yield* run.logSuppliedAnswer(answer)
+      })
+
       /** Logs an answer of the caller: by the cached plan, or, if there is none or it is out of date, by the plan that it reads. */
       const logAnswer = Effect.fnUntraced(function* (
         input: Omit<RunInput, "plan" | "isPlanCached">,
@@ -203,19 +217,8 @@ export class Runs extends Context.Service<
       ) {
         const { principal, request, task_id } = input
         const { org_id } = principal
-        const key = planKey(org_id, task_id)
-        const cached = plans.get(key)
-        if (cached !== undefined) {
-          yield* validate(org_id, task_id, cached, request)
-          const run = yield* beginRun(insert, clock, onFinished, {
-            ...input,
-            plan: cached,
-            isPlanCached: true
-          })
-          const response = yield* run.logSuppliedAnswer(answer)
-          if (Option.isSome(response)) return response.value
-          plans.delete(key)
-        }
+        const logged = yield* logByCachedPlan(input, answer)
+        if (Option.isSome(logged)) return logged.value
         const { task } = yield* readPlan(org_id, task_id, request)
         const { answer_schema_digest, dataset_id, input_schema_digest, provider, release_id, task_name } =
           task
@@ -227,7 +230,7 @@ export class Runs extends Context.Service<
           provider,
           dataset_id
         }
-        plans.set(key, plan, 1)
+        plans.set(planKey(org_id, task_id), plan, 1)
         const run = yield* beginRun(insert, clock, onFinished, { ...input, plan, isPlanCached: false })
         return Option.getOrThrow(yield* run.logSuppliedAnswer(answer))
       })
@@ -260,7 +263,22 @@ export class Runs extends Context.Service<
           const principal = yield* Authorized("tasks.run")
           const key = headers["idempotency-key"]
           if (key === undefined) return yield* perform(principal, task_id, request, headers)
-          return yield* idempotent({ principal, key, task_id, request }, (saveResponse) =>
+          const keyed = { principal, key, task_id, request }
+          if (request.answer !== undefined) {
+            const { traceparent } = headers
+            const input = {
+              principal,
+              task_id,
+              request,
+              traceparent,
+              saveResponse: undefined,
+              claimKey: keyClaim(keyed)
+            }
+            // A refused request continues below: a problem of the key precedes those of the content.
+            const logged = yield* Effect.option(logByCachedPlan(input, request.answer))
+            if (Option.isSome(logged) && Option.isSome(logged.value)) return logged.value.value
+          }
+          return yield* idempotent(keyed, (saveResponse) =>
             perform(principal, task_id, request, headers, saveResponse)
           )
         })

@@ -13,7 +13,16 @@ import {
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { Provider, type Usage } from "../../../domain/tasks/Provider.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { takeOverClaim } from "../../store/idempotencyKeys.ts"
+import {
+  boolArray,
+  byteaArray,
+  float8Array,
+  int4Array,
+  int8Array,
+  textArray,
+  timestamptzArray
+} from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { ProviderCall } from "../Providers.ts"
 
@@ -89,26 +98,43 @@ export interface NewRunRow {
   readonly metadata: string
   /** The plan that must still be the task's current one, if it was not read for this run; otherwise the run is not logged. */
   readonly cachedPlan: LoggedRunPlan | null
-  /** A statement to execute if the run is logged: it stores the response under the run's idempotency key. */
+  /** A statement to execute if the run is logged: it stores the response under the run's claimed idempotency key. */
   readonly saveResponse: Statement.Fragment | undefined
+  /** A claim that must succeed, otherwise the run is not logged. */
+  readonly claim: KeyClaim | undefined
+}
+
+/** A claim of an idempotency key together with the response, for a run whose response is known before it is logged. */
+export interface KeyClaim {
+  readonly operation: string
+  readonly key: string
+  readonly fingerprint: Uint8Array
+  readonly claimed_at: Timestamp
+  /** The sealed response. */
+  readonly answer: Uint8Array
 }
 
 /** Makes the row of a finished run. */
 export const toNewRunRow = (
   run: FinishedRun,
-  { cachedPlan = null, saveResponse }: Partial<Pick<NewRunRow, "cachedPlan" | "saveResponse">>
+  {
+    cachedPlan = null,
+    claim,
+    saveResponse
+  }: Partial<Pick<NewRunRow, "cachedPlan" | "claim" | "saveResponse">>
 ): NewRunRow => ({
   run,
   input: JSON.stringify(run.input),
   answer: run.answer === null ? null : JSON.stringify(run.answer),
   metadata: JSON.stringify(run.metadata),
   cachedPlan,
+  claim,
   saveResponse
 })
 
 /**
  * Logs runs by one statement, and returns for each whether it was logged: a run with a cached plan is not if the plan has changed, or if the
- * session does not exist. One statement needs no connection of its own, so a run that was paid for is logged even while all transactions
+ * session does not exist; a run that claims an idempotency key is not if the key is claimed already. One statement needs no connection of its own, so a run that was paid for is logged even while all transactions
  * wait for connections. A row with `saveResponse` must be the only one.
  */
 export const insertRuns = (
@@ -118,6 +144,11 @@ export const insertRuns = (
   const texts = (of: (row: NewRunRow) => string | null) => sql`${textArray(rows.map(of))}::text[]`
   const ints = (of: (run: FinishedRun) => number) => sql`${int4Array(rows.map(({ run }) => of(run)))}::int[]`
   const [saveResponse] = rows.flatMap((row) => row.saveResponse ?? [])
+  const claims = claimsOf(rows)
+  const isLogged =
+    claims.length === 0
+      ? sql.literal("is_current")
+      : sql.literal("is_current AND number NOT IN (SELECT number FROM unclaimed)")
   return sql<{ readonly number: number }>`
     WITH named AS (
       SELECT *
@@ -184,7 +215,9 @@ export const insertRuns = (
           )
         ) AS is_current
       FROM named n
-    ), logged AS (
+    )
+    ${claims.length === 0 ? sql.literal("") : claimCtes(sql, claims)}
+    , logged AS (
       INSERT INTO runs (
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
         provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
@@ -196,7 +229,7 @@ export const insertRuns = (
         provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
         created_by_name
       FROM checked
-      WHERE is_current
+      WHERE ${isLogged}
     )
     ${
       saveResponse === undefined
@@ -205,7 +238,7 @@ export const insertRuns = (
     }
     SELECT number::int AS number
     FROM checked
-    WHERE NOT is_current
+    WHERE NOT (${isLogged})
   `.pipe(
     Effect.map((refused) => {
       const numbers = new Set(refused.map(({ number }) => number))
@@ -213,6 +246,65 @@ export const insertRuns = (
     })
   )
 }
+
+/** A claim with the number of its row, from 1. */
+interface NumberedClaim {
+  readonly number: number
+  readonly org_id: OrgId
+  readonly claim: KeyClaim
+  /** Whether a row before claims the same key. A statement cannot insert a key twice. */
+  readonly isRepeated: boolean
+}
+
+const claimsOf = (rows: ReadonlyArray<NewRunRow>): ReadonlyArray<NumberedClaim> => {
+  const keys = new Set<string>()
+  return rows.flatMap(({ claim, run: { org_id } }, index) => {
+    if (claim === undefined) return []
+    const key = `${org_id} ${claim.operation} ${claim.key}`
+    const isRepeated = keys.has(key)
+    keys.add(key)
+    return [{ number: index + 1, org_id, claim, isRepeated }]
+  })
+}
+
+/** Claims the keys of the runs that are current. `unclaimed`: the numbers of the runs whose key is claimed already. */
+const claimCtes = (sql: SqlClient.SqlClient, claims: ReadonlyArray<NumberedClaim>) => sql`
+    , claims AS (
+      SELECT *
+      FROM unnest(
+        ${int8Array(claims.map(({ number }) => number))}::bigint[],
+        ${textArray(claims.map(({ org_id }) => org_id))}::text[],
+        ${textArray(claims.map(({ claim }) => claim.operation))}::text[],
+        ${textArray(claims.map(({ claim }) => claim.key))}::text[],
+        ${byteaArray(claims.map(({ claim }) => claim.fingerprint))}::bytea[],
+        ${timestamptzArray(claims.map(({ claim }) => claim.claimed_at))}::timestamptz[],
+        ${byteaArray(claims.map(({ claim }) => claim.answer))}::bytea[],
+        ${boolArray(claims.map(({ isRepeated }) => isRepeated))}::bool[]
+      ) AS c (number, org_id, operation, key, fingerprint, created_at, answer, is_repeated)
+    ), claimed AS (
+      INSERT INTO idempotency_keys AS existing (org_id, operation, key, fingerprint, created_at, answer)
+      SELECT c.org_id, c.operation, c.key, c.fingerprint, c.created_at, c.answer
+      FROM claims c
+        JOIN checked USING (number)
+      WHERE is_current
+        AND NOT is_repeated
+      -- All statements claim keys in the same order, or two of them could deadlock.
+      ORDER BY c.org_id, c.operation, c.key
+      ${takeOverClaim(sql)}
+      RETURNING org_id, operation, key
+    ), unclaimed AS (
+      SELECT number
+      FROM claims c
+      WHERE is_repeated
+        OR NOT EXISTS (
+          SELECT 1
+          FROM claimed
+          WHERE claimed.org_id = c.org_id
+            AND claimed.operation = c.operation
+            AND claimed.key = c.key
+        )
+    )
+`
 
 /** The data of a task that a run needs, read by one statement. Without the schemas, which may be large. */
 const RunPlan = Schema.Struct({

@@ -11,6 +11,7 @@ import {
   responsePlace,
   claimKey,
   findResponse,
+  type IdempotencyKey,
   releaseKey,
   requestInProgress,
   storeResponse,
@@ -19,6 +20,7 @@ import {
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
+import type { KeyClaim } from "./rows.ts"
 
 /** The operation of runs in `idempotency_keys`. */
 const OPERATION = "tasks.run"
@@ -41,31 +43,54 @@ export interface IdempotentRun {
 /** Makes the SQL that stores a response under the idempotency key, as part of the statement that logs the run. */
 export type SaveResponse = (response: TaskRun) => Effect.Effect<Statement.Fragment>
 
+/** Makes the claim of the idempotency key together with the response. */
+export type ClaimKey = (response: TaskRun) => Effect.Effect<KeyClaim>
+
+const fingerprintOf = ({ principal: { actor }, request, task_id }: IdempotentRun): Uint8Array =>
+  createHash("sha256")
+    .update(Result.getOrThrow(canonicalJson([actor.id, task_id, asJson(request)])))
+    .digest()
+
+const sealResponse = (box: SecretBox["Service"], key: IdempotencyKey, response: TaskRun) =>
+  Effect.flatMap(encodeResponse(response), (text) => box.seal(responsePlace(key), Redacted.make(text)))
+
+/** Makes the claim of a run whose answer the caller supplies. */
+export const makeKeyClaim =
+  (box: SecretBox["Service"], clock: StoreClock["Service"]) =>
+  (run: IdempotentRun): ClaimKey =>
+    Effect.fnUntraced(function* (response) {
+      const { key, principal } = run
+      const idempotencyKey = { org_id: principal.org_id, operation: OPERATION, key }
+      const claim: KeyClaim = {
+        operation: OPERATION,
+        key,
+        fingerprint: fingerprintOf(run),
+        claimed_at: yield* clock.now,
+        answer: yield* sealResponse(box, idempotencyKey, response)
+      }
+      return claim
+    }, Effect.orDie)
+
 /**
  * Returns the same response to the same run with the same key for 24 hours, like every operation that creates something. A run may take as
  * long as its model, so it cannot be one transaction with its key: the key is claimed first, the statement that logs the run stores the
- * response, and the key is released if the run fails.
+ * response, and the key is released if the run fails. A run whose answer the caller supplies first tries to claim its key by the statement
+ * that logs it (`makeKeyClaim`); this is for what that statement refuses.
  */
 export const makeRunIdempotency =
   (sql: SqlClient.SqlClient, box: SecretBox["Service"], clock: StoreClock["Service"]) =>
-  <E, R>(
-    { key, principal, request, task_id }: IdempotentRun,
-    run: (saveResponse: SaveResponse) => Effect.Effect<TaskRun, E, R>
-  ) => {
-    const { actor, org_id } = principal
-    const idempotencyKey = { org_id, operation: OPERATION, key }
+  <E, R>(idempotentRun: IdempotentRun, run: (saveResponse: SaveResponse) => Effect.Effect<TaskRun, E, R>) => {
+    const { key, principal } = idempotentRun
+    const idempotencyKey = { org_id: principal.org_id, operation: OPERATION, key }
 
     const saveResponseOf = (claimedAt: Date): SaveResponse =>
       Effect.fnUntraced(function* (response) {
-        const text = Redacted.make(yield* encodeResponse(response))
-        const sealed = yield* box.seal(responsePlace(idempotencyKey), text)
+        const sealed = yield* sealResponse(box, idempotencyKey, response)
         return storeResponse(sql, idempotencyKey, claimedAt, sealed)
       }, Effect.orDie)
 
     return Effect.gen(function* () {
-      const fingerprint = createHash("sha256")
-        .update(Result.getOrThrow(canonicalJson([actor.id, task_id, asJson(request)])))
-        .digest()
+      const fingerprint = fingerprintOf(idempotentRun)
       const until = (yield* monotonicNow) + WAIT_MILLIS
       for (;;) {
         const now = toDate(yield* clock.now)

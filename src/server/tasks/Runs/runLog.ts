@@ -9,7 +9,7 @@ import { parseTraceparent, type TaskRun } from "../../../domain/tasks/Run.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import type { SaveResponse } from "./runIdempotency.ts"
+import type { ClaimKey, SaveResponse } from "./runIdempotency.ts"
 import { type FinishedRun, type LoggedRunPlan, type NewRunRow, toNewRunRow } from "./rows.ts"
 
 /** The input of {@link beginRun}. */
@@ -23,13 +23,15 @@ export interface RunInput {
   readonly isPlanCached: boolean
   /** Makes the statement that stores the response under the idempotency key, as part of the statement that logs the run. */
   readonly saveResponse: SaveResponse | undefined
+  /** Makes the claim of the idempotency key, for a run that claims it by the statement that logs the run. */
+  readonly claimKey?: ClaimKey
 }
 
 /** A run in progress. Exactly one of its methods is called, and logs the run. */
 export interface RunHandle {
   readonly trace_id: TraceId
   readonly logProviderAnswer: (answer: ProviderAnswer) => Effect.Effect<TaskRun>
-  /** Logs an answer that the caller supplied. None: the cached plan is out of date, and nothing was logged. */
+  /** Logs an answer that the caller supplied. None: the cached plan is out of date or the key is claimed, and nothing was logged. */
   readonly logSuppliedAnswer: (answer: JsonObject) => Effect.Effect<Option.Option<TaskRun>>
   readonly logFailure: (failure: string, spent: Pick<FinishedRun, "usage" | "calls">) => Effect.Effect<void>
 }
@@ -39,7 +41,7 @@ export const beginRun = Effect.fnUntraced(function* (
   insert: (row: NewRunRow) => Effect.Effect<boolean, SqlError.SqlError>,
   clock: StoreClock["Service"],
   onFinished: (run: FinishedRun) => Effect.Effect<void>,
-  { isPlanCached, plan, principal, request, saveResponse, task_id, traceparent }: RunInput
+  { claimKey, isPlanCached, plan, principal, request, saveResponse, task_id, traceparent }: RunInput
 ) {
   const startedAt = yield* monotonicNow
   const run = {
@@ -67,7 +69,8 @@ export const beginRun = Effect.fnUntraced(function* (
     const row = toNewRunRow(finished, {
       cachedPlan: isPlanCached ? plan : null,
       saveResponse:
-        response === undefined || saveResponse === undefined ? undefined : yield* saveResponse(response)
+        response === undefined || saveResponse === undefined ? undefined : yield* saveResponse(response),
+      claim: response === undefined || claimKey === undefined ? undefined : yield* claimKey(response)
     })
     const isLogged = yield* Effect.orDie(insert(row))
     if (isLogged) yield* onFinished(finished)

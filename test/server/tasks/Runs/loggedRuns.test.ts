@@ -122,6 +122,61 @@ layer(service(), { excludeTestServices: true })("Runs › logged answers", (it) 
     })
   )
 
+  it.effect(
+    "concurrent runs claim their idempotency keys by the shared statement, and each key logs one run",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin } = yield* createTeamClients("claims")
+        const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
+        const key = yield* (yield* Countersign).key({ preset: "runtime" }, "claims")
+        const principal = yield* (yield* ApiKeys).verify(key)
+        const service = yield* Runs
+        const log = (idempotencyKey: string, text: string, category = "other") =>
+          service
+            .run(task_id, { input: { text }, answer: { category } }, { "idempotency-key": idempotencyKey })
+            .pipe(Effect.provideService(Authorized("tasks.run"), principal))
+        yield* log("first", "first")
+        const runs = yield* Effect.forEach(
+          Array.from({ length: 40 }, (_, index) => `${index % 20}`),
+          (number) => Effect.map(log(number, number), (run) => ({ number, run })),
+          { concurrency: "unbounded" }
+        )
+        for (const { number, run } of runs) assert.deepStrictEqual(yield* log(number, number), run)
+        const rows = yield* sql<{ readonly commit: string }>`
+        SELECT xmin::text AS commit
+        FROM runs
+        WHERE task_id = ${task_id}
+          AND input ->> 'text' <> 'first'
+      `
+        assert.lengthOf(rows, 20)
+        assert.strictEqual(new Set(runs.map(({ run }) => run.trace_id)).size, 20)
+        assert.isAtMost(new Set(rows.map(({ commit }) => commit)).size, 3)
+        // The key is checked before the content.
+        const other = yield* Effect.flip(log("0", "another input"))
+        assert.strictEqual(other._tag, "IDEMPOTENCY_KEY_REUSED")
+        const invalid = yield* Effect.flip(log("0", "0", "no category"))
+        assert.strictEqual(invalid._tag, "IDEMPOTENCY_KEY_REUSED")
+        const unclaimed = yield* Effect.flip(log("unclaimed", "0", "no category"))
+        assert.strictEqual(unclaimed._tag, "INVALID_INPUT")
+        assert.lengthOf(yield* sql`SELECT 1 FROM idempotency_keys WHERE key = 'unclaimed'`, 0)
+        // A claim without a response is kept for 150 seconds, and a response for 24 hours.
+        const isLoggedAgain = (age: string, hasResponse: boolean) =>
+          Effect.gen(function* () {
+            const { trace_id } = yield* log("aged", "aged")
+            yield* sql`
+            UPDATE idempotency_keys
+            SET created_at = created_at - ${age}::interval, answer = CASE WHEN ${hasResponse}::bool THEN answer END
+            WHERE key = 'aged'
+          `
+            return (yield* log("aged", "aged")).trace_id !== trace_id
+          })
+        assert.isTrue(yield* isLoggedAgain("3 minutes", false))
+        assert.isFalse(yield* isLoggedAgain("23 hours", true))
+        assert.isTrue(yield* isLoggedAgain("2 hours", true))
+      })
+  )
+
   it.effect("a task or session of another organization is refused, even if that organization uses it", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
