@@ -27,8 +27,8 @@ export type SessionSignalListener = (signals: ReadonlyArray<SessionSignal> | und
 /** How long signals gather before they are sent with one NOTIFY, while other replicas have streams that wait for them. */
 const DEBOUNCE: Duration.Input = "1 millis"
 
-/** The same for a replica that sees no others: one that has just started is not seen yet. */
-const DEBOUNCE_ALONE: Duration.Input = "25 millis"
+/** The same for a replica that sees no others: one that has just started is seen at its next rebalancing. Each NOTIFY is a transaction. */
+const DEBOUNCE_ALONE: Duration.Input = "250 millis"
 
 /** Options of the exchange between replicas. */
 export interface SessionSignalOptions {
