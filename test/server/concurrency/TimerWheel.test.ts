@@ -60,7 +60,7 @@ describe("TimerWheel", () => {
         const { schedule } = yield* makeTimerWheel
         let sleeps = 0
         const clock = yield* TestClock.testClockWith(Effect.succeed)
-        const { sleep } = clock
+        const sleep = clock.sleep.bind(clock)
         Object.assign(clock, {
           sleep: (...args: Parameters<typeof sleep>) => {
             sleeps++
