@@ -26,13 +26,19 @@ export const bundle = async <Name extends string>(
     logLevel: "warning",
     plugins: [
       {
-        name: "npm-outside",
-        setup: (building) =>
+        name: "outside",
+        setup: (building) => {
           building.onResolve({ filter: /^[^./]/ }, ({ kind, path: name }) =>
             kind === "entry-point" || /^(?:effect|@effect\/[^/]+)(?:\/|$)/.test(name)
               ? undefined
               : { path: name, external: true }
           )
+          // It locates the checkout by its own path, and runs setup when it is the entry point: it stays a file of its own.
+          building.onResolve({ filter: /\/setup\.js$/ }, ({ path: name, resolveDir }) => ({
+            path: path.resolve(resolveDir, name),
+            external: true
+          }))
+        }
       }
     ],
     banner: {
