@@ -41,7 +41,8 @@ const isCheckout = existsSync(source)
 let bundle
 if (isCheckout) {
   try {
-    bundle = setup()
+    // Other commands do not serve the console.
+    bundle = setup({ withConsole: ["serve", "demo"].includes(process.argv[2]) })
   } catch (error) {
     if (!(error instanceof SetupFailed)) throw error
     fail(error.message)

@@ -1,1 +1,1 @@
-export const setup: () => string | undefined
+export const setup: (options?: { readonly withConsole?: boolean }) => string | undefined

@@ -354,9 +354,9 @@ const ensureInstalled = () => {
  * Prepares the checkout. Returns the entry point of the bundled command line; undefined if it could not be bundled. Throws `SetupFailed` if the
  * user has to act.
  */
-export const setup = () => {
+export const setup = ({ withConsole = true } = {}) => {
   ensureInstalled()
-  buildConsole()
+  if (withConsole) buildConsole()
   return bundleService()
 }
 
