@@ -108,9 +108,12 @@ export const makeEndpointDeliveries = (
 
     test: Effect.fnUntraced(function* (principal: Principal, id: EndpointId) {
       if (!(yield* isInTransaction)) {
-        const queued = yield* queueTestEvent(sql, delivery, recent, audit, principal, id, yield* clock.now)
-        if (queued !== undefined)
-          return { queued: true, id: DeliveryId.make(queued, { disableChecks: true }) }
+        const written = yield* queueTestEvent(sql, delivery, recent, audit, principal, id, yield* clock.now)
+        if (written !== undefined)
+          return {
+            queued: written.queued,
+            id: DeliveryId.make(written.delivery_id, { disableChecks: true })
+          }
       }
       return yield* testInTransaction(principal, id)
     })

@@ -15,8 +15,9 @@ interface QueuedRow extends InsertedDelivery {
 }
 
 /**
- * Queues a test event for an endpoint by one statement, which is a transaction of its own. Returns the delivery's id, or undefined if nothing
- * was written: there is no such endpoint, it is being removed, or its queue is near its limit.
+ * Queues a test event for an endpoint by one statement, which is a transaction of its own. Returns the delivery's id and whether it is queued
+ * (if the queue is full, it is recorded as failed), or undefined if nothing was written: there is no such endpoint, it is being removed, or its
+ * queue is near its limit.
  */
 export const queueTestEvent = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -66,16 +67,17 @@ export const queueTestEvent = Effect.fnUntraced(function* (
             JOIN endpoint e ON e.org_id = g.org_id AND e.endpoint_id = g.destination_id
         `)}
         SELECT
-          e.active, e.version, q.delivery_id, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
+          e.active, e.version, g.delivery_id, d.is_full, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
         FROM endpoint e
+          JOIN given g ON g.org_id = e.org_id AND g.destination_id = e.endpoint_id
           JOIN destinations d ON d.org_id = e.org_id AND d.destination_id = e.endpoint_id
-          CROSS JOIN queued q
+          LEFT JOIN queued q ON q.delivery_id = g.delivery_id
       `,
       (rows) => {
         const [row] = rows
         if (row === undefined) return { inserted: [], result: undefined }
         recent.keep({ event_id, type, body }, row.active ? [{ endpoint_id: id, version: row.version }] : [])
-        return { inserted: [row], result: row.delivery_id }
+        return { inserted: [row], result: { delivery_id: row.delivery_id, queued: row.seq !== null } }
       }
     )
   )

@@ -233,5 +233,39 @@ layer(service({ environment: queueOfTwo }), { excludeTestServices: true })(
           assert.deepStrictEqual(detail.attempt_log, [])
         })
     )
+
+    it.effect("a test event without an idempotency key is recorded once as failed if the queue is full", () =>
+      Effect.gen(function* () {
+        const { endpoint, params } = yield* seedEndpoint("full, no idempotency key")
+        const key = yield* (yield* Countersign).key({}, "full, no idempotency key")
+        const made = yield* Effect.replicateEffect(
+          send(`/v1/notification-endpoints/${params.id}/test`, { method: "POST", key }),
+          3
+        )
+        assert.deepStrictEqual(
+          made.map(({ body }) => body["queued"]),
+          [true, true, false]
+        )
+        const sql = yield* SqlClient.SqlClient
+        const deliveries = yield* sql<{ readonly delivery_id: string }>`
+          SELECT delivery_id
+          FROM deliveries
+          WHERE destination_id = ${endpoint.id}
+          ORDER BY delivery_id
+        `
+        assert.deepStrictEqual(
+          deliveries.map((row) => row.delivery_id),
+          made.map(({ body }) => body["id"])
+        )
+        const written = yield* sql`
+          SELECT
+            (SELECT count(*)::int FROM audit_log WHERE org_id = e.org_id AND action = 'endpoint.tested') AS entries,
+            (SELECT count(*)::int FROM approval_events WHERE org_id = e.org_id AND type = 'test') AS events
+          FROM notification_endpoints e
+          WHERE endpoint_id = ${endpoint.id}
+        `
+        assert.deepStrictEqual(written, [{ entries: 3, events: 3 }])
+      })
+    )
   }
 )
