@@ -31,7 +31,7 @@ export type { SessionChange, SessionWrite, Written } from "./SessionWriter/Sessi
 /** Writes of one statement. */
 const MAX_BATCH = 64
 
-/** Steps and outcomes with more JSON text than this, in characters, are not batched: others would wait for them. */
+/** Steps, outcomes and approvals with more JSON text than this are not batched: others would wait for them. In characters, stored ones in bytes. */
 const MAX_TEXT = 65_536
 
 /** What became of a write. */
@@ -50,7 +50,7 @@ export class SessionWriter extends Context.Service<
     readonly write: (write: SessionWrite) => Effect.Effect<WriteOutcome>
     /** Reads a saved step with all that its decision depends on, without locks; undefined if there is none. */
     readonly findStep: (key: StepKey) => Effect.Effect<ResumedStep | undefined>
-    /** Reads an approval without locks; undefined if the organization has none with this id. */
+    /** Reads an approval without locks; undefined if the organization has none with this id, or its arguments are large. */
     readonly findApproval: (key: ApprovalKey) => Effect.Effect<ApprovalRow | undefined>
   }
 >()("countersign/server/approvals/SessionWriter") {
@@ -103,7 +103,7 @@ export class SessionWriter extends Context.Service<
 
       const findApprovals = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
-        run: (keys: ReadonlyArray<ApprovalKey>) => findApprovalsByKey(sql, keys)
+        run: (keys: ReadonlyArray<ApprovalKey>) => findApprovalsByKey(sql, keys, MAX_TEXT)
       })
 
       return SessionWriter.of({

@@ -8,7 +8,6 @@ import { stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/Sess
 import { currentDecision } from "../../domain/approvals/StepDecision.ts"
 import type { SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
-import type { Timestamp } from "../../domain/Time.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isInTransaction } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -104,7 +103,7 @@ export class Steps extends Context.Service<
             yield* recordStepSpan(spans, outcome.written.trace_id, created.row, step, now)
             return created.answer
           case "Saved":
-            return yield* resumeShared(principal, session_id, request, outcome.step, now)
+            return yield* resumeShared(principal, session_id, request, outcome.step)
           case "NotWritten":
             return undefined
         }
@@ -115,12 +114,13 @@ export class Steps extends Context.Service<
         principal: Principal,
         session_id: SessionId,
         request: StepRequest,
-        saved: ResumedStep,
-        now: Timestamp
+        saved: ResumedStep
       ) {
         const { org_id } = principal
         const { approval } = saved
         if (saved.session_closed) return undefined
+        // After the read: the request may have waited for its batch while a window ended, or while a person decided.
+        const now = yield* clock.now
         yield* requireResumable(saved, digestOf(principal, session_id, request), request)
         const list = yield* rules.cached(org_id)
         if (list.revision !== saved.rules_revision) return undefined

@@ -76,10 +76,11 @@ export interface ApprovalKey {
   readonly approval_id: ApprovalId
 }
 
-/** Reads approvals in one statement: one result for each key, in order. */
+/** Reads approvals with at most `maxBytes` of arguments in one statement: one result for each key, in order. */
 export const findApprovalsByKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  keys: ReadonlyArray<ApprovalKey>
+  keys: ReadonlyArray<ApprovalKey>,
+  maxBytes: number
 ) {
   const rows = yield* approvalRows.all(sql`
     SELECT ${sql.literal(approvalColumns)}
@@ -88,6 +89,7 @@ export const findApprovalsByKey = Effect.fnUntraced(function* (
       ${textArray(keys.map(({ approval_id }) => approval_id))}::text[]
     ) AS wanted (org_id, approval_id)
       JOIN approvals USING (org_id, approval_id)
+    WHERE approvals.arguments_bytes <= ${maxBytes}
   `)
   const found = new Map(rows.map((row) => [`${row.org_id} ${row.approval_id}`, row]))
   return keys.map(({ approval_id, org_id }) => ({ row: found.get(`${org_id} ${approval_id}`) }))

@@ -3,6 +3,7 @@ import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { type KeyId, type OrgId, StepId } from "../../../src/domain/Ids.ts"
+import { SessionWriter } from "../../../src/server/approvals/SessionWriter.ts"
 import { Steps } from "../../../src/server/approvals/Steps.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -288,5 +289,89 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
           names.length
         )
       })
+  )
+
+  it.effect("a step that another transaction inserts meanwhile is resumed", () =>
+    Effect.gen(function* () {
+      const { agent, params, session_id } = yield* team("inserted meanwhile")
+      yield* agent.sessions.step({ params, payload: stepNamed("only") })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`CREATE TABLE inserted_meanwhile AS SELECT * FROM governed_steps WHERE session_id = ${session_id}`
+      yield* sql`DELETE FROM governed_steps WHERE session_id = ${session_id}`
+      const request = yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`INSERT INTO governed_steps SELECT * FROM inserted_meanwhile`
+          const step = yield* Effect.forkChild(agent.sessions.step({ params, payload: stepNamed("only") }))
+          yield* waitForBlockedStatements(1)
+          return step
+        })
+      )
+      assert.strictEqual((yield* Fiber.join(request)).decision, "allow")
+      assert.deepStrictEqual(
+        (yield* eventsOf(session_id)).map(({ number }) => number),
+        [1]
+      )
+    })
+  )
+
+  it.effect("the event of a resumed step is not dated before the decision that it follows from", () =>
+    Effect.gen(function* () {
+      const { agent, params, session_id } = yield* team("dated", "require_approval")
+      yield* agent.sessions.step({ params, payload: stepNamed("only") })
+      const sql = yield* SqlClient.SqlClient
+      const request = yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`LOCK TABLE governed_steps`
+          const step = yield* Effect.forkChild(agent.sessions.step({ params, payload: stepNamed("only") }))
+          yield* waitForBlockedStatements(1)
+          yield* sql`
+            UPDATE approvals
+            SET status = 'approved', outcome = 'allow', decision_source = 'human', decided_at = clock_timestamp(), next_due_at = NULL
+            WHERE session_id = ${session_id}
+          `
+          return step
+        })
+      )
+      assert.strictEqual((yield* Fiber.join(request)).decision, "allow")
+      const dated = yield* sql`
+        SELECT e.occurred_at >= date_trunc('milliseconds', a.decided_at) AS in_order
+        FROM session_events e
+          JOIN approvals a USING (org_id, session_id)
+        WHERE session_id = ${session_id}
+          AND number = 3
+      `
+      assert.deepStrictEqual(dated, [{ in_order: true }])
+    })
+  )
+
+  it.effect("an approval with large arguments is decided, and is not read in a batch with others", () =>
+    Effect.gen(function* () {
+      const { admin, agent, params, session_id } = yield* team("large arguments", "require_approval")
+      const writer = yield* SessionWriter
+      const sql = yield* SqlClient.SqlClient
+      const [session] = yield* sql<{ readonly org_id: OrgId }>`
+        SELECT org_id
+        FROM agent_sessions
+        WHERE session_id = ${session_id}
+      `
+      if (session === undefined) return assert.fail("the session exists")
+      for (const [size, batched] of [
+        [1_000, true],
+        [100_000, false]
+      ] as const) {
+        const { approval_id } = yield* agent.sessions.step({
+          params,
+          payload: { ...stepNamed(`${size} characters`), arguments: "x".repeat(size) }
+        })
+        if (approval_id === null) return assert.fail("expected a pending approval")
+        const found = yield* writer.findApproval({ org_id: session.org_id, approval_id })
+        assert.strictEqual(found !== undefined, batched)
+        const { status } = yield* admin.approvals.decide({
+          params: { id: approval_id },
+          payload: { decision: "approve" }
+        })
+        assert.strictEqual(status, "approved")
+      }
+    })
   )
 })

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Context, Effect, Layer, Redacted, Result } from "effect"
+import { Array as Arr, Console, Context, Effect, Layer, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
 import type { StepDecision } from "../../../../src/domain/approvals/AgentSession.ts"
@@ -58,7 +58,7 @@ class SecondReplica extends Context.Service<SecondReplica, Replica>()("test/Seco
 /** Tools whose rule never changes, and `flips`, whose rule does. */
 const tools = ["allowed", "waits", "flips"] as const
 
-/** A list of rules that was written, from the start of its request to the response, in units of `World.tick`. */
+/** A list of rules that was written, from the start of its request to the response, by `ticks`. */
 interface RuleChange {
   readonly revision: number
   readonly effect: RuleEffect
@@ -81,7 +81,7 @@ interface Team {
   readonly sessions: Arr.NonEmptyReadonlyArray<SessionId>
   /** Active and subscribed to everything, all the time. */
   readonly constant: EndpointId
-  /** Changes its subscriptions. */
+  /** Enabled and disabled again and again. */
   readonly changing: EndpointId
   readonly approvals: Array<ApprovalId>
   readonly ruleChanges: Array<RuleChange>
@@ -243,7 +243,7 @@ layer(
     "random concurrent requests of two replicas keep every guarantee of steps, approvals, events and deliveries",
     () =>
       Effect.gen(function* () {
-        console.log(`COUNTERSIGN_REPLICAS_SEED=${SEED}`)
+        yield* Console.log(`COUNTERSIGN_REPLICAS_SEED=${SEED}`)
         const random = randomFrom(SEED)
         const sql = yield* SqlClient.SqlClient
         const replicas = [yield* replica, yield* SecondReplica] as const
@@ -341,11 +341,13 @@ layer(
         yield* Effect.forEach(
           Arr.makeBy(OPERATIONS, operation),
           (one) =>
-            Effect.catch(one, (error) => {
-              const tag =
-                typeof error === "object" && error !== null && "_tag" in error ? String(error._tag) : ""
-              return refusals.has(tag) ? Effect.void : Effect.die(error)
-            }),
+            one.pipe(
+              Effect.catch((error) => {
+                const tag =
+                  typeof error === "object" && error !== null && "_tag" in error ? String(error._tag) : ""
+                return refusals.has(tag) ? Effect.void : Effect.die(error)
+              })
+            ),
           { concurrency: CONCURRENCY, discard: true }
         )
 
