@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { DateTime, Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { type KeyId, type OrgId, StepId } from "../../../src/domain/Ids.ts"
-import { SessionWriter } from "../../../src/server/approvals/SessionWriter.ts"
+import { type SessionChange, SessionWriter } from "../../../src/server/approvals/SessionWriter.ts"
 import { Steps } from "../../../src/server/approvals/Steps.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -373,5 +373,87 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
         assert.strictEqual(status, "approved")
       }
     })
+  )
+
+  it.effect(
+    "a change whose premise no longer holds is not written, although it is prepared for the current rules",
+    () =>
+      Effect.gen(function* () {
+        const { agent, params, session_id } = yield* team("stale premises")
+        const { admin } = yield* team("stale premises", "reject")
+        yield* agent.sessions.step({ params, payload: stepNamed("rejected") })
+        yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        yield* agent.sessions.step({ params, payload: stepNamed("completed") })
+        yield* agent.sessions.complete({
+          params: { ...params, step_id: StepId.make("completed") },
+          payload: { status: "succeeded" }
+        })
+        const writer = yield* SessionWriter
+        const sql = yield* SqlClient.SqlClient
+        const [session] = yield* sql<{ readonly org_id: OrgId }>`
+        SELECT org_id
+        FROM agent_sessions
+        WHERE session_id = ${session_id}
+      `
+        if (session === undefined) return assert.fail("the session exists")
+        const before = yield* eventsOf(session_id)
+        const now = yield* DateTime.now
+        const outcome = (name: string) => ({
+          _tag: "Outcome" as const,
+          outcome: { step_id: StepId.make(name), status: "failed" as const, error: null, occurred_at: now }
+        })
+        const changes: ReadonlyArray<SessionChange> = [
+          outcome("completed"),
+          outcome("rejected"),
+          { _tag: "Decision", step_id: StepId.make("rejected"), from: "pending", to: "allow" },
+          { _tag: "Decision", step_id: StepId.make("completed"), from: "allow", to: "reject" }
+        ]
+        for (const change of changes) {
+          const { _tag } = yield* writer.write({
+            org_id: session.org_id,
+            session_id,
+            change,
+            rules_revision: null,
+            events: [{ type: "tool:outcome", step_id: null, payload: {} }],
+            notification: null,
+            now
+          })
+          assert.strictEqual(_tag, "NotWritten")
+        }
+        assert.deepStrictEqual(yield* eventsOf(session_id), before)
+      })
+  )
+})
+
+layer(
+  // The first attempt is an hour away, so that deliveries stay queued.
+  service({
+    environment: { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "3600", COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "2" }
+  }),
+  { excludeTestServices: true }
+)("SessionWriter › a queue limit", (it) => {
+  it.effect(
+    "concurrent steps do not exceed the queue limit of an endpoint; the deliveries beyond it are recorded as failed",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, params } = yield* team("queue limit", "require_approval")
+        yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        const names = Array.from({ length: 8 }, (_, index) => `step ${index}`)
+        yield* Effect.forEach(names, (name) => agent.sessions.step({ params, payload: stepNamed(name) }), {
+          concurrency: "unbounded"
+        })
+        const sql = yield* SqlClient.SqlClient
+        const statuses = yield* sql`
+        SELECT status, count(*)::int AS count
+        FROM deliveries
+        GROUP BY status
+        ORDER BY status
+      `
+        assert.deepStrictEqual(statuses, [
+          { status: "failed", count: 6 },
+          { status: "pending", count: 2 }
+        ])
+        assert.lengthOf(yield* sql`SELECT 1 FROM delivery_queue`, 2)
+      })
   )
 })

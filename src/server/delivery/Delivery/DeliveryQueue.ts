@@ -114,24 +114,26 @@ export const makeDeliveryQueue = (
     statement: (parts: EnqueueParts) => Effect.Effect<EnqueuedWith<A>, E, R>
   ): Effect.Effect<A, E, R> =>
     Effect.flatMap(now, (at) => {
-      const endEnqueue = beginEnqueue()
       const parts: EnqueueParts = {
         given: givenDeliveries(prepared),
         insert: (accepted) => insertAccepted(accepted, at)
       }
-      // `onExit`, because the tracked read must end when the caller is interrupted too.
-      const run = Effect.onExit(statement(parts), (exit) =>
-        endEnqueue(
-          Exit.isSuccess(exit)
-            ? {
-                rows: toQueueRows(
-                  prepared,
-                  new Map(exit.value.inserted.map((row) => [row.delivery_id, row]))
-                ),
-                complete: true
-              }
-            : undefined
-        )
+      // The tracked read must end also if the caller is interrupted, however early.
+      const run = Effect.acquireUseRelease(
+        Effect.sync(beginEnqueue),
+        () => statement(parts),
+        (endEnqueue, exit) =>
+          endEnqueue(
+            Exit.isSuccess(exit)
+              ? {
+                  rows: toQueueRows(
+                    prepared,
+                    new Map(exit.value.inserted.map((row) => [row.delivery_id, row]))
+                  ),
+                  complete: true
+                }
+              : undefined
+          )
       )
       return Effect.map(
         Effect.tap(run, ({ inserted }) => countRejected(prepared, inserted)),
