@@ -123,11 +123,10 @@ export class Approvals extends Context.Service<
           rules_revision: null,
           events: [approvalTransitionedEvent(event)],
           notification,
-          now
+          now,
+          onWritten: ({ trace_id }) => spans.record(org_id, closedSpan(trace_id, decided, now))
         })
-        if (outcome._tag !== "Written") return undefined
-        yield* spans.record(org_id, closedSpan(outcome.written.trace_id, decided, now))
-        return approval
+        return outcome._tag === "Written" ? approval : undefined
       })
 
       return Approvals.of({

@@ -12,15 +12,17 @@
  * takes one round trip and shares a commit with others, and a stale cache can only cost time. What the statement cannot do runs in a
  * transaction of the caller: a locked session, a queue near its limit, changed rules or endpoints, a large step.
  */
-import { Array as Arr, Context, Effect, Layer } from "effect"
+import { Array as Arr, Clock, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { Notifications } from "../notifications/Notifications.ts"
-import { isInTransaction } from "../store/transaction.ts"
+import { isInTransaction, isLostRace } from "../store/transaction.ts"
 import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
 import { findSavedSteps, type StepKey } from "./SessionWriter/findSavedSteps.ts"
+import { makeLongQueues } from "./SessionWriter/LongQueues.ts"
 import type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
 import { type SessionWrite, targetOf, type Written } from "./SessionWriter/SessionWrite.ts"
 import { runWrites } from "./SessionWriter/writeStatement.ts"
@@ -62,6 +64,9 @@ export class SessionWriter extends Context.Service<
       const notifications = yield* Notifications
       const signals = yield* SessionSignals
 
+      const clock = yield* Clock.Clock
+      const longQueues = makeLongQueues(() => monotonicMillis(clock))
+
       const runBatch = Effect.fnUntraced(function* (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) {
         // Of writes with the same target the statement gets the first; the others use transactions, after it.
         const byTarget = new Map<string, SessionWrite>()
@@ -72,17 +77,19 @@ export class SessionWriter extends Context.Service<
         const distinct = Arr.fromIterable(byTarget.values())
         if (!Arr.isArrayNonEmpty(distinct)) return []
         const deliveries = distinct.flatMap(({ notification }) => notification?.deliveries ?? [])
-        const { saved, written } = yield* deliveries.length === 0
+        const { inserted, saved, written } = yield* deliveries.length === 0
           ? runWrites(sql, distinct, undefined)
           : delivery.enqueueWith(deliveries, (parts) =>
               Effect.map(runWrites(sql, distinct, parts), (result) => ({ inserted: result.inserted, result }))
             )
+        longQueues.note(deliveries, new Map(inserted.map((row) => [row.delivery_id, row.waiting])))
         yield* signals.publish(
           [...written].flatMap(([index, { newest }]) => {
             const session_id = distinct[index]?.session_id
             return session_id === undefined ? [] : [{ session_id, newest }]
           })
         )
+        for (const [index, result] of written) yield* distinct[index]?.onWritten(result) ?? Effect.void
         const outcomes = new Map(
           distinct.map((write, index) => [write, outcomeOf(written.get(index), saved.get(index))])
         )
@@ -93,7 +100,9 @@ export class SessionWriter extends Context.Service<
         maxBatch: MAX_BATCH,
         // A session's events are numbered under its row lock. Two statements in flight would compete for it.
         exclusiveKey: ({ session_id }) => session_id,
-        run: runBatch
+        run: (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) =>
+          // A lost race is no fault of the writes: each runs in a transaction, which tries again.
+          Effect.catchIf(runBatch(writes), isLostRace, () => Effect.succeed(writes.map(() => notWritten)))
       })
 
       const findSteps = yield* makeStatementBatcher({
@@ -110,10 +119,14 @@ export class SessionWriter extends Context.Service<
         findStep: (key) => Effect.map(Effect.orDie(findSteps(key)), ({ step }) => step),
         findApproval: (key) => Effect.map(Effect.orDie(findApprovals(key)), ({ row }) => row),
         write: Effect.fnUntraced(function* (write) {
+          const { notification, org_id } = write
           if (isLarge(write) || (yield* isInTransaction)) return notWritten
+          if (notification !== null && longQueues.isPaused(org_id, notification.deliveries)) return notWritten
           const outcome = yield* submit(write)
-          if (outcome._tag === "NotWritten" && write.notification !== null)
-            yield* notifications.invalidateEndpoints(write.org_id)
+          if (outcome._tag === "NotWritten" && notification !== null) {
+            yield* notifications.invalidateEndpoints(org_id)
+            longQueues.noteRefusal(org_id)
+          }
           return outcome
         }, Effect.orDie)
       })

@@ -96,11 +96,11 @@ export class Steps extends Context.Service<
           rules_revision: list.revision,
           events: created.events,
           notification,
-          now
+          now,
+          onWritten: ({ trace_id }) => recordStepSpan(spans, trace_id, created.row, step, now)
         })
         switch (outcome._tag) {
           case "Written":
-            yield* recordStepSpan(spans, outcome.written.trace_id, created.row, step, now)
             return created.answer
           case "Saved":
             return yield* resumeShared(principal, session_id, request, outcome.step)
@@ -144,7 +144,8 @@ export class Steps extends Context.Service<
           rules_revision: list.revision,
           events: [stepGovernedEvent(answer, saved)],
           notification: null,
-          now
+          now,
+          onWritten: () => Effect.void
         })
         return outcome._tag === "Written" ? answer : undefined
       })
@@ -169,17 +170,16 @@ export class Steps extends Context.Service<
           rules_revision: null,
           events: [toolOutcomeEvent(outcome, saved.tool)],
           notification: null,
-          now
+          now,
+          onWritten: ({ trace_id }) =>
+            recordOutcomeSpan(
+              spans,
+              trace_id,
+              { org_id, session_id, step: saved, approval: saved.approval },
+              outcome
+            )
         })
-        if (result._tag !== "Written") return undefined
-        const { approval } = saved
-        yield* recordOutcomeSpan(
-          spans,
-          result.written.trace_id,
-          { org_id, session_id, step: saved, approval },
-          outcome
-        )
-        return outcome
+        return result._tag === "Written" ? outcome : undefined
       })
 
       return Steps.of({

@@ -124,6 +124,7 @@ const inTransaction = <A, E, R>(
     })
   )
 
-const isLostRace = (error: unknown): boolean =>
+/** Whether a transaction or a statement failed because of a deadlock or a serialization failure. */
+export const isLostRace = (error: unknown): boolean =>
   SqlError.isSqlError(error) &&
   (error.reason._tag === "DeadlockError" || error.reason._tag === "SerializationError")

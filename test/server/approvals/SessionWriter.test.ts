@@ -416,7 +416,8 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
             rules_revision: null,
             events: [{ type: "tool:outcome", step_id: null, payload: {} }],
             notification: null,
-            now
+            now,
+            onWritten: () => Effect.die(new Error("nothing is written"))
           })
           assert.strictEqual(_tag, "NotWritten")
         }

@@ -1,4 +1,4 @@
-import type { Array as Arr } from "effect"
+import type { Array as Arr, Effect } from "effect"
 import type { StepDecision, StepOutcome } from "../../../domain/approvals/AgentSession.ts"
 import type { NewSessionEvent } from "../../../domain/approvals/SessionEvent.ts"
 import type { ApprovalId, OrgId, SessionId, StepId, TraceId } from "../../../domain/Ids.ts"
@@ -40,6 +40,8 @@ export interface SessionWrite {
   /** The event for webhook endpoints, or null. */
   readonly notification: PreparedEvent | null
   readonly now: Timestamp
+  /** Runs after the write has committed, also if its caller has left meanwhile. */
+  readonly onWritten: (written: Written) => Effect.Effect<void>
 }
 
 /** The result of a write that took effect. */

@@ -42,6 +42,8 @@ export interface PreparedDelivery extends NewDelivery {
 export interface InsertedDelivery {
   readonly delivery_id: string
   readonly is_full: boolean
+  /** Deliveries in the destination's queue before the insert, counted up to its limit. */
+  readonly waiting: number
   readonly seq: number | null
   readonly consecutive_failures: number | null
   readonly cooldown_round: number | null
@@ -100,7 +102,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
     ), destinations AS MATERIALIZED (
       -- Counted once per destination, however many deliveries it is given.
       SELECT
-        d.org_id, d.destination_id, waiting.count >= d.queue_limit AS is_full,
+        d.org_id, d.destination_id, waiting.count::int AS waiting, waiting.count >= d.queue_limit AS is_full,
         waiting.count >= d.high_water_mark AND waiting.count < d.queue_limit AS near_limit,
         h.consecutive_failures, h.cooldown_round,
         (extract(epoch FROM h.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms
@@ -164,7 +166,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
       sql`SELECT g.* FROM given g JOIN destinations d USING (org_id, destination_id) WHERE NOT d.near_limit`,
       now
     )}
-    SELECT g.delivery_id, d.is_full, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
+    SELECT g.delivery_id, d.is_full, d.waiting, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
     FROM given g
       JOIN destinations d USING (org_id, destination_id)
       LEFT JOIN queued q USING (delivery_id)

@@ -67,7 +67,7 @@ export const queueTestEvent = Effect.fnUntraced(function* (
             JOIN endpoint e ON e.org_id = g.org_id AND e.endpoint_id = g.destination_id
         `)}
         SELECT
-          e.active, e.version, g.delivery_id, d.is_full, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
+          e.active, e.version, g.delivery_id, d.is_full, d.waiting, q.seq::float8 AS seq, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
         FROM endpoint e
           JOIN given g ON g.org_id = e.org_id AND g.destination_id = e.endpoint_id
           JOIN destinations d ON d.org_id = e.org_id AND d.destination_id = e.endpoint_id

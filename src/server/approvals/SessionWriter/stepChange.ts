@@ -1,0 +1,120 @@
+import type { SqlClient } from "effect/sql"
+import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
+import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { stateOf } from "../approvalRows.ts"
+import type { ChangeOf, ChangePart, Op } from "./Op.ts"
+import { resumedStepJson } from "./ResumedStep.ts"
+
+/** The steps of the writes. */
+export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeOf<"Step">>>) => {
+  const steps = ops.map(({ change }) => change.step)
+  return sql`
+    new_steps AS MATERIALIZED (
+      SELECT *
+      FROM unnest(
+        ${int4Array(ops.map(({ op }) => op))}::int[],
+        ${textArray(steps.map((step) => step.step_id))}::text[],
+        ${textArray(steps.map((step) => step.task_id))}::text[],
+        ${textArray(steps.map((step) => step.tool))}::text[],
+        ${textArray(steps.map((step) => step.action_class))}::text[],
+        ${textArray(steps.map((step) => step.arguments))}::text[],
+        ${textArray(steps.map((step) => step.arguments_digest))}::text[],
+        ${textArray(steps.map((step) => step.rule_id))}::text[],
+        ${textArray(steps.map((step) => step.decision))}::text[],
+        ${textArray(steps.map((step) => step.reason))}::text[],
+        ${textArray(steps.map((step) => step.approval_id))}::text[],
+        ${textArray(steps.map((step) => step.requested_by_id))}::text[]
+      ) AS n (
+        op, step_id, task_id, tool, action_class, arguments, arguments_digest, rule_id, decision, reason, approval_id,
+        requested_by_id
+      )
+    )`
+}
+
+/** The steps that were saved before, so that a resume takes no second statement. Their sessions are not locked. */
+export const savedSteps = (sql: SqlClient.SqlClient) => sql`
+  saved AS MATERIALIZED (
+    SELECT o.op, ${sql.literal(resumedStepJson)} AS saved
+    FROM new_steps n
+      JOIN ops o ON o.op = n.op
+      JOIN agent_sessions session ON session.org_id = o.org_id AND session.session_id = o.session_id
+      JOIN governed_steps step
+        ON step.org_id = o.org_id AND step.session_id = o.session_id AND step.step_id = n.step_id
+      LEFT JOIN approvals approval ON approval.org_id = o.org_id AND approval.approval_id = step.approval_id
+      LEFT JOIN approval_rules rules ON rules.org_id = o.org_id
+  )`
+
+/** The rows of the result for steps that were saved before. */
+export const savedRows = (sql: SqlClient.SqlClient) =>
+  sql.literal("UNION ALL SELECT op, NULL, NULL, NULL, false, 0, NULL, NULL, NULL, NULL, saved FROM saved")
+
+/** Inserts new steps, and the approvals of steps that wait. */
+export const stepChange = (
+  sql: SqlClient.SqlClient,
+  ops: ReadonlyArray<Op<ChangeOf<"Step">>>
+): ReadonlyArray<ChangePart> => {
+  if (ops.length === 0) return []
+  const approvals = ops.flatMap(({ change, op }) =>
+    change.approval === null ? [] : [{ op, row: change.approval }]
+  )
+  const rows = approvals.map(({ row }) => row)
+  return [
+    {
+      name: "stepped",
+      ctes: [
+        sql`
+          inserted_steps AS (
+            INSERT INTO governed_steps (
+              org_id, session_id, step_id, task_id, tool, action_class, arguments, arguments_digest, rule_id, decision, reason,
+              approval_id, requested_by_id, requested_at
+            )
+            SELECT
+              e.org_id, e.session_id, n.step_id, n.task_id, n.tool, n.action_class, n.arguments::json, n.arguments_digest, n.rule_id,
+              n.decision, n.reason, n.approval_id, n.requested_by_id, e.at
+            FROM new_steps n
+              JOIN eligible e ON e.op = n.op
+            ON CONFLICT (org_id, session_id, step_id) DO NOTHING
+            RETURNING org_id, session_id, step_id
+          )`,
+        sql`
+          stepped AS MATERIALIZED (
+            SELECT n.op
+            FROM new_steps n
+              JOIN ops o ON o.op = n.op
+              JOIN inserted_steps i ON i.org_id = o.org_id AND i.session_id = o.session_id AND i.step_id = n.step_id
+          )`
+      ],
+      inserts:
+        approvals.length === 0
+          ? []
+          : [
+              sql`
+                inserted_approvals AS (
+                  INSERT INTO approvals (
+                    org_id, approval_id, session_id, step_id, task_id, tool, action_class, arguments, arguments_bytes, arguments_digest,
+                    status, stage, requested_at, requested_by_id, review_deadline_at, escalation_deadline_at, expires_at,
+                    expiring_seconds, timeout_action, self_approval, next_due_at
+                  )
+                  SELECT
+                    a.org_id, n.approval_id, a.session_id, n.step_id, n.task_id, n.tool, n.action_class, n.arguments::json,
+                    coalesce(octet_length(n.arguments), 0), n.arguments_digest, 'pending', 'reviewer', a.at, n.requested_by_id,
+                    p.review_deadline_at, p.escalation_deadline_at, p.review_deadline_at, p.expiring_seconds, p.timeout_action,
+                    p.self_approval, p.next_due_at
+                  FROM unnest(
+                    ${int4Array(approvals.map(({ op }) => op))}::int[],
+                    ${timestamptzArray(rows.map((row) => row.review_deadline_at))}::timestamptz[],
+                    ${timestamptzArray(rows.map((row) => row.escalation_deadline_at))}::timestamptz[],
+                    ${float8Array(rows.map((row) => row.expiring_seconds))}::float8[],
+                    ${textArray(rows.map((row) => row.timeout_action))}::text[],
+                    ${boolArray(rows.map((row) => row.self_approval))}::boolean[],
+                    ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[]
+                  ) AS p (
+                    op, review_deadline_at, escalation_deadline_at, expiring_seconds, timeout_action, self_approval, next_due_at
+                  )
+                    JOIN new_steps n ON n.op = p.op
+                    JOIN numbered a ON a.op = p.op
+                )`
+            ]
+    }
+  ]
+}
