@@ -8,9 +8,9 @@
  *  Approvals ─────┘                └─ undefined: not written, the caller uses a transaction
  * ```
  *
- * A caller computes its change from what it has cached or read, and the statement checks that this still holds (`SessionWrite`). So a request
- * takes one round trip and shares a commit with others, and a stale cache can only cost time. What the statement cannot do runs in a
- * transaction of the caller: a locked session, a queue near its limit, changed rules or endpoints, a large step.
+ * A caller computes its change from cached or previously read rows, and the statement checks that these still hold (`SessionWrite`). So a
+ * request takes one round trip and shares a commit with others, and a stale cache can only cost time. The caller uses a transaction if the
+ * statement writes nothing: the session is locked, a queue is near its limit, rules or endpoints have changed, or the step is large.
  */
 import { Array as Arr, Clock, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"

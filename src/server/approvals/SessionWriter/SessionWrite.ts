@@ -8,7 +8,7 @@ import type { PreparedEvent } from "../../notifications/PreparedEvent.ts"
 import type { ApprovalRow } from "../approvalRows.ts"
 import type { StepRow } from "../Steps/rows.ts"
 
-/** The change of one request, which is written only if what the request has read before still holds. */
+/** The change of one request. It is written only if its premises, which the request has read before, still hold. */
 export type SessionChange =
   /** A new step, with its approval if it waits. Written unless the session has the step. */
   | { readonly _tag: "Step"; readonly step: StepRow; readonly approval: ApprovalRow | null }
