@@ -98,8 +98,9 @@ export class SessionWriter extends Context.Service<
 
       const submit = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
-        // A session's events are numbered under its row lock. Two statements in flight would compete for it.
-        exclusiveKey: ({ session_id }) => session_id,
+        // One statement at a time: two would compete for the locks of the same sessions, and since none waits for a lock, one that serves all
+        // waiting requests takes a tenth less processor time.
+        maxInFlight: 1,
         run: (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) =>
           // A lost race is no fault of the writes: each runs in a transaction, which tries again.
           Effect.catchIf(runBatch(writes), isLostRace, () => Effect.succeed(writes.map(() => notWritten)))

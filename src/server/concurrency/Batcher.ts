@@ -1,6 +1,6 @@
 import { Array as Arr, Cause, Effect, Exit, Fiber, FiberSet, type Scope } from "effect"
 
-/** Batches in flight at a time. While they run, new requests gather for the next batch. */
+/** Default of `maxInFlight`. */
 const MAX_IN_FLIGHT = 2
 
 /** A request and the batch that it is part of. */
@@ -12,20 +12,14 @@ interface PendingRequest<Input, Output, E> {
   cancelled: boolean
 }
 
-/** The requests of a batch, and the keys that no other batch may have meanwhile. */
-interface Batch<Input, Output, E> {
-  readonly group: ReadonlyArray<PendingRequest<Input, Output, E>>
-  readonly keys: ReadonlySet<string>
-}
-
 /** How a batcher runs its batches. */
 export interface BatcherOptions<Input, Output, E> {
   /** The largest number of inputs in one batch. */
   readonly maxBatch: number
+  /** Batches in flight at a time. While they run, new requests gather for the next batch. Default 2. */
+  readonly maxInFlight?: number
   /** Inputs that run alone and immediately, so that small inputs do not wait for a large one. Default: none. */
   readonly isLarge?: (input: Input) => boolean
-  /** Inputs with the same key are never in two batches at a time: while one is in flight, the others wait for the next batch. Default: none. */
-  readonly exclusiveKey?: (input: Input) => string
   /** Whether a request runs alone, as part of its caller's work, such as in an open transaction. Default: never. */
   readonly runsAlone?: Effect.Effect<boolean>
   /**
@@ -49,10 +43,8 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
 ): Effect.fn.Return<(input: Input) => Effect.Effect<Output, E>, never, Scope.Scope> {
   // Finalizers run in reverse order: a service that is built after the batcher may still call it while it shuts down.
   const fork = yield* FiberSet.makeRuntime<never, unknown, E>()
-  const { isolates = () => true, runsAlone = Effect.succeed(false) } = options
+  const { isolates = () => true, maxInFlight = MAX_IN_FLIGHT, runsAlone = Effect.succeed(false) } = options
   const pending = new Set<PendingRequest<Input, Output, E>>()
-  /** Keys of the batches in flight. */
-  const keysInFlight = new Set<string>()
   let inFlight = 0
   let gathering = false
 
@@ -93,27 +85,17 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
     else if (--request.batch.requests === 0) request.batch.cancel()
   }
 
-  /**
-   * Takes the requests of the next batch. A drain that gets none ends: the next request starts another, and requests that wait for a key are
-   * taken by the drain whose batch has that key.
-   */
-  const takeBatch = (): Batch<Input, Output, E> => {
+  /** Takes the requests of the next batch. A drain that gets none ends, and the next request starts another. */
+  const takeBatch = (): ReadonlyArray<PendingRequest<Input, Output, E>> => {
     gathering = false
     const group: Array<PendingRequest<Input, Output, E>> = []
-    const keys = new Set<string>()
     for (const request of pending) {
       if (group.length === options.maxBatch) break
-      const key = options.exclusiveKey?.(request.input)
-      if (key !== undefined) {
-        if (keysInFlight.has(key)) continue
-        keys.add(key)
-      }
       group.push(request)
       pending.delete(request)
     }
-    for (const key of keys) keysInFlight.add(key)
     if (group.length === 0) inFlight--
-    return { group, keys }
+    return group
   }
 
   /** Runs batches until no request is pending. */
@@ -121,10 +103,9 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
     // Requests of the same tick of the event loop gather before the first batch is taken.
     yield* Effect.yieldNow
     for (;;) {
-      const { group, keys } = takeBatch()
+      const group = takeBatch()
       if (!Arr.isReadonlyArrayNonEmpty(group)) return
       yield* runBatch(group)
-      for (const key of keys) keysInFlight.delete(key)
     }
   })
 
@@ -141,7 +122,7 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
           cancelled: false
         }
         pending.add(request)
-        if (!gathering && inFlight < MAX_IN_FLIGHT) {
+        if (!gathering && inFlight < maxInFlight) {
           gathering = true
           inFlight++
           fork(drain)
