@@ -1,4 +1,5 @@
 /** The delivery engine: `npm run bench -- delivery [compare|backlog|growth|fairness|hanging|alone …]`; without a part, all of them. */
+import { runParts } from "./runParts.ts"
 import { alone } from "./delivery/alone.ts"
 import { backlog } from "./delivery/backlog.ts"
 import { compare } from "./delivery/compare.ts"
@@ -6,7 +7,7 @@ import { fairness } from "./delivery/fairness.ts"
 import { growth } from "./delivery/growth.ts"
 import { hanging } from "./delivery/hanging.ts"
 
-const parts: Readonly<Record<string, () => Promise<void>>> = {
+const parts = {
   compare,
   backlog,
   fairness,
@@ -15,12 +16,4 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   alone
 }
 
-/** Runs the named parts one after another. */
-export const run = async (names: ReadonlyArray<string>): Promise<void> => {
-  for (const name of names.length === 0 ? Object.keys(parts) : names) {
-    const part = parts[name]
-    if (part === undefined)
-      throw new Error(`Unknown part ${name}. Available: ${Object.keys(parts).join(", ")}`)
-    await part()
-  }
-}
+export const run = runParts(parts)

@@ -1,4 +1,5 @@
 /** Telemetry: `npm run bench -- telemetry [cost|latency|overload …]`; without a part, all three. */
+import { runParts } from "./runParts.ts"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
@@ -17,7 +18,7 @@ const program = async (name: "cost" | "overload", ...args: ReadonlyArray<string>
   if (status !== 0) process.exitCode = 1
 }
 
-const parts: Readonly<Record<string, () => Promise<void>>> = {
+const parts = {
   cost: () => program("cost"),
   latency,
   overload: async () => {
@@ -26,12 +27,4 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   }
 }
 
-/** Runs the named parts one after another. */
-export const run = async (names: ReadonlyArray<string>): Promise<void> => {
-  for (const name of names.length === 0 ? Object.keys(parts) : names) {
-    const part = parts[name]
-    if (part === undefined)
-      throw new Error(`Unknown part ${name}. Available: ${Object.keys(parts).join(", ")}`)
-    await part()
-  }
-}
+export const run = runParts(parts)

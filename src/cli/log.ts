@@ -1,4 +1,5 @@
 import { Cause, Layer, Logger } from "effect"
+import { errorsOf } from "../server/observability/errorsOf.ts"
 import { originalStack } from "./originalStack.ts"
 
 /**
@@ -10,12 +11,7 @@ export const showError = (error: unknown): string =>
 
 /** Points the stacks of a cause's errors to the sources, in place: loggers format the cause themselves. */
 const mapStacks = (cause: Cause.Cause<unknown>): void => {
-  for (const reason of cause.reasons) {
-    const error = Cause.isFailReason(reason)
-      ? reason.error
-      : Cause.isDieReason(reason)
-        ? reason.defect
-        : undefined
+  for (const error of errorsOf(cause)) {
     if (error instanceof Error && error.stack !== undefined) error.stack = originalStack(error.stack)
   }
 }

@@ -2,6 +2,7 @@ import { Cause, Effect } from "effect"
 import { HttpServerError, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlError } from "effect/sql"
 import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../../api/Problems.ts"
+import { errorsOf } from "../observability/errorsOf.ts"
 import { RequestId } from "../observability/RequestId.ts"
 import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { allowedMethods } from "./causeResponse/allowedMethods.ts"
@@ -15,12 +16,7 @@ export const causeResponse = (
   cause: Cause.Cause<unknown>
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
-  for (const reason of cause.reasons) {
-    const error = Cause.isFailReason(reason)
-      ? reason.error
-      : Cause.isDieReason(reason)
-        ? reason.defect
-        : undefined
+  for (const error of errorsOf(cause)) {
     if (HttpServerResponse.isHttpServerResponse(error)) return Effect.succeed(error)
     if (HttpServerError.isHttpServerError(error)) {
       if (error.reason._tag === "RouteNotFound") return unknownRoute(error.reason.request)

@@ -1,6 +1,6 @@
 /** Statements for transitions of many approvals at a time: due approvals, pending approvals of a session, and their new states. */
 import { Array as Arr, DateTime, Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
@@ -70,6 +70,45 @@ export const lockPendingApprovals = (
     Arr.map(decodeRow)
   )
 
+/** The columns that transitions change, in the order of `stateArrays`. */
+export const stateColumns = [
+  "status",
+  "stage",
+  "expires_at",
+  "expiring_notified",
+  "escalated_at",
+  "outcome",
+  "decision_source",
+  "decided_at",
+  "decided_by_id",
+  "decided_by_name",
+  "comment",
+  "next_due_at"
+]
+
+/** Assigns these columns from a table of new states, for `UPDATE … SET`. */
+export const assignState = (sql: SqlClient.SqlClient, source: string): Statement.Fragment =>
+  sql.literal(stateColumns.map((column) => `${column} = ${source}.${column}`).join(", "))
+
+/** The new states of approvals as arrays, one for each of these columns, for `unnest`. */
+export const stateArrays = (
+  sql: SqlClient.SqlClient,
+  rows: ReadonlyArray<ApprovalRow>
+): Statement.Fragment => sql`
+    ${textArray(rows.map((row) => row.status))}::text[],
+    ${textArray(rows.map((row) => row.stage))}::text[],
+    ${timestamptzArray(rows.map((row) => row.expires_at))}::timestamptz[],
+    ${boolArray(rows.map((row) => row.expiring_notified))}::boolean[],
+    ${timestamptzArray(rows.map((row) => row.escalated_at))}::timestamptz[],
+    ${textArray(rows.map((row) => row.outcome))}::text[],
+    ${textArray(rows.map((row) => row.decision_source))}::text[],
+    ${timestamptzArray(rows.map((row) => row.decided_at))}::timestamptz[],
+    ${textArray(rows.map((row) => row.decided_by_id))}::text[],
+    ${textArray(rows.map((row) => row.decided_by_name))}::text[],
+    ${textArray(rows.map((row) => row.comment))}::text[],
+    ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[]
+  `
+
 /**
  * Writes the new states of approvals. The caller has locked their sessions' rows, so that there are no concurrent transitions. The request
  * and the terms of an approval never change.
@@ -78,37 +117,12 @@ export const updateApprovals = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyRead
   sql`
     UPDATE approvals
     SET
-      status = updated.status,
-      stage = updated.stage,
-      expires_at = updated.expires_at,
-      expiring_notified = updated.expiring_notified,
-      escalated_at = updated.escalated_at,
-      outcome = updated.outcome,
-      decision_source = updated.decision_source,
-      decided_at = updated.decided_at,
-      decided_by_id = updated.decided_by_id,
-      decided_by_name = updated.decided_by_name,
-      comment = updated.comment,
-      next_due_at = updated.next_due_at
+      ${assignState(sql, "updated")}
     FROM unnest(
       ${textArray(rows.map((row) => row.org_id))}::text[],
       ${textArray(rows.map((row) => row.approval_id))}::text[],
-      ${textArray(rows.map((row) => row.status))}::text[],
-      ${textArray(rows.map((row) => row.stage))}::text[],
-      ${timestamptzArray(rows.map((row) => row.expires_at))}::timestamptz[],
-      ${boolArray(rows.map((row) => row.expiring_notified))}::boolean[],
-      ${timestamptzArray(rows.map((row) => row.escalated_at))}::timestamptz[],
-      ${textArray(rows.map((row) => row.outcome))}::text[],
-      ${textArray(rows.map((row) => row.decision_source))}::text[],
-      ${timestamptzArray(rows.map((row) => row.decided_at))}::timestamptz[],
-      ${textArray(rows.map((row) => row.decided_by_id))}::text[],
-      ${textArray(rows.map((row) => row.decided_by_name))}::text[],
-      ${textArray(rows.map((row) => row.comment))}::text[],
-      ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[]
-    ) AS updated (
-      org_id, approval_id, status, stage, expires_at, expiring_notified, escalated_at, outcome, decision_source, decided_at,
-      decided_by_id, decided_by_name, comment, next_due_at
-    )
+      ${stateArrays(sql, rows)}
+    ) AS updated (org_id, approval_id, ${sql.literal(stateColumns.join(", "))})
     WHERE approvals.org_id = updated.org_id
       AND approvals.approval_id = updated.approval_id
   `

@@ -1,26 +1,14 @@
 import { Schema } from "effect"
-import { StepDecision } from "../../../domain/approvals/AgentSession.ts"
 import { ApprovalOutcome, ApprovalStatus, DecisionSource } from "../../../domain/approvals/Approval.ts"
-import { ApprovalId, RuleId, StepId, TaskId } from "../../../domain/Ids.ts"
+import { SavedStep } from "../Steps/rows.ts"
 
 /** A point in time as milliseconds since the Unix epoch, in JSON. */
 const TimestampFromMillis = Schema.DateTimeUtcFromMillis
 
 /** A saved step with all that its current decision depends on, as of one snapshot of the database. */
 const ResumedStep = Schema.Struct({
-  step_id: StepId,
-  task_id: Schema.NullOr(TaskId),
-  tool: Schema.String,
-  action_class: Schema.String,
-  arguments_digest: Schema.String,
-  rule_id: Schema.NullOr(RuleId),
-  decision: StepDecision,
-  reason: Schema.String,
-  approval_id: Schema.NullOr(ApprovalId),
+  ...SavedStep.fields,
   requested_at: TimestampFromMillis,
-  /** The decision of the last response to the agent. */
-  last_decision: StepDecision,
-  completed: Schema.Boolean,
   session_closed: Schema.Boolean,
   /** The revision of the organization's rules; 0 if it has none. */
   rules_revision: Schema.Int,

@@ -29,7 +29,7 @@ export type SessionChange =
       readonly audit: NewAuditRow
     }
 
-/** A change of one session, and what is recorded with it. */
+/** A change of one session, with its events and its notification. */
 export interface SessionWrite {
   readonly org_id: OrgId
   readonly session_id: SessionId
@@ -63,7 +63,7 @@ export const approvalIdOf = ({ change }: SessionWrite): ApprovalId | null => {
   }
 }
 
-/** Names what a write changes. Of two writes with the same target in one batch, only the first can take effect. */
+/** Names the step or the approval that a write changes. Of two writes with the same target in one batch, only the first can take effect. */
 export const targetOf = ({ change, session_id }: SessionWrite): string => {
   switch (change._tag) {
     case "Step":

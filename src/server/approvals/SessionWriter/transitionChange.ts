@@ -1,7 +1,6 @@
 import type { SqlClient } from "effect/sql"
-import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
-import { stateOf } from "../approvalRows.ts"
+import { assignState, stateArrays, stateColumns } from "../Approvals/transitionRows.ts"
 import type { ChangeOf, ChangePart, Op } from "./Op.ts"
 
 /** Stores transitions of approvals, with their entries of the audit log. */
@@ -21,18 +20,7 @@ export const transitionChange = (
           transitioned AS (
             UPDATE approvals a
             SET
-              status = n.status,
-              stage = n.stage,
-              expires_at = n.expires_at,
-              expiring_notified = n.expiring_notified,
-              escalated_at = n.escalated_at,
-              outcome = n.outcome,
-              decision_source = n.decision_source,
-              decided_at = n.decided_at,
-              decided_by_id = n.decided_by_id,
-              decided_by_name = n.decided_by_name,
-              comment = n.comment,
-              next_due_at = n.next_due_at
+              ${assignState(sql, "n")}
             FROM unnest(
               ${int4Array(ops.map(({ op }) => op))}::int[],
               ${textArray(to.map((row) => row.approval_id))}::text[],
@@ -40,21 +28,10 @@ export const transitionChange = (
               ${textArray(from.map((row) => row.stage))}::text[],
               ${timestamptzArray(from.map((row) => row.expires_at))}::timestamptz[],
               ${boolArray(from.map((row) => row.expiring_notified))}::boolean[],
-              ${textArray(to.map((row) => row.status))}::text[],
-              ${textArray(to.map((row) => row.stage))}::text[],
-              ${timestamptzArray(to.map((row) => row.expires_at))}::timestamptz[],
-              ${boolArray(to.map((row) => row.expiring_notified))}::boolean[],
-              ${timestamptzArray(to.map((row) => row.escalated_at))}::timestamptz[],
-              ${textArray(to.map((row) => row.outcome))}::text[],
-              ${textArray(to.map((row) => row.decision_source))}::text[],
-              ${timestamptzArray(to.map((row) => row.decided_at))}::timestamptz[],
-              ${textArray(to.map((row) => row.decided_by_id))}::text[],
-              ${textArray(to.map((row) => row.decided_by_name))}::text[],
-              ${textArray(to.map((row) => row.comment))}::text[],
-              ${timestamptzArray(to.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[]
+              ${stateArrays(sql, to)}
             ) AS n (
-              op, approval_id, old_status, old_stage, old_expires_at, old_expiring_notified, status, stage, expires_at,
-              expiring_notified, escalated_at, outcome, decision_source, decided_at, decided_by_id, decided_by_name, comment, next_due_at
+              op, approval_id, old_status, old_stage, old_expires_at, old_expiring_notified,
+              ${sql.literal(stateColumns.join(", "))}
             )
               JOIN eligible e ON e.op = n.op
             WHERE a.org_id = e.org_id
