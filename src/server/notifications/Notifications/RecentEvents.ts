@@ -55,8 +55,14 @@ export class RecentEvents extends Context.Service<
       return RecentEvents.of({
         keep: ({ body, event_id, type }, endpoints) => {
           if (endpoints.length === 0) return
+          const now = monotonicMillis(clock)
+          // A small body is a part of a larger buffer, which it keeps in memory as a whole.
+          for (const [key, { readAt }] of events.entries()) {
+            if (now - readAt <= MAX_AGE_MILLIS) break
+            events.delete(key)
+          }
           const versions = new Map(endpoints.map(({ endpoint_id, version }) => [endpoint_id, version]))
-          events.set(event_id, { type, body, versions, readAt: monotonicMillis(clock) }, body.length)
+          events.set(event_id, { type, body, versions, readAt: now }, body.length)
         },
         take: ({ destination_id, event_id }) => {
           const event = events.get(event_id)

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { EndpointId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
 import { RecentEvents } from "../../../../src/server/notifications/Notifications/RecentEvents.ts"
 
@@ -17,6 +19,24 @@ const setUp = Effect.gen(function* () {
   const take = (destination_id: string) =>
     recent.take({ org_id, destination_id, event_id, delivery_id: "ndl" })?.version
   return { one, other, take, absent: yield* EndpointId.generate }
+})
+
+/** Keeps an event for an endpoint that takes it only if asked to. Returns a weak reference to its body. */
+const keepUntaken = Effect.gen(function* () {
+  const recent = yield* RecentEvents
+  const body = new TextEncoder().encode("{}")
+  recent.keep({ event_id: yield* EventId.generate, type: "test", body }, [
+    { endpoint_id: yield* EndpointId.generate, version: "7" }
+  ])
+  return new WeakRef(body)
+})
+
+/** Runs a full garbage collection. */
+const collectGarbage = Effect.promise(async () => {
+  // A target of a WeakRef that was dereferenced or created in this tick stays alive until the tick ends.
+  await new Promise(setImmediate)
+  setFlagsFromString("--expose-gc")
+  runInNewContext("gc")()
 })
 
 describe("RecentEvents", () => {
@@ -41,5 +61,18 @@ describe("RecentEvents", () => {
       yield* TestClock.adjust("1 millis")
       assert.isUndefined(take(other))
     }).pipe(Effect.provide(RecentEvents.layer))
+  )
+
+  it.effect(
+    "memory of events that no attempt takes, as of an endpoint in cooldown, is released after a quarter of a second",
+    () =>
+      Effect.gen(function* () {
+        const early = yield* keepUntaken
+        yield* TestClock.adjust("251 millis")
+        const late = yield* keepUntaken
+        yield* collectGarbage
+        assert.isUndefined(early.deref())
+        assert.isDefined(late.deref())
+      }).pipe(Effect.provide(RecentEvents.layer))
   )
 })
