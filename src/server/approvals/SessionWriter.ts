@@ -18,7 +18,7 @@ import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isInTransaction, isLostRace } from "../store/transaction.ts"
-import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
+import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
 import { findSavedSteps, type StepKey } from "./SessionWriter/findSavedSteps.ts"
@@ -101,6 +101,7 @@ export class SessionWriter extends Context.Service<
         // One statement at a time: two would compete for the locks of the same sessions, and since none waits for a lock, one that serves all
         // waiting requests takes a tenth less processor time.
         maxInFlight: 1,
+        abandonedMillis: ABANDONED_WRITE_MILLIS,
         run: (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) =>
           // A lost race is no fault of the writes: each runs in a transaction, which tries again.
           Effect.catchIf(runBatch(writes), isLostRace, () => Effect.succeed(writes.map(() => notWritten)))

@@ -23,6 +23,12 @@ export interface BatcherOptions<Input, Output, E> {
   /** Whether a request runs alone, as part of its caller's work, such as in an open transaction. Default: never. */
   readonly runsAlone?: Effect.Effect<boolean>
   /**
+   * How long a batch runs on after all its callers were interrupted, in milliseconds. For batches that commit: one that was interrupted on
+   * its way back from the database would skip what `run` does after the commit. Later batches do not wait for it. Default 0: the batch is
+   * interrupted with its last caller.
+   */
+  readonly abandonedMillis?: number
+  /**
    * Whether the inputs of a failed batch run again one by one, so that a faulty input fails its own caller only. Pointless for errors that
    * are no input's fault, such as a lost connection. Default: always.
    */
@@ -33,8 +39,8 @@ export interface BatcherOptions<Input, Output, E> {
 
 /**
  * Batches concurrent calls (group commit): while batches are in flight, new calls gather for the next one. There is no delay window, so a
- * lone call is as fast as an unbatched one. A batch is interrupted when all its callers are, so that a hanging statement does not block later
- * batches for longer than its callers wait.
+ * lone call is as fast as an unbatched one. A batch is interrupted or left to itself (`abandonedMillis`) when all its callers are
+ * interrupted, so that a hanging statement does not block later batches for longer than its callers wait.
  *
  * Effect's `RequestResolver` batches by a delay window, keeps running a batch that no caller waits for, and does not isolate a faulty input.
  */
@@ -43,18 +49,34 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
 ): Effect.fn.Return<(input: Input) => Effect.Effect<Output, E>, never, Scope.Scope> {
   // Finalizers run in reverse order: a service that is built after the batcher may still call it while it shuts down.
   const fork = yield* FiberSet.makeRuntime<never, unknown, E>()
-  const { isolates = () => true, maxInFlight = MAX_IN_FLIGHT, runsAlone = Effect.succeed(false) } = options
+  const {
+    abandonedMillis = 0,
+    isolates = () => true,
+    maxInFlight = MAX_IN_FLIGHT,
+    runsAlone = Effect.succeed(false)
+  } = options
   const pending = new Set<PendingRequest<Input, Output, E>>()
   let inFlight = 0
   let gathering = false
 
-  const start = (group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output, E>>) => {
-    // Suspended, so that a `run` that throws fails its callers and frees its place in flight.
-    const fiber = fork(Effect.suspend(() => options.run(Arr.map(group, ({ input }) => input))))
-    const batch = { requests: group.length, cancel: () => fiber.interruptUnsafe() }
-    for (const request of group) request.batch = batch
-    return fiber
-  }
+  /** Completes when the batch has ended, or when it was abandoned and may run on. */
+  const start = (
+    group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output, E>>
+  ): Effect.Effect<Exit.Exit<ReadonlyArray<Output>, E>> =>
+    Effect.callback((resume) => {
+      // Suspended, so that a `run` that throws fails its callers and frees its place in flight.
+      const fiber = fork(Effect.suspend(() => options.run(Arr.map(group, ({ input }) => input))))
+      const cancel = () => {
+        if (abandonedMillis === 0) return fiber.interruptUnsafe()
+        resume(Effect.succeed(Exit.interrupt()))
+        fork(
+          Effect.andThen(Effect.timeoutOption(Fiber.await(fiber), abandonedMillis), Fiber.interrupt(fiber))
+        )
+      }
+      const batch = { requests: group.length, cancel }
+      for (const request of group) request.batch = batch
+      fiber.addObserver((exit) => resume(Effect.succeed(exit)))
+    })
 
   const hasFaultyInput = (exit: Exit.Exit<unknown, E>): boolean =>
     Exit.isFailure(exit) &&
@@ -63,21 +85,18 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
   const runBatch = (
     group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output, E>>
   ): Effect.Effect<void> =>
-    Effect.flatMap(
-      Effect.suspend(() => Fiber.await(start(group))),
-      (exit) => {
-        if (group.length > 1 && hasFaultyInput(exit)) {
-          return Effect.forEach(group, (request) => (request.cancelled ? Effect.void : runBatch([request])), {
-            discard: true
-          })
-        }
-        return Effect.sync(() =>
-          group.forEach(({ resume }, index) =>
-            resume(Exit.isSuccess(exit) ? outputAt(exit.value, index) : Exit.failCause(exit.cause))
-          )
-        )
+    Effect.flatMap(start(group), (exit) => {
+      if (group.length > 1 && hasFaultyInput(exit)) {
+        return Effect.forEach(group, (request) => (request.cancelled ? Effect.void : runBatch([request])), {
+          discard: true
+        })
       }
-    )
+      return Effect.sync(() =>
+        group.forEach(({ resume }, index) =>
+          resume(Exit.isSuccess(exit) ? outputAt(exit.value, index) : Exit.failCause(exit.cause))
+        )
+      )
+    })
 
   const cancel = (request: PendingRequest<Input, Output, E>): void => {
     request.cancelled = true
@@ -111,15 +130,17 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
 
   return (input) =>
     Effect.flatMap(runsAlone, (alone) => {
-      if (alone || options.isLarge?.(input) === true) {
-        return Effect.flatMap(options.run([input]), (outputs) => outputAt(outputs, 0))
-      }
+      if (alone) return Effect.flatMap(options.run([input]), (outputs) => outputAt(outputs, 0))
       return Effect.callback<Output, E>((resume) => {
         const request: PendingRequest<Input, Output, E> = {
           input,
           resume,
           batch: undefined,
           cancelled: false
+        }
+        if (options.isLarge?.(input) === true) {
+          fork(Effect.suspend(() => (request.cancelled ? Effect.void : runBatch([request]))))
+          return Effect.sync(() => cancel(request))
         }
         pending.add(request)
         if (!gathering && inFlight < maxInFlight) {

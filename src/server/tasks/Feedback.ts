@@ -26,7 +26,7 @@ import { initialStatus } from "../../domain/tasks/FeedbackState.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { feedbackSpan } from "../../domain/telemetry/SpanConventions.ts"
-import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
+import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { Audit } from "../identity/Audit.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
@@ -125,7 +125,16 @@ export class Feedback extends Context.Service<
       const insert = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
         isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE_CORRECTION,
-        run: (rows) => Effect.as(insertFeedback(sql, rows), rows)
+        abandonedMillis: ABANDONED_WRITE_MILLIS,
+        run: (rows) =>
+          insertFeedback(sql, rows).pipe(
+            Effect.andThen(
+              Effect.forEach(rows, ({ org_id, record }) => recordSpan(spans, org_id, record), {
+                discard: true
+              })
+            ),
+            Effect.as(rows)
+          )
       })
 
       const reviewDeps = { sql, audit, clock }
@@ -164,7 +173,6 @@ export class Feedback extends Context.Service<
             dataset_id: null
           }
           yield* Effect.orDie(insert({ org_id, record, correction: redacted?.text ?? null }))
-          yield* recordSpan(spans, org_id, record)
           return record
         }),
         list: Effect.fn("Feedback.list")(function* (request) {

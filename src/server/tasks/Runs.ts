@@ -18,7 +18,7 @@ import type { TaskRun } from "../../domain/tasks/Run.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
-import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
+import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { atomic } from "../store/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
 import { beginRun, type RunHandle, type RunInput } from "./Runs/runLog.ts"
@@ -104,7 +104,17 @@ export class Runs extends Context.Service<
         maxBatch: MAX_BATCH,
         isLarge: ({ answer, input, metadata, saveResponse }: NewRunRow) =>
           saveResponse !== undefined || input.length + (answer?.length ?? 0) + metadata.length > LARGE_RUN,
-        run: (rows) => insertRuns(sql, rows)
+        abandonedMillis: ABANDONED_WRITE_MILLIS,
+        run: (rows) =>
+          Effect.tap(insertRuns(sql, rows), (logged) =>
+            Effect.forEach(
+              rows,
+              ({ run }, index) => (logged[index] === true ? onFinished(run) : Effect.void),
+              {
+                discard: true
+              }
+            )
+          )
       })
 
       const schemaOf = (
@@ -206,7 +216,7 @@ export class Runs extends Context.Service<
         const plan = plans.get(planKey(principal.org_id, task_id))
         if (plan === undefined) return Option.none()
         yield* validate(principal.org_id, task_id, plan, request)
-        const run = yield* beginRun(insert, clock, onFinished, { ...input, plan, isPlanCached: true })
+        const run = yield* beginRun(insert, clock, { ...input, plan, isPlanCached: true })
         return yield* run.logSuppliedAnswer(answer)
       })
 
@@ -231,7 +241,7 @@ export class Runs extends Context.Service<
           dataset_id
         }
         plans.set(planKey(org_id, task_id), plan, 1)
-        const run = yield* beginRun(insert, clock, onFinished, { ...input, plan, isPlanCached: false })
+        const run = yield* beginRun(insert, clock, { ...input, plan, isPlanCached: false })
         return Option.getOrThrow(yield* run.logSuppliedAnswer(answer))
       })
 
@@ -247,7 +257,7 @@ export class Runs extends Context.Service<
         if (request.answer !== undefined) return yield* logAnswer(input, request.answer)
         const { org_id } = principal
         const planned = yield* readPlan(org_id, task_id, request)
-        const run = yield* beginRun(insert, clock, onFinished, {
+        const run = yield* beginRun(insert, clock, {
           ...input,
           plan: planned.task,
           isPlanCached: false

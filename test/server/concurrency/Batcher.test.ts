@@ -1,15 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber } from "effect"
+import { TestClock } from "effect/testing"
 import { ConnectionError, SqlError, UniqueViolation } from "effect/sql/SqlError"
 import { makeBatcher } from "../../../src/server/concurrency/Batcher.ts"
 
 /** A batcher that notes its batches, and completes them once it is released. */
-const setUp = Effect.gen(function* () {
+const setUp = Effect.fnUntraced(function* (abandonedMillis?: number) {
   const batches: Array<ReadonlyArray<number>> = []
   const released = yield* Deferred.make<void>()
+  const ended: Array<ReadonlyArray<number>> = []
   const failure = { rejected: undefined as number | undefined, unavailable: false }
   const call = yield* makeBatcher({
     maxBatch: 10,
+    ...(abandonedMillis === undefined ? {} : { abandonedMillis }),
     isolates: (error) => error.reason._tag === "UniqueViolation",
     isLarge: (input) => input >= 1_000,
     run: (inputs: ReadonlyArray<number>) =>
@@ -24,10 +27,11 @@ const setUp = Effect.gen(function* () {
             reason: new UniqueViolation({ cause: "duplicate", constraint: "key" })
           })
         }
+        ended.push(inputs)
         return inputs.map((input) => input * 2)
       })
   })
-  return { batches, call, failure, release: Deferred.succeed(released, undefined) }
+  return { batches, call, ended, failure, release: Deferred.succeed(released, undefined) }
 })
 
 /** Lets other fibers run. */
@@ -40,7 +44,7 @@ describe("Batcher", () => {
     "calls during a batch gather for the next one, up to the limit, and each gets its own output",
     () =>
       Effect.gen(function* () {
-        const { batches, call, release } = yield* setUp
+        const { batches, call, release } = yield* setUp()
         const first = yield* Effect.forkChild(call(100))
         const second = yield* Effect.forkChild(call(101))
         yield* Effect.yieldNow
@@ -62,7 +66,7 @@ describe("Batcher", () => {
 
   it.effect("a lone call runs without waiting for others", () =>
     Effect.gen(function* () {
-      const { batches, call, release } = yield* setUp
+      const { batches, call, release } = yield* setUp()
       yield* release
       for (const input of numbers(3)) assert.strictEqual(yield* call(input), input * 2)
       assert.deepStrictEqual(batches, [[0], [1], [2]])
@@ -71,7 +75,7 @@ describe("Batcher", () => {
 
   it.effect("a rejected input fails its own caller alone", () =>
     Effect.gen(function* () {
-      const { call, failure, release } = yield* setUp
+      const { call, failure, release } = yield* setUp()
       failure.rejected = 3
       yield* release
       const exits = yield* Effect.forEach(numbers(8), (input) => Effect.exit(call(input)), {
@@ -83,7 +87,7 @@ describe("Batcher", () => {
 
   it.effect("an unavailable database fails the whole batch, which does not run again", () =>
     Effect.gen(function* () {
-      const { batches, call, failure, release } = yield* setUp
+      const { batches, call, failure, release } = yield* setUp()
       failure.unavailable = true
       yield* release
       const exits = yield* Effect.forEach(numbers(5), (input) => Effect.exit(call(input)), {
@@ -113,7 +117,7 @@ describe("Batcher", () => {
 
   it.effect("a call that is interrupted while it waits is left out of its batch", () =>
     Effect.gen(function* () {
-      const { batches, call, release } = yield* setUp
+      const { batches, call, release } = yield* setUp()
       yield* Effect.forkChild(call(100))
       yield* Effect.yieldNow
       yield* Effect.forkChild(call(101))
@@ -130,7 +134,7 @@ describe("Batcher", () => {
 
   it.effect("a hanging batch is interrupted with its last caller, and the next batch runs", () =>
     Effect.gen(function* () {
-      const { batches, call, release } = yield* setUp
+      const { batches, call, release } = yield* setUp()
       const first = yield* Effect.forkChild(call(1))
       yield* yieldToFibers
       const second = yield* Effect.forkChild(call(2))
@@ -146,9 +150,44 @@ describe("Batcher", () => {
     })
   )
 
+  for (const input of [1, 1_000]) {
+    it.effect(
+      `a batch that may be abandoned runs on after its last caller, and later ones do not wait (${input})`,
+      () =>
+        Effect.gen(function* () {
+          const { batches, call, ended, release } = yield* setUp(1_000)
+          const first = yield* Effect.forkChild(call(input))
+          const second = yield* Effect.forkChild(call(input + 1))
+          yield* yieldToFibers
+          yield* Fiber.interrupt(first)
+          yield* Fiber.interrupt(second)
+          const late = yield* Effect.forkChild(call(3))
+          yield* yieldToFibers
+          assert.deepInclude(batches, [3])
+          yield* TestClock.adjust(999)
+          yield* release
+          assert.strictEqual(yield* Fiber.join(late), 6)
+          assert.sameMembers(ended.flat(), [input, input + 1, 3])
+        })
+    )
+
+    it.effect(`an abandoned batch that hangs is interrupted in the end (${input})`, () =>
+      Effect.gen(function* () {
+        const { call, ended, release } = yield* setUp(1_000)
+        const caller = yield* Effect.forkChild(call(input))
+        yield* yieldToFibers
+        yield* Fiber.interrupt(caller)
+        yield* TestClock.adjust(1_000)
+        yield* release
+        yield* yieldToFibers
+        assert.isEmpty(ended)
+      })
+    )
+  }
+
   it.effect("a large input runs alone and immediately", () =>
     Effect.gen(function* () {
-      const { batches, call, release } = yield* setUp
+      const { batches, call, release } = yield* setUp()
       const calls = yield* Effect.forkChild(
         Effect.forEach([100, 101, 1, 2, 1_000], call, { concurrency: "unbounded" })
       )
@@ -168,7 +207,7 @@ describe("Batcher", () => {
     Effect.gen(function* () {
       const outputs = yield* Effect.scoped(
         Effect.gen(function* () {
-          const { call, release } = yield* setUp
+          const { call, release } = yield* setUp()
           const found: Array<number> = []
           const calls = yield* Deferred.make<Fiber.Fiber<number, SqlError>>()
           yield* Effect.addFinalizer(() =>

@@ -36,11 +36,10 @@ export interface RunHandle {
   readonly logFailure: (failure: string, spent: Pick<FinishedRun, "usage" | "calls">) => Effect.Effect<void>
 }
 
-/** Begins a run. Calls `onFinished` after the run is logged. `insert` returns whether the run was logged. */
+/** Begins a run. `insert` logs a run, or returns false if it did not. */
 export const beginRun = Effect.fnUntraced(function* (
   insert: (row: NewRunRow) => Effect.Effect<boolean, SqlError.SqlError>,
   clock: StoreClock["Service"],
-  onFinished: (run: FinishedRun) => Effect.Effect<void>,
   { claimKey, isPlanCached, plan, principal, request, saveResponse, task_id, traceparent }: RunInput
 ) {
   const startedAt = yield* monotonicNow
@@ -72,9 +71,7 @@ export const beginRun = Effect.fnUntraced(function* (
         response === undefined || saveResponse === undefined ? undefined : yield* saveResponse(response),
       claim: response === undefined || claimKey === undefined ? undefined : yield* claimKey(response)
     })
-    const isLogged = yield* Effect.orDie(insert(row))
-    if (isLogged) yield* onFinished(finished)
-    return isLogged
+    return yield* Effect.orDie(insert(row))
   })
 
   const responseWith = (answer: JsonObject, usage: Usage): TaskRun => {
