@@ -23,15 +23,9 @@ import { atomic } from "../store/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
 import { beginRun, type RunHandle, type RunInput } from "./Runs/runLog.ts"
 import { type SaveResponse, makeKeyClaim, makeRunIdempotency } from "./Runs/runIdempotency.ts"
-import {
-  type FinishedRun,
-  insertRuns,
-  lockSchemas,
-  type LoggedRunPlan,
-  type NewRunRow,
-  readRunPlan,
-  type RunPlan
-} from "./Runs/rows.ts"
+import type { FinishedRun } from "./Runs/FinishedRun.ts"
+import { insertRuns, type NewRunRow } from "./Runs/insertRuns.ts"
+import { lockSchemas, type LoggedRunPlan, readRunPlan, type RunPlan } from "./Runs/runPlan.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -44,7 +38,8 @@ export interface RunHeaders {
   readonly "idempotency-key"?: string
 }
 
-export type { FinishedRun, LoggedRun } from "./Runs/rows.ts"
+export type { FinishedRun } from "./Runs/FinishedRun.ts"
+export type { LoggedRun } from "./Runs/rows.ts"
 
 /** A hook that is called after each run is logged. It must not fail, and must return quickly: the response waits for it. */
 export const RunFinished = Context.Reference<(run: FinishedRun) => Effect.Effect<void>>(

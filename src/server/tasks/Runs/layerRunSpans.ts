@@ -10,7 +10,7 @@ import {
 import type { ProviderCall } from "../Providers.ts"
 import { RunFinished } from "../Runs.ts"
 import { Spans } from "../../telemetry/Spans.ts"
-import type { FinishedRun } from "./rows.ts"
+import type { FinishedRun } from "./FinishedRun.ts"
 
 /** Records each run as a span, with a child span for each call to a provider. */
 export const layerRunSpans: Layer.Layer<never, never, Spans> = Layer.effect(

@@ -20,7 +20,7 @@ import {
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import type { KeyClaim } from "./rows.ts"
+import type { KeyClaim } from "./keyClaims.ts"
 
 /** The operation of runs in `idempotency_keys`. */
 const OPERATION = "tasks.run"

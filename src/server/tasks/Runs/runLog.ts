@@ -10,7 +10,9 @@ import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { ClaimKey, SaveResponse } from "./runIdempotency.ts"
-import { type FinishedRun, type LoggedRunPlan, type NewRunRow, toNewRunRow } from "./rows.ts"
+import type { FinishedRun } from "./FinishedRun.ts"
+import { type NewRunRow, toNewRunRow } from "./insertRuns.ts"
+import type { LoggedRunPlan } from "./runPlan.ts"
 
 /** The input of {@link beginRun}. */
 export interface RunInput {

@@ -1,0 +1,154 @@
+import { Effect } from "effect"
+import type { SqlClient, SqlError, Statement } from "effect/sql"
+import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import type { FinishedRun } from "./FinishedRun.ts"
+import { claimCtes, claimsOf, type KeyClaim } from "./keyClaims.ts"
+import type { LoggedRunPlan } from "./runPlan.ts"
+
+/** A run to log. */
+export interface NewRunRow {
+  readonly run: FinishedRun
+  /** JSON texts. */
+  readonly input: string
+  readonly answer: string | null
+  readonly metadata: string
+  /** The plan that must still be the task's current one, if it was not read for this run; otherwise the run is not logged. */
+  readonly cachedPlan: LoggedRunPlan | null
+  /** A statement to execute if the run is logged: it stores the response under the run's claimed idempotency key. */
+  readonly saveResponse: Statement.Fragment | undefined
+  /** A claim that must succeed, otherwise the run is not logged. */
+  readonly claim: KeyClaim | undefined
+}
+
+/** Makes the row of a finished run. */
+export const toNewRunRow = (
+  run: FinishedRun,
+  {
+    cachedPlan = null,
+    claim,
+    saveResponse
+  }: Partial<Pick<NewRunRow, "cachedPlan" | "claim" | "saveResponse">>
+): NewRunRow => ({
+  run,
+  input: JSON.stringify(run.input),
+  answer: run.answer === null ? null : JSON.stringify(run.answer),
+  metadata: JSON.stringify(run.metadata),
+  cachedPlan,
+  claim,
+  saveResponse
+})
+
+/**
+ * Logs runs by one statement, and returns for each whether it was logged: a run with a cached plan is not if the plan has changed, or if the
+ * session does not exist; a run that claims an idempotency key is not if the key is claimed already. One statement needs no connection of its own, so a run that was paid for is logged even while all transactions
+ * wait for connections. A row with `saveResponse` must be the only one.
+ */
+export const insertRuns = (
+  sql: SqlClient.SqlClient,
+  rows: ReadonlyArray<NewRunRow>
+): Effect.Effect<ReadonlyArray<boolean>, SqlError.SqlError> => {
+  const texts = (of: (row: NewRunRow) => string | null) => sql`${textArray(rows.map(of))}::text[]`
+  const ints = (of: (run: FinishedRun) => number) => sql`${int4Array(rows.map(({ run }) => of(run)))}::int[]`
+  const [saveResponse] = rows.flatMap((row) => row.saveResponse ?? [])
+  const claims = claimsOf(rows)
+  const isLogged =
+    claims.length === 0
+      ? sql.literal("is_current")
+      : sql.literal("is_current AND number NOT IN (SELECT number FROM unclaimed)")
+  return sql<{ readonly number: number }>`
+    WITH named AS (
+      SELECT *
+      FROM unnest(
+        ${texts(({ run }) => run.org_id)},
+        ${texts(({ run }) => run.trace_id)},
+        ${texts(({ run }) => run.run_id)},
+        ${texts(({ run }) => run.task_id)},
+        ${texts(({ run }) => run.release_id)},
+        ${texts(({ run }) => run.dataset_id)},
+        ${texts(({ run }) => run.session_id)},
+        ${texts(({ run }) => run.source)},
+        ${texts(({ input }) => input)},
+        ${texts(({ answer }) => answer)},
+        ${texts(({ run }) => run.failure)},
+        ${texts(({ metadata }) => metadata)},
+        ${texts(({ run }) => run.provider.kind)},
+        ${texts(({ run }) => run.provider.model)},
+        ${ints(({ usage }) => usage.input_tokens)},
+        ${ints(({ usage }) => usage.output_tokens)},
+        ${ints(({ calls }) => calls.length)},
+        ${float8Array(rows.map(({ run }) => run.duration_ms))}::float8[],
+        ${texts(({ run }) => run.caller_traceparent)},
+        ${timestamptzArray(rows.map(({ run }) => run.created_at))}::timestamptz[],
+        ${texts(({ run }) => run.created_by.id)},
+        ${texts(({ run }) => run.created_by.name)},
+        ${boolArray(rows.map(({ cachedPlan }) => cachedPlan !== null))}::bool[],
+        ${texts(({ cachedPlan }) => cachedPlan?.task_name ?? null)},
+        ${texts(({ cachedPlan }) => cachedPlan?.input_schema_digest ?? null)},
+        ${texts(({ cachedPlan }) => cachedPlan?.answer_schema_digest ?? null)}
+      ) WITH ORDINALITY AS n (
+        org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, input, answer, failure, metadata, provider,
+        model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
+        created_by_name, is_cached, task_name, input_schema_digest, answer_schema_digest, number
+      )
+    ), checked AS MATERIALIZED (
+      SELECT
+        n.*,
+        NOT is_cached OR (
+          -- Scalar subqueries with LIMIT, unlike EXISTS, are always index look-ups: a plan made while the tables were small never reads them
+          -- whole.
+          coalesce((
+            SELECT
+              tasks.name = n.task_name
+                AND tasks.input_schema_digest = n.input_schema_digest
+                AND tasks.answer_schema_digest = n.answer_schema_digest
+                AND tasks.live_release_id = n.release_id
+                AND releases.dataset_id IS NOT DISTINCT FROM n.dataset_id
+            FROM tasks
+              JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
+            WHERE tasks.org_id = n.org_id
+              AND tasks.task_id = n.task_id
+            LIMIT 1
+          ), false)
+          AND (
+            n.session_id IS NULL
+            OR coalesce((
+              SELECT true
+              FROM agent_sessions
+              WHERE agent_sessions.org_id = n.org_id
+                AND agent_sessions.session_id = n.session_id
+              LIMIT 1
+            ), false)
+          )
+        ) AS is_current
+      FROM named n
+    )
+    ${claims.length === 0 ? sql.literal("") : claimCtes(sql, claims)}
+    , logged AS (
+      INSERT INTO runs (
+        org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
+        provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
+        created_by_name
+      )
+      SELECT
+        org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source,
+        CASE WHEN answer IS NULL THEN 'failed' ELSE 'succeeded' END, input::json, answer::json, failure, metadata::json,
+        provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
+        created_by_name
+      FROM checked
+      WHERE ${isLogged}
+    )
+    ${
+      saveResponse === undefined
+        ? sql.literal("")
+        : sql`, saved AS (${saveResponse} AND (SELECT bool_and(is_current) FROM checked))`
+    }
+    SELECT number::int AS number
+    FROM checked
+    WHERE NOT (${isLogged})
+  `.pipe(
+    Effect.map((refused) => {
+      const numbers = new Set(refused.map(({ number }) => number))
+      return rows.map((_, index) => !numbers.has(index + 1))
+    })
+  )
+}

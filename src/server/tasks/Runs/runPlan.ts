@@ -1,0 +1,73 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { DatasetId, type OrgId, ReleaseId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
+import { Provider } from "../../../domain/tasks/Provider.ts"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { rowsOf } from "../../store/rows.ts"
+
+/** The data of a task that a run needs, read by one statement. Without the schemas, which may be large. */
+const RunPlan = Schema.Struct({
+  task_name: Schema.String,
+  input_schema_digest: Schema.String,
+  answer_schema_digest: Schema.String,
+  /** Whether the task has runs or a dataset, so that its schemas can no longer change. */
+  schemas_locked: Schema.Boolean,
+  release_id: ReleaseId,
+  instructions: Schema.String,
+  provider: Provider,
+  dataset_id: Schema.NullOr(DatasetId),
+  session_exists: Schema.Boolean
+})
+export type RunPlan = typeof RunPlan.Type
+
+/** The part of a plan that logging an answer of the caller needs, without the instructions, which may be long. */
+export type LoggedRunPlan = Pick<
+  RunPlan,
+  "task_name" | "input_schema_digest" | "answer_schema_digest" | "release_id" | "provider" | "dataset_id"
+>
+
+const planRows = rowsOf(RunPlan)
+
+/** Reads the plan of a run: the task with its live release, and whether the request's session exists. */
+export const readRunPlan = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  session_id: SessionId | null
+) =>
+  planRows.first(sql`
+    SELECT
+      tasks.name AS task_name, input_schema_digest, answer_schema_digest,
+      first_run_at IS NOT NULL OR tasks.dataset_id IS NOT NULL AS schemas_locked,
+      release_id, releases.instructions, releases.provider, releases.dataset_id,
+      ${
+        session_id === null
+          ? sql.literal("true")
+          : sql`EXISTS (SELECT 1 FROM agent_sessions WHERE org_id = ${org_id} AND session_id = ${session_id})`
+      } AS session_exists
+    FROM tasks
+      JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
+    WHERE tasks.org_id = ${org_id}
+      AND tasks.task_id = ${task_id}
+  `)
+
+/**
+ * Locks a task's schemas, unless they have changed since its first run was validated; then it returns `false`. Call it in a transaction: it
+ * may wait for the task's row, and on a shared connection the statements queued behind it would wait too.
+ */
+export const lockSchemas = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  plan: RunPlan,
+  now: Timestamp
+) =>
+  sql`
+    UPDATE tasks
+    SET first_run_at = coalesce(first_run_at, ${toDate(now)})
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND input_schema_digest = ${plan.input_schema_digest}
+      AND answer_schema_digest = ${plan.answer_schema_digest}
+    RETURNING 1 AS locked
+  `.pipe(Effect.map((rows) => rows.length > 0))
