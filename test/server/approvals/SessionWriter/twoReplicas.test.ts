@@ -73,6 +73,17 @@ interface Checked {
   readonly ended: number
 }
 
+/** A request that was answered, by `ticks`. */
+interface Answered {
+  readonly began: number
+  readonly ended: number
+}
+
+/** A change of an endpoint that was answered. */
+interface Switched extends Answered {
+  readonly active: boolean
+}
+
 /** An organization, and what its requests have returned. */
 interface Team {
   readonly org_id: OrgId
@@ -83,6 +94,9 @@ interface Team {
   readonly constant: EndpointId
   /** Enabled and disabled again and again. */
   readonly changing: EndpointId
+  readonly switched: Array<Switched>
+  /** When an approval was requested and decided, at most: by the type of its event and its id. */
+  readonly raised: Map<string, Answered>
   readonly approvals: Array<ApprovalId>
   readonly ruleChanges: Array<RuleChange>
   readonly checked: Array<Checked>
@@ -146,6 +160,8 @@ const seedTeam = Effect.fnUntraced(function* (name: string, services: Replica) {
     sessions: Arr.isArrayNonEmpty(ids) ? ids : assert.fail("sessions"),
     constant: yield* createEndpoint,
     changing: yield* createEndpoint,
+    switched: [{ active: true, began: -1, ended: -1 }],
+    raised: new Map(),
     approvals: [],
     ruleChanges: [],
     checked: [],
@@ -155,6 +171,27 @@ const seedTeam = Effect.fnUntraced(function* (name: string, services: Replica) {
   yield* replaceRules(team, services, "allow")
   return team
 })
+
+/** Notes a request that raised an event, or was answered by what another request raised: the event is of the time that all of these share. */
+const noteRaised = ({ raised }: Team, type: string, id: ApprovalId, began: number): void => {
+  const key = `${type} ${id}`
+  const before = raised.get(key)
+  raised.set(key, {
+    began: Math.min(began, before?.began ?? began),
+    ended: Math.min(ticks++, before?.ended ?? Infinity)
+  })
+}
+
+/** Whether the changing endpoint was on during all of a request; undefined if it was switched meanwhile, or by concurrent requests. */
+const wasOn = ({ switched }: Team, { began, ended }: Answered): boolean | undefined => {
+  const before = switched.filter((change) => change.ended < began)
+  const latest = Math.max(...before.map((change) => change.began))
+  const states = new Set(
+    switched.filter((change) => change.began < ended && change.ended >= latest).map(({ active }) => active)
+  )
+  const [state] = states
+  return states.size === 1 ? state : undefined
+}
 
 /** Requests a step. Its name has its tool, so that every request of a step is the same. */
 const check = Effect.fnUntraced(function* (
@@ -173,6 +210,7 @@ const check = Effect.fnUntraced(function* (
   )
   if (tool === "flips") team.checked.push({ decision: answer.decision, began, ended: ticks++ })
   if (tool === "allowed") assert.strictEqual(answer.decision, "allow")
+  if (answer.approval_id !== null) noteRaised(team, "approval.requested", answer.approval_id, began)
   const key = `${session_id} ${step_id}`
   const before = team.approvalOf.get(key)
   if (before === undefined) {
@@ -188,6 +226,7 @@ const decide = Effect.fnUntraced(function* (
   by: Principal,
   decision: Decision
 ) {
+  const began = ticks++
   const { status } = yield* Effect.provideService(
     approvals.decide(id, { decision }),
     Authorized("approvals.decide"),
@@ -195,8 +234,20 @@ const decide = Effect.fnUntraced(function* (
   )
   assert.notStrictEqual(by.actor.id, team.agent.actor.id, "the agent must not decide its own step")
   assert.strictEqual(status, decision === "approve" ? "approved" : "rejected")
+  noteRaised(team, `approval.${status}`, id, began)
   const accepted = team.accepted.get(id) ?? new Set()
   team.accepted.set(id, accepted.add(`${by.actor.name} ${decision}`))
+})
+
+/** Switches the changing endpoint on or off. */
+const switchEndpoint = Effect.fnUntraced(function* (team: Team, { notifications }: Replica, active: boolean) {
+  const began = ticks++
+  yield* Effect.provideService(
+    notifications.update(team.changing, { active }),
+    Authorized("org_config.write"),
+    team.agent
+  )
+  team.switched.push({ active, began, ended: ticks++ })
 })
 
 /** Refusals that an operation may get; any other failure fails the test. */
@@ -302,12 +353,8 @@ layer(
             )
           }
           if (kind < 91) {
-            const active = random.chance(0.5)
-            return Effect.provideService(
-              services.notifications.update(team.changing, { active }),
-              Authorized("org_config.write"),
-              team.agent
-            )
+            const active = random.chance(0.6)
+            return switchEndpoint(team, services, active)
           }
           if (kind < 93) {
             // Of another organization: never found, whatever a replica has cached.
@@ -442,6 +489,32 @@ layer(
           [],
           "an event has one delivery for each endpoint that subscribes to it, of its organization only"
         )
+        let on = 0
+        let off = 0
+        for (const team of teams) {
+          const events = yield* sql<{ readonly raised: string; readonly deliveries: number }>`
+            SELECT e.type || ' ' || e.approval_id AS raised, count(d.delivery_id)::int AS deliveries
+            FROM approval_events e
+              LEFT JOIN deliveries d ON d.event_id = e.event_id AND d.destination_id = ${team.changing}
+            WHERE e.org_id = ${team.org_id}
+            GROUP BY e.event_id, e.type, e.approval_id
+          `
+          for (const { deliveries, raised } of events) {
+            const request = team.raised.get(raised)
+            // Of no request: the approval was closed with its session.
+            const expected = request === undefined ? undefined : wasOn(team, request)
+            if (expected === undefined) continue
+            assert.strictEqual(
+              deliveries,
+              expected ? 1 : 0,
+              `${raised} is delivered only if the endpoint is on`
+            )
+            if (expected) on++
+            else off++
+          }
+        }
+        assert.isAbove(on, 0, "events of an endpoint that is on")
+        assert.isAbove(off, 0, "events of an endpoint that is off")
         assert.deepStrictEqual(
           yield* sql`
             SELECT d.delivery_id, q.delivery_id AS queued, d.status

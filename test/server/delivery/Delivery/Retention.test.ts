@@ -3,6 +3,7 @@ import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, type CompletedDelivery } from "../../../../src/server/delivery/Delivery.ts"
+import { maintainPartitions } from "../../../../src/server/delivery/Delivery/maintainPartitions.ts"
 import {
   ageAllDeliveries,
   allHaveStatus,
@@ -57,6 +58,30 @@ describe("Retention", () => {
         assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
       }).pipe(withEngine([channel]))
     })
+  )
+
+  testWithDatabase(
+    "replicas that start together create each day's partition once, and none of them fails",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const today = DateTime.add(yield* DateTime.now, { days: 100 })
+        const dropped = yield* Effect.replicateEffect(
+          maintainPartitions(sql, DateTime.subtract(today, { days: 200 }), today),
+          6,
+          { concurrency: "unbounded" }
+        )
+        assert.deepStrictEqual(dropped, [0, 0, 0, 0, 0, 0])
+        const from = DateTime.formatIsoDateUtc(DateTime.subtract(today, { days: 1 })).replaceAll("-", "")
+        assert.lengthOf(
+          yield* sql`
+          SELECT relname::text
+          FROM pg_class
+          WHERE relname >= ${`delivery_attempts_${from}`} AND relname < 'delivery_attempts_3' AND relkind = 'r'
+        `,
+          5
+        )
+      })
   )
 
   testWithDatabase(
