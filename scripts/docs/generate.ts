@@ -17,7 +17,10 @@ const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<st
 
 /** The sections of the configuration, each with the names that belong to it. */
 const SECTIONS: ReadonlyArray<readonly [title: string, names: RegExp]> = [
-  ["Address and database", /^(PORT|HOST|DATABASE_URL|COUNTERSIGN_(PUBLIC_URL|DATA_DIR|STOP_SECONDS))$/],
+  [
+    "Address and database",
+    /^(PORT|HOST|DATABASE_URL|COUNTERSIGN_(PUBLIC_URL|DATA_DIR|POSTGRES_BIN|STOP_SECONDS))$/
+  ],
   ["Keys and tokens", /^COUNTERSIGN_(MASTER_KEY|ADMIN_KEY|METRICS_TOKEN|RATE_LIMIT_.*|AUDIT_.*)$/],
   ["Email", /^COUNTERSIGN_(SMTP|MAIL)_/],
   ["Outgoing connections", /^COUNTERSIGN_(DNS|EGRESS|PROVIDER)_/],

@@ -25,6 +25,8 @@ export type StoreSettings =
   | {
       readonly kind: "embedded"
       readonly dataDir: string
+      /** The directory of an installed PostgreSQL's programs; undefined: the packaged ones. */
+      readonly postgresBin: string | undefined
       /** Newest first; undefined: the key file in the data directory, created if it is missing. */
       readonly masterKeys: Arr.NonEmptyReadonlyArray<Redacted.Redacted> | undefined
     }
@@ -97,11 +99,12 @@ export const decode = (
   const read = readVariables(environment)
   if (Result.isFailure(read)) return Result.fail(settingsInvalid(read.failure))
   const values = read.success
-  const contradictions = findContradictions(values, textOfVariable(environment, "NODE_ENV") === "production")
+  const production = textOfVariable(environment, "NODE_ENV") === "production"
+  const contradictions = findContradictions(values, production)
   if (contradictions.length > 0) return Result.fail(settingsInvalid(contradictions))
   return Result.succeed({
     settings: assemble(values, machine),
-    warnings: [...unknownVariables(environment), ...findWarnings(values)]
+    warnings: [...unknownVariables(environment), ...findWarnings(values, production)]
   })
 }
 
@@ -151,7 +154,7 @@ const findContradictions = (values: Values, production: boolean): ReadonlyArray<
 
 const notInProduction = "must not be set with NODE_ENV=production: it is for development and tests only"
 
-const findWarnings = (values: Values): ReadonlyArray<string> => {
+const findWarnings = (values: Values, production: boolean): ReadonlyArray<string> => {
   const warnings: Array<string> = []
   if (values.COUNTERSIGN_EGRESS_ALLOW !== undefined) {
     warnings.push(
@@ -174,6 +177,14 @@ const findWarnings = (values: Values): ReadonlyArray<string> => {
   }
   if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_DATA_DIR !== undefined) {
     warnings.push("COUNTERSIGN_DATA_DIR has no effect with DATABASE_URL")
+  }
+  if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_POSTGRES_BIN !== undefined) {
+    warnings.push("COUNTERSIGN_POSTGRES_BIN has no effect with DATABASE_URL")
+  }
+  if (production && values.DATABASE_URL === undefined && values.COUNTERSIGN_POSTGRES_BIN === undefined) {
+    warnings.push(
+      "The packaged PostgreSQL is for development: its libraries get no security fixes; set DATABASE_URL, or COUNTERSIGN_POSTGRES_BIN to an installed PostgreSQL"
+    )
   }
   return warnings
 }
@@ -250,7 +261,12 @@ const storeOf = (values: Values, machine: ProcessFacts): StoreSettings => {
   const masterKeys = values.COUNTERSIGN_MASTER_KEY
   return values.DATABASE_URL !== undefined && masterKeys !== undefined
     ? { kind: "external", url: values.DATABASE_URL, masterKeys }
-    : { kind: "embedded", dataDir: values.COUNTERSIGN_DATA_DIR ?? defaultDataDir(machine), masterKeys }
+    : {
+        kind: "embedded",
+        dataDir: values.COUNTERSIGN_DATA_DIR ?? defaultDataDir(machine),
+        postgresBin: values.COUNTERSIGN_POSTGRES_BIN,
+        masterKeys
+      }
 }
 
 /** The http URL of a host and a port. An IPv6 address is put in brackets (RFC 3986, 3.2.2). */

@@ -22,7 +22,7 @@ export const layerStore = (store: StoreSettings) =>
           const masterKeys = store.masterKeys ?? Arr.of(yield* loadOrCreateMasterKey(store.dataDir, used))
           return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))
         })
-      ).pipe(Layer.provide(EmbeddedPostgres.layer({ dataDir: store.dataDir })))
+      ).pipe(Layer.provide(EmbeddedPostgres.layer(store)))
 
 /** The configured data directory contains no database. */
 export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissing", {

@@ -11,7 +11,7 @@ import { type ServerSettings, socketDirectory } from "./EmbeddedPostgres/Postmas
 export { EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 
 /**
- * A PostgreSQL 18 that the service runs as a child process, on a socket in the data directory, if `DATABASE_URL` is unset. It is as durable
+ * A PostgreSQL that the service runs as a child process, on a socket in the data directory, if `DATABASE_URL` is unset. It is as durable
  * as any other PostgreSQL (`fsync`, `synchronous_commit`).
  *
  * - Services on one data directory share the server. It counts them by reference; the last graceful shutdown stops it.
@@ -47,6 +47,8 @@ export interface EmbeddedPostgresOptions {
    * Whether commits wait for the disk. Default true. `false` is for temporary databases of tests: a crash of the machine corrupts them.
    */
   readonly sync?: boolean
+  /** The directory of the programs of an installed PostgreSQL, 15 or newer. Default: those of the npm package. */
+  readonly postgresBin?: string | undefined
 }
 
 /**
@@ -72,7 +74,7 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPost
   yield* prepareDataDir(requested, account)
   // Services that reach the directory by different symbolic links must derive the same names from its path.
   const dataDir = yield* tryFileSystem(`looking at ${requested}`, () => realpath(requested))
-  const binaries = yield* locateBinaries({ dataDir, account })
+  const binaries = yield* locateBinaries({ dataDir, account, installedIn: options.postgresBin })
   const directory = clusterDirectory(dataDir)
   const cluster = yield* ensureCluster({ dataDir, directory, binaries, account, sync })
   const host = yield* socketDirectory(directory, account)

@@ -35,6 +35,7 @@ describe("Settings without any variable", () => {
     assert.deepStrictEqual(settings.store, {
       kind: "embedded",
       dataDir: "/srv/app/.countersign",
+      postgresBin: undefined,
       masterKeys: undefined
     })
     assert.deepStrictEqual(
@@ -205,7 +206,7 @@ describe("Settings from values that contradict each other", () => {
   })
 
   it("non-public receivers are rejected in production", () => {
-    const production = { NODE_ENV: "production" }
+    const production = { NODE_ENV: "production", COUNTERSIGN_POSTGRES_BIN: "/usr/lib/postgresql/18/bin" }
     const allow = refused({ ...production, COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:4000" })
     assert.match(allow.message, /^COUNTERSIGN_EGRESS_ALLOW must not be set with NODE_ENV=production/)
     const http = refused({ ...production, COUNTERSIGN_EGRESS_HTTP: "true" })
@@ -237,6 +238,26 @@ describe("Settings warnings", () => {
       const COUNTERSIGN_PUBLIC_URL = "https://approve.example"
       assert.deepStrictEqual(accepted({ ...settings, COUNTERSIGN_PUBLIC_URL }).warnings, [])
     }
+  })
+
+  it("the packaged PostgreSQL has a warning in production", () => {
+    const { warnings } = accepted({ NODE_ENV: "production" })
+    assert.lengthOf(warnings, 1)
+    assert.match(warnings[0] ?? "", /^The packaged PostgreSQL is for development/)
+    assert.include(warnings[0], "COUNTERSIGN_POSTGRES_BIN")
+  })
+
+  it("settings of the embedded PostgreSQL have a warning if DATABASE_URL disables them", () => {
+    const { warnings } = accepted({
+      DATABASE_URL: "postgres://u@db/x",
+      COUNTERSIGN_MASTER_KEY: masterKey,
+      COUNTERSIGN_DATA_DIR: "/data",
+      COUNTERSIGN_POSTGRES_BIN: "/usr/lib/postgresql/18/bin"
+    })
+    assert.deepStrictEqual(warnings, [
+      "COUNTERSIGN_DATA_DIR has no effect with DATABASE_URL",
+      "COUNTERSIGN_POSTGRES_BIN has no effect with DATABASE_URL"
+    ])
   })
 
   it("a misspelt variable has a warning with the nearest name", () => {

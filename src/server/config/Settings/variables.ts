@@ -48,6 +48,13 @@ export const variables = {
     defaultText: ".countersign in the working directory; /var/lib/countersign as root",
     read: read.directory
   }),
+  COUNTERSIGN_POSTGRES_BIN: optional({
+    description:
+      "Directory of the programs of an installed PostgreSQL, 15 or newer, that the embedded PostgreSQL runs, such as /usr/lib/postgresql/18/bin",
+    unit: "directory",
+    defaultText: "the packaged PostgreSQL 18",
+    read: read.directory
+  }),
   COUNTERSIGN_MASTER_KEY: secret({
     description: "Encrypts secrets at rest; comma-separated, the first encrypts and all decrypt",
     unit: "32 bytes in base64, separated by commas",

@@ -17,14 +17,22 @@ import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
 import { errnoCode } from "../errnoCode.ts"
 import { tryFileSystem, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { runCommand } from "./runCommand.ts"
 import { tempPathFor, removeStaleTempFiles } from "./tempFiles.ts"
 
-/** Paths of the PostgreSQL programs, all in one directory. */
+/** Paths of the PostgreSQL programs, all in one directory, and their version. */
 export interface Binaries {
   readonly initdb: string
   readonly postgres: string
   readonly pgCtl: string
+  /** The major version. It cannot open a cluster of another one. */
+  readonly major: number
+  /** The directory of `COUNTERSIGN_POSTGRES_BIN`; undefined: the programs of the npm package. */
+  readonly installedIn: string | undefined
 }
+
+/** The oldest supported major version, as for `DATABASE_URL`. */
+const OLDEST_MAJOR = 15
 
 const platforms: Readonly<Record<string, string>> = { darwin: "darwin", linux: "linux", win32: "windows" }
 
@@ -60,7 +68,8 @@ const findPackage = Effect.fn("EmbeddedPostgres.findPackage")(function* (name: s
       new EmbeddedPostgresFailed({
         phrase:
           `no embedded PostgreSQL is installed for ${process.platform} ${process.arch} (npm package ${name}): ` +
-          "install again with optional dependencies, or set DATABASE_URL to a PostgreSQL of your own",
+          "install again with optional dependencies, set COUNTERSIGN_POSTGRES_BIN to the programs of an installed PostgreSQL, " +
+          "or set DATABASE_URL to a PostgreSQL of your own",
         cause
       })
   })
@@ -142,31 +151,80 @@ const copyToDataDir = Effect.fn("EmbeddedPostgres.copyToDataDir")(function* (opt
   )
 })
 
-/**
- * The PostgreSQL programs to run. They are used where npm installed them. If the server's account cannot reach that directory, or the library
- * links cannot be created there, they are copied into the data directory.
- */
-export const locateBinaries = Effect.fn("EmbeddedPostgres.locateBinaries")(function* (options: {
+const programsIn = (directory: string) => {
+  const suffix = process.platform === "win32" ? ".exe" : ""
+  return {
+    initdb: path.join(directory, `initdb${suffix}`),
+    postgres: path.join(directory, `postgres${suffix}`),
+    pgCtl: path.join(directory, `pg_ctl${suffix}`)
+  }
+}
+
+/** The programs of a PostgreSQL that is installed on this machine. They are asked for their version, which the machine's updates change. */
+const installedBinaries = Effect.fn("EmbeddedPostgres.installedBinaries")(function* (
+  directory: string,
+  account: Account | undefined
+): Effect.fn.Return<Binaries, EmbeddedPostgresFailed> {
+  const programs = programsIn(directory)
+  const unusable = (why: string) =>
+    new EmbeddedPostgresFailed({
+      phrase:
+        `COUNTERSIGN_POSTGRES_BIN is ${directory}, ${why}: set it to the directory of the programs \`postgres\` and ` +
+        `\`initdb\` of PostgreSQL ${OLDEST_MAJOR} or newer, such as /usr/lib/postgresql/18/bin, or set DATABASE_URL`
+    })
+  const majorOf = Effect.fnUntraced(function* (name: "postgres" | "initdb") {
+    const { output } = yield* runCommand({
+      command: programs[name],
+      args: ["--version"],
+      account,
+      capture: true
+    })
+    const major = new RegExp(`^${name} \\(PostgreSQL\\) (\\d+)`).exec(output)?.[1]
+    if (major !== undefined) return Number(major)
+    const [first = ""] = output.trim().split("\n")
+    return yield* unusable(`where \`${name}\` does not run${first === "" ? "" : ` (${first.slice(0, 200)})`}`)
+  })
+  const major = yield* majorOf("postgres")
+  if (major < OLDEST_MAJOR) return yield* unusable(`which has PostgreSQL ${major}`)
+  if ((yield* majorOf("initdb")) !== major) return yield* unusable("whose programs are of different versions")
+  return { ...programs, major, installedIn: directory }
+})
+
+/** The programs of the npm package. The copy in the data directory is for an account that cannot use them where npm installed them. */
+const packagedBinaries = Effect.fn("EmbeddedPostgres.packagedBinaries")(function* (options: {
   readonly dataDir: string
   readonly account: Account | undefined
 }): Effect.fn.Return<Binaries, EmbeddedPostgresFailed> {
   const name = packageName(process.platform, process.arch)
   const root = yield* findPackage(name)
-  const suffix = process.platform === "win32" ? ".exe" : ""
-  const programs = (from: string): Binaries => ({
-    initdb: path.join(from, "native", "bin", `initdb${suffix}`),
-    postgres: path.join(from, "native", "bin", `postgres${suffix}`),
-    pgCtl: path.join(from, "native", "bin", `pg_ctl${suffix}`)
+  const { version } = yield* readJson(path.join(root, "package.json"), Manifest)
+  const binaries = (from: string): Binaries => ({
+    ...programsIn(path.join(from, "native", "bin")),
+    // The package's version begins with PostgreSQL's: 18.4.0-beta.17.
+    major: Number.parseInt(version, 10),
+    installedIn: undefined
   })
   // The packages for Windows have no links.
   const links =
     process.platform === "win32" ? [] : yield* readJson(path.join(root, "native", "pg-symlinks.json"), Links)
   const linked = yield* makeLinks(root, links)
   const barrier =
-    options.account === undefined ? undefined : yield* firstBarrier(options.account, programs(root).postgres)
-  if (linked && barrier === undefined) return programs(root)
-  const { version } = yield* readJson(path.join(root, "package.json"), Manifest)
+    options.account === undefined ? undefined : yield* firstBarrier(options.account, binaries(root).postgres)
+  if (linked && barrier === undefined) return binaries(root)
   const copy = path.join(options.dataDir, `${path.basename(name)}-${version}`)
   yield* copyToDataDir({ from: root, to: copy, links })
-  return programs(copy)
+  return binaries(copy)
 })
+
+/**
+ * The PostgreSQL programs to run: those of `installedIn` if it is set, else those of the npm package. An installed PostgreSQL is never looked
+ * for: which server opens a database must not depend on what else the machine has.
+ */
+export const locateBinaries = (options: {
+  readonly dataDir: string
+  readonly account: Account | undefined
+  readonly installedIn: string | undefined
+}): Effect.Effect<Binaries, EmbeddedPostgresFailed> =>
+  options.installedIn === undefined
+    ? packagedBinaries(options)
+    : installedBinaries(path.resolve(options.installedIn), options.account)

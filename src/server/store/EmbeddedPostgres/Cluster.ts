@@ -18,9 +18,6 @@ import {
 import { tempPathFor, removeStaleTempFiles } from "./tempFiles.ts"
 import { runCommand } from "./runCommand.ts"
 
-/** The major version of the installed PostgreSQL. It cannot open a cluster of another major version. */
-const MAJOR = "18"
-
 /** The role and the database of the service. The superuser `postgres` cannot log in. */
 export const ROLE = "countersign"
 export const DATABASE = "countersign"
@@ -132,15 +129,12 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
     })
     const initdb = yield* runCommand({
       command: binaries.initdb,
-      // A fixed locale: text sorts the same on every machine, whatever its C library.
       args: [
         `--pgdata=${temporary}`,
         "--username=postgres",
         "--auth=reject",
         "--encoding=UTF8",
-        "--locale=C",
-        "--locale-provider=builtin",
-        "--builtin-locale=C.UTF-8",
+        ...localeFlags(binaries.major),
         "--no-instructions",
         ...(options.sync ? [] : ["--no-sync"])
       ],
@@ -196,6 +190,15 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
   )
 })
 
+/**
+ * A fixed locale: text sorts by code points on every machine, whatever its C library. PostgreSQL 17 and newer bring it; older ones use the C
+ * library's locale of the same name.
+ */
+const localeFlags = (major: number): ReadonlyArray<string> =>
+  major >= 17
+    ? ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    : ["--locale=C.UTF-8", "--locale-provider=libc"]
+
 const randomText = (bytes: number) =>
   Effect.sync(() => Base64Url.encode(SecureRandom.randomBytesUnsafe(bytes)))
 
@@ -223,11 +226,19 @@ export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(functio
   const read = (name: string) =>
     tryFileSystem(`reading ${path.join(directory, name)}`, () => readFile(path.join(directory, name), "utf8"))
   const major = (yield* read("PG_VERSION")).trim()
-  if (major !== MAJOR) {
+  if (major !== String(options.binaries.major)) {
+    const [programs, remedy] =
+      options.binaries.installedIn === undefined
+        ? [
+            "this version of Countersign includes",
+            "start it with the version of Countersign that created it, set COUNTERSIGN_POSTGRES_BIN to the programs of " +
+              `PostgreSQL ${major}`
+          ]
+        : ["COUNTERSIGN_POSTGRES_BIN has", `set it to the programs of PostgreSQL ${major}`]
     return yield* new EmbeddedPostgresFailed({
       phrase:
-        `${directory} was created by PostgreSQL ${major}, but this version of Countersign includes PostgreSQL ${MAJOR}: ` +
-        `start it with the version of Countersign that created it, move the data with pg_dump, ${OTHER_OPTIONS}`
+        `${directory} was created by PostgreSQL ${major}, but ${programs} PostgreSQL ${options.binaries.major}: ` +
+        `${remedy}, move the data with pg_dump, ${OTHER_OPTIONS}`
     })
   }
   const password = Redacted.make((yield* read(PASSWORD_FILE)).trim(), {

@@ -64,6 +64,9 @@ export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(fun
   })
 })
 
+/** Settings that a supported version may not have, with the major version that introduced them: a server does not start with an unknown one. */
+const INTRODUCED_IN: Readonly<Record<string, number>> = { io_method: 18 }
+
 /**
  * The server's settings, for a small service with durable commits. They are passed at every start and not written into the cluster, so that
  * the settings of a new version apply to an old cluster.
@@ -107,7 +110,9 @@ const configuration = (settings: ServerSettings): ReadonlyArray<string> => {
     log_line_prefix: "%m [%p] ",
     cluster_name: "countersign"
   }
-  return Object.entries(values).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+  return Object.entries(values)
+    .filter(([name]) => settings.binaries.major >= (INTRODUCED_IN[name] ?? 0))
+    .flatMap(([name, value]) => ["-c", `${name}=${value}`])
 }
 
 /** Rotates the log if it exceeds its limit. The server opens it for appending, so it continues in the truncated file. */
