@@ -14,10 +14,13 @@ import { HEARTBEAT } from "../approvals/sseFrames.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** The most feeds of this replica, which is about one per open console. */
+/**
+ * The most feeds of this replica, which is about one per open console. If all are in use, a new one replaces a feed of the organization that
+ * has the most, so that a few organizations cannot use up the limit for all.
+ */
 const MAX_SUBSCRIBERS = 1_000
 
-/** The most feeds of one organization, and of one API key in it, so that neither can use up the limit of the replica. */
+/** The most feeds of one organization, and of one API key in it. */
 const MAX_PER_ORGANIZATION = 500
 const MAX_PER_KEY = 100
 
@@ -78,18 +81,36 @@ export class ApprovalFeed extends Context.Service<
         const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BUFFERED)
         const subscriber: FeedSubscriber = { org_id, key_id, queue }
         Queue.offerUnsafe(queue, OPENING)
+        if (subscribers.size >= MAX_SUBSCRIBERS) {
+          const replaced = replaceable(org_id)
+          if (replaced !== undefined) end(replaced)
+        }
         if (isShutDown) Queue.endUnsafe(queue)
         else subscribers.add(subscriber)
         return subscriber
       })
 
+      const feedsOf = (org_id: OrgId) => [...subscribers].filter((subscriber) => subscriber.org_id === org_id)
+
+      /**
+       * The newest feed of the organization with the most feeds. Undefined if the other organization would then have the most, so that the
+       * two do not end each other's feeds in turns.
+       */
+      const replaceable = (other: OrgId): FeedSubscriber | undefined => {
+        const counts = new Map<OrgId, number>()
+        for (const { org_id } of subscribers) counts.set(org_id, (counts.get(org_id) ?? 0) + 1)
+        const [largest] = [...counts].toSorted(([, a], [, b]) => b - a)
+        if (largest === undefined || largest[1] <= (counts.get(other) ?? 0) + 1) return undefined
+        return feedsOf(largest[0]).at(-1)
+      }
+
       const isFull = (org_id: OrgId, key_id: KeyId): boolean => {
-        const ofOrganization = [...subscribers].filter((subscriber) => subscriber.org_id === org_id)
+        const ofOrganization = feedsOf(org_id)
         const ofKey = ofOrganization.filter((subscriber) => subscriber.key_id === key_id)
         return (
-          subscribers.size >= MAX_SUBSCRIBERS ||
           ofOrganization.length >= MAX_PER_ORGANIZATION ||
-          ofKey.length >= MAX_PER_KEY
+          ofKey.length >= MAX_PER_KEY ||
+          (subscribers.size >= MAX_SUBSCRIBERS && replaceable(org_id) === undefined)
         )
       }
 

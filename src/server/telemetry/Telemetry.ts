@@ -98,7 +98,7 @@ export class Telemetry extends Context.Service<
         const delivery = yield* Delivery
         const spans = yield* Spans
         const audit = yield* Audit
-        const deliveries = makeDeliveries(sql, delivery, audit, options.queueLimit ?? 10_000)
+        const deliveries = makeDeliveries(sql, delivery, audit, spans, options.queueLimit ?? 10_000)
 
         const checkInput = Effect.fnUntraced(function* ({ headers = {}, url }: NewTelemetryDestination) {
           const faults = checkCollectorHeaders(Object.entries(headers))

@@ -161,6 +161,30 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         }).pipe(Effect.scoped, Effect.orDie)
     )
 
+    it.effect("two organizations that use up the feeds of the replica do not keep out a third", () =>
+      Effect.gen(function* () {
+        const feed = yield* ApprovalFeed
+        const watch = Effect.flatMap(feed.open, (stream) =>
+          Effect.forkChild(Stream.runDrain(stream), { startImmediately: true })
+        )
+        const crowd = (organization: string) =>
+          Effect.map(
+            Effect.replicateEffect(asReviewer(organization, Effect.replicateEffect(watch, 100)), 5),
+            (feeds) => feeds.flat()
+          )
+        const crowds = [...(yield* crowd("first crowd")), ...(yield* crowd("second crowd"))]
+        const open = () => crowds.filter((fiber) => fiber.pollUnsafe() === undefined).length
+        assert.strictEqual(open(), 1_000)
+        const small = yield* asReviewer("small", Effect.replicateEffect(watch, 3))
+        yield* Effect.yieldNow
+        assert.strictEqual(open(), 997)
+        // What it lost, a crowd does not get back from the small organization.
+        const refused = yield* asReviewer("first crowd", Effect.flip(feed.open))
+        assert.strictEqual(refused.code, "UNAVAILABLE")
+        assert.isTrue(small.every((fiber) => fiber.pollUnsafe() === undefined))
+      }).pipe(Effect.scoped, Effect.orDie)
+    )
+
     it.effect("the stream ends on shutdown, and later streams end immediately", () =>
       Effect.gen(function* () {
         const feed = yield* ApprovalFeed

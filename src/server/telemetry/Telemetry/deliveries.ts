@@ -8,6 +8,7 @@ import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import { atomic } from "../../store/transaction.ts"
 import type { Delivery, DeliveryLogEntry } from "../../delivery/Delivery.ts"
+import type { Spans } from "../Spans.ts"
 import { hasDestination, lockDestinationForUpdate } from "./rows.ts"
 
 /** The destination does not exist in this organization, or was removed. */
@@ -39,6 +40,7 @@ export const makeDeliveries = (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
   audit: Audit["Service"],
+  spans: Spans["Service"],
   queueLimit: number
 ) => {
   const atomically = atomic(sql)
@@ -84,12 +86,15 @@ export const makeDeliveries = (
     if (batch === undefined) {
       return yield* new NotReplayable({ detail: "The spans of this batch have expired." })
     }
+    // Spans in memory will be stored, unless there is no capacity left: a replay must not take what they were admitted to. Those of other
+    // replicas are not known here.
+    const capacity = queueLimit - spans.localCounts(org_id).waiting
     const counted = yield* sql`
       UPDATE telemetry_destinations
       SET waiting_spans = waiting_spans + ${batch.spans}::int
       WHERE org_id = ${org_id}
         AND destination_id = ${id}
-        AND waiting_spans + ${batch.spans}::int <= ${queueLimit}::int
+        AND waiting_spans + ${batch.spans}::int <= ${capacity}::int
       RETURNING 1 AS counted
     `
     if (counted.length === 0) {

@@ -356,6 +356,22 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
     })
   )
 
+  it.effect("a replay is refused while spans that are not stored yet fill the queue", () =>
+    Effect.gen(function* () {
+      const { admin, id, org_id } = yield* newTelemetryOrg("full in memory", [{ status: 400 }, accepted])
+      yield* sendSpans(org_id, 1)
+      const failed = yield* awaitOnlyBatch(admin, id, "failed")
+      const replay = admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
+      yield* recordSpans(org_id, 6)
+      assert.strictEqual((yield* shownDestination(admin)).pending_spans, 6)
+      assert.strictEqual(yield* problemOf(replay), "QUEUE_FULL")
+      yield* Effect.flatMap(Spans, (spans) => spans.flush)
+      yield* awaitBatches(admin, id, (list) => list.some(({ status }) => status === "delivered"))
+      assert.isTrue((yield* replay).queued)
+      assert.strictEqual((yield* shownDestination(admin)).dropped_spans, 0)
+    })
+  )
+
   it.effect("a replay beyond the queue limit is refused with QUEUE_FULL", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, peer } = yield* newTelemetryOrg("full", [{ status: 400 }, "never"])
