@@ -88,6 +88,17 @@ const stolenSeconds = (): number => {
   }
 }
 
+/** Processor time that all programs of this machine have used since boot, and steal time, in seconds. Linux only, else NaN. */
+export const machineSeconds = (): number => {
+  try {
+    const fields = /^cpu +(.*)/.exec(readFileSync("/proc/stat", "utf8"))?.[1]?.split(" ").map(Number) ?? []
+    const [user = NaN, nice = NaN, system = NaN, , , irq = NaN, softirq = NaN, steal = NaN] = fields
+    return (user + nice + system + irq + softirq + steal) / 100
+  } catch {
+    return Number.NaN
+  }
+}
+
 /** Rounds of `evenly`, each with its latency quantiles and the share of processor time stolen during it. */
 export const delayRounds = (perSecond: number, seconds: number, call: () => Promise<unknown>) => {
   const rounds: Array<{ readonly p50: number; readonly p99: number; readonly stolen: number }> = []
