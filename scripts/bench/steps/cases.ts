@@ -3,7 +3,16 @@ import { setTimeout as pause } from "node:timers/promises"
 import { alternate, atMost, line, median, peakMegabytes, residentMegabytes } from "../measure.ts"
 import { reportLatency, startDelivering } from "../accept/deliveries.ts"
 import { CASE_WARM_UP, type Load, measure, report, warmUp, writeTransactions } from "./load.ts"
-import { decision, forInserted, mixedRequests, newRuns, newSteps, PREPARED, repeated } from "./requests.ts"
+import {
+  decision,
+  forInserted,
+  forRequested,
+  mixedRequests,
+  newRuns,
+  newSteps,
+  PREPARED,
+  repeated
+} from "./requests.ts"
 import { type Tool, tools } from "./seed.ts"
 import { MANY, type Side, type Sides } from "./sides.ts"
 
@@ -51,9 +60,17 @@ const decide = async ({ all }: Sides) => {
     await measure(all, {
       ...concurrent,
       limit: PREPARED,
-      prepare: withEmptyQueue(forInserted("pending", decision))
+      prepare: forRequested("pending", decision)
     }),
     { processor: 800 }
+  )
+  report(
+    `A decision of an approval that another replica has requested, 16 callers, 200 sessions; ${queuedOnly}`,
+    await measure(all, {
+      ...concurrent,
+      limit: PREPARED,
+      prepare: withEmptyQueue(forInserted("pending", decision))
+    })
   )
   const delivering = await startDelivering()
   try {
@@ -77,7 +94,7 @@ const decide = async ({ all }: Sides) => {
 
 const resume = async ({ all }: Sides) => {
   const load = (state: "approved" | "answered") =>
-    measure(all, { ...concurrent, limit: PREPARED, prepare: forInserted(state, repeated) })
+    measure(all, { ...concurrent, limit: PREPARED, prepare: forRequested(state, repeated) })
   report(
     "A decided step is requested again, the first time after its decision, 16 callers (the bare handler needs two round trips)",
     await load("approved"),

@@ -229,3 +229,16 @@ export const insertSteps = async (
   )
   return steps
 }
+
+/** Approves pending approvals by the reviewer, without their session events. */
+export const approve = async (sql: pg.Pool, { org_id, reviewer }: Seed, ids: ReadonlyArray<string>) => {
+  await sql.query(
+    `UPDATE approvals
+    SET
+      status = 'approved', outcome = 'allow', decision_source = 'human', decided_at = now(), decided_by_id = $3,
+      decided_by_name = $4, next_due_at = NULL
+    WHERE org_id = $1
+      AND approval_id = ANY ($2)`,
+    [org_id, ids, reviewer.id, reviewer.name]
+  )
+}
