@@ -19,13 +19,16 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isInTransaction, isLostRace } from "../store/transaction.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
+import { StoreClock } from "../store/StoreClock.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
 import { findSavedSteps, type StepKey } from "./SessionWriter/findSavedSteps.ts"
 import { makeLongQueues } from "./SessionWriter/LongQueues.ts"
+import { makePendingApprovals } from "./SessionWriter/PendingApprovals.ts"
 import type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
 import { type SessionWrite, targetOf, type Written } from "./SessionWriter/SessionWrite.ts"
-import { runWrites } from "./SessionWriter/writeStatement.ts"
+import { makeWaitingSteps } from "./SessionWriter/WaitingSteps.ts"
+import { type Refusal, runWrites } from "./SessionWriter/writeStatement.ts"
 
 export type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
 export type { SessionChange, SessionWrite, Written } from "./SessionWriter/SessionWrite.ts"
@@ -42,7 +45,7 @@ export type WriteOutcome =
   /** The session already has the new step. */
   | { readonly _tag: "Saved"; readonly step: ResumedStep }
   /** Nothing was written: the write must be made in a transaction. */
-  | { readonly _tag: "NotWritten" }
+  | { readonly _tag: "NotWritten"; readonly refusals: ReadonlyArray<Refusal> }
 
 /** Writes of many sessions in shared statements. */
 export class SessionWriter extends Context.Service<
@@ -52,7 +55,12 @@ export class SessionWriter extends Context.Service<
     readonly write: (write: SessionWrite) => Effect.Effect<WriteOutcome>
     /** Reads a saved step with all that its decision depends on, without locks; undefined if there is none. */
     readonly findStep: (key: StepKey) => Effect.Effect<ResumedStep | undefined>
-    /** Reads an approval without locks; undefined if the organization has none with this id, or its arguments are large. */
+    /** `findStep` for a request that is probably repeated: undefined without a read if this replica has not made the step wait. */
+    readonly findWaitingStep: (key: StepKey) => Effect.Effect<ResumedStep | undefined>
+    /**
+     * An approval, cached or read without locks; undefined if the organization has none with this id, or its arguments are large. A cached
+     * one may have been decided or deleted since.
+     */
     readonly findApproval: (key: ApprovalKey) => Effect.Effect<ApprovalRow | undefined>
   }
 >()("countersign/server/approvals/SessionWriter") {
@@ -65,7 +73,21 @@ export class SessionWriter extends Context.Service<
       const signals = yield* SessionSignals
 
       const clock = yield* Clock.Clock
+      const storeClock = yield* StoreClock
       const longQueues = makeLongQueues(() => monotonicMillis(clock))
+      const pendingApprovals = makePendingApprovals()
+      const waitingSteps = makeWaitingSteps()
+
+      /** Keeps the caches of approvals and steps after a write, whatever became of it. */
+      const updateCaches = ({ change, org_id, session_id }: SessionWrite, outcome: WriteOutcome): void => {
+        if (change._tag === "Transition") pendingApprovals.remove(change.to)
+        if (change._tag !== "Step") return
+        if (outcome._tag === "Written" && change.approval !== null) pendingApprovals.add(change.approval)
+        const approval_id = outcome._tag === "Saved" ? outcome.step.approval_id : change.step.approval_id
+        if (outcome._tag !== "NotWritten" && approval_id !== null) {
+          waitingSteps.add({ org_id, session_id, step_id: change.step.step_id })
+        }
+      }
 
       const runBatch = Effect.fnUntraced(function* (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) {
         // Of writes with the same target the statement gets the first; the others use transactions, after it.
@@ -77,7 +99,7 @@ export class SessionWriter extends Context.Service<
         const distinct = Arr.fromIterable(byTarget.values())
         if (!Arr.isArrayNonEmpty(distinct)) return []
         const deliveries = distinct.flatMap(({ notification }) => notification?.deliveries ?? [])
-        const { inserted, saved, written } = yield* deliveries.length === 0
+        const { inserted, refused, saved, written } = yield* deliveries.length === 0
           ? runWrites(sql, distinct, undefined)
           : delivery.enqueueWith(deliveries, (parts) =>
               Effect.map(runWrites(sql, distinct, parts), (result) => ({ inserted: result.inserted, result }))
@@ -91,7 +113,11 @@ export class SessionWriter extends Context.Service<
         )
         for (const [index, result] of written) yield* distinct[index]?.onWritten(result) ?? Effect.void
         const outcomes = new Map(
-          distinct.map((write, index) => [write, outcomeOf(written.get(index), saved.get(index))])
+          distinct.map((write, index) => {
+            const outcome = outcomeOf(written.get(index), saved.get(index), refused.get(index))
+            updateCaches(write, outcome)
+            return [write, outcome]
+          })
         )
         return writes.map((write) => outcomes.get(write) ?? notWritten)
       })
@@ -117,17 +143,27 @@ export class SessionWriter extends Context.Service<
         run: (keys: ReadonlyArray<ApprovalKey>) => findApprovalsByKey(sql, keys, MAX_TEXT)
       })
 
+      const findStep = (key: StepKey) => Effect.map(Effect.orDie(findSteps(key)), ({ step }) => step)
+
       return SessionWriter.of({
-        findStep: (key) => Effect.map(Effect.orDie(findSteps(key)), ({ step }) => step),
-        findApproval: (key) => Effect.map(Effect.orDie(findApprovals(key)), ({ row }) => row),
+        findStep,
+        findWaitingStep: (key) => (waitingSteps.has(key) ? findStep(key) : Effect.undefined),
+        findApproval: (key) =>
+          Effect.flatMap(storeClock.now, (now) => {
+            const cached = pendingApprovals.find(key, now)
+            return cached === undefined
+              ? Effect.map(Effect.orDie(findApprovals(key)), ({ row }) => row)
+              : Effect.succeed(cached)
+          }),
         write: Effect.fnUntraced(function* (write) {
           const { notification, org_id } = write
           if (isLarge(write) || (yield* isInTransaction)) return notWritten
           if (notification !== null && longQueues.isPaused(org_id, notification.deliveries)) return notWritten
           const outcome = yield* submit(write)
-          if (outcome._tag === "NotWritten" && notification !== null) {
-            yield* notifications.invalidateEndpoints(org_id)
-            longQueues.noteRefusal(org_id)
+          if (outcome._tag === "NotWritten") {
+            if (outcome.refusals.includes("EndpointsChanged"))
+              yield* notifications.invalidateEndpoints(org_id)
+            if (outcome.refusals.includes("QueueNearLimit")) longQueues.noteQueueNearLimit(org_id)
           }
           return outcome
         }, Effect.orDie)
@@ -136,11 +172,15 @@ export class SessionWriter extends Context.Service<
   )
 }
 
-const notWritten: WriteOutcome = { _tag: "NotWritten" }
+const notWritten: WriteOutcome = { _tag: "NotWritten", refusals: [] }
 
-const outcomeOf = (written: Written | undefined, saved: ResumedStep | undefined): WriteOutcome => {
+const outcomeOf = (
+  written: Written | undefined,
+  saved: ResumedStep | undefined,
+  refusals: ReadonlyArray<Refusal> = []
+): WriteOutcome => {
   if (written !== undefined) return { _tag: "Written", written }
-  return saved === undefined ? notWritten : { _tag: "Saved", step: saved }
+  return saved === undefined ? { _tag: "NotWritten", refusals } : { _tag: "Saved", step: saved }
 }
 
 const isLarge = ({ change }: SessionWrite): boolean => {

@@ -81,6 +81,8 @@ export class Steps extends Context.Service<
         request: StepRequest
       ) {
         const { org_id } = principal
+        const waiting = yield* writer.findWaitingStep({ org_id, session_id, step_id: request.step_id })
+        if (waiting !== undefined) return yield* resumeShared(principal, session_id, request, waiting)
         const step = yield* withTask(principal, session_id, request)
         if (step === undefined) return undefined
         const list = yield* rules.cached(org_id)

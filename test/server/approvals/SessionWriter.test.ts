@@ -1,11 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
-import { type KeyId, type OrgId, StepId } from "../../../src/domain/Ids.ts"
+import { type KeyId, type OrgId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { type SessionChange, SessionWriter } from "../../../src/server/approvals/SessionWriter.ts"
 import { Steps } from "../../../src/server/approvals/Steps.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
+import type { Client } from "../../../src/client/index.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
 import { service } from "../../support/service.ts"
@@ -45,32 +46,48 @@ const eventsOf = Effect.fnUntraced(function* (session_id: string) {
   `
 })
 
+/** Requests steps concurrently, not over HTTP, where they would arrive one by one. */
+const checkAll = Effect.fnUntraced(function* (session_id: SessionId, names: ReadonlyArray<string>) {
+  const steps = yield* Steps
+  const sql = yield* SqlClient.SqlClient
+  const [key] = yield* sql<{ readonly org_id: OrgId; readonly key_id: KeyId }>`
+    SELECT org_id, key_id
+    FROM api_keys
+      JOIN agent_sessions USING (org_id)
+    WHERE session_id = ${session_id}
+  `
+  if (key === undefined) return assert.fail("the session's organization has keys")
+  return yield* Effect.forEach(names, (name) => steps.check(session_id, stepNamed(name)), {
+    concurrency: "unbounded"
+  }).pipe(
+    Effect.provideService(Authorized("sessions.write"), {
+      org_id: key.org_id,
+      actor: { id: key.key_id, name: "agent" },
+      scopes: new Set(["sessions.write" as const])
+    })
+  )
+})
+
+/** Asserts that a dozen concurrent steps of a new session share their commits. */
+const assertSharing = Effect.fnUntraced(function* (agent: Client["Service"]) {
+  const { session_id } = yield* agent.sessions.create({})
+  yield* checkAll(
+    session_id,
+    Array.from({ length: 12 }, (_, index) => `step ${index}`)
+  )
+  const events = yield* eventsOf(session_id)
+  assert.lengthOf(events, 24)
+  assert.isAtMost(new Set(events.map(({ written_by }) => written_by)).size, 2)
+})
+
 layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
   it.effect(
     "steps of one session that are requested concurrently share commits, and their events are numbered in order",
     () =>
       Effect.gen(function* () {
         const { session_id } = yield* team("one session")
-        const steps = yield* Steps
-        const sql = yield* SqlClient.SqlClient
-        const [key] = yield* sql<{ readonly org_id: OrgId; readonly key_id: KeyId }>`
-          SELECT org_id, key_id
-          FROM api_keys
-            JOIN agent_sessions USING (org_id)
-          WHERE session_id = ${session_id}
-        `
-        if (key === undefined) return assert.fail("the session's organization has keys")
         const names = Array.from({ length: 25 }, (_, index) => `step ${index}`)
-        // Not over HTTP, where they would arrive one by one.
-        const answers = yield* Effect.forEach(names, (name) => steps.check(session_id, stepNamed(name)), {
-          concurrency: "unbounded"
-        }).pipe(
-          Effect.provideService(Authorized("sessions.write"), {
-            org_id: key.org_id,
-            actor: { id: key.key_id, name: "agent" },
-            scopes: new Set(["sessions.write" as const])
-          })
-        )
+        const answers = yield* checkAll(session_id, names)
         assert.deepStrictEqual(new Set(answers.map(({ decision }) => decision)), new Set(["allow"]))
         const events = yield* eventsOf(session_id)
         assert.deepStrictEqual(
@@ -219,6 +236,97 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
         })
       )
       assert.strictEqual(outcome._tag, "NOT_FOUND")
+    })
+  )
+
+  it.effect(
+    "a write that is refused for a locked session or changed endpoints does not stop its organization from sharing",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, params, session_id } = yield* team("refused writes", "require_approval")
+        for (const path of ["one", "two", "three"]) {
+          yield* admin.notification_endpoints.create({ payload: { url: `http://127.0.0.1:9/${path}` } })
+        }
+        const sql = yield* SqlClient.SqlClient
+        const waiting = yield* transaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT 1 FROM agent_sessions WHERE session_id = ${session_id} FOR NO KEY UPDATE`
+            const step = yield* Effect.forkChild(agent.sessions.step({ params, payload: stepNamed("waits") }))
+            yield* waitForBlockedStatements(1)
+            return step
+          })
+        )
+        yield* Fiber.join(waiting)
+        yield* assertSharing(agent)
+        yield* sql`
+          UPDATE notification_endpoints
+          SET url_hint = url_hint
+          WHERE org_id = (SELECT org_id FROM agent_sessions WHERE session_id = ${session_id})
+        `
+        yield* agent.sessions.step({ params, payload: stepNamed("refused") })
+        yield* assertSharing(agent)
+      })
+  )
+
+  it.effect(
+    "an approval that this replica has requested, and another replica has decided or removed, is not decided again",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, params, session_id } = yield* team("decided elsewhere", "require_approval")
+        const sql = yield* SqlClient.SqlClient
+        const decide = Effect.fnUntraced(function* (
+          name: string,
+          meanwhile: Effect.Effect<unknown, SqlError.SqlError>
+        ) {
+          const { approval_id } = yield* agent.sessions.step({ params, payload: stepNamed(name) })
+          if (approval_id === null) return assert.fail("expected a pending approval")
+          yield* meanwhile
+          const before = yield* eventsOf(session_id)
+          const refused = yield* Effect.flip(
+            admin.approvals.decide({ params: { id: approval_id }, payload: { decision: "reject" } })
+          )
+          assert.deepStrictEqual(yield* eventsOf(session_id), before)
+          return refused._tag
+        })
+        const decided = yield* decide(
+          "decided",
+          sql`
+            UPDATE approvals
+            SET status = 'approved', outcome = 'allow', decision_source = 'human', decided_at = now(), next_due_at = NULL
+            WHERE session_id = ${session_id}
+          `
+        )
+        assert.strictEqual(decided, "APPROVAL_ALREADY_DECIDED")
+        const removed = yield* decide("removed", sql`DELETE FROM approvals WHERE session_id = ${session_id}`)
+        assert.strictEqual(removed, "NOT_FOUND")
+      })
+  )
+
+  it.effect("a cached approval is not found by another organization", () =>
+    Effect.gen(function* () {
+      const { agent, params } = yield* team("cached approval", "require_approval")
+      const { approval_id } = yield* agent.sessions.step({ params, payload: stepNamed("only") })
+      if (approval_id === null) return assert.fail("expected a pending approval")
+      const stranger = yield* team("another organization")
+      const refused = yield* Effect.flip(
+        stranger.admin.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      )
+      assert.strictEqual(refused._tag, "NOT_FOUND")
+    })
+  )
+
+  it.effect("a step that waited and was removed since gets a new approval", () =>
+    Effect.gen(function* () {
+      const { agent, params, session_id } = yield* team("removed step", "require_approval")
+      const first = yield* agent.sessions.step({ params, payload: stepNamed("only") })
+      const repeated = yield* agent.sessions.step({ params, payload: stepNamed("only") })
+      assert.deepStrictEqual(repeated, first)
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`DELETE FROM approvals WHERE session_id = ${session_id}`
+      yield* sql`DELETE FROM governed_steps WHERE session_id = ${session_id}`
+      const second = yield* agent.sessions.step({ params, payload: stepNamed("only") })
+      assert.strictEqual(second.decision, "pending")
+      assert.notStrictEqual(second.approval_id, first.approval_id)
     })
   )
 

@@ -39,7 +39,7 @@ export const makeLongQueues = (now: () => number) => {
         if (count > MAX_COUNTED) pausedUntil.set(org_id, now() + PAUSE_MILLIS, 1)
       }
     },
-    /** Notes a write that was refused, perhaps because many queues are near their limits. */
-    noteRefusal: (org_id: OrgId): void => pausedUntil.set(org_id, now() + PAUSE_MILLIS, 1)
+    /** Notes a write that was refused because a queue is near its limit: the queues are as long, and were counted for nothing. */
+    noteQueueNearLimit: (org_id: OrgId): void => pausedUntil.set(org_id, now() + PAUSE_MILLIS, 1)
   }
 }

@@ -46,7 +46,9 @@ export const savedSteps = (sql: SqlClient.SqlClient) => sql`
 
 /** The rows of the result for steps that were saved before. */
 export const savedRows = (sql: SqlClient.SqlClient) =>
-  sql.literal("UNION ALL SELECT op, NULL, NULL, NULL, false, 0, NULL, NULL, NULL, NULL, saved FROM saved")
+  sql.literal(
+    "UNION ALL SELECT op, NULL, NULL, NULL, false, 0, NULL, NULL, NULL, NULL, saved, NULL FROM saved"
+  )
 
 /** Inserts new steps, and the approvals of steps that wait. */
 export const stepChange = (

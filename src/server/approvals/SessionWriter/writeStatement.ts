@@ -30,20 +30,28 @@ import { newSteps, savedRows, savedSteps, stepChange } from "./stepChange.ts"
 import { decisionChange, outcomeChange } from "./stepUpdates.ts"
 import { transitionChange } from "./transitionChange.ts"
 
-/** By index in the list of writes: those that were applied, and the steps that were saved before. Also the deliveries that were inserted. */
+/** What a write's notification was refused for. */
+export type Refusal = "EndpointsChanged" | "QueueNearLimit"
+
+/**
+ * By index in the list of writes: those that were applied, the steps that were saved before, and the refused notifications. Also the
+ * deliveries that were inserted.
+ */
 export interface WriteResult {
   readonly written: ReadonlyMap<number, Written>
   readonly saved: ReadonlyMap<number, ResumedStep>
+  readonly refused: ReadonlyMap<number, ReadonlyArray<Refusal>>
   readonly inserted: ReadonlyArray<InsertedDelivery>
 }
 
-/** A row for each applied write and each of its deliveries, and for each step that the session already has. */
+/** A row for each applied write and each of its deliveries, for each step that the session already has, and for each refusal. */
 interface ResultRow extends Omit<InsertedDelivery, "delivery_id"> {
   readonly op: number
   readonly trace_id: TraceId | null
   readonly newest: number
   readonly delivery_id: string | null
   readonly saved: unknown
+  readonly refusal: Refusal | null
 }
 
 /** Runs the statement. `parts` are the delivery engine's, if any of the writes has deliveries. */
@@ -75,12 +83,9 @@ export const runWrites = Effect.fnUntraced(function* (
           )
         ]),
     ...(parts === undefined ? [] : [parts.given]),
+    ...(notified.length === 0 ? [] : [refusedNotifications(sql, parts !== undefined)]),
     ...(steps.length === 0 ? [] : [newSteps(sql, steps), savedSteps(sql)]),
-    eligibleOps(sql, {
-      notifies: notified.length > 0,
-      delivers: parts !== undefined,
-      steps: steps.length > 0
-    }),
+    eligibleOps(sql, { notifies: notified.length > 0, steps: steps.length > 0 }),
     ...changes.flatMap(({ ctes }) => ctes),
     appliedOps(
       sql,
@@ -94,16 +99,19 @@ export const runWrites = Effect.fnUntraced(function* (
     WITH ${sql.join(", ", false)(fragments)}
     ${writtenRows(sql, parts !== undefined)}
     ${steps.length === 0 ? sql.literal("") : savedRows(sql)}
+    ${notified.length === 0 ? sql.literal("") : refusedRows(sql)}
   `
   const written = new Map<number, Written>()
   const saved = new Map<number, ResumedStep>()
+  const refused = new Map<number, Array<Refusal>>()
   const inserted: Array<InsertedDelivery> = []
-  for (const { delivery_id, newest, op, saved: text, trace_id, ...row } of rows) {
+  for (const { delivery_id, newest, op, refusal, saved: text, trace_id, ...row } of rows) {
     if (trace_id !== null) written.set(op, { newest, trace_id })
     if (delivery_id !== null) inserted.push({ ...row, delivery_id })
     if (text !== null) saved.set(op, yield* Effect.orDie(decodeResumedStep(text)))
+    if (refusal !== null) refused.set(op, [...(refused.get(op) ?? []), refusal])
   }
-  return { written, saved, inserted } satisfies WriteResult
+  return { written, saved, refused, inserted } satisfies WriteResult
 })
 
 const isOf =
@@ -144,14 +152,31 @@ const notifiedTable = (sql: SqlClient.SqlClient, notified: ReadonlyArray<Notifie
     ) AS n (op, org_id, type, endpoints, event_id, body, approval_id)
   )`
 
+/** The notifications whose premises do not hold. Their reasons tell the caller what to do before it shares a statement again. */
+const refusedNotifications = (sql: SqlClient.SqlClient, delivers: boolean) =>
+  sql.literal(`
+  refused AS MATERIALIZED (
+    SELECT n.op, 'EndpointsChanged' AS refusal
+    FROM notified n
+      JOIN subscriptions u ON u.org_id = n.org_id AND u.type = n.type
+    WHERE n.endpoints <> u.endpoints
+    ${
+      delivers
+        ? `UNION
+    SELECT n.op, 'QueueNearLimit'
+    FROM notified n
+      JOIN given g ON g.event_id = n.event_id
+      JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
+    WHERE d.near_limit`
+        : ""
+    }
+  )`)
+
 const eligibleOps = (
   sql: SqlClient.SqlClient,
-  {
-    delivers,
-    notifies,
-    steps
-  }: { readonly notifies: boolean; readonly delivers: boolean; readonly steps: boolean }
-) => sql`
+  { notifies, steps }: { readonly notifies: boolean; readonly steps: boolean }
+) =>
+  sql.literal(`
   eligible AS MATERIALIZED (
     SELECT o.*, s.trace_id
     FROM ops o
@@ -159,31 +184,11 @@ const eligibleOps = (
       LEFT JOIN approval_rules r ON r.org_id = o.org_id
     WHERE s.closed_at IS NULL
       AND (o.rules_revision IS NULL OR o.rules_revision = coalesce(r.revision, 0))
-      ${sql.literal(steps ? "AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)" : "")}
-      ${
-        notifies
-          ? sql`AND NOT EXISTS (
-              SELECT FROM notified n
-                JOIN subscriptions u ON u.org_id = n.org_id AND u.type = n.type
-              WHERE n.op = o.op
-                AND n.endpoints <> u.endpoints
-            )`
-          : sql.literal("")
-      }
-      ${
-        delivers
-          ? sql`AND NOT EXISTS (
-              SELECT FROM notified n
-                JOIN given g ON g.event_id = n.event_id
-                JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
-              WHERE n.op = o.op
-                AND d.near_limit
-            )`
-          : sql.literal("")
-      }
+      ${steps ? "AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)" : ""}
+      ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}
     -- A batch must not wait for one session's lock: what is locked is written by the caller's own transaction.
     FOR NO KEY UPDATE OF s SKIP LOCKED
-  )`
+  )`)
 
 const appliedOps = (sql: SqlClient.SqlClient, changes: ReadonlyArray<string>) => sql`
   applied AS MATERIALIZED (
@@ -258,7 +263,8 @@ const writtenRows = (sql: SqlClient.SqlClient, delivers: boolean) =>
            a.op, a.trace_id, (a.newest_before + a.event_count)::float8 AS newest,
            CASE WHEN q.delivery_id IS NOT NULL OR d.is_full THEN g.delivery_id END AS delivery_id,
            coalesce(d.is_full, false) AS is_full, coalesce(d.waiting, 0) AS waiting, q.seq::float8 AS seq,
-           d.consecutive_failures, d.cooldown_round, d.cooldown_ms, NULL::text AS saved
+           d.consecutive_failures, d.cooldown_round, d.cooldown_ms,
+           NULL::text AS saved, NULL::text AS refusal
          FROM numbered a
            LEFT JOIN notified n ON n.op = a.op
            LEFT JOIN given g ON g.event_id = n.event_id
@@ -266,6 +272,12 @@ const writtenRows = (sql: SqlClient.SqlClient, delivers: boolean) =>
            LEFT JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id`
       : `SELECT
            op, trace_id, (newest_before + event_count)::float8 AS newest, NULL::text AS delivery_id, false AS is_full,
-           0 AS waiting, NULL::float8 AS seq, NULL::int AS consecutive_failures, NULL::int AS cooldown_round, NULL::float8 AS cooldown_ms, NULL::text AS saved
+           0 AS waiting, NULL::float8 AS seq, NULL::int AS consecutive_failures, NULL::int AS cooldown_round, NULL::float8 AS cooldown_ms,
+           NULL::text AS saved, NULL::text AS refusal
          FROM numbered`
+  )
+
+const refusedRows = (sql: SqlClient.SqlClient) =>
+  sql.literal(
+    "UNION ALL SELECT op, NULL, NULL, NULL, false, 0, NULL, NULL, NULL, NULL, NULL, refusal FROM refused"
   )

@@ -46,7 +46,7 @@ describe("LongQueues", () => {
 
   it("writes to one or two destinations are always shared", () => {
     const queues = makeLongQueues(() => 0)
-    queues.noteRefusal(long)
+    queues.noteQueueNearLimit(long)
     assert.isTrue(queues.isPaused(long, deliveriesOf(long, 3)))
     assert.isFalse(queues.isPaused(long, deliveriesOf(long, 2)))
   })
