@@ -125,6 +125,18 @@ const side = {
   cost: 0.00108,
   latency_ms: { mean: 812.4, p50: 771.2, p95: 1_340.9 }
 }
+
+/** A side of a comparison that has compared nothing yet. */
+const uncomparedSide = {
+  ...side,
+  agreed: 0,
+  agreement: null,
+  agreement_interval: { low: 0, high: 1 },
+  input_tokens: 0,
+  output_tokens: 0,
+  cost: null,
+  latency_ms: null
+}
 const liveSide = {
   ...side,
   agreed: 7,
@@ -326,26 +338,8 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
       compared: 0,
       finished_at: null,
       summary: {
-        candidate: {
-          ...side,
-          agreed: 0,
-          agreement: null,
-          agreement_interval: { low: 0, high: 1 },
-          input_tokens: 0,
-          output_tokens: 0,
-          cost: null,
-          latency_ms: null
-        },
-        live: {
-          ...side,
-          agreed: 0,
-          agreement: null,
-          agreement_interval: { low: 0, high: 1 },
-          input_tokens: 0,
-          output_tokens: 0,
-          cost: null,
-          latency_ms: null
-        },
+        candidate: uncomparedSide,
+        live: uncomparedSide,
         difference: { value: 0, low: -1, high: 1 },
         fields: []
       }
