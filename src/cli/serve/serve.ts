@@ -8,12 +8,13 @@ import { addressUrl, type Settings } from "../../server/config/Settings.ts"
 import { readSettings } from "../environment.ts"
 import { DEFAULT_ORGANIZATION } from "../organization.ts"
 import { describeDatabase } from "../describeDatabase.ts"
+import { layerIdleHeapTrim } from "./layerIdleHeapTrim.ts"
 
 /** Runs the service until it is interrupted. */
 export const serve = Effect.fnUntraced(function* () {
   const { settings, warnings } = yield* readSettings
   yield* Effect.forEach(warnings, (line) => Effect.logWarning(line), { discard: true })
-  const running = yield* Layer.build(Server.layer(settings))
+  const running = yield* Layer.build(layerIdleHeapTrim().pipe(Layer.provideMerge(Server.layer(settings))))
   const keys = Context.get(running, ApiKeys)
   const first = yield* keys.bootstrap({
     org_name: DEFAULT_ORGANIZATION,
