@@ -36,8 +36,11 @@ export interface Store {
    * side does in its own database while it is not measured. Linux only, else NaN.
    */
   readonly processorSeconds: (except?: ReadonlyArray<string>) => number
-  /** Memory of all server processes in MB; each page that they share counts once (PSS). Linux only, else NaN. */
-  readonly megabytes: () => number
+  /**
+   * Memory of all server processes in MB, without the private memory of the processes `except`; each page that they share counts once
+   * (PSS). Linux only, else NaN.
+   */
+  readonly megabytes: (except?: ReadonlyArray<number>) => number
   readonly dispose: () => Promise<void>
 }
 
@@ -68,7 +71,7 @@ export const startStore = async (): Promise<Store> => {
     },
     create,
     processorSeconds: (except = []) => secondsOfFamily(pid, except),
-    megabytes: () => residentShare(pid),
+    megabytes: (except) => residentShare(pid, except),
     dispose: async () => {
       await runtime.dispose()
       rmSync(dataDir, { recursive: true, force: true })
@@ -111,15 +114,21 @@ const isConnectedTo = (pid: string, databases: ReadonlyArray<string>): boolean =
   }
 }
 
-/** Memory of a process and its children in MB; each page that they share with others counts by their share of it (PSS). Linux only, else NaN. */
-export const residentShare = (parent: number): number => {
+/**
+ * Memory of a process and its children in MB; each page that they share with others counts by their share of it (PSS). Of the children
+ * `except`, only their share of shared pages counts: without these processes, it would be that of the others. Linux only, else NaN.
+ */
+export const residentShare = (parent: number, except: ReadonlyArray<number> = []): number => {
   let kilobytes = Number.NaN
   try {
     kilobytes = 0
     for (const name of readdirSync("/proc")) {
       if (!/^\d+$/.test(name)) continue
       if (Number(name) !== parent && Number(statOf(name)[1]) !== parent) continue
-      kilobytes += Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${name}/smaps_rollup`, "utf8"))?.[1])
+      const rollup = readFileSync(`/proc/${name}/smaps_rollup`, "utf8")
+      const sizeOf = (field: "Pss" | "Pss_Anon") =>
+        Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(rollup)?.[1])
+      kilobytes += sizeOf("Pss") - (except.includes(Number(name)) ? sizeOf("Pss_Anon") : 0)
     }
   } catch {
     return Number.NaN

@@ -14,7 +14,7 @@ import {
   repeated
 } from "./requests.ts"
 import { type Tool, tools } from "./seed.ts"
-import { MANY, type Side, type Sides } from "./sides.ts"
+import { MANY, preparerPids, type Side, type Sides } from "./sides.ts"
 
 const concurrent = { callers: MANY, millis: 1_000, rounds: 5 }
 const alone = { ...concurrent, callers: 1 }
@@ -166,10 +166,10 @@ const withoutOthers = async ({ all: [side, ...others] }: Sides): Promise<Side> =
 const memory = async (sides: Sides) => {
   const side = await withoutOthers(sides)
   const samples: Array<{ readonly service: number; readonly postgres: number }> = []
-  const sampling = setInterval(
-    () => samples.push({ service: residentMegabytes(side.pid), postgres: sides.store.megabytes() }),
-    SAMPLE_MILLIS
-  )
+  const postgres = async () => sides.store.megabytes(await preparerPids(side))
+  const sample = async () =>
+    samples.push({ postgres: await postgres(), service: residentMegabytes(side.pid) })
+  const sampling = setInterval(() => void sample(), SAMPLE_MILLIS)
   let done = 0
   for (const begin = performance.now(); performance.now() - begin < MEMORY_MILLIS;) {
     const next = await withEmptyQueue(mixedRequests)(side)
@@ -220,7 +220,7 @@ const rest = async (sides: Sides) => {
   console.log(`\nAt rest for ${REST_MILLIS / 1_000} s, ${QUIET_MILLIS / 1_000} s after the last request\n`)
   console.log(atMost("the service, of one processor", [percent("service")], 1, "%    "))
   console.log(line("PostgreSQL, of one processor", [percent("postgres")], "%    "))
-  const [own, postgres] = [residentMegabytes(side.pid), sides.store.megabytes()]
+  const [postgres, own] = [sides.store.megabytes(await preparerPids(side)), residentMegabytes(side.pid)]
   console.log(line("the service, resident memory", [own], "MB   "))
   console.log(line("all PostgreSQL processes, memory", [postgres], "MB   "))
   console.log(atMost("both, memory", [own + postgres], 200, "MB   "))

@@ -44,6 +44,18 @@ export interface Sides {
   readonly dispose: () => Promise<void>
 }
 
+/** The application name of the connections that prepare and clean up. */
+const PREPARER = "bench"
+
+/** Process ids of the benchmark's own connections to a side's database, which are no part of what the side needs. */
+export const preparerPids = async ({ sql }: Side): Promise<ReadonlyArray<number>> => {
+  const { rows } = await sql.query<{ pid: number }>(
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1",
+    [PREPARER]
+  )
+  return rows.map(({ pid }) => pid)
+}
+
 /** The databases of the sides. */
 const databases = { ours: "bench_ours", before: "bench_before", peer: "bench_peer" }
 
@@ -144,7 +156,11 @@ const makeSide = (
   stop: () => Promise<unknown>
 ): Side => {
   const pool = new Pool(`http://127.0.0.1:${side.port}`, { connections: MANY * 2 })
-  const sql = new pg.Pool({ connectionString: Redacted.value(side.url), max: 2 })
+  const sql = new pg.Pool({
+    connectionString: Redacted.value(side.url),
+    max: 2,
+    application_name: PREPARER
+  })
   const others = Object.values(databases).filter((name) => name !== side.database)
   let stopped: Promise<void> | undefined
   const stopAll = async () => {
