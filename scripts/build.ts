@@ -1,6 +1,8 @@
 /**
  * Builds the published package into `dist`: `main.js`, the command (with Effect bundled in, which more than halves the time to the first
  * response); the library entry points that package.json exports, with npm dependencies external; their type declarations; the console.
+ *
+ * `@effect/platform-node` is bundled into both: as a dependency it would install a Redis client that nothing here uses.
  */
 import { build } from "esbuild"
 import { spawnSync } from "node:child_process"
@@ -13,10 +15,12 @@ import { bundleOptions } from "./bundle.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const names = Schema.Record(Schema.String, Schema.String)
+const Module = Schema.Struct({ types: Schema.String, default: Schema.String })
 const Manifest = Schema.Struct({
-  exports: Schema.Record(Schema.String, Schema.Struct({ types: Schema.String, default: Schema.String })),
+  exports: Schema.Record(Schema.String, Schema.Union([Module, Schema.String])),
   dependencies: names,
-  optionalDependencies: names
+  optionalDependencies: names,
+  peerDependencies: names
 })
 const manifest = Schema.decodeUnknownSync(Schema.fromJsonString(Manifest))(
   readFileSync(path.join(root, "package.json"), "utf8")
@@ -27,9 +31,14 @@ const stop = (line: string): never => {
   process.exit(1)
 }
 
+/** The exported modules; package.json itself is exported too. */
+const modules = Object.entries(manifest.exports).flatMap(([name, exported]) =>
+  typeof exported === "string" ? [] : [{ name, built: [exported.default, exported.types] }]
+)
+
 /** Entry points by name, such as `api`, with their sources. */
 const entries = Object.fromEntries(
-  Object.keys(manifest.exports).map((name) => {
+  modules.map(({ name }) => {
     const source = path.join(root, "src", name, "index.ts")
     return existsSync(source)
       ? [path.basename(name), source]
@@ -52,7 +61,7 @@ await build({
   outdir: "dist",
   chunkNames: "chunks/[name]-[hash]",
   banner: {},
-  packages: "external"
+  external: [...dependencies, ...Object.keys(manifest.peerDependencies)]
 })
 await build({
   ...bundleOptions,
@@ -67,10 +76,10 @@ await buildPage({
   build: { outDir: path.join(root, "dist", "console") }
 })
 
-for (const [name, { default: file, types: declarations }] of Object.entries(manifest.exports)) {
-  for (const built of [file, declarations]) {
-    if (!existsSync(path.join(root, built)))
-      stop(`package.json exports ${built} for ${name}, but the build did not create it`)
+for (const { built, name } of modules) {
+  for (const file of built) {
+    if (!existsSync(path.join(root, file)))
+      stop(`package.json exports ${file} for ${name}, but the build did not create it`)
   }
 }
 process.stdout.write("build: dist has every export of package.json\n")

@@ -18,10 +18,17 @@ interface Step {
   readonly unless?: string | undefined
 }
 
-const program = (name: string) => {
+/** A program that npm installed, in `root` or in another folder with a package of its own. */
+const program = (name: string, directory = root) => {
   const windows = process.platform === "win32"
-  return path.join(root, "node_modules", ".bin", windows ? `${name}.cmd` : name)
+  return path.join(directory, "node_modules", ".bin", windows ? `${name}.cmd` : name)
 }
+
+/** Effect's diagnostics of a TypeScript project. */
+const effectDiagnostics = (project: string) => [
+  program("effect-tsgo", path.join(root, "scripts", "lint")),
+  ...["diagnostics", "--project", project, "--format", "text", "--strict", "--severity", "error,warning"]
+]
 
 /** Drift check of a generated file: fails if the committed file differs from what the script would write. */
 const generated = (name: string, file: string): Step => ({
@@ -48,21 +55,11 @@ const steps: ReadonlyArray<Step> = [
   { name: "documents: references", command: [process.execPath, path.join("scripts", "docs", "links.ts")] },
   generated("documents: generated tables", path.join("docs", "generate.ts")),
   { name: "examples: types", command: [program("tsc"), "--noEmit", "-p", "examples"] },
+  { name: "benchmarks: types", command: [program("tsc"), "--noEmit", "-p", path.join("scripts", "bench")] },
+  { name: "Effect's diagnostics", command: effectDiagnostics("tsconfig.json") },
   {
-    name: "Effect's diagnostics",
-    command: [
-      program("effect-tsgo"),
-      ...[
-        "diagnostics",
-        "--project",
-        "tsconfig.json",
-        "--format",
-        "text",
-        "--strict",
-        "--severity",
-        "error,warning"
-      ]
-    ]
+    name: "benchmarks: Effect's diagnostics",
+    command: effectDiagnostics(path.join("scripts", "bench", "tsconfig.json"))
   },
   {
     name: "lint",

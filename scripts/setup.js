@@ -5,6 +5,9 @@
  *
  * If the running Node is too old, Node 24 is installed too (`scripts/node`, with a lockfile of its own); npm scripts find it first, as
  * `node_modules/.bin/node`.
+ *
+ * `node scripts/setup.js bench lint` also installs what only benchmarks or `npm test` need: packages of their own, too, so that whoever
+ * starts the service does not download them.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -45,33 +48,34 @@ export const isNewEnough = (version) => {
 
 const say = (line) => process.stdout.write(`countersign: ${line}\n`)
 
-const stampFile = join(root, "node_modules", ".countersign-setup")
+const stampIn = (directory) => join(directory, "node_modules", ".countersign-setup")
 
-const stamp = () =>
+const stampOf = (directory) =>
   `${createHash("sha256")
-    .update(readFileSync(join(root, "package-lock.json")))
+    .update(readFileSync(join(directory, "package-lock.json")))
     .digest("hex")} ${process.platform} ${process.arch}`
 
-const isStamped = (wanted) => {
+const isStamped = (directory) => {
   try {
-    return readFileSync(stampFile, "utf8") === wanted
+    return readFileSync(stampIn(directory), "utf8") === stampOf(directory)
   } catch {
     return false
   }
 }
 
 /**
- * Whether npm's own record (`node_modules/.package-lock.json`) lists every package of the lockfile, so that a manual `npm ci` counts too.
- * Optional and platform-specific packages may be missing.
+ * Whether npm's own record (`node_modules/.package-lock.json`) lists every package of a lockfile, so that a manual `npm ci` counts too.
+ * Optional and platform-specific packages may be missing, and peers that `.npmrc` leaves out.
  */
-const isInstalled = () => {
+const isInstalled = (directory) => {
   try {
-    const read = (...file) => JSON.parse(readFileSync(join(root, ...file), "utf8")).packages
+    const read = (...file) => JSON.parse(readFileSync(join(directory, ...file), "utf8")).packages
     const there = read("node_modules", ".package-lock.json")
     return Object.entries(read("package-lock.json")).every(
       ([name, wanted]) =>
         name === "" ||
         wanted.optional === true ||
+        wanted.peer === true ||
         wanted.os !== undefined ||
         wanted.cpu !== undefined ||
         there[name]?.integrity === wanted.integrity
@@ -166,9 +170,9 @@ const UNUSED_FOLDERS = [
   ["scripts", "node", "node_modules", "*", "include"],
   ["scripts", "node", "node_modules", "*", "share"],
   // Copies of tsc, oxlint and tsgolint for other uses than `effect-tsgo diagnostics`, which runs the copy for the installed TypeScript.
-  ["node_modules", "@effect", "*", "artifacts", "oxlint"],
-  ["node_modules", "@effect", "*", "artifacts", "oxlint-tsgolint"],
-  ["node_modules", "@effect", "*", "lib", "tsc"]
+  ["scripts", "lint", "node_modules", "@effect", "*", "artifacts", "oxlint"],
+  ["scripts", "lint", "node_modules", "@effect", "*", "artifacts", "oxlint-tsgolint"],
+  ["scripts", "lint", "node_modules", "@effect", "*", "lib", "tsc"]
 ]
 
 /** The folders in a folder; none if it does not exist. */
@@ -186,15 +190,33 @@ const matching = (pattern) =>
     [root]
   )
 
+/** Packages in `scripts` that only some commands need. */
+const TOOLS = ["bench", "lint"]
+
+/** Every folder of installed packages, apart from Node's. */
+const packageFolders = () =>
+  [root, ...TOOLS.map((name) => join(root, "scripts", name))]
+    .map((directory) => join(directory, "node_modules"))
+    .filter((folder) => existsSync(folder))
+
 /** Removes what `npm ci` installs and nothing uses: unused folders, and the source maps of dependencies (47 MB). */
 const prune = () => {
   for (const path of UNUSED_FOLDERS.flatMap(matching)) rmSync(path, { recursive: true, force: true })
   const { version } = JSON.parse(
     readFileSync(join(root, "node_modules", "typescript", "package.json"), "utf8")
   )
-  for (const copy of matching(["node_modules", "@effect", "*", "artifacts", "typescript", "*"]))
+  for (const copy of matching([
+    "scripts",
+    "lint",
+    "node_modules",
+    "@effect",
+    "*",
+    "artifacts",
+    "typescript",
+    "*"
+  ]))
     if (basename(copy) !== version) rmSync(copy, { recursive: true, force: true })
-  for (const file of filesBelow(join(root, "node_modules"))) if (/\.[cm]?[jt]s\.map$/.test(file)) rmSync(file)
+  for (const file of packageFolders().flatMap(filesBelow)) if (/\.[cm]?[jt]s\.map$/.test(file)) rmSync(file)
 }
 
 /** Links `countersign` into `node_modules/.bin`, so that `npx countersign` runs it without asking to install a package. */
@@ -336,17 +358,29 @@ const removeOldBundles = (current) => {
 
 /** Installs the dependencies, and Node if needed, unless they are in place. */
 const ensureInstalled = () => {
-  const wanted = stamp()
-  const isDone = () => isStamped(wanted) && hasNode()
+  const isDone = () => isStamped(root) && hasNode()
   if (isDone()) return
   exclusively(() => {
     if (isDone()) return
-    if (!isInstalled()) install(root)
+    if (!isInstalled(root)) install(root)
     mkdirSync(bin, { recursive: true })
     if (!isNewEnough(process.version)) installNode()
     prune()
     linkCommand()
-    writeFileSync(stampFile, wanted)
+    writeFileSync(stampIn(root), stampOf(root))
+  })
+}
+
+/** Installs one of `TOOLS`, unless it is in place. */
+const ensureTools = (name) => {
+  const directory = join(root, "scripts", name)
+  if (isStamped(directory)) return
+  exclusively(() => {
+    if (isStamped(directory)) return
+    say(`installing the packages of scripts/${name}`)
+    if (!isInstalled(directory)) install(directory)
+    prune()
+    writeFileSync(stampIn(directory), stampOf(directory))
   })
 }
 
@@ -366,6 +400,7 @@ if (
 ) {
   try {
     setup()
+    for (const name of TOOLS) if (process.argv.slice(2).includes(name)) ensureTools(name)
   } catch (error) {
     if (!(error instanceof SetupFailed)) throw error
     process.stderr.write(`countersign: ${error.message}\n`)

@@ -10,11 +10,15 @@ const root = fileURLToPath(new URL("../..", import.meta.url))
 
 const Names = Schema.Record(Schema.String, Schema.String)
 const Manifest = Schema.Struct({
+  exports: Schema.Record(Schema.String, Schema.Unknown),
   dependencies: Names,
   optionalDependencies: Names
 })
 const Lockfile = Schema.Struct({
-  packages: Schema.Record(Schema.String, Schema.Struct({ bin: Schema.optionalKey(Names) }))
+  packages: Schema.Record(
+    Schema.String,
+    Schema.Struct({ bin: Schema.optionalKey(Names), dev: Schema.optionalKey(Schema.Boolean) })
+  )
 })
 
 const read = <A>(schema: Schema.Codec<A, A>, text: string): A =>
@@ -37,7 +41,26 @@ const packedManifest = (): string => {
   }
 }
 
+const lockedPackages = (lockfile: string) =>
+  Object.entries(read(Lockfile, readFileSync(path.join(root, lockfile), "utf8")).packages).map(
+    ([place, entry]) => ({ ...entry, name: place.replace(/^.*node_modules\//, "") })
+  )
+
 describe("the published package", () => {
+  it("the published package installs no client of another store", () => {
+    const published = lockedPackages("package-lock.json").filter(({ dev }) => dev !== true)
+    const names = published.map(({ name }) => name)
+    assert.include(names, "@effect/sql-pg")
+    assert.deepStrictEqual(
+      names.filter((name) => /redis/.test(name)),
+      []
+    )
+  })
+
+  it("tools can read the manifest of the published package", { timeout: 60_000 }, () => {
+    assert.strictEqual(read(Manifest, packedManifest()).exports["./package.json"], "./package.json")
+  })
+
   it(
     "the published package installs no Node, on which every npm script of its users would then run",
     { timeout: 60_000 },
@@ -47,9 +70,9 @@ describe("the published package", () => {
       assert.include(published, "undici")
 
       const nodesOf = (lockfile: string) =>
-        Object.entries(read(Lockfile, readFileSync(path.join(root, lockfile), "utf8")).packages)
-          .filter(([, { bin }]) => bin !== undefined && "node" in bin)
-          .map(([place]) => place.replace(/^.*node_modules\//, ""))
+        lockedPackages(lockfile)
+          .filter(({ bin }) => bin !== undefined && "node" in bin)
+          .map(({ name }) => name)
       assert.deepStrictEqual(
         nodesOf("package-lock.json"),
         [],

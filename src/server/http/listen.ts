@@ -1,6 +1,16 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Context, type Duration, Effect, Layer } from "effect"
-import { HttpServer, type HttpServerError } from "effect/http"
+import {
+  Context,
+  type Duration,
+  Effect,
+  type FileSystem,
+  Layer,
+  type Path,
+  type Stdio,
+  type Terminal
+} from "effect"
+import { type Etag, type HttpPlatform, HttpServer, type HttpServerError } from "effect/http"
+import type { ChildProcessSpawner } from "effect/process"
 import { IncomingMessage, Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
 import { uuidV7Hex } from "../../domain/Ids.ts"
@@ -139,6 +149,16 @@ const refusalOf = (error: Error): Refusal => {
   }
 }
 
+/** The platform services of handlers. Named here, so that the published types need no package of Node's platform. */
+type PlatformServices =
+  | ChildProcessSpawner.ChildProcessSpawner
+  | Etag.Generator
+  | FileSystem.FileSystem
+  | HttpPlatform.HttpPlatform
+  | Path.Path
+  | Stdio.Stdio
+  | Terminal.Terminal
+
 /**
  * Node's HTTP server and the platform services of its handlers. Graceful shutdown gives requests in flight `drain` to finish, then closes all
  * connections; if no routes were attached yet, it closes them immediately.
@@ -147,10 +167,7 @@ export const layerListen = (options: {
   readonly host: string
   readonly port: number
   readonly drain: Duration.Input
-}): Layer.Layer<
-  HttpServer.HttpServer | Layer.Success<typeof NodeHttpServer.layerHttpServices>,
-  HttpServerError.ServeError
-> =>
+}): Layer.Layer<HttpServer.HttpServer | PlatformServices, HttpServerError.ServeError> =>
   Layer.unwrap(
     Effect.map(
       Effect.sync(() => makeServer()),
