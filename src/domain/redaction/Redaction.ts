@@ -129,13 +129,14 @@ class RedactionWalk {
       return value.map((item: Schema.Json, index) => this.#visit(String(index), () => this.value(item, name)))
     }
     const members = new Map<string, Schema.Json>()
+    const pairName = pairNameOf(value)
     for (const [key, inner] of Object.entries(value)) {
       const clean = this.#cleanName(key)
       const kept = freeName(members, clean)
       this.#visit(kept, () => {
         if (clean !== key) this.#countField()
         // Classified by the redacted name, so that a second redaction has the same result.
-        members.set(kept, this.value(inner, clean))
+        members.set(kept, this.value(inner, clean === "value" ? (pairName ?? clean) : clean))
       })
     }
     return Object.fromEntries(members)
@@ -195,6 +196,12 @@ class RedactionWalk {
     this.count++
     if (this.pointers.length < MAX_POINTERS && !this.pointers.includes(pointer)) this.pointers.push(pointer)
   }
+}
+
+/** The name that an object gives to its member `value`, as in `{ "name": "DB_PASSWORD", "value": … }`. */
+const pairNameOf = (object: object): string | undefined => {
+  const name: unknown = "name" in object ? object.name : "key" in object ? object.key : undefined
+  return typeof name === "string" && "value" in object ? name : undefined
 }
 
 /** Returns the name, or a free variant of it if another member has it. */

@@ -55,9 +55,9 @@ const findHeaders = (text: string): ReadonlyArray<TextRange> => {
       }
     } else if (cookies !== undefined) {
       const start = end - cookies.length
-      for (const pair of cookies.matchAll(/([\w.-]{1,128})=([^;\s,]{8,2048})/g)) {
+      for (const pair of cookies.matchAll(/([\w.-]{1,128})=([^;\s,\\]{8,2048})/g)) {
         const value = pair[2] ?? ""
-        if (!isOpaque(value)) continue
+        if (!isOpaque(value) || /^(?:_ga|__utm|_gid|_fbp|_gcl)/.test(pair[1] ?? "")) continue
         const at = start + pair.index + pair[0].length - value.length
         found.push({ start: at, end: at + value.length })
       }
@@ -66,11 +66,21 @@ const findHeaders = (text: string): ReadonlyArray<TextRange> => {
   return found
 }
 
+/** The response of digest authentication, which fits one request, and often also the next. */
+const digest = /\bDigest[ \t][^\n]{0,800}?\bresponse=\\?["']?([0-9a-f]{32,128})/gi
+
+const findDigests = (text: string): ReadonlyArray<TextRange> =>
+  Array.from(text.matchAll(digest), (match) => {
+    const end = match.index + match[0].length
+    return { start: end - (match[1] ?? "").length, end }
+  })
+
 const isLong = (value: string): boolean =>
   value.length >= 20 && hasDigit(value) && !isWordLike(value) && !isPlaceholder(value)
 
 /** Finds credentials after the name of a scheme or in a header that carries them. */
 export const findAuthorizations = (text: string): ReadonlyArray<TextRange> => [
   ...(/bearer|basic|token|key|ssws|negotiate|jwt/i.test(text) ? findSchemes(text) : []),
+  ...(text.includes("response=") ? findDigests(text) : []),
   ...(/authorization|cookie/i.test(text) ? findHeaders(text) : [])
 ]

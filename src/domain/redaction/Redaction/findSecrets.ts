@@ -4,10 +4,12 @@ import { findAuthorizations } from "./findAuthorizations.ts"
 import { findCommandOptions } from "./findCommandOptions.ts"
 import { decodeBase64Runs, MAX_LAYERS } from "./decodeBase64Runs.ts"
 import type { KnownValues } from "./KnownValues.ts"
-import { findProviderSecrets } from "./findProviderSecrets.ts"
+import { findMarkedTokens } from "./findMarkedTokens.ts"
+import { findSecretKinds } from "./findSecretKinds.ts"
 import { mergeRanges, type TextRange } from "./TextRange.ts"
 import { findJwts, findPrivateKeys, findUrlCredentials } from "./structuredSecrets.ts"
 import { findTokens } from "./findTokens.ts"
+import { findSpokenSecrets } from "./findSpokenSecrets.ts"
 import { joinLines, toOriginal, normalizeText, type TextView } from "./TextView.ts"
 
 /** Minimum length of a searched text. */
@@ -54,9 +56,9 @@ const hasLongRun = (text: string): boolean => {
   return false
 }
 
-/** The separator between a name and its value, or the word before a credential. */
-const SEPARATOR =
-  /[=:>]|^-|\s(?:is|was|ist|lautet|es|est|["'`]|-)|(?:word|pwd|phrase)\sto\s|\b(?:bearer|basic|token|api-?key|ssws|geniekey|negotiate|jwt|login)[ \t]/i
+/** A sign between a name and a value, or a word for a secret: texts without either need no search by context. */
+const CONTEXT =
+  /[=:>：]|^-|\s(?:["'`]|-)|pass|pwd|kenn|secret|token|bearer|basic|api|key|login|ssws|negotiate|jwt|cred|wachtwoord|has[lł]|hesl|ş?ifre|parol|senha|contrase|clave|clé|chiave|chave|sleutel|klucz|schlüssel|l[öo]senord|kod|salasana|jelsz|lozink|geslo|mật|sandi|identified|seed|mnemonic|community|rabbitmq|wifi|psexec|ldap|sql|smb|setx|pin\b|[\u0250-\uffff]/i
 
 const findInView = (view: TextView, known: KnownValues, layer: number): ReadonlyArray<TextRange> => {
   const { text } = view
@@ -64,12 +66,13 @@ const findInView = (view: TextView, known: KnownValues, layer: number): Readonly
     ...(known.size === 0 ? [] : known.find(view)),
     // Most texts have neither and need no further search.
     ...(hasLongRun(text) ? findInRuns(view, known, layer) : []),
-    ...(SEPARATOR.test(text)
+    ...(CONTEXT.test(text)
       ? [
           ...findUrlCredentials(text),
           ...findAuthorizations(text),
           ...findAssignments(text),
-          ...findCommandOptions(text)
+          ...findCommandOptions(text),
+          ...findSpokenSecrets(text)
         ]
       : [])
   ]
@@ -78,7 +81,8 @@ const findInView = (view: TextView, known: KnownValues, layer: number): Readonly
 const findInRuns = (view: TextView, known: KnownValues, layer: number): Array<TextRange> => {
   const { text } = view
   return [
-    ...findProviderSecrets(view),
+    ...findSecretKinds(view),
+    ...findMarkedTokens(text),
     ...findTokens(text),
     ...findPrivateKeys(text),
     ...findJwts(text),

@@ -88,9 +88,12 @@ const followers: ReadonlyArray<string> = [
   "aeiloyzw"
 ]
 
+export const isUuid = (token: string): boolean =>
+  /^\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?$/i.test(token)
+
 /** Whether a token is an identifier, which is random but rarely secret: UUID, ULID, prefixed id, object id, blockchain address. */
 export const isIdentifier = (token: string): boolean =>
-  /^\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?$/i.test(token) ||
+  isUuid(token) ||
   /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i.test(token) ||
   /^[a-z]{2,6}_0[0-9a-f]{11}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/.test(token) ||
   /^[0-9a-f]{24}$/.test(token) ||
@@ -98,7 +101,7 @@ export const isIdentifier = (token: string): boolean =>
 
 /** Whether a token has another well-known format: a URN, a timestamp, a digest, a URL, an email or MAC address. */
 export const isKnownFormat = (token: string): boolean =>
-  /^urn:/i.test(token) ||
+  /^(?:urn|arn):/i.test(token) ||
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}T/.test(token) ||
   /^(?:sha(?:1|224|256|384|512)|md5)[-:]/i.test(token) ||
   /^(?:https?|ftp|file|mailto|data|s3|gs):/i.test(token) ||

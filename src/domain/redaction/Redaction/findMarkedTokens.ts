@@ -1,0 +1,37 @@
+import { isPlaceholder } from "./isPlaceholder.ts"
+import { isIdentifier, looksRandom } from "./looksRandom.ts"
+import type { TextRange } from "./TextRange.ts"
+
+/**
+ * A token whose prefix itself names a secret (`acme_live_…`, `xyz-pat-…`, `foo_sk_…`): services invent such prefixes faster than any list
+ * can follow. The prefix has at most four short words.
+ */
+const marked =
+  /(?<![0-9A-Za-z_-])(?:[A-Za-z][0-9A-Za-z]{0,15}[_-]){0,3}(?:live|test|prod|production|sandbox|staging|dev|secret|sec|sk|rk|pat|key|apikey|token|tok|oat|access|refresh|admin|bot|auth|svc|service|st|at|rt|pw|api|sandbox|cli|webhook|uat|sat|signing)[_-]([0-9A-Za-z][0-9A-Za-z_-]{19,255})/gi
+
+/** Words in a prefix of public or identifying values. */
+const harmless =
+  /(?:^|[_-])(?:pk|pub|public|publishable|client[_-]?id|id|req|request|trace|span|evt|event|session|msg|run|job|batch|file|img|order|user|usr)[_-]/i
+
+const MIN_BODY = 20
+
+/** Finds tokens that name themselves as secret by a word of their prefix. */
+export const findMarkedTokens = (text: string): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  for (const match of text.matchAll(marked)) {
+    const [whole, body = ""] = match
+    const prefix = whole.slice(0, -body.length)
+    if (harmless.test(prefix) || harmless.test(body.slice(0, 12))) continue
+    const last = body.slice(Math.max(body.lastIndexOf("_"), body.lastIndexOf("-")) + 1)
+    const isRandom =
+      hasMixedClasses(body) && looksRandom(body.length >= MIN_BODY && last.length < MIN_BODY ? body : last)
+    if (isRandom && !isPlaceholder(body) && !isIdentifier(body)) {
+      found.push({ start: match.index, end: match.index + whole.length })
+    }
+  }
+  return found
+}
+
+/** Whether a text has digits and letters: words of any language have no digits within. */
+const hasMixedClasses = (text: string): boolean =>
+  (text.match(/[0-9]/g)?.length ?? 0) >= 3 && /[A-Za-z]/.test(text)

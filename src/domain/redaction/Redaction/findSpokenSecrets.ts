@@ -1,0 +1,239 @@
+import { hasDigit, hasLetter, hasSign, isExpression, isPath, isWordLike } from "./opaque.ts"
+import { isPlaceholder } from "./isPlaceholder.ts"
+import { isIdentifier, isKnownFormat, looksRandom } from "./looksRandom.ts"
+import { keyPhrases, passwordWords } from "./secretWords.ts"
+import type { TextRange } from "./TextRange.ts"
+import { trimTrailing } from "./trimTrailing.ts"
+
+/** A word that is not part of a longer one. Scripts without spaces between words have no such boundary. */
+const bounded = (words: string): string =>
+  `(?<![\\p{Script=Latin}\\p{Script=Cyrillic}\\p{Script=Greek}0-9_])(?:${words})(?![a-z0-9_]|(?<=[a-z])\\p{Script=Latin})`
+
+const passwordHit = new RegExp(bounded(passwordWords), "giu")
+const keyHit = new RegExp(bounded(keyPhrases), "giu")
+
+const OPEN = "[\"'`«»„“”‘’「『《【（(]{0,2}"
+/** A run of visible ASCII: what people use as a password, whatever language they write in. */
+const VALUE = "([\\x21-\\x7e]{5,256})"
+
+/** Prepositions that begin the words between a password's name and the verb: `the password for the test server is`. */
+const PREPOSITION =
+  "(?:for|to|of|on|in|at|from|für|zum|zur|vom|von|des|der|im|am|auf|bei|pour|de|du|sur|d['’]|del|da|do|dos|das|no|na|para|di|della|dello|dell['’]|per|al|alla|van|voor|naar|op|dla|z|w|k|ke|pro|til|för|från|fra|till|для|от|к|на|в|до|від|за|untuk|cho|của|için)"
+
+/** Verbs and signs between a name and its value. */
+const VERB =
+  "(?:[:=：＝→]|[ ](?:has been|have been|had been|was|were|got|wurde|is|ist)[ ](?:now )?(?:changed|set|reset|updated|geändert|gesetzt)(?:[ ](?:to|as|auf|in))?(?=[ :])|:=|=>|-{1,2}>|[–—-](?= )|['’]s(?= )|(?:is|was|are|equals|reads|ist|lautet|war|sind|heißt|es|era|est|était|è|é|e['’]|era|jest|brzmi|to|je|zní|bylo|on|olarak|är|er|on|ez|este|e|adalah|ialah|là|это|является|был|це|є|είναι|הוא|היא|هي|هو|है|คือ)(?=[ :]))"
+const ADVERB =
+  "(?:(?:now|set to|currently|still|just|simply|jetzt|nun|aktuell|immer noch|ahora|maintenant|toujours|desde hoy|ora|adesso|agora|nu|teraz|nyní|şimdi|теперь|тепер|set|gesetzt auf|the following|as follows|wie folgt|folgendes|the same as before)[ :]{1,2}){0,2}"
+
+/** A name, a verb or sign, a value: `my password is hunter2`, `das Passwort für den Server lautet: …`. */
+const stated = new RegExp(
+  `(?:[ ]?(?:\\([^)\\n]{1,40}\\)|[ ]${PREPOSITION}(?:[ ][\\p{L}\\p{N}._@'’/-]{1,32}){1,6}?|[ ](?:[\\p{L}-]{2,24})){0,1}?[ ]{0,2}${VERB}){1,2}[ ]{0,2}${ADVERB}${OPEN}${VALUE}`,
+  "iuy"
+)
+
+/** A name and a value in quotes or directly behind it: `with password Winter2026!`. */
+const juxtaposed = new RegExp(`[ ]{1,2}(${OPEN})${VALUE}`, "iuy")
+
+/** After a word of a script without Latin letters: anything up to the first run of visible ASCII. */
+const afterOtherScript =
+  /[^\x21-\x7e\n。！？]{0,24}(?:[:="'`([<>/-][^\x21-\x7e\n。！？]{0,8}){0,3}([\x21-\x7e]{5,256})/y
+
+/** A value, a verb, a name: `hunter2 is my password`, `use hunter2 as the password`. */
+const reversed =
+  /(?:^|[\s"'`«„“(])([\x21-\x7e]{5,64}?)["'`»”’]{0,2},?[ ](?:is|was|ist|war|es|est|è|é|jest|är|er|on|as|als|comme|como|come|jako|som)[ ](?:(?:my|the|our|your|his|her|its|new|a|mein|das|unser|neues|ihr|mon|le|notre|ton|votre|mi|la|nuestra|tu|mia|nuova|minha|a|sua|moje|nowe|mijn|het|ons|mitt|min|det)[ ]){0,2}(?:new |old |neue[sr]? |nouveau |nueva |nova |nieuwe |wi-?fi |admin |root |login |master |temporary )?$/iu
+
+/** Number of characters inspected before and after a word. */
+const REACH = 96
+
+/** Finds passwords and keys that a sentence reveals, in many languages. */
+export const findSpokenSecrets = (text: string): ReadonlyArray<TextRange> => [
+  ...findPasswords(text),
+  ...findKeys(text),
+  ...(/log|sign|cred|user|account|zugang|anmelde|benutz|ident|acc|usu|utente|acesso|gebruik|logowan|użytk|[\u0250-\uffff]/i.test(
+    text
+  )
+    ? findCredentialPairs(text)
+    : []),
+  ...(/seed|recovery|mnemonic|backup|secret|wallet/i.test(text) ? findSeedPhrases(text) : []),
+  ...(/pin/i.test(text) ? findPins(text) : [])
+]
+
+const isOtherScript = (word: string): boolean =>
+  !/[A-Za-z]/.test(word.at(-1) ?? "") && !/\p{Script=Latin}/u.test(word.at(-1) ?? "")
+
+const findPasswords = (text: string): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  /** Add a value unless it is ordinary. */
+  const add = (written: string, start: number, isLikely: boolean, isQuoted: boolean) => {
+    const value = trimValue(written)
+    if (!isPassword(value, isLikely, isQuoted)) return
+    found.push({ start, end: start + value.length })
+  }
+  for (const hit of text.matchAll(passwordHit)) {
+    const end = hit.index + hit[0].length
+    const before = text.slice(Math.max(0, hit.index - REACH), hit.index)
+    const back = reversed.exec(before)
+    const named = back?.[1]
+    if (back !== null && named !== undefined) {
+      add(named, hit.index - before.length + back.index + back[0].indexOf(named), true, false)
+    }
+    if (isOtherScript(hit[0])) {
+      afterOtherScript.lastIndex = end
+      const match = afterOtherScript.exec(text)
+      const value = match?.[1] ?? ""
+      if (match !== null) add(value, afterOtherScript.lastIndex - value.length, true, false)
+      continue
+    }
+    stated.lastIndex = end
+    const match = stated.exec(text)
+    const value = match?.[1]
+    if (match !== null && value !== undefined) {
+      const start = end + match[0].length - value.length
+      const isDirect = /^[ ]{0,2}\S{1,8}[ ]{0,2}\S{0,2}$/u.test(match[0].slice(0, -value.length))
+      add(
+        value,
+        start,
+        isDirect || /[:=]\s*\S?$/.test(match[0].slice(0, -value.length)),
+        isQuotedAt(text, start)
+      )
+      continue
+    }
+    juxtaposed.lastIndex = end
+    const next = juxtaposed.exec(text)
+    const given = next?.[2]
+    if (next !== null && given !== undefined) {
+      const start = end + next[0].length - given.length
+      add(given, start, false, (next[1] ?? "") !== "" && isQuotedAt(text, start))
+    }
+  }
+  return found
+}
+
+/** Whether a value begins behind a quotation mark. */
+const isQuotedAt = (text: string, start: number): boolean => /["'`«„“「『]/.test(text.charAt(start - 1))
+
+/** The value without the punctuation of its sentence. */
+const trimValue = (written: string): string => {
+  const closing = written.search(/["`«»]|'(?:$|[\s,.;!?)])|[),;]+$/)
+  return trimTrailing(closing > 0 ? written.slice(0, closing) : written, ".,:;?'\")>]")
+}
+
+/** Passwords of letters alone that lists of leaked passwords begin with. */
+const commonPasswords =
+  /^(?:qwert[yz]|qwert[yz]uiop|letmein|iloveyou|swordfish|opensesame|trustno1|sunshine|princess|football|baseball|superman|batman|monkey|dragon|asdfgh(?:jkl)?|yxcvbnm|zxcvbnm?|passw0rd|hunter[0-9]?|correcthorsebatterystaple|schatz|hallo|azerty|motdepasse|123456[0-9]*|[0-9]{6,8}|111111|000000)$/i
+
+/** Names that have letters and digits and follow the word password in ordinary sentences. */
+const technical =
+  /^(?:base(?:32|58|64)|oauth[0-9.]*|argon2(?:id|i|d)?|bcrypt|scrypt|pbkdf2|sha-?[0-9]{1,3}|md[45]|aes-?[0-9]{3}\S*|utf-?(?:8|16)|ipv[46]|http[s0-9/.]*|windows[0-9]+|win(?:32|64|10|11)|ios[0-9]+|tls[0-9v.]*|iso-?[0-9]+|rfc-?[0-9]+|cve-[0-9-]+|1password\S*|keepass[0-9a-z]*|version[0-9.]+|v[0-9.]+|2fa|mfa|k8s|i18n|web3|office365|microsoft365|auth0|log4j|s3|ec2|h2|step[0-9]+|page[0-9]+|user[0-9]*|test[0-9]?|sql[0-9]+|(?:at|min|max)[0-9]+|[0-9]+[-+]?(?:characters?|chars?|digits?|letters?|zeichen|days?|minutes?|times?|bits?|bytes?|th|st|nd|rd|x|h|hrs?|hours?|am|pm|mal|tage?|jahre?|stellig\w*|car[ao]cteres|caractères))$/i
+
+/**
+ * Whether a value is a password. After a verb or sign, a word with a digit suffices; elsewhere it needs letters of both cases and digits, or
+ * signs within.
+ */
+const isPassword = (value: string, isLikely: boolean, isQuoted: boolean): boolean => {
+  if (
+    value.length < 5 ||
+    isPlaceholder(value) ||
+    isKnownFormat(value) ||
+    isPath(value) ||
+    isExpression(value)
+  )
+    return false
+  if (isLikely && commonPasswords.test(value)) return true
+  if (technical.test(value) || /^[$%&]?\w+[(.]\w*[)(]|^--?\w|^<|^\w+:\/\/|@\w+\.\w/.test(value)) return false
+  if (/^[0-9]{1,4}[-./:][0-9]{1,2}[-./:]?[0-9:TZ.]*$|^[A-Za-z]{1,5}-?[0-9.]{1,3}$/.test(value)) return false
+  if (/^[\w-]+\.(?:[a-z]{2,4}[0-9]?|properties|example|template)$/i.test(value)) return false
+  if (isQuoted && /^[A-Za-z0-9!@#$%^&*_+~-]{6,}$/.test(value) && hasLetter(value))
+    return !/^[a-z]+[-_][a-z_-]+$|^[a-z]+[A-Z][a-z]+[A-Za-z]*$/.test(value)
+  if (!hasLetter(value)) return false
+  if (isLikely) return (hasDigit(value) || /[!@#$%^*?~+&]./.test(value)) && !isWordsWithMarks(value)
+  const isMixed = /[a-z]/.test(value) && /[A-Z]/.test(value) && hasDigit(value)
+  return (isMixed || (hasSign(value) && hasDigit(value))) && !isWordsWithMarks(value) && !isIdentifier(value)
+}
+
+/** Words and numbers with punctuation in between, such as `page-2` or `v2.0`; not `correct-horse-7`, which has several words. */
+const isWordsWithMarks = (value: string): boolean =>
+  isWordLike(value) && /[-_./:]/.test(value) && value.split("-").length < 3
+
+/** The words between a key's name and its value, without the end of a sentence. */
+const keyGap =
+  /[^\n.!?\x21-\x2f\x3a-\x40]?(?:[^\n!?0-9]{0,48}?)(?<![0-9A-Za-z_+/=.~-])([0-9A-Za-z_+/][0-9A-Za-z_+/=.~-]{15,511})/y
+
+const findKeys = (text: string): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  for (const hit of text.matchAll(keyHit)) {
+    // Part of a resource name, such as `arn:aws:secretsmanager:…:secret:db`.
+    if (text.charAt(hit.index - 1) === ":") continue
+    const end = hit.index + hit[0].length
+    keyGap.lastIndex = end
+    const match = keyGap.exec(text)
+    const written = match?.[1]
+    if (match === null || written === undefined) continue
+    const value = trimTrailing(written, ".=-")
+    const gap = match[0].slice(0, -written.length)
+    const isHex = /^[0-9a-f-]+$/i.test(value)
+    // In a longer gap, a digest or an identifier is as likely.
+    const isStated = VERBS.test(gap)
+    if (
+      !looksRandom(value) ||
+      (isHex && !isStated) ||
+      (/^(?:tokens?|secrets?|jeton|bearer)$/i.test(hit[0]) && isHex)
+    )
+      continue
+    if (!isHex && !(/[0-9]/.test(value) && /[A-Za-z]/.test(value))) continue
+    if (
+      isPlaceholder(value) ||
+      isKnownFormat(value) ||
+      isPath(value) ||
+      /^\/|^[\w-]+\.[\w-]+\.[a-z]{2,}$/.test(value)
+    )
+      continue
+    const start = end + match[0].length - written.length
+    found.push({ start, end: start + value.length })
+  }
+  return found
+}
+
+const VERBS = new RegExp(`${VERB}[ ]{0,2}${ADVERB}${OPEN}$|[^\\x00-\\x7f][ ]?$`, "iu")
+
+/** A user name and a password after a word for both: `login: ada / Winter2026!`. */
+const pair =
+  /(?<![\p{L}])(?:log ?-?in(?:s| data| details)?|sign in|credentials?|creds|user(?:name)?(?: ?(?:\/|and|&) ?pass(?:word)?)?|account|zugangsdaten|anmeldedaten|login-?daten|benutzer(?:name)?(?: ?\/ ?passwort)?|identifiants?|acc[eè]s|credenciales|acceso|usuario(?: ?\/ ?contraseña)?|credenziali|accesso|utente|credenciais|acesso|usu[aá]rio|inloggegevens|gebruiker|dane (?:do )?logowania|użytkownik|логин(?: ?[/и] ?пароль)?|учетные данные|учётные данные|账号|帐号|用户名|ユーザー|ログイン|아이디|계정)(?![a-z0-9_])[^\n\x21-\x7e]{0,4}(?:[ ](?:is|are|with|as|mit|avec|con|com|met|:|lautet|lauten|sind|son|sono|são)){0,2}[ ]{0,2}[:=：]?[ ]{0,2}["'`]?[\w.@+-]{2,64}["'`]?(?:[ ]?[/|:][ ]?|[ ](?:and|und|et|y|e|en|i|with|mit|avec|con|com|met|z|и|,)[ ])["'`]?([\x21-\x7e]{6,64})/giu
+
+const findCredentialPairs = (text: string): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  for (const match of text.matchAll(pair)) {
+    const written = match[1] ?? ""
+    const value = trimValue(written)
+    if (!isPassword(value, false, false) || value.includes("/")) continue
+    const start = match.index + match[0].length - written.length
+    found.push({ start, end: start + value.length })
+  }
+  return found
+}
+
+/** Words that restore a wallet: 12 to 24 words after `seed phrase` or `mnemonic`. */
+const seedPhrase =
+  /\b(?:seed|recovery|mnemonic|backup|secret|wallet)[ _-]?(?:phrase|words?|mnemonic|seed)?["'`]?[ ]{0,2}(?:is|are|:|=|ist|lautet)[ ]{0,2}["'`]?((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})(?![a-z])/gi
+
+const findSeedPhrases = (text: string): ReadonlyArray<TextRange> =>
+  Array.from(text.matchAll(seedPhrase), (match) => {
+    const phrase = match[1] ?? ""
+    const end = match.index + match[0].length
+    return { start: end - phrase.length, end }
+  }).filter(
+    ({ end, start }) =>
+      !/\b(?:the|and|for|you|are|was|that|this|with|not|but|from|have|has)\b/i.test(text.slice(start, end))
+  )
+
+/** A personal identification number after its name. */
+const pin =
+  /(?<![\p{L}0-9_])(?:(?:[Mm]y|[Oo]ur|[Mm]eine|[Mm]on|[Mm]i|[Mm]ijn|[Mm]ój|[Мм]ой)[ ](?:[\p{L}-]{1,16}[ ]){0,2}(?:PIN|pin)|PIN(?:[- ]?(?:code|Code|код|kod|コード))?)(?:[ ](?:is|ist|lautet|es|est|è|é|jest|to|är|er|now|jetzt)|[:：]|[はは는은是]){1,2}[ ]?["'`]?([0-9]{4,8})(?![0-9.:/-]|[ ][0-9]| Uhr)/gu
+
+const findPins = (text: string): ReadonlyArray<TextRange> =>
+  Array.from(text.matchAll(pin), (match) => {
+    const digits = match[1] ?? ""
+    const end = match.index + match[0].length
+    return { start: end - digits.length, end }
+  })
