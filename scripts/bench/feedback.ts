@@ -25,11 +25,11 @@ import {
 import { freePort, startService, startStore } from "./service.ts"
 
 const connections = 32
-const roundMillis = 4_000
+const roundMillis = 1_500
 const rounds = 7
 const warmUp = 2
-const latencySeconds = 4
-const latencyRounds = 16
+const latencySeconds = 2.5
+const latencyRounds = 9
 
 const correction = correctionOf(2 * 1024)
 
@@ -54,6 +54,10 @@ const prepare = (url: string, key: string) =>
 
 const store = await startStore()
 const children: Array<ChildProcess> = []
+
+/** Each value by that of the same round of the other side, in percent. */
+const percentages = (values: ReadonlyArray<number>, others: ReadonlyArray<number>): ReadonlyArray<number> =>
+  values.map((value, index) => (100 * value) / (others[index] ?? Number.NaN))
 
 interface Side {
   readonly port: number
@@ -131,7 +135,6 @@ try {
   const us = load(ours)
   const them = load(theirs)
   const [rates = [], bare = []] = await alternate([us.round, them.round], { warmUp, rounds })
-  const ratios = rates.map((value, index) => (100 * value) / (bare[index] ?? Number.NaN))
 
   console.log(
     `\nFeedback with a correction of 2 KiB, ${connections} connections, ${rounds} interleaved rounds of ${roundMillis / 1000} s`
@@ -141,12 +144,15 @@ try {
   console.log(line("fastify + pg, a bare insert of the same body", bare, "req/s"))
   console.log(line("processor time per request, countersign", us.cpu(), "µs   "))
   console.log(line("processor time per request, fastify + pg", them.cpu(), "µs   "))
-  console.log(atLeast("ratio", ratios, 50, "%    "))
+  console.log(atLeast("rate by that of fastify + pg", percentages(rates, bare), 50, "%    "))
 
   const perSecond = median(rates) / 2
   const ourDelays = delayRounds(perSecond, latencySeconds, post.bind(undefined, poolOf(ours), ours))
   const theirDelays = delayRounds(perSecond, latencySeconds, post.bind(undefined, poolOf(theirs), theirs))
-  await alternate([ourDelays.round, theirDelays.round], { warmUp, rounds: latencyRounds })
+  const [ourTails = [], theirTails = []] = await alternate([ourDelays.round, theirDelays.round], {
+    warmUp,
+    rounds: latencyRounds
+  })
   console.log(
     `\nAt half of that rate, open loop, ${latencyRounds} interleaved rounds of ${latencySeconds} s; calm: the half of the rounds with the least steal time\n`
   )
@@ -169,6 +175,7 @@ try {
     console.log(line("    p99, calm", calm.p99, "ms   "))
     console.log(line("    steal time, calm", calm.stolen, "%    "))
   }
+  console.log(atMost("p99 by that of fastify + pg", percentages(ourTails, theirTails), 150, "%    "))
 } finally {
   for (const child of children) child.kill("SIGTERM")
   await store.dispose()

@@ -27,6 +27,7 @@ import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.t
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { feedbackSpan } from "../../domain/telemetry/SpanConventions.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
+import { makeOnOwnConnection } from "../store/makeOnOwnConnection.ts"
 import { Audit } from "../identity/Audit.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
@@ -54,6 +55,12 @@ import { getRun } from "./Runs/rows.ts"
 
 /** Feedback per batched statement. */
 const MAX_BATCH = 64
+
+/**
+ * Inserts in flight at a time. While one is flushed to the disk, those behind it are flushed together next; with two, the requests of a third
+ * would wait for both flushes and for their own.
+ */
+const INSERTS_IN_FLIGHT = 4
 
 /** Characters above which a correction is inserted by a statement of its own. */
 const LARGE_CORRECTION = 64 * 1024
@@ -117,6 +124,8 @@ export class Feedback extends Context.Service<
       const secrets = yield* KnownSecrets
       const spans = yield* Spans
 
+      const onOwnConnection = makeOnOwnConnection(sql, INSERTS_IN_FLIGHT)
+
       // Batched, because feedback arrives at a high rate.
       const findRunTask = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
@@ -125,9 +134,10 @@ export class Feedback extends Context.Service<
       const insert = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
         isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE_CORRECTION,
+        maxInFlight: INSERTS_IN_FLIGHT,
         abandonedMillis: ABANDONED_WRITE_MILLIS,
         run: (rows) =>
-          insertFeedback(sql, rows).pipe(
+          onOwnConnection(insertFeedback(sql, rows)).pipe(
             Effect.andThen(
               Effect.forEach(rows, ({ org_id, record }) => recordSpan(spans, org_id, record), {
                 discard: true
