@@ -15,12 +15,8 @@ import type { Attributes, AttributeValue, Span, SpanEvent, SpanKind, SpanLink } 
  */
 const FLAGS = 0b11 | 0x100
 
-/** The text from an id to the name: flags and kind (`Span.SpanKind` of trace.proto). */
-const KINDS: Readonly<Record<SpanKind, string>> = {
-  internal: `","flags":${FLAGS},"kind":1,"name":`,
-  server: `","flags":${FLAGS},"kind":2,"name":`,
-  client: `","flags":${FLAGS},"kind":3,"name":`
-}
+/** `Span.SpanKind` of trace.proto. */
+const KINDS: Readonly<Record<SpanKind, number>> = { internal: 1, server: 2, client: 3 }
 
 /** The end of a failed span: `Status.StatusCode.STATUS_CODE_ERROR`. */
 const FAILED = `,"status":{"code":2}}`
@@ -65,9 +61,11 @@ interface CachedAttribute {
   readonly before: string
   /** The text from the preceding comma to the digits of an integer. */
   readonly beforeInt: string
+  /** The text from the preceding comma to the characters of a string. */
+  readonly beforeString: string
   value: AttributeValue | undefined
-  /** The whole attribute with the cached value. */
-  text: string
+  /** The whole attribute with the cached value; undefined until the value is repeated, since a value such as an id may never be. */
+  text: string | undefined
 }
 
 /** Maximum number of cached names. Some forty exist: the conventions' and the service's own. */
@@ -85,8 +83,9 @@ const cachedAttribute = (name: string): CachedAttribute => {
   const attribute: CachedAttribute = {
     before,
     beforeInt: flat([before, `{"intValue":"`]),
+    beforeString: flat([before, `{"stringValue":"`]),
     value: undefined,
-    text: ""
+    text: undefined
   }
   if (cachedAttributes.size < MAX_KNOWN) cachedAttributes.set(name, attribute)
   return attribute
@@ -98,14 +97,14 @@ const flat = (pieces: ReadonlyArray<string>): string => pieces.join("")
 /** Encodes an attribute with a preceding comma. */
 const attributeOf = (name: string, value: AttributeValue): string => {
   const attribute = cachedAttribute(name)
-  if (attribute.value === value) return attribute.text
-  if (typeof value === "string" && value.length <= MAX_REMEMBERED) {
-    attribute.value = value
-    attribute.text = flat([attribute.before, valueOf(value), "}"])
-    return attribute.text
-  }
+  if (attribute.value === value) return (attribute.text ??= flat([attribute.before, valueOf(value), "}"]))
   if (typeof value === "number" && Number.isSafeInteger(value))
     return attribute.beforeInt + String(value) + `"}}`
+  if (typeof value === "string" && value.length <= MAX_REMEMBERED) {
+    attribute.value = value
+    attribute.text = undefined
+    if (PLAIN.test(value)) return attribute.beforeString + value + `"}}`
+  }
   return attribute.before + valueOf(value) + "}"
 }
 
@@ -142,12 +141,31 @@ const nanoseconds = (millis: number): string => {
   return lastNanos
 }
 
+let lastState = ""
+let lastKind: SpanKind = "internal"
+let lastName = ""
+let lastMiddle = ""
+
+/** The text from the ids to the start time. Consecutive spans mostly have the same name. */
+const middleOf = (traceState: string, { kind, name }: Span): string => {
+  if (lastMiddle === "" || name !== lastName || kind !== lastKind || traceState !== lastState) {
+    lastState = traceState
+    lastKind = kind
+    lastName = name
+    lastMiddle = flat([
+      `","traceState":"${traceState}","flags":${FLAGS},"kind":${KINDS[kind]},"name":`,
+      quote(name),
+      `,"startTimeUnixNano":"`
+    ])
+  }
+  return lastMiddle
+}
+
 /** Encodes one span, in ASCII. `traceState` is the W3C Trace Context member in its text form. */
 export const encodeSpan = (span: Span, traceState: string): string => {
   let text = `{"traceId":"` + span.trace_id + `","spanId":"` + span.span_id
   if (span.parent_span_id !== null) text += `","parentSpanId":"` + span.parent_span_id
-  text += `","traceState":"` + traceState + KINDS[span.kind] + quote(span.name)
-  text += `,"startTimeUnixNano":"` + nanoseconds(span.start)
+  text += middleOf(traceState, span) + nanoseconds(span.start)
   text += `","endTimeUnixNano":"` + nanoseconds(Math.max(span.start, span.end))
   text += `","attributes":` + attributesOf(span.attributes)
   if (span.events !== undefined) text += `,"events":[${span.events.map(eventOf).join(",")}]`

@@ -20,6 +20,9 @@ const RANGE = 2n ** 56n
 const DIGITS = 14
 const RANDOMNESS_AT = 32 - DIGITS
 
+/** The threshold that rejects no trace. */
+const EVERYTHING = "0".repeat(DIGITS)
+
 /**
  * Makes a sampling with a ratio from 0 (nothing) to 1 (everything). A ratio below 2^-56 samples nothing, since no threshold represents it.
  */
@@ -33,7 +36,7 @@ export const makeSampling = (ratio: number): Sampling => {
 
 /** Whether a trace is sampled. Hex digits of equal length compare like the numbers they represent. */
 export const isSampled = ({ threshold }: Sampling, trace_id: TraceId): boolean =>
-  threshold !== null && trace_id.slice(RANDOMNESS_AT) >= threshold
+  threshold !== null && (threshold === EVERYTHING || trace_id.slice(RANDOMNESS_AT) >= threshold)
 
 /**
  * A token bucket of spans per second, with a capacity of one second. An admitted trace may continue on credit when the bucket is empty;

@@ -253,16 +253,28 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     else buffer.admit(orgBuffer, recorded, at, time)
   }
 
+  const accept = (org_id: OrgId, recorded: ReadonlyArray<RecordedTrace>): void => {
+    const at = millisUnsafe(clock)
+    const time = now()
+    for (const one of recorded) admit(org_id, one, at, time)
+    wake()
+  }
+
   return Spans.of({
     record: (org_id, ...recorded) =>
-      sql.afterCommit(
-        Effect.sync(() => {
-          const at = millisUnsafe(clock)
-          const time = now()
-          for (const one of recorded) admit(org_id, one, at, time)
-          wake()
-        })
-      ),
+      Effect.withFiber((fiber) => {
+        if (Context.getOrUndefined(fiber.context, sql.transactionService) !== undefined) {
+          return sql.afterCommit(Effect.sync(() => accept(org_id, recorded)))
+        }
+        // Accepted here: outside a transaction `afterCommit` does the same at ten times the cost. It logs defects too, because what the spans
+        // describe has been committed and must not fail.
+        try {
+          accept(org_id, recorded)
+          return Effect.void
+        } catch (defect) {
+          return Effect.logError("Could not record spans", defect)
+        }
+      }),
     invalidateDestination: (org_id) => Effect.sync(() => destinations.invalidate(org_id)),
     localCounts: (org_id) => {
       const orgBuffer = destinations.peek(org_id)

@@ -153,6 +153,12 @@ const resourceSpansOf = (request: unknown): object => {
 const encodeOurs = (list: ReadonlyArray<Span>, traceState = "ot=th:8") =>
   frame[0] + list.map((span) => encodeSpan(span, traceState)).join(",") + frame[1]
 
+const base = {
+  trace_id: TraceId.make("0af7651916cd43dd8448eb211c80319c"),
+  span_id: SpanId.make("b7ad6b7169203331"),
+  parent_span_id: null
+}
+
 describe("OtlpJson", () => {
   it("encodes any spans like OpenTelemetry's own encoder", () => {
     fc.assert(
@@ -244,6 +250,53 @@ describe("OtlpJson", () => {
         const [span] = readRequest(said)
         assert.deepStrictEqual(span?.attributes, { [`key ${text}`.toWellFormed()]: text.toWellFormed() })
       })
+    )
+  })
+
+  it("encodes a name, a kind, a time or a value that follows another or repeats it", () => {
+    const values = ["a", "b", 'quoted "c"', 7, 8, true, "a"]
+    fc.assert(
+      fc.property(
+        fc.array(
+          fc.record({
+            name: fc.constantFrom("n", "m", "ü"),
+            kind: fc.constantFrom("internal", "server", "client"),
+            start: fc.constantFrom(5, 6),
+            value: fc.constantFrom(...values)
+          }),
+          { minLength: 1, maxLength: 8 }
+        ),
+        (list) => {
+          const said: unknown = JSON.parse(
+            `[${list.map(({ value, ...span }) => encodeSpan({ ...base, ...span, end: 7, attributes: { value } }, "")).join(",")}]`
+          )
+          const number = { internal: 1, server: 2, client: 3 }
+          assert.deepStrictEqual(
+            said,
+            list.map(({ kind, name, start, value }) => ({
+              traceId: base.trace_id,
+              spanId: base.span_id,
+              traceState: "",
+              flags: 0x103,
+              kind: number[kind],
+              name,
+              startTimeUnixNano: `${start}000000`,
+              endTimeUnixNano: "7000000",
+              attributes: [
+                {
+                  key: "value",
+                  value:
+                    typeof value === "string"
+                      ? { stringValue: value }
+                      : typeof value === "boolean"
+                        ? { boolValue: value }
+                        : { intValue: String(value) }
+                }
+              ]
+            }))
+          )
+        }
+      )
     )
   })
 

@@ -46,10 +46,9 @@ export interface PendingTrace {
 
 /** Builds a pending trace; drops its content unless `keepContent`. */
 export const toPendingTrace = (recorded: RecordedTrace, at: number, keepContent: boolean): PendingTrace => {
+  if (recorded.content === undefined) return { recorded, at, characters: TRACE_CHARACTERS }
   const { content, count, make, trace_id, whole = false } = recorded
-  if (content === undefined || !keepContent) {
-    return { recorded: { trace_id, count, whole, make }, at, characters: TRACE_CHARACTERS }
-  }
+  if (!keepContent) return { recorded: { trace_id, count, whole, make }, at, characters: TRACE_CHARACTERS }
   const capped = capContent(content)
   return {
     recorded: { trace_id, count, whole, make, content: capped.content },
@@ -62,6 +61,13 @@ export const toPendingTrace = (recorded: RecordedTrace, at: number, keepContent:
 export interface BufferedTrace extends PendingTrace {
   readonly buffer: OrgBuffer
 }
+
+/** Builds a buffered trace; drops its content unless the organization exports content. */
+export const toBufferedTrace = (buffer: OrgBuffer, recorded: RecordedTrace, at: number): BufferedTrace =>
+  // Most traces have no content: one object instead of two.
+  recorded.content === undefined
+    ? { buffer, recorded, at, characters: TRACE_CHARACTERS }
+    : { buffer, ...toPendingTrace(recorded, at, buffer.content) }
 
 /** The spans of one organization in this replica that are not in the database yet, and the limits that apply to them. */
 export interface OrgBuffer {

@@ -13,7 +13,7 @@ import {
   type OrgBuffer,
   type RecordedTrace,
   TRACE_CHARACTERS,
-  toPendingTrace
+  toBufferedTrace
 } from "./OrgBuffer.ts"
 import { makeFairBudget } from "./FairBudget.ts"
 import { makeTraceAdmissions } from "./TraceAdmissions.ts"
@@ -203,8 +203,7 @@ export const makeSpanBuffer = ({
     updateCount,
     admit: (buffer, recorded, at, now) => {
       if (!isSampled(sampling, recorded.trace_id)) return
-      const waiting = toPendingTrace(recorded, at, buffer.content)
-      const entry = { buffer, recorded: waiting.recorded, at, characters: waiting.characters }
+      const entry = toBufferedTrace(buffer, recorded, at)
       if (!admits(entry, now)) return drop(buffer, recorded.count, now)
       buffer.inMemory += recorded.count
       totalSpans += recorded.count
