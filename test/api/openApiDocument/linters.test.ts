@@ -9,15 +9,15 @@ const ownRules: Plugin = {
     oas3: {
       // JSON Schema allows an array of anything; client generators do not.
       "array-items": () => ({
-        Schema: (schema, { location, report }) => {
+        Schema: (schema, context) => {
           if (schema.type === "array" && schema.items === undefined && !("prefixItems" in schema))
-            report({ message: "An array needs `items`.", location: location.key() })
+            context.report({ message: "An array needs `items`.", location: context.location.key() })
         }
       }),
       "example-value": () => ({
-        Example: ({ externalValue, value }, { location, report }) => {
+        Example: ({ externalValue, value }, context) => {
           if (value === undefined && externalValue === undefined)
-            report({ message: "An example needs a value.", location: location.key() })
+            context.report({ message: "An example needs a value.", location: context.location.key() })
         }
       })
     }
