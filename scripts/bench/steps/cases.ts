@@ -204,8 +204,8 @@ const memory = async (sides: Sides) => {
   console.log(atMost("both, at most", [Math.max(...both)], 300, "MB   "))
 }
 
-/** The pause after the last request, and how long rest is measured then. */
-const QUIET_MILLIS = 5_000
+/** The pause after the last request, longer than the 30 s after which `serve` returns memory, and how long rest is measured then. */
+const QUIET_MILLIS = 40_000
 const REST_MILLIS = 10_000
 
 /** Processor time and memory of this service and PostgreSQL after load, without requests. */

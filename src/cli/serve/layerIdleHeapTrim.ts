@@ -10,6 +10,12 @@ const INTERVAL = "5 seconds"
 /** The process is idle if it used at most this part of one processor in an interval. At rest it uses 0.2 to 0.5 %. */
 const IDLE_SHARE = 0.03
 
+/**
+ * Idle intervals in a row before the collection, together 30 s. It drops compiled code that was not used just before, so that after it
+ * requests cost more for some seconds: pauses between bursts must not lead to it.
+ */
+const IDLE_INTERVALS = 6
+
 /** What trimming reads and does. */
 export interface HeapTrim {
   /** Processor time of the process so far, in microseconds. */
@@ -41,7 +47,7 @@ const makeProcessTrim = (): HeapTrim => {
 }
 
 /**
- * Returns the memory of past load to the system: one full collection in the first idle interval after a busy one. V8 waits 100 s for
+ * Returns the memory of past load to the system: one full collection after 30 idle seconds. V8 waits 100 s for
  * that, since it takes its allocation rate for high until the next full collection. The collection takes some 100 ms, which no request
  * waits for unless it arrives just then.
  */
@@ -50,8 +56,8 @@ export const layerIdleHeapTrim = (makeTrim: () => HeapTrim = makeProcessTrim): L
     Effect.map(Clock.Clock, (clock) => {
       const { collect, processorMicros } = makeTrim()
       const read = () => ({ millis: monotonicMillis(clock), micros: processorMicros() })
-      // Starting is work too: it leaves parsed sources and initial values behind.
-      let hasWorked = true
+      // The start counts as work: it leaves parsed sources and initial values behind.
+      let idleIntervals = 0
       let last = read()
       return layerWorker({
         name: "idle_heap_trim",
@@ -61,14 +67,11 @@ export const layerIdleHeapTrim = (makeTrim: () => HeapTrim = makeProcessTrim): L
           const now = read()
           const share = (now.micros - last.micros) / 1_000 / (now.millis - last.millis)
           last = now
-          if (share > IDLE_SHARE) {
-            hasWorked = true
-          } else if (hasWorked) {
-            hasWorked = false
-            collect()
-            // The collection's own processor time must not count as work.
-            last = read()
-          }
+          idleIntervals = share > IDLE_SHARE ? 0 : idleIntervals + 1
+          if (idleIntervals !== IDLE_INTERVALS) return
+          collect()
+          // The collection's own processor time must not count as work.
+          last = read()
         })
       })
     })

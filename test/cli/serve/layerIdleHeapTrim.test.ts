@@ -24,16 +24,25 @@ const makeProcess = () => {
 }
 
 describe("layerIdleHeapTrim", () => {
-  it.effect("garbage is collected once when load ends, and again after the next load", () =>
+  it.effect("garbage is collected once after 30 idle seconds, and again after the next load", () =>
     Effect.gen(function* () {
       const { layer, spend, state } = makeProcess()
       yield* Layer.build(layer)
       const counts: Array<number> = []
-      for (const millis of [2_000, 160, 20, 20, 140, 2_000, 20, 20]) {
-        yield* spend(millis)
+      for (const work of [2_000, 160, 20, 20, 20, 20, 20, 140, 20, 2_000, 20, 20, 20, 20, 20, 20]) {
+        yield* spend(work)
         counts.push(state.collections)
       }
-      assert.deepStrictEqual(counts, [0, 0, 1, 1, 1, 1, 2, 2])
+      assert.deepStrictEqual(counts, [0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a pause between two bursts of load causes no collection", () =>
+    Effect.gen(function* () {
+      const { layer, spend, state } = makeProcess()
+      yield* Layer.build(layer)
+      for (const work of [2_000, 20, 20, 20, 20, 20, 2_000, 20, 20, 20, 20, 20, 2_000]) yield* spend(work)
+      assert.strictEqual(state.collections, 0)
     }).pipe(Effect.scoped)
   )
 
