@@ -12,6 +12,7 @@ export interface ProcessExit {
 
 /** The CLI in a child process. */
 export interface CliProcess {
+  readonly pid: number
   /** Returns the stdout so far once it matches. Fails if the process exits before. */
   readonly waitForStdout: (pattern: RegExp) => Effect.Effect<string>
   /** The same for stderr. */
@@ -67,6 +68,7 @@ export const spawnCli = (
             })
         )
       return {
+        pid: child.pid ?? 0,
         waitForStdout: matched(child.stdout, () => out),
         waitForStderr: matched(child.stderr, () => err),
         write: (text) => Effect.sync(() => void child.stdin.write(text)),

@@ -3,18 +3,26 @@ import { HttpServer } from "effect/http"
 import { NetAddress } from "effect/net"
 import { VERSION } from "../../domain/Version.ts"
 import { ApiKeys, type CreatedKey } from "../../server/identity/ApiKeys.ts"
+import { AccountAfterListening } from "../../server/http/changeAccount.ts"
 import * as Server from "../../server/Server.ts"
 import { addressUrl, type Settings } from "../../server/config/Settings.ts"
 import { readSettings } from "../environment.ts"
 import { DEFAULT_ORGANIZATION } from "../organization.ts"
 import { describeDatabase } from "../describeDatabase.ts"
 import { layerIdleHeapTrim } from "./layerIdleHeapTrim.ts"
+import { prepareOwnAccount } from "./ownAccount.ts"
 
 /** Runs the service until it is interrupted. */
 export const serve = Effect.fnUntraced(function* () {
-  const { settings, warnings } = yield* readSettings
+  const { settings: decoded, warnings } = yield* readSettings
   yield* Effect.forEach(warnings, (line) => Effect.logWarning(line), { discard: true })
-  const running = yield* Layer.build(layerIdleHeapTrim().pipe(Layer.provideMerge(Server.layer(settings))))
+  const { account, settings, warning } = yield* prepareOwnAccount(decoded)
+  const running = yield* Layer.build(
+    layerIdleHeapTrim().pipe(
+      Layer.provideMerge(Server.layer(settings)),
+      Layer.provide(Layer.succeed(AccountAfterListening, account))
+    )
+  )
   const keys = Context.get(running, ApiKeys)
   const first = yield* keys.bootstrap({
     org_name: DEFAULT_ORGANIZATION,
@@ -23,6 +31,7 @@ export const serve = Effect.fnUntraced(function* () {
   yield* Console.log(
     announcement(settings, localUrl(settings, Context.get(running, HttpServer.HttpServer)), first)
   )
+  if (warning !== undefined) yield* Effect.logWarning(warning)
   // Added last, so it runs first: a database that does not respond must not delay the shutdown indefinitely.
   yield* Effect.addFinalizer(() =>
     Effect.sync(() => exitAfter(Duration.toMillis(settings.stop) + GRACE_MILLIS))

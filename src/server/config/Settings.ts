@@ -27,9 +27,14 @@ export type StoreSettings =
       readonly dataDir: string
       /** The directory of an installed PostgreSQL's programs; undefined: the packaged ones. */
       readonly postgresBin: string | undefined
+      /** The account to run the server as, if this process is root; undefined: one is chosen. */
+      readonly user: string | undefined
       /** Newest first; undefined: the key file in the data directory, created if it is missing. */
       readonly masterKeys: Arr.NonEmptyReadonlyArray<Redacted.Redacted> | undefined
     }
+
+/** The name of root's account. */
+export const ROOT = "root"
 
 /** The decoded configuration. `Settings/variables.ts` has the meaning and default of each variable. */
 export interface Settings {
@@ -38,6 +43,8 @@ export interface Settings {
   /** Without a trailing slash. */
   readonly publicUrl: string
   readonly store: StoreSettings
+  /** The account that the command `serve` changes to if root started it; `ROOT`: it keeps root's; undefined: `countersign` if there is one. */
+  readonly user: string | undefined
   readonly adminKey: ParsedApiKey | undefined
   readonly mail: { readonly url: Redacted.Redacted; readonly from: string } | undefined
   readonly metricsToken: Redacted.Redacted | undefined
@@ -201,6 +208,7 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
     port: values.PORT,
     publicUrl,
     store: storeOf(values, machine),
+    user: values.COUNTERSIGN_USER,
     adminKey: values.COUNTERSIGN_ADMIN_KEY,
     mail: smtp === undefined || sender === undefined ? undefined : { url: smtp, from: sender },
     metricsToken: values.COUNTERSIGN_METRICS_TOKEN,
@@ -265,6 +273,7 @@ const storeOf = (values: Values, machine: ProcessFacts): StoreSettings => {
         kind: "embedded",
         dataDir: values.COUNTERSIGN_DATA_DIR ?? defaultDataDir(machine),
         postgresBin: values.COUNTERSIGN_POSTGRES_BIN,
+        user: values.COUNTERSIGN_USER === ROOT ? undefined : values.COUNTERSIGN_USER,
         masterKeys
       }
 }

@@ -14,6 +14,7 @@ import type { ChildProcessSpawner } from "effect/process"
 import { IncomingMessage, Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
 import { uuidV7Hex } from "../../domain/Ids.ts"
+import { AccountAfterListening, type AccountNotChanged, changeAccount } from "./changeAccount.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 
 /** Limits on the time and size of a request before it is routed. */
@@ -167,13 +168,18 @@ export const layerListen = (options: {
   readonly host: string
   readonly port: number
   readonly drain: Duration.Input
-}): Layer.Layer<HttpServer.HttpServer | PlatformServices, HttpServerError.ServeError> =>
+}): Layer.Layer<HttpServer.HttpServer | PlatformServices, HttpServerError.ServeError | AccountNotChanged> =>
   Layer.unwrap(
     Effect.map(
       Effect.sync(() => makeServer()),
       (server) =>
         // Built last, so its finalizer runs first: the platform's own finalizer waits for idle clients without limit.
-        Layer.effectDiscard(Effect.addFinalizer(() => closeAll(server))).pipe(
+        Layer.effectDiscard(
+          Effect.andThen(
+            changeAccountIfAny,
+            Effect.addFinalizer(() => closeAll(server))
+          )
+        ).pipe(
           Layer.provideMerge(layerSmallContext),
           Layer.provideMerge(
             NodeHttpServer.layer(() => server, {
@@ -185,6 +191,11 @@ export const layerListen = (options: {
         )
     )
   )
+
+/** Only root may open a port below 1024, so the account is changed after that. */
+const changeAccountIfAny = Effect.flatMap(AccountAfterListening, (account) =>
+  account === undefined ? Effect.void : changeAccount(account)
+)
 
 /**
  * Serves requests in a context without the services of this project, which routes take when they are built. An operation copies the context

@@ -3,11 +3,13 @@ import { realpath } from "node:fs/promises"
 import path from "node:path"
 import { serverAccount } from "./EmbeddedPostgres/Account.ts"
 import { locateBinaries } from "./EmbeddedPostgres/Binaries.ts"
+import { handOver } from "./EmbeddedPostgres/handOver.ts"
 import { DATABASE, ensureCluster, clusterExists, prepareDataDir, ROLE } from "./EmbeddedPostgres/Cluster.ts"
 import { tryFileSystem, type EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 import { superviseServer } from "./EmbeddedPostgres/superviseServer.ts"
-import { type ServerSettings, socketDirectory } from "./EmbeddedPostgres/Postmaster.ts"
+import { LOG_FILE, type ServerSettings, socketDirectory } from "./EmbeddedPostgres/Postmaster.ts"
 
+export { findAccount, firstBarrier, OWN_ACCOUNT, requireAccount } from "./EmbeddedPostgres/Account.ts"
 export { EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 
 /**
@@ -49,6 +51,10 @@ export interface EmbeddedPostgresOptions {
   readonly sync?: boolean
   /** The directory of the programs of an installed PostgreSQL, 15 or newer. Default: those of the npm package. */
   readonly postgresBin?: string | undefined
+  /**
+   * The account to run the server as, if this process is root. Default: the owner of the cluster, else `countersign`, `postgres` or `nobody`.
+   */
+  readonly user?: string | undefined
 }
 
 /**
@@ -67,10 +73,19 @@ const clusterDirectory = (dataDir: string): string => path.join(dataDir, "postgr
 export const embeddedStoreExists = (dataDir: string): Effect.Effect<boolean, EmbeddedPostgresFailed> =>
   clusterExists(clusterDirectory(path.resolve(dataDir)))
 
+/** Prepares a data directory, as root, for this process once it has changed to the account `user`. */
+export const handOverDataDir = (
+  options: EmbeddedPostgresOptions & { readonly user: string }
+): Effect.Effect<void, EmbeddedPostgresFailed> => {
+  const dataDir = path.resolve(options.dataDir)
+  const { postgresBin, user } = options
+  return handOver({ dataDir, cluster: clusterDirectory(dataDir), postgresBin, user })
+}
+
 const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPostgresOptions) {
   const requested = path.resolve(options.dataDir)
   const sync = options.sync ?? true
-  const account = yield* serverAccount(clusterDirectory(requested))
+  const account = yield* serverAccount(clusterDirectory(requested), options.user)
   yield* prepareDataDir(requested, account)
   // Services that reach the directory by different symbolic links must derive the same names from its path.
   const dataDir = yield* tryFileSystem(`looking at ${requested}`, () => realpath(requested))
@@ -84,7 +99,7 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPost
     account,
     host,
     sync,
-    logFile: path.join(dataDir, "postgres.log")
+    logFile: path.join(dataDir, LOG_FILE)
   }
   yield* superviseServer(settings)
   return EmbeddedPostgres.of({

@@ -36,6 +36,7 @@ describe("Settings without any variable", () => {
       kind: "embedded",
       dataDir: "/srv/app/.countersign",
       postgresBin: undefined,
+      user: undefined,
       masterKeys: undefined
     })
     assert.deepStrictEqual(

@@ -88,6 +88,10 @@ export const publicUrl: Reader<string> = (text) => {
 export const directory: Reader<string> = (text) =>
   text.includes("\0") ? expected("a directory", text) : Result.succeed(text)
 
+/** The name of a system account. */
+export const account: Reader<string> = (text) =>
+  /^[A-Za-z_][\w.-]{0,31}$/.test(text) ? Result.succeed(text) : expected("the name of an account", text)
+
 const redact = (text: string, label: string) => Redacted.make(text, { label })
 
 const secretUrl =

@@ -55,6 +55,13 @@ export const variables = {
     defaultText: "the packaged PostgreSQL 18",
     read: read.directory
   }),
+  COUNTERSIGN_USER: optional({
+    description:
+      "Account that the service, with its embedded PostgreSQL, changes to once it listens, if root starts it; root: stays root",
+    unit: "account",
+    defaultText: "countersign if the machine has it; else root, which NODE_ENV=production refuses",
+    read: read.account
+  }),
   COUNTERSIGN_MASTER_KEY: secret({
     description: "Encrypts secrets at rest; comma-separated, the first encrypts and all decrypt",
     unit: "32 bytes in base64, separated by commas",

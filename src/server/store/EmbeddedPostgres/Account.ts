@@ -11,13 +11,16 @@ export interface Account {
   readonly gid: number
 }
 
-/** Unprivileged accounts that exist on most systems, preferred first. */
-const unprivileged = ["postgres", "nobody"]
+/** The account of Countersign, if the machine has one. */
+export const OWN_ACCOUNT = "countersign"
+
+/** Accounts to run the server as, preferred first. The last two exist on most systems, and other programs may share them. */
+const candidates = [OWN_ACCOUNT, "postgres", "nobody"]
 
 const idOf = Effect.fn("EmbeddedPostgres.idOf")(function* (name: string, flag: "-u" | "-g") {
   const { code, output } = yield* runCommand({
     command: "id",
-    args: [flag, name],
+    args: [flag, "--", name],
     account: undefined,
     capture: true
   })
@@ -25,16 +28,34 @@ const idOf = Effect.fn("EmbeddedPostgres.idOf")(function* (name: string, flag: "
   return code === 0 && Number.isInteger(id) && id > 0 ? id : undefined
 })
 
+/** The account of this name, or `undefined` if the machine has no such account or it is root. */
+export const findAccount = Effect.fn("EmbeddedPostgres.findAccount")(function* (name: string) {
+  const uid = yield* idOf(name, "-u")
+  const gid = yield* idOf(name, "-g")
+  return uid === undefined || gid === undefined ? undefined : { uid, gid }
+})
+
+/** The account of this name. */
+export const requireAccount = Effect.fn("EmbeddedPostgres.requireAccount")(function* (name: string) {
+  return (
+    (yield* findAccount(name)) ??
+    (yield* new EmbeddedPostgresFailed({
+      phrase:
+        `COUNTERSIGN_USER is ${name}, but this machine has no such account, or it has root's rights: ` +
+        `create it (useradd --system --shell /usr/sbin/nologin ${name}), or name another`
+    }))
+  )
+})
+
 const findUnprivilegedAccount = Effect.fn("EmbeddedPostgres.findUnprivilegedAccount")(function* () {
-  for (const name of unprivileged) {
-    const uid = yield* idOf(name, "-u")
-    const gid = yield* idOf(name, "-g")
-    if (uid !== undefined && gid !== undefined) return { uid, gid }
+  for (const name of candidates) {
+    const account = yield* findAccount(name)
+    if (account !== undefined) return account
   }
   return yield* new EmbeddedPostgresFailed({
     phrase:
-      "PostgreSQL does not run as root, and there is no account `postgres` or `nobody` to run it as: " +
-      "start this service as an ordinary account, or set DATABASE_URL"
+      "PostgreSQL does not run as root, and there is no account `countersign`, `postgres` or `nobody` to run it as: " +
+      "start this service as an ordinary account, set COUNTERSIGN_USER, or set DATABASE_URL"
   })
 })
 
@@ -52,17 +73,27 @@ const ownerOf = (target: string) =>
 
 /**
  * The account to run the server as; `undefined` means the account of this process. PostgreSQL refuses to run as root, so a root process uses
- * the account that owns the cluster, else `postgres`, else `nobody`.
+ * the account `user`; without one, the account that owns the cluster, else the first of `candidates`.
  */
 export const serverAccount = Effect.fn("EmbeddedPostgres.serverAccount")(function* (
-  cluster: string
+  cluster: string,
+  user: string | undefined
 ): Effect.fn.Return<Account | undefined, EmbeddedPostgresFailed> {
   // Windows has no numeric accounts.
   const processUid = process.getuid?.()
   if (processUid === undefined) return undefined
   const owner = yield* ownerOf(cluster)
-  if (processUid === 0)
-    return owner !== undefined && owner.uid !== 0 ? owner : yield* findUnprivilegedAccount()
+  if (processUid === 0) {
+    if (user === undefined)
+      return owner !== undefined && owner.uid !== 0 ? owner : yield* findUnprivilegedAccount()
+    const account = yield* requireAccount(user)
+    if (owner === undefined || owner.uid === account.uid) return account
+    return yield* new EmbeddedPostgresFailed({
+      phrase:
+        `${cluster} belongs to another account (uid ${owner.uid}) than ${user}: stop all services that use it, ` +
+        `then run chown -R ${user}: ${cluster}`
+    })
+  }
   if (owner !== undefined && owner.uid !== processUid) {
     return yield* new EmbeddedPostgresFailed({
       phrase: `${cluster} belongs to another account (uid ${owner.uid}): start this service as that account, ${OTHER_OPTIONS}`

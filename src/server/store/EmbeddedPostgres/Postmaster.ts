@@ -20,6 +20,9 @@ const SOCKET_PATH_LIMIT = 103
 /** Size at which the server's log is rotated, in bytes. One old file is kept. */
 const LOG_LIMIT = 4 * 1024 * 1024
 
+/** The name of the server's log in the data directory. */
+export const LOG_FILE = "postgres.log"
+
 /** Longest wait for a fast shutdown. It writes one checkpoint, which takes seconds on a slow disk. */
 const STOP_TIMEOUT = "60 seconds"
 

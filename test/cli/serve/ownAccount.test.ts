@@ -1,0 +1,320 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { randomBytes } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises"
+import { createServer, type Server } from "node:net"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+import { findAccount, firstBarrier, OWN_ACCOUNT } from "../../../src/server/store/EmbeddedPostgres.ts"
+import { type Account } from "../../../src/server/store/EmbeddedPostgres/Account.ts"
+import { runCommand } from "../../../src/server/store/EmbeddedPostgres/runCommand.ts"
+import { readPostmasterPid, sendSignal } from "../../support/embeddedPostgres.ts"
+import { cloneDatabase } from "../../support/postgres.ts"
+import { spawnCli } from "../../support/process.ts"
+
+/** An account that every system has, and that no program of a test machine runs as. */
+const NAME = "daemon"
+
+const repository = fileURLToPath(new URL("../../..", import.meta.url))
+
+/** Why this machine cannot run these tests; undefined: it can. */
+const reasonToSkip = await Effect.runPromise(
+  Effect.gen(function* () {
+    if (process.getuid?.() !== 0) return "this process is not root"
+    if (process.platform !== "linux") return "/proc, which they read, exists on Linux only"
+    const account = yield* findAccount(NAME)
+    if (account === undefined) return `this machine has no account ${NAME}`
+    const barrier = yield* firstBarrier(account, path.join(repository, "package.json"))
+    return barrier === undefined ? undefined : `the account ${NAME} cannot read ${barrier}`
+  })
+)
+if (reasonToSkip !== undefined)
+  process.stderr.write(`what the service does as root is not tried: ${reasonToSkip}\n`)
+
+/** A test starts up to five processes, one after another. */
+const TIMEOUT_MILLIS = 120_000
+
+const account = Effect.map(findAccount(NAME), (found) => found ?? assert.fail(NAME))
+const stranger = { uid: 65_534, gid: 65_534 }
+
+/** A data directory; its server is stopped when the scope closes. */
+const dataDirectory = Effect.acquireRelease(
+  Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-account-"))),
+  (made) =>
+    Effect.promise(async () => {
+      const pid = await readPostmasterPid(made)
+      if (pid !== undefined) sendSignal(pid, "SIGKILL")
+      await rm(made, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
+    })
+)
+
+/** The real, effective, saved and file system ids of a process. */
+const idsOf = (pid: number, kind: "Uid" | "Gid" | "Groups") =>
+  new RegExp(`^${kind}:\\s*(.*)$`, "m")
+    .exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]
+    ?.trim()
+    .split(/\s+/)
+    .map(Number)
+
+/** Whether an account can read a file. */
+const canRead = (as: Account, file: string) =>
+  Effect.map(
+    runCommand({ command: "head", args: ["-c", "1", file], account: as, capture: true }),
+    ({ code }) => code === 0
+  )
+
+const READY = /Countersign \S+ is ready[^]*address +(\S+)/
+
+const serve = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
+  const service = yield* spawnCli(["serve"], { PORT: "0", ...variables })
+  const out = yield* service.waitForStdout(READY)
+  return { ...service, url: READY.exec(out)?.[1] ?? "" }
+})
+
+const statusOf = (url: string) => Effect.promise(() => fetch(`${url}/readyz`).then(({ status }) => status))
+
+const retried = <A, E, R>(self: Effect.Effect<A, E, R>, until: (value: A) => boolean) =>
+  Effect.repeat(Effect.delay(self, "20 millis"), { until, times: 1000 })
+
+/** A free port that only root may open. */
+const privilegedPort = Effect.promise(async () => {
+  for (let port = 600; port < 1024; port++) {
+    const isFree = await new Promise<boolean>((resolve) => {
+      const server = createServer()
+      server.once("error", () => resolve(false))
+      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)))
+    })
+    if (isFree) return port
+  }
+  return assert.fail("no free port")
+})
+
+describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
+  it.live(
+    "opens its port, then changes to the account with its database, and no other account reads them",
+    () =>
+      Effect.gen(function* () {
+        const { uid, gid } = yield* account
+        const dataDir = yield* dataDirectory
+        const port = yield* privilegedPort
+        const service = yield* serve({
+          PORT: String(port),
+          COUNTERSIGN_DATA_DIR: dataDir,
+          COUNTERSIGN_USER: NAME,
+          NODE_ENV: "production"
+        })
+        assert.strictEqual(service.url, `http://127.0.0.1:${port}`)
+        assert.strictEqual(yield* statusOf(service.url), 200)
+        const server = (yield* Effect.promise(() => readPostmasterPid(dataDir))) ?? 0
+        for (const pid of [service.pid, server]) {
+          assert.deepEqual(idsOf(pid, "Uid"), [uid, uid, uid, uid])
+          assert.deepEqual(idsOf(pid, "Gid"), [gid, gid, gid, gid])
+        }
+        assert.deepEqual(idsOf(service.pid, "Groups"), [gid])
+
+        const password = path.join(dataDir, "postgres", "countersign-password")
+        assert.isFalse(yield* canRead(stranger, password))
+        assert.isTrue(yield* canRead({ uid, gid }, password))
+        // Secrets of the service that the database's processes, of the same account, must not reach.
+        for (const file of [path.join(dataDir, "master-key"), `/proc/${service.pid}/environ`])
+          assert.isFalse(yield* canRead({ uid, gid }, file), file)
+
+        // The debugger stays closed: the port is Node's default.
+        sendSignal(service.pid, "SIGUSR1")
+        assert.strictEqual(yield* statusOf(service.url), 200)
+        const debuggers = yield* Effect.promise(() =>
+          fetch("http://127.0.0.1:9229/json/list").then(
+            () => true,
+            () => false
+          )
+        )
+        assert.isFalse(debuggers)
+
+        // Without root's rights it still restarts its database.
+        assert.isTrue(sendSignal(server, "SIGKILL"))
+        yield* retried(
+          Effect.promise(() => readPostmasterPid(dataDir)),
+          (pid) => pid !== undefined && pid !== server
+        )
+        yield* retried(statusOf(service.url), (status) => status === 200)
+
+        yield* service.kill("SIGTERM")
+        assert.strictEqual((yield* service.ended).code, 0)
+        assert.isUndefined(yield* Effect.promise(() => readPostmasterPid(dataDir)))
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "uses a database that a command of root has created",
+    () =>
+      Effect.gen(function* () {
+        const { uid } = yield* account
+        const dataDir = yield* dataDirectory
+        const variables = { COUNTERSIGN_DATA_DIR: dataDir, COUNTERSIGN_USER: NAME }
+        const created = yield* spawnCli(["keys", "create", "--preset", "admin"], variables)
+        const { code, err, out } = yield* created.ended
+        assert.strictEqual(code, 0, err)
+        const service = yield* serve(variables)
+        assert.strictEqual(idsOf(service.pid, "Uid")?.[0], uid)
+        const response = yield* Effect.promise(() =>
+          fetch(`${service.url}/v1/api-keys`, { headers: { authorization: `Bearer ${out.trim()}` } })
+        )
+        assert.strictEqual(response.status, 200)
+        // And beside the running service.
+        const listed = yield* (yield* spawnCli(["keys", "list"], variables)).ended
+        assert.strictEqual(listed.code, 0, listed.err)
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "says how to give it a database of another account",
+    () =>
+      Effect.gen(function* () {
+        const dataDir = yield* dataDirectory
+        const cluster = path.join(dataDir, "postgres")
+        const variables = { PORT: "0", COUNTERSIGN_DATA_DIR: dataDir, COUNTERSIGN_USER: NAME }
+        // As earlier versions left it: the directory is root's, the database an unprivileged account's.
+        const before = yield* (yield* spawnCli(["keys", "create", "--preset", "admin"], {
+          ...variables,
+          COUNTERSIGN_USER: "root"
+        })).ended
+        assert.strictEqual(before.code, 0, before.err)
+        const { code, err } = yield* (yield* spawnCli(["serve"], variables)).ended
+        assert.strictEqual(code, 1)
+        const [, command = ""] = /then run (chown -R .*)$/m.exec(err) ?? assert.fail(err)
+        assert.strictEqual(command, `chown -R ${NAME}: ${cluster}`)
+        const [program = "", ...args] = command.split(" ")
+        yield* runCommand({ command: program, args, account: undefined })
+        const service = yield* serve(variables)
+        assert.strictEqual(yield* statusOf(service.url), 200)
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "gives the account no directory with files of other programs",
+    () =>
+      Effect.gen(function* () {
+        const dataDir = yield* dataDirectory
+        yield* Effect.promise(() => writeFile(path.join(dataDir, "shadow"), "x"))
+        const { code, err } = yield* (yield* spawnCli(["serve"], {
+          PORT: "0",
+          COUNTERSIGN_DATA_DIR: dataDir,
+          COUNTERSIGN_USER: NAME
+        })).ended
+        assert.strictEqual(code, 1)
+        assert.include(err, `${dataDir} contains shadow, which is not ours`)
+        const { uid } = yield* Effect.promise(() => stat(dataDir))
+        assert.strictEqual(uid, 0)
+        assert.deepEqual(yield* Effect.promise(() => readdir(dataDir)), ["shadow"])
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "names the directory of the program that the account cannot read",
+    () =>
+      Effect.gen(function* () {
+        const closed = yield* dataDirectory
+        const main = path.join(closed, "app", "main.ts")
+        yield* Effect.promise(() => mkdir(path.dirname(main)))
+        yield* Effect.promise(() =>
+          writeFile(main, `await import(${JSON.stringify(path.join(repository, "src", "main.ts"))})\n`)
+        )
+        yield* Effect.promise(() => chmod(closed, 0o700))
+        const { output } = yield* runCommand({
+          command: "env",
+          args: [
+            `PORT=0`,
+            `COUNTERSIGN_USER=${NAME}`,
+            `COUNTERSIGN_DATA_DIR=${closed}/data`,
+            process.execPath,
+            main,
+            "serve"
+          ],
+          account: undefined
+        })
+        assert.include(
+          output,
+          `the account ${NAME} cannot read ${closed}, a part of the path of this program`
+        )
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "needs an account that exists and is not root's",
+    () =>
+      Effect.gen(function* () {
+        const { code, err } = yield* (yield* spawnCli(["serve"], { COUNTERSIGN_USER: "no-such-account" }))
+          .ended
+        assert.strictEqual(code, 1)
+        assert.include(err, "COUNTERSIGN_USER is no-such-account, but this machine has no such account")
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "keeps an ordinary account, with a warning if another one is set",
+    () =>
+      Effect.gen(function* () {
+        const taken = yield* Effect.acquireRelease(
+          Effect.callback<Server>((resume) => {
+            const server = createServer()
+            server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+          }),
+          (server) => Effect.sync(() => server.close())
+        )
+        const address = taken.address()
+        const port = typeof address === "object" && address !== null ? address.port : assert.fail("no port")
+        const { code, output } = yield* runCommand({
+          command: "env",
+          args: [`PORT=${port}`, `COUNTERSIGN_USER=${NAME}`, process.execPath, "src/main.ts", "serve"],
+          account: stranger,
+          cwd: repository
+        })
+        assert.strictEqual(code, 1)
+        assert.include(output, "COUNTERSIGN_USER has no effect")
+        assert.include(output, "already in use")
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "ends in production unless an account is named or root is allowed",
+    () =>
+      Effect.gen(function* () {
+        if ((yield* findAccount(OWN_ACCOUNT)) !== undefined) {
+          process.stderr.write(
+            "that root is refused is not tried: this machine has the account countersign\n"
+          )
+          return
+        }
+        const variables = {
+          PORT: "0",
+          NODE_ENV: "production",
+          DATABASE_URL: Redacted.value(yield* cloneDatabase),
+          COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64")
+        }
+        const refused = yield* (yield* spawnCli(["serve"], variables)).ended
+        assert.strictEqual(refused.code, 1)
+        assert.include(refused.err, "does not run as root with NODE_ENV=production")
+        assert.include(refused.err, "COUNTERSIGN_USER=root")
+
+        const asRoot = yield* serve({ ...variables, COUNTERSIGN_USER: "root" })
+        assert.strictEqual(idsOf(asRoot.pid, "Uid")?.[0], 0)
+        yield* asRoot.waitForStderr(/The service runs as root.*"WARN"/)
+
+        // Another account than that of the test database's socket, so it does not become ready.
+        const changed = yield* spawnCli(["serve"], { ...variables, COUNTERSIGN_USER: NAME })
+        yield* changed.waitForStderr(new RegExp(`Running as the account ${NAME}`))
+        const { uid } = yield* account
+        assert.strictEqual(idsOf(changed.pid, "Uid")?.[0], uid)
+      }),
+    TIMEOUT_MILLIS
+  )
+})
