@@ -2,7 +2,8 @@ import type { Schema } from "effect"
 import { isSecretField } from "./Redaction/findAssignments.ts"
 import { KnownValues } from "./Redaction/KnownValues.ts"
 import { findSecrets } from "./Redaction/findSecrets.ts"
-import { replaceRanges } from "./Redaction/TextRange.ts"
+import { mergeRanges, replaceRanges, type TextRange } from "./Redaction/TextRange.ts"
+import { textWindows } from "./Redaction/textWindows.ts"
 import { formatPointer } from "../tasks/CompiledSchema/SchemaFault.ts"
 
 export { KnownValues } from "./Redaction/KnownValues.ts"
@@ -12,8 +13,6 @@ export const REDACTED = "[REDACTED]"
 
 /** Maximum number of values that a redaction visits, at any depth. */
 export const MAX_NODES = 100_000
-/** Maximum length of a string that is searched. */
-export const MAX_TEXT = 256 * 1024
 /** Maximum number of reported places. */
 const MAX_POINTERS = 20
 /**
@@ -24,7 +23,7 @@ const MAX_PASSES = 4
 /** No known values: only secrets with a recognizable format are found. */
 export const noKnownValues = new KnownValues([])
 
-/** A value that is too large to be searched, with the place of the excess. */
+/** A value with too many members to be searched, with the place of the excess. */
 export interface Unsearchable {
   readonly _tag: "Unsearchable"
   readonly pointer: string
@@ -89,14 +88,30 @@ export const collectTexts = (value: Schema.Json): ReadonlySet<string> => {
   return texts
 }
 
-/** Redacts a string. A string over the searched length is replaced as a whole. */
+/** Redacts a string of any length. */
 export const redactText = (text: string, known: KnownValues): string => {
-  if (text.length > MAX_TEXT) return REDACTED
+  const steps = redactInSteps(text, known)
+  for (;;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+  }
+}
+
+/** Redacts a string of any length. Yields after each 64 KiB, so that the caller can yield to other work. */
+export function* redactInSteps(text: string, known: KnownValues): Generator<void, string> {
   let clean = text
   for (let pass = 0; pass < MAX_PASSES; pass++) {
-    const found = findSecrets(clean, known)
+    const found: Array<TextRange> = []
+    const windows = textWindows(clean)
+    for (const { end, start } of windows) {
+      if (start > 0) yield
+      const part = windows.length === 1 ? clean : clean.slice(start, end)
+      for (const range of findSecrets(part, known)) {
+        found.push({ start: range.start + start, end: range.end + start })
+      }
+    }
     if (found.length === 0) return clean
-    clean = replaceRanges(clean, found, REDACTED)
+    clean = replaceRanges(clean, mergeRanges(found), REDACTED)
   }
   return REDACTED
 }
@@ -156,10 +171,6 @@ class RedactionWalk {
   }
 
   #clean(text: string): string {
-    if (text.length > MAX_TEXT) {
-      this.#stopSearch(`contains a string longer than ${MAX_TEXT} characters`, this.#place.length)
-      return text
-    }
     return this.#redactedTexts?.get(text) ?? redactText(text, this.#known)
   }
 

@@ -63,6 +63,53 @@ describe("redaction of a generated corpus", () => {
     assertFound("values in sentences", draws(sentences), 0.95)
   })
 
+  it("finds a token in each encoding", () => {
+    const encodings: ReadonlyArray<readonly [name: string, encode: (secret: string) => string]> = [
+      ["Base64", (secret) => Buffer.from(`token: ${secret}\n`).toString("base64")],
+      [
+        "Base64 of UTF-16",
+        (secret) => Buffer.from(`$t = "${secret}"; Connect`, "utf16le").toString("base64")
+      ],
+      [
+        "Base64 of Base64",
+        (secret) => Buffer.from(Buffer.from(`x ${secret}`).toString("base64")).toString("base64")
+      ],
+      ["percent-encoding", (secret) => [...secret].map((c) => `%${c.charCodeAt(0).toString(16)}`).join("")],
+      ["escapes of JSON", (secret) => JSON.stringify(JSON.stringify({ t: secret })).replace("_", "\\u005f")],
+      ["entities of HTML", (secret) => secret.replaceAll("_", "&#95;")],
+      [
+        "quoted-printable",
+        (secret) =>
+          `a=3Db ${secret.slice(0, 4)}=\r\n${secret.slice(4, 20).replaceAll("A", "=41")}=\n${secret.slice(20)}`
+      ],
+      ["zero-width characters", (secret) => secret.replace(/.{5}/g, "$&\u200b")],
+      [
+        "full-width characters",
+        (secret) => [...secret].map((c) => String.fromCharCode(c.charCodeAt(0) + 0xfee0)).join("")
+      ],
+      ["lines", (secret) => `${secret.slice(0, 21)}\n  ${secret.slice(21)}`],
+      [
+        "concatenated literals",
+        (secret) => `const t = "${secret.slice(0, 4)}" + "${secret.slice(4, 20)}" +\n  '${secret.slice(20)}'`
+      ]
+    ]
+    for (const seed of seeds) {
+      const draw = new SeededRandom(seed)
+      for (const template of ["ghp_{A:36}", "sk_live_{A:24}9", "hvs.{A:95}"]) {
+        for (const [name, encode] of encodings) {
+          const text = encode(fill(template, draw))
+          const clean = redactText(text, noKnownValues)
+          // What is left is shorter than the secret by more than the mark.
+          assert.isBelow(
+            clean.replace("[REDACTED]", "").length,
+            text.length - 20,
+            `${name} of ${template}: ${clean}`
+          )
+        }
+      }
+    }
+  })
+
   it("finds values of fields by name and value together", () => {
     const drawn = seeds.flatMap((seed) => {
       const draw = new SeededRandom(seed)

@@ -35,6 +35,10 @@ const BREAK = /[\n\v\f\r\u2028\u2029\u0085]/
 const ESCAPE =
   /%[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]|\\x[2-7][0-9A-Fa-f]|&#(?:x[2-7][0-9A-Fa-f]|[0-9]{2,3});/
 
+/** Escapes of quoted-printable, and the signs that a text is so encoded: an escaped equals sign, or a line that ends in one. */
+const QUOTED_PRINTABLE = /=[2-7][0-9A-F]/
+const IS_QUOTED_PRINTABLE = /=3D|=\r?\n/
+
 /** Maximum rounds of unescaping: `%2567` is `%67` is `g`. */
 const MAX_ESCAPED = 3
 
@@ -44,7 +48,11 @@ export const normalizeText = (text: string): TextView | undefined => {
   if (INVISIBLE.test(text) || WIDE.test(text))
     view = without({ text }, (character) => INVISIBLE.test(character), unwiden)
   for (let times = 0; times < MAX_ESCAPED && ESCAPE.test(view?.text ?? text); times++) {
-    view = unescaped(view ?? { text })
+    view = unescaped(view ?? { text }, ESCAPE)
+  }
+  const encoded = view?.text ?? text
+  if (IS_QUOTED_PRINTABLE.test(encoded) && QUOTED_PRINTABLE.test(encoded)) {
+    view = unescaped(view ?? { text }, QUOTED_PRINTABLE)
   }
   return view
 }
@@ -67,12 +75,43 @@ export const joinLines = (view: TextView, all: boolean): TextView | undefined =>
   let changed = false
   for (let match = breaks.exec(text); match !== null; match = breaks.exec(text)) {
     const end = match.index + match[0].length
-    if (!all && !(isPartAt(text, match.index - 1, -1) && isPartAt(text, end, 1))) continue
+    const isJoined =
+      all ||
+      (isPartAt(text, match.index - 1, -1) && isPartAt(text, end, 1)) ||
+      // A soft line break of quoted-printable.
+      (match[0].startsWith("=") &&
+        isTokenCode(text.charCodeAt(match.index - 1)) &&
+        isTokenCode(text.charCodeAt(end)))
+    if (!isJoined) continue
     keep(match.index)
     from = end
     changed = true
   }
   if (!changed) return undefined
+  keep(text.length)
+  at.push(view.at?.[text.length] ?? text.length)
+  return { text: out.join(""), at: Int32Array.from(at) }
+}
+
+/** The end of one literal, an operator, and the start of the next, as in `"abc" + "def"`. */
+const CONCATENATION =
+  /["'`][ \t]{0,8}(?:(?:\+|\.\.?|&)[ \t]{0,8}(?:\\?\r?\n[ \t]{0,64})?|\\?\r?\n[ \t]{0,64}(?:\+|\.\.?|&)[ \t]{0,8})["'`]/g
+
+/** Joins string literals that a program concatenates; undefined if the text has none. */
+export const joinLiterals = (view: TextView): TextView | undefined => {
+  const { text } = view
+  const out: Array<string> = []
+  const at: Array<number> = []
+  let from = 0
+  const keep = (end: number) => {
+    if (end > from) out.push(text.slice(from, end))
+    for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
+  }
+  for (const match of text.matchAll(CONCATENATION)) {
+    keep(match.index)
+    from = match.index + match[0].length
+  }
+  if (from === 0) return undefined
   keep(text.length)
   at.push(view.at?.[text.length] ?? text.length)
   return { text: out.join(""), at: Int32Array.from(at) }
@@ -125,11 +164,11 @@ const without = (
 const unwiden = (character: string): string =>
   WIDE.test(character) ? String.fromCharCode(character.charCodeAt(0) - 0xfee0) : character
 
-const unescaped = (view: TextView): TextView => {
+const unescaped = (view: TextView, escape: RegExp): TextView => {
   const out: Array<string> = []
   const at: Array<number> = []
   const { text } = view
-  const escapes = new RegExp(ESCAPE, "g")
+  const escapes = new RegExp(escape, "g")
   let from = 0
   const keep = (end: number) => {
     if (end > from) out.push(text.slice(from, end))

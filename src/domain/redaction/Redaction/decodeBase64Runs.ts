@@ -13,16 +13,25 @@ export const decodeBase64Runs = (text: string): ReadonlyArray<TextRange & { read
     const [run] = match
     // A word of any length is not base64.
     if (!beginsVisibly(run) || /^[A-Z]?[a-z_-]+$/.test(run)) continue
-    const decoded = Buffer.from(run, "base64").toString("utf8")
+    const bytes = Buffer.from(run, "base64")
+    // PowerShell encodes commands as UTF-16.
+    const decoded = bytes.toString(bytes[1] === 0 && bytes[3] === 0 ? "utf16le" : "utf8")
     if (isText(decoded)) found.push({ start: match.index, end: match.index + run.length, text: decoded })
   }
   return found
 }
 
 /**
- * Whether a run's first bytes are visible characters, tabs or line breaks: this rejects nearly all paths and identifiers before decoding.
+ * Whether a run's first bytes are visible characters, tabs or line breaks, possibly each followed by a zero as in UTF-16: this rejects nearly
+ * all paths and identifiers before decoding.
  */
 const beginsVisibly = (run: string): boolean => {
+  const isWide =
+    (value(run, 1) & 0x0f) === 0 &&
+    value(run, 2) >> 2 === 0 &&
+    value(run, 4) === 0 &&
+    value(run, 5) >> 4 === 0
+  if (isWide) return isVisible((value(run, 0) << 2) | (value(run, 1) >> 4))
   for (let at = 0; at < 12; at += 4) {
     const bits =
       (value(run, at) << 18) | (value(run, at + 1) << 12) | (value(run, at + 2) << 6) | value(run, at + 3)

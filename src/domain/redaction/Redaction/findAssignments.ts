@@ -13,7 +13,7 @@ const MAX_VALUE = 512
  * escaped, XML elements.
  */
 const assignment =
-  /([A-Za-z][\w\u00c0-\u024f.-]{0,80})["'`\]\\]{0,8}([ \t]{0,4}(?:=>|:=|[:=>])|[\s,]{0,24}["'`]?\bvalue["'`]?[ \t]{0,3}[:=]|[ \t]{0,2},[ \t]{0,2}(?=["'`])|\s{0,2}\{\s{0,12}default[ \t]{0,3}=|<\/(?:key|name)>\s{0,24}<(?:string|value)>|[ \t](?:is|was|ist|lautet|es|est|to|-)(?: now| set to)?:?[ \t]|[ \t]{1,4}(?=["']))[ \t]{0,4}\\{0,7}["'`]{0,3}/gi
+  /(?<![A-Za-z0-9])([A-Za-z][\w\u00c0-\u024f.-]{0,80})["'`\]\\]{0,8}([ \t]{0,4}(?:=>|:=|[:=>])|[\s,]{0,24}["'`]?\bvalue["'`]?[ \t]{0,3}[:=]|[ \t]{0,2},[ \t]{0,2}(?=["'`])|\s{0,2}\{\s{0,12}default[ \t]{0,3}=|<\/(?:key|name)>\s{0,24}<(?:string|value)>|[ \t](?:is|was|ist|lautet|es|est|to|-)(?: now| set to)?:?[ \t]|[ \t]{1,4}(?=["']))[ \t]{0,4}\\{0,7}["'`]{0,3}/gi
 
 /** A quoted value ends at the closing quote, any other at white space or a separator; in a query `&` is a separator. */
 const quoted = new RegExp(`[^"'\`\\r\\n\\\\]{4,${MAX_VALUE}}(?=\\\\?["'\`])`, "y")

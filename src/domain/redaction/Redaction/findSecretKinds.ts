@@ -45,7 +45,10 @@ export const findSecretKinds = (view: TextView): ReadonlyArray<TextRange> => {
       if (isWithinBase64 && prefix.length < LONG_PREFIX) continue
       if (!text.startsWith(prefix, start) || (searchedUntil.get(kind) ?? 0) > start) continue
       const end = bodyEnd(view, kind, start + prefix.length)
-      if (end === undefined) continue
+      if (end === undefined) {
+        if (kind.body.lastIndex > 0) searchedUntil.set(kind, kind.body.lastIndex)
+        continue
+      }
       if (passesCheck(kind, text.slice(start, end), prefix)) {
         found.push({ start, end })
         start = end - 1

@@ -10,7 +10,7 @@ import { mergeRanges, type TextRange } from "./TextRange.ts"
 import { findJwts, findPrivateKeys, findUrlCredentials } from "./structuredSecrets.ts"
 import { findTokens } from "./findTokens.ts"
 import { findSpokenSecrets } from "./findSpokenSecrets.ts"
-import { joinLines, toOriginal, normalizeText, type TextView } from "./TextView.ts"
+import { joinLines, joinLiterals, toOriginal, normalizeText, type TextView } from "./TextView.ts"
 
 /** Minimum length of a searched text. */
 const MIN_TEXT = 8
@@ -23,6 +23,7 @@ export const findSecrets = (text: string, known: KnownValues, layer = 0): Readon
   const joined = joinLines(base, false)
   // Known values and checksummed keys never occur by chance, so they are found across any line break.
   const fullyJoined = joinLines(base, true)
+  const literals = joinLiterals(base)
   // Spread into arrays, not into call arguments: a text may contain more findings than the stack holds.
   return mergeRanges([
     ...findInView({ text }, known, layer),
@@ -30,6 +31,11 @@ export const findSecrets = (text: string, known: KnownValues, layer = 0): Readon
       ? []
       : findInView(normalized, known, layer).map((span) => toOriginal(normalized, span))),
     ...(joined === undefined ? [] : findInView(joined, known, layer).map((span) => toOriginal(joined, span))),
+    ...(literals === undefined
+      ? []
+      : [...known.find(literals), ...findInRuns(literals, known, MAX_LAYERS)].map((span) =>
+          toOriginal(literals, span)
+        )),
     ...(fullyJoined === undefined
       ? []
       : [...known.find(fullyJoined), ...findApiKeys(fullyJoined.text)].map((span) =>

@@ -85,6 +85,8 @@ const findPasswords = (text: string): ReadonlyArray<TextRange> => {
       if (match !== null) add(value, afterOtherScript.lastIndex - value.length, true, false)
       continue
     }
+    // Settings without spaces are assignments.
+    if (text.charAt(end) === "=") continue
     stated.lastIndex = end
     const match = stated.exec(text)
     const value = match?.[1]

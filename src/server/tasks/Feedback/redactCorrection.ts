@@ -1,14 +1,14 @@
 import { Effect } from "effect"
 import { CorrectionNeedsSafeValue, InvalidCorrection, PayloadTooLarge } from "../../../api/Problems.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import { type KnownValues, redact, redactText, collectTexts } from "../../../domain/redaction/Redaction.ts"
+import { type KnownValues, redact, redactInSteps, collectTexts } from "../../../domain/redaction/Redaction.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 
 /** The JSON pointer of a correction in its request. */
 const AT = "#/correction"
 
-/** Characters of texts that are redacted per tick of the event loop. The texts of a longer correction are redacted one by one. */
+/** Characters of texts that are redacted per tick of the event loop. The texts of a longer correction are redacted one by one, in parts. */
 const CHARACTERS_PER_TICK = 64 * 1024
 
 /** A correction without protected values. */
@@ -43,7 +43,7 @@ export const redactCorrection = Effect.fnUntraced(function* (
   if (redaction._tag === "Unsearchable") {
     const { detail, pointer } = redaction
     return yield* new PayloadTooLarge({
-      detail: "The correction is too large to search for protected values. Send a smaller one.",
+      detail: "The correction has too many values to be searched for protected ones. Send a smaller one.",
       errors: [{ pointer, detail }]
     })
   }
@@ -74,7 +74,10 @@ const redactTexts = Effect.fnUntraced(function* (correction: JsonObject, known: 
   const redacted = new Map<string, string>()
   let characters = 0
   for (const text of collectTexts(correction)) {
-    redacted.set(text, redactText(text, known))
+    const steps = redactInSteps(text, known)
+    let step = steps.next()
+    for (; step.done !== true; step = steps.next()) yield* Effect.yieldNow
+    redacted.set(text, step.value)
     characters += text.length
     if (characters > CHARACTERS_PER_TICK) {
       characters = 0
