@@ -11,7 +11,7 @@ import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { Schema } from "effect"
 import { build as buildPage } from "vite"
-import { bundleOptions } from "./bundle.js"
+import { bundleOptions, libraryOptions } from "./bundle.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const names = Schema.Record(Schema.String, Schema.String)
@@ -54,13 +54,9 @@ const tsc = path.join(root, "node_modules", "typescript", "bin", "tsc")
 const types = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })
 if (types.status !== 0) stop("type check failed")
 
-// One build with shared chunks, so that a class exported by two entry points is the same class in both.
 await build({
-  ...bundleOptions,
-  entryPoints: entries,
+  ...libraryOptions(entries),
   outdir: "dist",
-  chunkNames: "chunks/[name]-[hash]",
-  banner: {},
   external: [...dependencies, ...Object.keys(manifest.peerDependencies)]
 })
 await build({

@@ -31,6 +31,17 @@ export const bundleOptions = {
   logLevel: "warning"
 }
 
+/**
+ * Options of the library entry points, by name. One build with shared chunks, so that a class exported by two entry points is the same class
+ * in both. The promise client is an entry point too, which gives it chunks of its own: a bundler then leaves out the Effect client.
+ */
+export const libraryOptions = (entries) => ({
+  ...bundleOptions,
+  entryPoints: { ...entries, "client/connect": join(root, "src", "client", "connect.ts") },
+  chunkNames: "chunks/[name]-[hash]",
+  banner: {}
+})
+
 const [, program, output] = process.argv
 if (
   program !== undefined &&

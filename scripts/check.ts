@@ -71,6 +71,7 @@ const steps: ReadonlyArray<Step> = [
     unless: has("nix-instantiate") ? undefined : "nix-instantiate is not installed"
   },
   generated("openapi.json", "openapi.ts"),
+  generated("client", path.join("client", "generate.ts")),
   generated("schema.sql", "schema.ts"),
   {
     name: "documents: commands",

@@ -47,9 +47,8 @@ export const problem =
     Status,
     Members<Code> & Fields,
     {}
-  > =>
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the library's return type is conditional on `Self`, which is unknown until a class is declared
-    HttpApiError.Problem<Self>()(
+  > => {
+    const declared = HttpApiError.Problem<Self>()(
       code,
       { type: `urn:problem-type:countersign:${code}`, status, title },
       {
@@ -57,4 +56,18 @@ export const problem =
         ...fields
       },
       { description }
-    ) as never
+    )
+    // The library prints the members alone.
+    if (typeof declared === "function") {
+      Object.defineProperty(declared.prototype, INSPECT, { value: returnThis })
+    }
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the library's return type is conditional on `Self`, which is unknown until a class is declared
+    return declared as never
+  }
+
+/** Node prints an error with its class, stack and members if this method returns the error itself. */
+const INSPECT = Symbol.for("nodejs.util.inspect.custom")
+
+function returnThis<A>(this: A): A {
+  return this
+}

@@ -1,5 +1,4 @@
-import type { Brand, DateTime, Effect, Redacted, Schema, Stream } from "effect"
-import type { HttpClientError } from "effect/http"
+import type { Effect } from "effect"
 import type {
   HttpApi,
   HttpApiClient,
@@ -8,6 +7,8 @@ import type {
   HttpApiMiddleware
 } from "effect/http-api"
 import type { Api } from "../api/Api.ts"
+import type { ServiceUnreachable } from "./ServiceUnreachable.ts"
+import type { UnexpectedResponse } from "./UnexpectedResponse.ts"
 
 /** One part of a request. A part without required members may be omitted. */
 type Part<Name extends string, Value> = [Value] extends [never]
@@ -31,14 +32,15 @@ export type CallResult<Endpoint extends HttpApiEndpoint.ConstraintRequest> = Htt
 >
 
 /**
- * The errors of an operation: its problems, `HttpClientError` if no response arrived, or `SchemaError` for a response outside the contract,
- * as from another service at that address.
+ * The errors of an operation: its problems, {@link ServiceUnreachable} if no response arrived, or {@link UnexpectedResponse} for a response
+ * outside the contract, as from another service at that address. Input that violates the contract fails with `INVALID_REQUEST`, before
+ * anything is sent.
  */
 export type CallError<Endpoint extends HttpApiEndpoint.ConstraintRequest> =
   | Endpoint["~Error"]["Type"]
   | HttpApiMiddleware.Error<Endpoint["~Middleware"]>
-  | HttpClientError.HttpClientError
-  | Schema.SchemaError
+  | ServiceUnreachable
+  | UnexpectedResponse
 
 type Groups = typeof Api extends HttpApi.HttpApi<infer _Id, infer G> ? G : never
 
@@ -65,43 +67,6 @@ export type EffectCalls = {
       ? (
           ...args: Arguments<CallInput<Endpoint>, []>
         ) => Effect.Effect<CallResult<Endpoint>, CallError<Endpoint>>
-      : never
-  }
-}
-
-/** Options of one promise call. */
-export interface CallOptions {
-  /** Aborts the call. The service may have processed the request already. */
-  readonly signal?: AbortSignal
-}
-
-/**
- * Input without Effect types: branded strings such as ids are plain strings, times are `Date` or RFC 3339 strings. The contract's schemas
- * check the input before anything is sent.
- */
-export type PlainInput<A> = A extends string & Brand.Brand<string>
-  ? string
-  : A extends DateTime.DateTime
-    ? Date | string
-    : A extends Redacted.Redacted
-      ? A
-      : { readonly [K in keyof A]: PlainInput<A[K]> }
-
-/** Output without Effect types: times are `Date`. */
-export type PlainOutput<A> = A extends DateTime.DateTime
-  ? Date
-  : A extends string | Stream.Stream<unknown, unknown, unknown>
-    ? A
-    : { readonly [K in keyof A]: PlainOutput<A[K]> }
-
-/** Every operation of the contract as a promise, which rejects with the error of the effect. */
-export type PromiseCalls = {
-  readonly [Id in HttpApiGroup.Identifier<Groups>]: {
-    readonly [Name in Called<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
-      HttpApiEndpoint.ConstraintRequest
-      ? (
-          ...args: Arguments<PlainInput<CallInput<Endpoint>>, [options?: CallOptions]>
-        ) => Promise<PlainOutput<CallResult<Endpoint>>>
       : never
   }
 }

@@ -1,22 +1,17 @@
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer, type Redacted, Stream, Tracer } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
+import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { HttpApiClient, type HttpApiEndpoint, HttpApiMiddleware } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Authentication } from "../api/Authorization.ts"
 import { Idempotent } from "../api/Middleware.ts"
 import type { EffectCalls } from "./Call.ts"
+import { baseUrl, type ClientOptions, redactedKey, type RetryOptions } from "./ClientOptions.ts"
 import { type Govern, makeGovern } from "./govern.ts"
-import { type RetryOptions, withRetries } from "./retry.ts"
+import { hideFailedRequest, hideRequest, type RequestError } from "./hideRequest.ts"
+import { withRetries } from "./retry.ts"
+import { RUN_TIMEOUT } from "./retryPolicy.ts"
 import { makeFollower, type SessionFollower } from "./stream.ts"
-
-/** The service and the API key of a client. */
-export interface ClientOptions extends RetryOptions {
-  /** The base URL of the service: `https://approve.example`, with a path if the service is served under one. */
-  readonly url: string | URL
-  /** An API key. It is sent to this service only: redirects are not followed. */
-  readonly key: string | Redacted.Redacted
-}
 
 /** The operations of the contract, and the helpers built on them. */
 export interface ClientCalls extends EffectCalls {
@@ -57,14 +52,15 @@ export class Client extends Context.Service<Client, ClientCalls>()("countersign/
     Layer.effect(Client, make(options)).pipe(Layer.provide(unauthenticated))
 }
 
-/** A model may take two minutes; the rest covers the network and the database. */
-const RUN_TIMEOUT = "150 seconds"
-
 const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
   const url = yield* Effect.sync(() => baseUrl(options.url))
   const http = yield* HttpClient.HttpClient
   const connected = (waits: RetryOptions) =>
-    http.pipe(withRetries(waits), HttpClient.mapRequest(HttpClientRequest.prependUrl(url)))
+    http.pipe(
+      withRetries(waits),
+      HttpClient.mapRequest(HttpClientRequest.prependUrl(url)),
+      HttpClient.transform(withoutLostParent)
+    )
   const derived = yield* HttpApiClient.makeWith(Api, { httpClient: connected(options) })
   const run = yield* HttpApiClient.endpoint(Api, {
     httpClient: connected({ ...options, timeout: options.timeout ?? RUN_TIMEOUT }),
@@ -73,63 +69,83 @@ const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
   })
   const calls = withDefaults({ ...derived, tasks: { ...derived.tasks, run } })
   const follower = makeFollower((id, after) =>
-    derived.sessions.stream({
-      params: { id },
-      headers: {},
-      query: after === undefined ? {} : { after },
-      responseMode: "response-only"
-    })
+    derived.sessions
+      .stream({
+        params: { id },
+        headers: {},
+        query: after === undefined ? {} : { after },
+        responseMode: "response-only"
+      })
+      .pipe(Effect.mapError(hideFailedRequest("stream")))
   )
   return { ...calls, stream: follower.stream, govern: makeGovern(calls.sessions.step, follower) }
 })
 
+/** Without a tracing backend, spans are not exported: a server must not link its own to them. */
+const withoutLostParent = <A, E, R>(send: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Effect.tracer, (tracer) =>
+    tracer === Tracer.nativeTracer
+      ? Effect.provideService(send, HttpClient.TracerPropagationEnabled, false)
+      : send
+  )
+
 /** The key must not reach another host, and browser cookies must not reach the service. */
 const fetchDefaults = Layer.succeed(FetchHttpClient.RequestInit, {
-  redirect: "error",
+  redirect: "manual",
   credentials: "omit",
   cache: "no-store"
 })
 
-const authenticated = (key: string | Redacted.Redacted) => {
-  const redacted = Redacted.isRedacted(key) ? key : Redacted.make(key, { label: "ApiKey" })
-  return HttpApiMiddleware.layerClient(Authentication, ({ next, request }) =>
-    next(HttpClientRequest.bearerToken(request, redacted))
+const authenticated = (key: string | Redacted.Redacted) =>
+  Layer.unwrap(
+    Effect.sync(() => {
+      const redacted = redactedKey(key)
+      return HttpApiMiddleware.layerClient(Authentication, ({ next, request }) =>
+        next(HttpClientRequest.bearerToken(request, redacted))
+      )
+    })
   )
-}
 
 const unauthenticated = HttpApiMiddleware.layerClient(Authentication, ({ next, request }) => next(request))
 
-/** Returns the base URL without a trailing slash; throws if it is invalid. */
-const baseUrl = (given: string | URL): string => {
-  const url = parseUrl(given)
-  if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
-    throw new TypeError("The client's url must be an http or https URL, such as http://127.0.0.1:8080")
-  }
-  if (url.username + url.password + url.search + url.hash !== "") {
-    throw new TypeError("The client's url must not have credentials, a query or a fragment")
-  }
-  return url.href.replace(/\/+$/, "")
-}
-
-/** `URL.parse`, which Node lacks before 22.1 and Safari before 18. */
-const parseUrl = (given: string | URL): URL | undefined => {
-  try {
-    return new URL(given)
-  } catch {
-    return undefined
-  }
-}
-
-/** Fills in omitted parts of the input, which the derived client requires even if empty, and the idempotency keys of creating calls. */
+/**
+ * Fills in omitted parts of the input, which the derived client requires even if empty, and the idempotency keys of creating calls. Replaces
+ * the errors that hold a request.
+ */
 const withDefaults = (derived: object): EffectCalls =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same groups and methods as the derived client's, whose types `EffectCalls` is made from
-  mapCalls(derived, (call, { middlewares }) => {
+  mapCalls(derived, (call, { middlewares }, group, name) => {
+    const operation = `${group}.${name}`
     const headers = middlewares.has(Idempotent) ? newIdempotencyKey : noHeaders
+    const decode = decoderOf(group, name)
     return (input?: Input) =>
       Effect.suspend(() =>
-        asEffect(call({ ...empty, ...input, headers: { ...headers(), ...input?.headers } }))
+        asResponse(
+          call({
+            ...empty,
+            ...input,
+            headers: { ...headers(), ...input?.headers },
+            responseMode: "response-only"
+          })
+        )
+      ).pipe(
+        Effect.mapError(hideFailedRequest(operation)),
+        Effect.flatMap((response) => {
+          const hide = hideRequest(operation, response)
+          return Effect.map(Effect.mapError(decode(response), hide), (result) =>
+            Stream.isStream(result) ? Stream.mapError(result, hide) : result
+          )
+        })
       )
   }) as EffectCalls
+
+/** The library decodes the responses of one operation. */
+const decoderOf = (
+  group: string,
+  endpoint: string
+): ((response: HttpClientResponse.HttpClientResponse) => Effect.Effect<unknown, unknown>) =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the names come from the contract; the types of one operation stand for all
+  HttpApiClient.decodeResponse(Api, { group, endpoint } as { group: "sessions"; endpoint: "get" })
 
 type Input = { readonly headers?: object }
 
@@ -144,16 +160,22 @@ const newIdempotencyKey = () =>
 
 const noHeaders = () => ({})
 
-/** Types the result of a method of the derived client. */
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every one of them answers with an effect that needs nothing
-export const asEffect = (answer: unknown) => answer as Effect.Effect<unknown, unknown>
+/** Types the result of a method of the derived client in the mode `response-only`. */
+const asResponse = (answer: unknown) =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every one of them answers with such an effect, which needs nothing
+  answer as Effect.Effect<HttpClientResponse.HttpClientResponse, RequestError>
 
-type AnyCall = (input?: object, ...rest: ReadonlyArray<never>) => unknown
+type AnyCall = (input?: object) => unknown
 
-/** Replaces each method of the groups, given the method and its endpoint. */
-export const mapCalls = (
+/** Replaces each method of the groups, given the method, its endpoint, and the names of its group and itself. */
+const mapCalls = (
   groups: object,
-  change: (call: (input: object) => unknown, endpoint: HttpApiEndpoint.Top) => AnyCall
+  change: (
+    call: (input: object) => unknown,
+    endpoint: HttpApiEndpoint.Top,
+    group: string,
+    name: string
+  ) => AnyCall
 ): Record<string, Record<string, AnyCall>> =>
   Object.fromEntries(
     Object.entries(contract).map(([group, { endpoints }]) => {
@@ -163,7 +185,7 @@ export const mapCalls = (
         Object.fromEntries(
           Object.entries(endpoints).flatMap(([name, endpoint]) => {
             const call = calls[name]
-            return call === undefined ? [] : [[name, change(call, endpoint)]]
+            return call === undefined ? [] : [[name, change(call, endpoint, group, name)]]
           })
         )
       ]

@@ -5,7 +5,8 @@ import type { GovernedStep } from "../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { EffectCalls, CallError, Operation } from "./Call.ts"
 import { isUnavailable, requestedDelay } from "./isTransient.ts"
-import type { SessionFollower, StreamError, StreamOptions } from "./stream.ts"
+import type { SessionFollower, StreamError } from "./stream.ts"
+import type { StreamOptions } from "./StreamOptions.ts"
 
 /** A decided step. */
 export interface GovernResult extends GovernedStep {
@@ -42,7 +43,7 @@ const backoff = Schedule.exponential("500 millis").pipe(
   Schedule.setInputType<unknown>(),
   Schedule.jittered,
   Schedule.modifyDelay(({ duration, input }) =>
-    Effect.succeed(Duration.max(Duration.min(duration, MAX_DELAY), requestedDelay(input)))
+    Effect.succeed(Duration.max(Duration.min(duration, MAX_DELAY), Duration.millis(requestedDelay(input))))
   )
 )
 

@@ -1,19 +1,24 @@
 /**
- * `countersign/client`: the typed client, as an Effect layer ({@link Client}) and with promises ({@link connect}). Runs in every runtime
+ * `countersign/client`: the typed client, with promises ({@link connect}) and as an Effect layer ({@link Client}). Runs in every runtime
  * with `fetch`.
  */
-export type {
-  CallResult,
-  CallOptions,
-  PlainOutput,
-  EffectCalls,
-  CallError,
-  CallInput,
-  PlainInput,
-  PromiseCalls
-} from "./Call.ts"
-export { Client, type ClientCalls, type ClientOptions } from "./Client.ts"
+export type { CallError, CallInput, CallResult, EffectCalls } from "./Call.ts"
+export { Client, type ClientCalls } from "./Client.ts"
+export type { ClientOptions, RetryOptions } from "./ClientOptions.ts"
 export { connect, type CountersignClient } from "./connect.ts"
-export type { Govern, GovernResult, GovernError, GovernOptions } from "./govern.ts"
-export type { RetryOptions } from "./retry.ts"
-export type { StreamError, StreamOptions } from "./stream.ts"
+export type { CallOptions } from "./connect/CallOptions.ts"
+export { DecisionTimeout } from "./connect/DecisionTimeout.ts"
+export type { GovernedDecision, WaitOptions } from "./connect/govern.ts"
+export type * from "./connect/Operations.ts"
+export {
+  type FieldError,
+  isProblem,
+  type Problem,
+  type ProblemCode,
+  type ServiceProblem
+} from "./connect/Problem.ts"
+export type { Govern, GovernError, GovernOptions, GovernResult } from "./govern.ts"
+export { ServiceUnreachable } from "./ServiceUnreachable.ts"
+export type { StreamError } from "./stream.ts"
+export type { StreamOptions } from "./StreamOptions.ts"
+export { UnexpectedResponse } from "./UnexpectedResponse.ts"

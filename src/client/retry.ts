@@ -1,60 +1,21 @@
-import { Clock, Duration, Effect, Random, Result } from "effect"
-import {
-  Headers,
-  HttpClient,
-  type HttpClientRequest,
-  type HttpClientResponse,
-  HttpClientError
-} from "effect/http"
+import { Clock, Duration, Effect, Random } from "effect"
+import { HttpClient, type HttpClientRequest, type HttpClientResponse, HttpClientError } from "effect/http"
+import type { RetryOptions } from "./ClientOptions.ts"
+import * as policy from "./retryPolicy.ts"
+import { TIMEOUT } from "./ServiceUnreachable.ts"
 
-/** Timeouts and retries of a client. */
-export interface RetryOptions {
-  /** Maximum retries of an idempotent request. Default 3; 0 disables retries. */
-  readonly retries?: number
-  /** Timeout of one attempt, up to the response headers. Default 30 seconds; 150 seconds for `tasks.run`, which waits for its model. */
-  readonly timeout?: Duration.Input
-}
-
-const DEFAULT_RETRIES = 3
-const DEFAULT_TIMEOUT = "30 seconds"
-
-/** A longer `Retry-After` is not waited for: the response is returned to the caller. */
-const MAX_DELAY = Duration.seconds(30)
-
-/** The first backoff without `Retry-After`; each following one doubles, less up to half as jitter. */
-const FIRST_DELAY = Duration.millis(200)
-
-/** Transient statuses of the service or of a proxy in front of it. */
-const TRANSIENT: ReadonlySet<number> = new Set([502, 503, 504])
-
-/**
- * A 502 with a problem body is the service reporting another server's failure after its own retries: each further attempt may cost a model
- * call.
- */
-const isTransientResponse = ({ headers, status }: HttpClientResponse.HttpClientResponse): boolean =>
-  TRANSIENT.has(status) &&
-  !(status === 502 && headers["content-type"]?.startsWith("application/problem+json") === true)
-
-/** Whether a request is idempotent: a read, or a request with an `Idempotency-Key`. */
-const isIdempotent = (request: HttpClientRequest.HttpClientRequest): boolean =>
-  request.method === "GET" || request.headers["idempotency-key"] !== undefined
-
-/** Rejected before processing, so any request may be retried. */
-const TOO_MANY_REQUESTS = 429
-
-const backoff = (attempt: number) =>
-  Effect.map(Random.next, (share) => Duration.times(FIRST_DELAY, 2 ** attempt * (1 - share / 2)))
+const isRetriable = (
+  { headers, status }: HttpClientResponse.HttpClientResponse,
+  idempotent: boolean
+): boolean => policy.isRetriable({ status, contentType: headers["content-type"] }, idempotent)
 
 /** Returns the delay before the next attempt; undefined if there is none. */
 const delayBefore = Effect.fnUntraced(function* (
   attempt: number,
   response: HttpClientResponse.HttpClientResponse | undefined
 ) {
-  const header = response?.headers["retry-after"]
-  const requested = header === undefined ? undefined : Headers.parseRetryAfter(header)
-  if (requested === undefined || Result.isFailure(requested)) return yield* backoff(attempt)
-  const delay = Headers.retryAfterDelay(requested.success, yield* Clock.currentTimeMillis)
-  return Duration.isGreaterThan(delay, MAX_DELAY) ? undefined : delay
+  const now = yield* Clock.currentTimeMillis
+  return policy.retryDelay(attempt, response?.headers["retry-after"], now, yield* Random.next)
 })
 
 /**
@@ -66,15 +27,15 @@ const delayBefore = Effect.fnUntraced(function* (
 export const withRetries =
   (options: RetryOptions) =>
   (client: HttpClient.HttpClient): HttpClient.HttpClient => {
-    const retries = options.retries ?? DEFAULT_RETRIES
-    const timeout = Duration.fromInputUnsafe(options.timeout ?? DEFAULT_TIMEOUT)
+    const retries = options.retries ?? policy.DEFAULT_RETRIES
+    const timeout = Duration.fromInputUnsafe(options.timeout ?? policy.DEFAULT_TIMEOUT)
     return HttpClient.transform(client, (send, request) => {
-      const timeoutError = transportError(request, `No response within ${Duration.format(timeout)}`)
+      const timeoutError = lateError(request, `no response within ${Duration.format(timeout)}`)
       const sendOnce = Effect.timeoutOrElse(send, {
         duration: timeout,
         orElse: () => Effect.fail(timeoutError)
       })
-      const idempotent = isIdempotent(request)
+      const idempotent = policy.isIdempotent(request.method, request.headers["idempotency-key"])
       const sendFrom = (attempt: number): typeof sendOnce =>
         attempt >= retries
           ? sendOnce
@@ -86,7 +47,7 @@ export const withRetries =
                   ? retryOr(attempt, undefined, Effect.fail(error))
                   : Effect.fail(error),
               onSuccess: (response) =>
-                response.status === TOO_MANY_REQUESTS || (idempotent && isTransientResponse(response))
+                isRetriable(response, idempotent)
                   ? retryOr(attempt, response, Effect.succeed(response))
                   : Effect.succeed(response)
             })
@@ -113,7 +74,7 @@ const discard = (response: HttpClientResponse.HttpClientResponse | undefined): E
     ? Effect.void
     : response.arrayBuffer.pipe(Effect.timeoutOption("1 second"), Effect.ignore)
 
-const transportError = (request: HttpClientRequest.HttpClientRequest, description: string) =>
+const lateError = (request: HttpClientRequest.HttpClientRequest, description: string) =>
   new HttpClientError.HttpClientError({
-    reason: new HttpClientError.TransportError({ request, description })
+    reason: new HttpClientError.TransportError({ request, description, cause: { code: TIMEOUT } })
   })

@@ -1,24 +1,26 @@
 import { Duration, Effect, Random, Schedule, Schema, Stream } from "effect"
 import { Sse } from "effect/encoding"
-import { HttpClientError, type HttpClientResponse } from "effect/http"
+import type { HttpClientResponse } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { SessionEvent } from "../api/SessionStream.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
 import type { CallError, Operation } from "./Call.ts"
+import { hideRequest, requestOf } from "./hideRequest.ts"
 import { isTransient, requestedDelay } from "./isTransient.ts"
+import type { StreamOptions } from "./StreamOptions.ts"
+import {
+  DEFAULT_RECONNECT_MILLIS,
+  MAX_EVENT_CHARACTERS,
+  MAX_TRACKED_SESSIONS,
+  reconnectDelay,
+  SILENCE_MILLIS
+} from "./streamPolicy.ts"
+import { UnexpectedResponse } from "./UnexpectedResponse.ts"
 
 /** The errors of a stream: a problem of the operation, or a response outside the contract. */
 export type StreamError = CallError<Operation<"sessions", "stream">>
-
-/** Options of a session's event stream. */
-export interface StreamOptions {
-  /** The number of the last received event. Default: start at the oldest retained event. */
-  readonly after?: number
-  /** Delay before reconnecting. Default: as the service asks, 3 seconds. */
-  readonly reconnect?: Duration.Input
-}
 
 /** Opens one connection and returns the response headers, whatever the status. */
 export type OpenStream = (
@@ -36,21 +38,6 @@ export interface SessionFollower {
   /** Returns the number of the latest event of a session that any stream of this client received. */
   readonly lastSeen: (id: SessionId) => number | undefined
 }
-
-/** Maximum delay between two connection attempts. */
-const MAX_DELAY = Duration.seconds(30)
-
-/** Maximum doublings of the delay, to keep the numbers small. */
-const MAX_DOUBLINGS = 20
-
-/** A connection without a byte for this long, three heartbeats, is considered dead. */
-const SILENCE_TIMEOUT: Duration.Input = "45 seconds"
-
-/** The default delay before reconnecting. */
-const DEFAULT_RECONNECT_DELAY = Duration.seconds(3)
-
-/** Number of sessions whose latest event is tracked. */
-const MAX_TRACKED_SESSIONS = 1_000
 
 /** Marks the end: the session is closed and its last event was received. */
 const END: unique symbol = Symbol("end")
@@ -73,10 +60,10 @@ export const makeFollower = (open: OpenStream): SessionFollower => {
       Stream.suspend(() => {
         const progress: Progress = {
           after: options.after,
-          retry: Duration.fromInputUnsafe(options.reconnect ?? DEFAULT_RECONNECT_DELAY),
+          retry: Duration.toMillis(Duration.fromInputUnsafe(options.reconnect ?? DEFAULT_RECONNECT_MILLIS)),
           fixed: options.reconnect !== undefined,
           failures: 0,
-          requestedDelay: Duration.zero
+          requestedDelay: 0
         }
         return Stream.suspend(() => connection(open, id, progress)).pipe(
           Stream.repeat(Schedule.forever.pipe(Schedule.addDelay(() => delayBefore(progress)))),
@@ -97,22 +84,18 @@ export const makeFollower = (open: OpenStream): SessionFollower => {
 /** The position of a stream and the state of its connections. */
 interface Progress {
   after: number | undefined
-  retry: Duration.Duration
+  /** Delay before reconnecting, in milliseconds. */
+  retry: number
   /** Whether the caller set `retry`, which the service then cannot change. */
   readonly fixed: boolean
   /** Consecutive attempts without a response. */
   failures: number
-  /** The delay that the service asked for at the last failure. */
-  requestedDelay: Duration.Duration
+  /** The delay in milliseconds that the service asked for at the last failure. */
+  requestedDelay: number
 }
 
-/** Exponential backoff, at least as long as the service asks for, with up to 20% jitter so that clients do not reconnect simultaneously. */
-const delayBefore = (progress: Progress) =>
-  Effect.map(Random.next, (share) => {
-    const doubled = Duration.times(progress.retry, 2 ** Math.min(progress.failures, MAX_DOUBLINGS))
-    const wait = Duration.max(Duration.min(doubled, MAX_DELAY), progress.requestedDelay)
-    return Duration.times(wait, 1 + share / 5)
-  })
+const delayBefore = ({ failures, requestedDelay, retry }: Progress) =>
+  Effect.map(Random.next, (share) => Duration.millis(reconnectDelay(retry, failures, requestedDelay, share)))
 
 type ConnectionEvents = Stream.Stream<SessionEvent | typeof END, StreamError>
 
@@ -150,31 +133,38 @@ const readResponse = (
   }
 }
 
-const decodeResponse = HttpApiClient.decodeResponse(Api, { group: "sessions", endpoint: "stream" })
+const decodeAny = HttpApiClient.decodeResponse(Api, { group: "sessions", endpoint: "stream" })
+
+const decodeResponse = (
+  response: HttpClientResponse.HttpClientResponse
+): Effect.Effect<unknown, StreamError> =>
+  Effect.mapError(decodeAny(response), hideRequest(OPERATION, response))
+
+/** The client's method. */
+const OPERATION = "stream"
 
 const isEventStream = ({ headers }: HttpClientResponse.HttpClientResponse): boolean =>
   headers["content-type"]?.startsWith("text/event-stream") === true
 
 const contractViolation = (response: HttpClientResponse.HttpClientResponse, description: string) =>
-  Effect.fail(
-    new HttpClientError.HttpClientError({
-      reason: new HttpClientError.DecodeError({ request: response.request, response, description })
-    })
-  )
+  Effect.fail(new UnexpectedResponse(requestOf(OPERATION, response.request), response.status, description))
 
 const decodeEvent = Schema.decodeUnknownEffect(Schema.fromJsonString(SessionEvent))
 const isKnown = Schema.is(SessionEventType)
 
 const eventsOf = (response: HttpClientResponse.HttpClientResponse, progress: Progress): ConnectionEvents => {
   const parsed: Array<Sse.Event> = []
-  const parser = Sse.makeParser((event) => {
-    progress.failures = 0
-    progress.requestedDelay = Duration.zero
-    if (event._tag === "Event") parsed.push(event)
-    else if (!progress.fixed) progress.retry = event.duration
-  })
+  const parser = Sse.makeParser(
+    (event) => {
+      progress.failures = 0
+      progress.requestedDelay = 0
+      if (event._tag === "Event") parsed.push(event)
+      else if (!progress.fixed) progress.retry = Duration.toMillis(event.duration)
+    },
+    { maxEventSize: MAX_EVENT_CHARACTERS }
+  )
   return response.stream.pipe(
-    Stream.timeoutOrElse({ duration: SILENCE_TIMEOUT, orElse: () => Stream.empty }),
+    Stream.timeoutOrElse({ duration: SILENCE_MILLIS, orElse: () => Stream.empty }),
     // A broken connection counts as ended.
     Stream.catch(() => Stream.empty),
     Stream.decodeText(),
@@ -186,6 +176,6 @@ const eventsOf = (response: HttpClientResponse.HttpClientResponse, progress: Pro
     Stream.flattenIterable,
     // Event types of a newer service are ignored.
     Stream.filter(({ event }) => isKnown(event)),
-    Stream.mapEffect(({ data }) => decodeEvent(data))
+    Stream.mapEffect(({ data }) => Effect.mapError(decodeEvent(data), hideRequest(OPERATION, response)))
   )
 }

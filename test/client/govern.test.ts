@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schema, Stream } from "effect"
-import { HttpClientError, HttpClientRequest } from "effect/http"
 import { TestClock } from "effect/testing"
 import { SessionEvent } from "../../src/api/SessionStream.ts"
 import {
@@ -12,6 +11,7 @@ import {
 } from "../../src/api/Problems.ts"
 import type { CallError, Operation } from "../../src/client/Call.ts"
 import { makeGovern } from "../../src/client/govern.ts"
+import { ServiceUnreachable } from "../../src/client/ServiceUnreachable.ts"
 import type { SessionFollower } from "../../src/client/stream.ts"
 import type { GovernedStep } from "../../src/domain/approvals/AgentSession.ts"
 import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
@@ -62,11 +62,11 @@ const decided = (number: number, outcome: "allow" | "reject", approval = approva
     }
   })
 
-const request = HttpClientRequest.post("http://service/steps")
 const noResponse = Effect.fail(
-  new HttpClientError.HttpClientError({
-    reason: new HttpClientError.TransportError({ request, description: "refused" })
-  })
+  new ServiceUnreachable(
+    { operation: "sessions.step", method: "POST", url: new URL("http://service/steps") },
+    "ECONNREFUSED"
+  )
 )
 
 /** An in-memory session with scripted responses and events. Streams end with the events. */
@@ -183,7 +183,7 @@ describe("govern", () => {
         const down = session({ answers: [noResponse, noResponse, noResponse, noResponse], events: [] })
         const failing = yield* Effect.forkChild(Effect.flip(down.govern))
         yield* TestClock.adjust("10 seconds")
-        assert.strictEqual((yield* Fiber.join(failing))._tag, "HttpClientError")
+        assert.strictEqual((yield* Fiber.join(failing))._tag, "SERVICE_UNREACHABLE")
         const broken = session({
           answers: [Effect.succeed(answer("pending")), Effect.fail(new InternalError({}))],
           events: [decided(3, "allow")]

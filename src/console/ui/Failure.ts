@@ -31,12 +31,16 @@ const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
 /** The most validation errors that are listed. */
 const MAX_ERRORS = 20
 
-/** Input that violates the API's schema. The client detects it before sending a request. */
-const invalidInput = (error: Schema.SchemaError): Failure => ({
+/** Input that violates the API's schema. The client, or a form, detects it before sending a request. */
+const invalidInput = (errors: Failure["errors"]): Failure => ({
   ...unreachable,
   title: "Some fields are invalid",
   detail: "",
-  errors: formatIssues(error.issue)
+  errors
+})
+
+const errorsOf = (error: Schema.SchemaError): Failure["errors"] =>
+  formatIssues(error.issue)
     .issues.slice(0, MAX_ERRORS)
     .map(({ message, path = [] }) => ({
       pointer: JsonPointer.formatUriFragment(
@@ -44,20 +48,18 @@ const invalidInput = (error: Schema.SchemaError): Failure => ({
       ),
       detail: message
     }))
-})
 
 /** Converts an error: a problem keeps its own texts; anything else is a network error or an unexpected response. */
 const failureOf = (error: unknown): Failure => {
   if (!isRecord(error)) return unreachable
   const code = text(error["code"])
-  if (code === undefined) {
-    return error["_tag"] === "HttpClientError"
-      ? unreachable
-      : {
-          ...unreachable,
-          title: "Unexpected response",
-          detail: "This page may be outdated. Reload it."
-        }
+  if (error["_tag"] === "HttpClientError" || code === "SERVICE_UNREACHABLE") return unreachable
+  if (code === undefined || code === "UNEXPECTED_RESPONSE") {
+    return {
+      ...unreachable,
+      title: "Unexpected response",
+      detail: "This page may be outdated. Reload it."
+    }
   }
   const errors = Array.isArray(error["errors"])
     ? error["errors"].flatMap((one: unknown) => {
@@ -66,12 +68,15 @@ const failureOf = (error: unknown): Failure => {
         return pointer === undefined || detail === undefined ? [] : [{ pointer, detail }]
       })
     : []
+  const requestId = text(error["request_id"])
+  // The client refused the input before it sent a request.
+  if (code === "INVALID_REQUEST" && requestId === undefined) return invalidInput(errors)
   return {
     title: text(error["title"]) ?? code,
     detail: text(error["detail"]) ?? "",
     code,
     errors,
-    requestId: text(error["request_id"])
+    requestId
   }
 }
 
@@ -82,7 +87,7 @@ export const failureOfCause = (cause: Cause.Cause<unknown>): Failure | undefined
 /** Converts the cause of a user's action, including invalid form input. */
 export const failureOfAction = (cause: Cause.Cause<unknown>): Failure | undefined => {
   const error = Option.getOrUndefined(Cause.findErrorOption(cause))
-  return Schema.isSchemaError(error) ? invalidInput(error) : failureOfCause(cause)
+  return Schema.isSchemaError(error) ? invalidInput(errorsOf(error)) : failureOfCause(cause)
 }
 
 /** The validation error of a form field. For an error inside a structured field, the text starts with the path in it. */

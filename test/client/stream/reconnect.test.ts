@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
-import { HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
+import { HttpClientRequest, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { SessionId } from "../../../src/domain/Ids.ts"
-import { makeFollower, type StreamOptions } from "../../../src/client/stream.ts"
+import { ServiceUnreachable } from "../../../src/client/ServiceUnreachable.ts"
+import { makeFollower } from "../../../src/client/stream.ts"
+import type { StreamOptions } from "../../../src/client/StreamOptions.ts"
 
 const id = SessionId.make("ses_0000000000000000000000000000000a")
 const request = HttpClientRequest.get("http://service/stream")
@@ -32,8 +34,8 @@ const scripted = (script: ReadonlyArray<Script>) => {
   const follower = makeFollower((_, after) => {
     const current = script[Math.min(cursors.push(after), script.length) - 1] ?? "refused"
     if (current === "refused") {
-      const reason = new HttpClientError.TransportError({ request, description: "refused" })
-      return Effect.fail(new HttpClientError.HttpClientError({ reason }))
+      const url = new URL(request.url)
+      return Effect.fail(new ServiceUnreachable({ operation: "stream", method: "GET", url }, "ECONNREFUSED"))
     }
     const {
       body = "",
@@ -165,12 +167,12 @@ describe("Client.stream over broken connections", () => {
       assert.strictEqual((yield* failure(problem(404, "NOT_FOUND")))._tag, "NOT_FOUND")
       assert.strictEqual(
         (yield* failure({ type: "text/html", body: "Please log in" }))._tag,
-        "HttpClientError"
+        "UNEXPECTED_RESPONSE"
       )
-      assert.strictEqual((yield* failure({ status: 302 }))._tag, "HttpClientError")
+      assert.strictEqual((yield* failure({ status: 302 }))._tag, "UNEXPECTED_RESPONSE")
       assert.strictEqual(
         (yield* failure({ body: event(1, "tool:outcome", { status: "so-so" }) }))._tag,
-        "SchemaError"
+        "UNEXPECTED_RESPONSE"
       )
     })
   )

@@ -1,0 +1,196 @@
+/** Calls one operation: builds its request from the input, and its result from the response. */
+import { v4 } from "uuid"
+import type { ClientError } from "../ClientError.ts"
+import { type FailedRequest, reasonOf, ServiceUnreachable } from "../ServiceUnreachable.ts"
+import { UnexpectedResponse } from "../UnexpectedResponse.ts"
+import type { CallOptions } from "./CallOptions.ts"
+import { problemShapes } from "./operationTable.ts"
+import { ProblemError } from "./Problem.ts"
+import { readLines } from "./readLines.ts"
+import { type Connection, header, type OutgoingRequest, send } from "./send.ts"
+import {
+  type Fields,
+  fieldsFromWire,
+  fromWire,
+  Mismatch,
+  type OperationEntry,
+  type Shape,
+  toWire
+} from "./shape.ts"
+import { linkSignals } from "./wait.ts"
+
+/** The input of a call: `params`, `query`, `headers` and `payload`. */
+export type CallInput = Readonly<Record<string, unknown>>
+
+/** Sends a call; resolves with its result as the table describes it, times as `Date`. */
+export const call = async (
+  connection: Connection,
+  operation: string,
+  entry: OperationEntry,
+  input: CallInput,
+  timeout: number,
+  { signal: given }: CallOptions
+): Promise<unknown> => {
+  const { signal, unlink } = linkSignals(connection.closed, given)
+  let isStreaming = false
+  try {
+    signal.throwIfAborted()
+    const request = buildRequest(connection, operation, entry, input, timeout)
+    const response = await send(connection, request, signal)
+    if (response.status !== entry.status) throw await failureOf(response, request, signal)
+    const { json, lines } = entry
+    if (lines !== undefined) {
+      isStreaming = true
+      return readLines(response, request, lines, signal, unlink)
+    }
+    const text = await readText(response, request, signal)
+    if (json === undefined) return undefined
+    const body = parse(response, request, text)
+    return decode(response, request, () => fromWire(json, body))
+  } finally {
+    if (!isStreaming) unlink()
+  }
+}
+
+/** Builds a request. Throws `INVALID_REQUEST` for input that cannot be sent or that does not have the types of the operation. */
+export const buildRequest = (
+  connection: Connection,
+  operation: string,
+  entry: OperationEntry,
+  input: CallInput,
+  timeout: number
+): OutgoingRequest => {
+  const part = (name: "params" | "query" | "headers") => {
+    const shape = entry[name]
+    return shape === undefined ? [] : texts(wire(operation, name, shape, input[name] ?? {}))
+  }
+  let path = entry.path
+  for (const [name, value] of part("params")) {
+    // An URL drops these segments even if they are encoded.
+    if (value === "" || value === "." || value === "..") {
+      throw invalidInput(operation, "params", new Mismatch(`#/${name}`, "Cannot be part of a path"))
+    }
+    path = path.replace(`:${name}`, () => encodeSegment(operation, name, value))
+  }
+  const url = new URL(connection.url + path)
+  for (const [name, value] of part("query")) url.searchParams.append(name, value)
+  const headers: Record<string, string> = {}
+  // Node 18 has no random bytes without an import: calls there are not retried.
+  if (entry.idempotent === true && "crypto" in globalThis) headers["idempotency-key"] = v4()
+  for (const [name, value] of part("headers")) {
+    if (!/^[\x20-\x7e]*$/.test(value)) {
+      throw invalidInput(operation, "headers", new Mismatch(`#/${name}`, "Expected visible ASCII characters"))
+    }
+    headers[name] = value
+  }
+  const request = { operation, method: entry.method, url, headers, timeout }
+  const { payload } = input
+  if (entry.payload === undefined || (payload === undefined && entry.payloadOptional === true)) return request
+  const body = JSON.stringify(wire(operation, "payload", entry.payload, payload ?? {}))
+  return { ...request, headers: { ...headers, "content-type": "application/json" }, body }
+}
+
+/** The members of a part that has been converted, as text. */
+const texts = (part: unknown): ReadonlyArray<readonly [name: string, text: string]> =>
+  typeof part === "object" && part !== null
+    ? Object.entries(part).map(([name, value]) => [name, String(value)])
+    : []
+
+const encodeSegment = (operation: string, name: string, value: string): string => {
+  try {
+    return encodeURIComponent(value)
+  } catch {
+    throw invalidInput(operation, "params", new Mismatch(`#/${name}`, "Contains half of a surrogate pair"))
+  }
+}
+
+const wire = (operation: string, part: string, shape: Shape, value: unknown): unknown => {
+  try {
+    return toWire(shape, value)
+  } catch (error) {
+    throw error instanceof Mismatch ? invalidInput(operation, part, error) : error
+  }
+}
+
+/** The problem for input that is refused before it is sent. It has the service's code for a malformed request, and no request ID. */
+const invalidInput = (operation: string, part: string, { detail, pointer }: Mismatch) => {
+  const place = pointer === "#" ? part : `${part}${pointer.slice(1)}`
+  return new ProblemError(
+    "INVALID_REQUEST",
+    {
+      type: "urn:problem-type:countersign:INVALID_REQUEST",
+      title: "Invalid request",
+      status: 400,
+      detail: `${operation}: the input ${place} is invalid: ${detail}. Nothing was sent.`,
+      errors: [{ pointer, detail }]
+    },
+    operation
+  )
+}
+
+const readText = async (response: Response, request: FailedRequest, signal: AbortSignal): Promise<string> => {
+  try {
+    return await response.text()
+  } catch (failure) {
+    signal.throwIfAborted()
+    throw new ServiceUnreachable(request, reasonOf(failure))
+  }
+}
+
+const parse = ({ status }: Response, request: FailedRequest, text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new UnexpectedResponse(request, status, "the body is not JSON")
+  }
+}
+
+/** Runs a conversion of a response's body. */
+const decode = <A>({ status }: Response, request: FailedRequest, convert: () => A): A => {
+  try {
+    return convert()
+  } catch (error) {
+    if (!(error instanceof Mismatch)) throw error
+    const { detail, pointer } = error
+    throw new UnexpectedResponse(request, status, `the body does not match the API at ${pointer}: ${detail}`)
+  }
+}
+
+/** The members of every problem. */
+const problemFields: Fields = {
+  type: "string",
+  title: "string",
+  status: "number",
+  "detail?": "string",
+  code: "string",
+  "request_id?": "string",
+  "errors?": ["list", { pointer: "string", detail: "string" }]
+}
+
+/** Returns the error for a response that is not the operation's success: the service's problem, if it is one. */
+export const failureOf = async (
+  response: Response,
+  request: FailedRequest,
+  signal: AbortSignal
+): Promise<ClientError> => {
+  const { status } = response
+  const isProblem = header(response, "content-type")?.startsWith("application/problem+json") === true
+  const text = await readText(response, request, signal)
+  if (!isProblem) {
+    const isRedirect = status === 0 || (status >= 300 && status < 400)
+    return new UnexpectedResponse(
+      request,
+      status,
+      isRedirect ? "redirects are not followed" : "not of this API"
+    )
+  }
+  const body = parse(response, request, text)
+  const code: unknown = typeof body === "object" && body !== null ? Reflect.get(body, "code") : undefined
+  if (typeof code !== "string" || !Object.hasOwn(problemShapes, code)) {
+    return new UnexpectedResponse(request, status, "a problem with a code that this client does not know")
+  }
+  const members = decode(response, request, () =>
+    fieldsFromWire({ ...problemFields, ...problemShapes[code] }, body)
+  )
+  return new ProblemError(code, members, request.operation)
+}

@@ -1,0 +1,119 @@
+import type { Duration } from "effect"
+import { isUnavailable, requestedDelay } from "../isTransient.ts"
+import type { StreamOptions } from "../StreamOptions.ts"
+import type { CallOptions } from "./CallOptions.ts"
+import { DecisionTimeout } from "./DecisionTimeout.ts"
+import type { ApprovalSnapshot, GovernedStep } from "./Operations.ts"
+import { isProblem } from "./Problem.ts"
+import type { SessionFollower } from "./sessionEvents.ts"
+import { linkSignals, sleep, toMillis } from "./wait.ts"
+
+/** A decided step. */
+export interface GovernedDecision extends GovernedStep {
+  /** Whether the agent may execute the step. */
+  readonly decision: "allow" | "reject"
+  /** The closed approval, including who decided and their comment; null if `govern` did not have to wait for one. */
+  readonly approval: ApprovalSnapshot | null
+}
+
+/** Options of the wait for a decision. */
+export interface WaitOptions extends Pick<StreamOptions, "reconnect">, CallOptions {
+  /** Rejects with {@link DecisionTimeout} after this time; the approval stays pending. Default: no limit other than the rule's own windows. */
+  readonly timeout?: Duration.Input
+}
+
+/** Retries of the first request: an address without a service should fail soon. */
+const FIRST_RETRIES = 3
+
+/** Delay before the first retry. Each following one doubles up to the maximum, with 20% jitter. */
+const FIRST_DELAY_MILLIS = 500
+const MAX_DELAY_MILLIS = 30_000
+
+/**
+ * Submits a step and returns its decision. While the step is pending, it waits on the session's event stream and then submits the step
+ * again: only the service's response counts, which evaluates the rules again.
+ */
+export const govern = async (
+  submit: (signal: AbortSignal) => Promise<GovernedStep>,
+  follower: SessionFollower,
+  id: string,
+  options: WaitOptions,
+  closed: AbortSignal
+): Promise<GovernedDecision> => {
+  const { abort, signal, unlink } = linkSignals(closed, options.signal)
+  const timer =
+    options.timeout === undefined
+      ? undefined
+      : setTimeout(() => abort(new DecisionTimeout()), toMillis(options.timeout))
+  try {
+    // Taken before the request: the event that decides a step pending now comes after it.
+    let after = follower.lastSeen(id)
+    let answer = await submitUntilAnswered(submit, FIRST_RETRIES, signal)
+    let approval: ApprovalSnapshot | undefined
+    while (!isDecided(answer)) {
+      const pending = answer
+      approval = await awaitClosing(follower, id, pending, after, { ...options, signal })
+      after = approval === undefined ? undefined : follower.lastSeen(id)
+      try {
+        answer = await submitUntilAnswered(submit, Infinity, signal)
+      } catch (error) {
+        // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
+        if (!isProblem(error, "SESSION_CLOSED") || approval?.outcome !== "reject") throw error
+        answer = { ...pending, decision: "reject", reason: error.title }
+      }
+    }
+    return { ...answer, approval: approval ?? null }
+  } finally {
+    clearTimeout(timer)
+    unlink()
+  }
+}
+
+const isDecided = (
+  answer: GovernedStep
+): answer is GovernedStep & { readonly decision: GovernedDecision["decision"] } =>
+  answer.decision !== "pending"
+
+/** Submits the step again while the service is busy or unreachable. */
+const submitUntilAnswered = async (
+  submit: (signal: AbortSignal) => Promise<GovernedStep>,
+  retries: number,
+  signal: AbortSignal
+): Promise<GovernedStep> => {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await submit(signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (attempt >= retries || !isUnavailable(error)) throw error
+      const backoff = FIRST_DELAY_MILLIS * 2 ** Math.min(attempt, 20) * (0.8 + Math.random() * 0.4)
+      await sleep(Math.max(Math.min(backoff, MAX_DELAY_MILLIS), requestedDelay(error)), signal)
+    }
+  }
+}
+
+/** Waits for the event that closes the step's approval; undefined if the session closed without it, or the event was deleted. */
+const awaitClosing = async (
+  follower: SessionFollower,
+  id: string,
+  { approval_id }: GovernedStep,
+  after: number | undefined,
+  { reconnect, signal }: WaitOptions
+): Promise<ApprovalSnapshot | undefined> => {
+  const options = {
+    ...(after === undefined ? {} : { after }),
+    ...(reconnect === undefined ? {} : { reconnect }),
+    ...(signal === undefined ? {} : { signal })
+  }
+  try {
+    for await (const event of follower.stream(id, options)) {
+      if (event.type === "approval:decided" && event.approval.approval_id === approval_id)
+        return event.approval
+    }
+  } catch (error) {
+    // So many events followed that the next one was deleted. The next request returns the decision; if still pending, the stream starts at
+    // the oldest retained event.
+    if (!isProblem(error, "CURSOR_EXPIRED")) throw error
+  }
+  return undefined
+}

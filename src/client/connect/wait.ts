@@ -1,0 +1,47 @@
+/** Timers and abort signals. */
+import { Duration } from "effect"
+
+/** The longest timer; a longer one would fire immediately. */
+const MAX_TIMER_MILLIS = 2 ** 31 - 1
+
+/** Milliseconds of a duration, at most what a timer can wait. */
+export const toMillis = (duration: Duration.Input): number =>
+  Math.min(Duration.toMillis(Duration.fromInputUnsafe(duration)), MAX_TIMER_MILLIS)
+
+/** Resolves after the time; rejects with the signal's reason as soon as it aborts. */
+export const sleep = (millis: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const finish = (settle: () => void) => () => {
+      clearTimeout(timer)
+      signal.removeEventListener("abort", abort)
+      settle()
+    }
+    const abort = finish(() => reject(signal.reason))
+    const timer = setTimeout(finish(resolve), Math.min(millis, MAX_TIMER_MILLIS))
+    if (signal.aborted) abort()
+    else signal.addEventListener("abort", abort)
+  })
+
+/** A signal that aborts with the first of others, and a function that removes its listeners. */
+export interface LinkedSignal {
+  readonly signal: AbortSignal
+  readonly abort: (reason: unknown) => void
+  readonly unlink: () => void
+}
+
+/** Links signals. Node has `AbortSignal.any` from 20.3 on only. */
+export const linkSignals = (...signals: ReadonlyArray<AbortSignal | undefined>): LinkedSignal => {
+  const controller = new AbortController()
+  const removals = signals.flatMap((signal) => {
+    if (signal === undefined) return []
+    const listener = () => controller.abort(signal.reason)
+    if (signal.aborted) listener()
+    signal.addEventListener("abort", listener, { once: true })
+    return [() => signal.removeEventListener("abort", listener)]
+  })
+  return {
+    signal: controller.signal,
+    abort: (reason) => controller.abort(reason),
+    unlink: () => removals.forEach((remove) => remove())
+  }
+}

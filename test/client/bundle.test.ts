@@ -1,0 +1,58 @@
+import { assert, describe, it } from "@effect/vitest"
+import { build } from "esbuild"
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+import { gzipSync } from "node:zlib"
+import { libraryOptions } from "../../scripts/bundle.js"
+
+const root = fileURLToPath(new URL("../..", import.meta.url))
+const entry = (name: string) => path.join(root, "src", name, "index.ts")
+
+/** Builds the library entry points into a package of their own, as they are published. */
+const buildPackage = async (directory: string) => {
+  const published = path.join(directory, "node_modules", "countersign")
+  mkdirSync(published, { recursive: true })
+  copyFileSync(path.join(root, "package.json"), path.join(published, "package.json"))
+  const names = ["api", "client", "testing", "webhook"]
+  await build({
+    ...libraryOptions(Object.fromEntries(names.map((name) => [name, entry(name)]))),
+    outdir: path.join(published, "dist"),
+    packages: "external"
+  })
+  for (const dependency of ["effect", "eventsource-parser", "uuid"]) {
+    symlinkSync(path.join(root, "node_modules", dependency), path.join(directory, "node_modules", dependency))
+  }
+}
+
+/** The size of a program's bundle, minified and compressed. */
+const bundledSize = async (directory: string, program: string): Promise<number> => {
+  const { outputFiles } = await build({
+    stdin: { contents: program, resolveDir: directory },
+    bundle: true,
+    minify: true,
+    format: "esm",
+    platform: "browser",
+    write: false
+  })
+  return gzipSync(outputFiles[0]?.contents ?? "").length
+}
+
+describe("a bundle of the published client", () => {
+  it("holds little more than connect", { timeout: 120_000 }, async () => {
+    const directory = mkdtempSync(path.join(tmpdir(), "countersign-bundle-"))
+    try {
+      await buildPackage(directory)
+      const connect = `import { connect, isProblem, ServiceUnreachable } from "countersign/client"
+        console.log(connect, isProblem, ServiceUnreachable)`
+      const size = await bundledSize(directory, connect)
+      assert.isAbove(size, 5_000)
+      assert.isBelow(size, 30_000)
+      const guard = `import { isProblem } from "countersign/client"; console.log(isProblem)`
+      assert.isBelow(await bundledSize(directory, guard), 3_000)
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  })
+})
