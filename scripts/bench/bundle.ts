@@ -4,8 +4,8 @@ import path from "node:path"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
-/** Output folder, inside `node_modules` so that external packages resolve. */
-const cache = path.join(root, "node_modules", ".cache", "countersign-bench")
+/** Output folder, inside the benchmarks' own `node_modules`: from there their packages and those of the checkout resolve. */
+const cache = fileURLToPath(new URL("node_modules/.cache", import.meta.url))
 
 /**
  * Bundles programs as they would be deployed: Effect inside, other npm packages external, as in `scripts/build.ts`. Run from TypeScript
