@@ -22,7 +22,7 @@ import {
   median,
   processorSeconds
 } from "./measure.ts"
-import { freePort, startService, startStore } from "./service.ts"
+import { freePort, startService, startStore, stopAll } from "./service.ts"
 
 const connections = 32
 const roundMillis = 1_500
@@ -177,7 +177,7 @@ try {
   }
   console.log(atMost("p99 by that of fastify + pg", percentages(ourTails, theirTails), 150, "%    "))
 } finally {
-  for (const child of children) child.kill("SIGTERM")
+  await stopAll(children)
   await store.dispose()
 }
 

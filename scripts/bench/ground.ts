@@ -8,7 +8,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { createHash } from "node:crypto"
 import { Pool } from "undici"
 import { alternate, atLeast, atMost, line, machine, processorSeconds, residentMegabytes } from "./measure.ts"
-import { freePort, startService, startStore } from "./service.ts"
+import { freePort, startService, startStore, stopAll } from "./service.ts"
 
 const MANY = 32
 const MANY_MILLIS = 4_000
@@ -105,6 +105,6 @@ try {
   console.log(atMost("resident memory under load, countersign", [us.memory()], 250, "MB   "))
   console.log(line("resident memory under load, fastify + pg", [them.memory()], "MB   "))
 } finally {
-  for (const child of children) child.kill("SIGTERM")
+  await stopAll(children)
   await store.dispose()
 }

@@ -145,6 +145,14 @@ const statOf = (pid: string): ReadonlyArray<string> => {
   }
 }
 
+/** Stops processes and waits for their end, so that none of them misses the database that is stopped next. */
+export const stopAll = async (children: ReadonlyArray<ChildProcess>): Promise<void> => {
+  const running = children.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)
+  const ended = running.map((child) => once(child, "exit"))
+  for (const child of running) child.kill("SIGTERM")
+  await Promise.all(ended)
+}
+
 /** The service in a child process. */
 export interface Service {
   readonly pid: number
