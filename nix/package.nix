@@ -47,7 +47,7 @@ buildNpmPackage {
     runHook preInstall
     npm prune --omit=dev --ignore-scripts --offline
     mkdir -p $out/lib/countersign
-    cp -r dist node_modules package.json $out/lib/countersign/
+    cp -r dist node_modules package.json LICENSE THIRD_PARTY_LICENSES $out/lib/countersign/
     makeWrapper ${lib.getExe nodejs_24} $out/bin/countersign --add-flags "--max-semi-space-size=8 --initial-old-space-size=48 --heap-growing-percent=100" --add-flags $out/lib/countersign/dist/main.js
     runHook postInstall
   '';

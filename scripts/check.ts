@@ -73,6 +73,7 @@ const steps: ReadonlyArray<Step> = [
   generated("openapi.json", "openapi.ts"),
   generated("client", path.join("client", "generate.ts")),
   generated("schema.sql", "schema.ts"),
+  generated("THIRD_PARTY_LICENSES", path.join("package", "notices.ts")),
   {
     name: "documents: commands",
     command: [process.execPath, path.join("scripts", "docs", "shell.ts")],

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
 import { readFileSync } from "node:fs"
-import { chmod, mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises"
+import { chmod, chown, link, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises"
 import { createServer, type Server } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -207,10 +207,37 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
           COUNTERSIGN_USER: NAME
         })).ended
         assert.strictEqual(code, 1)
-        assert.include(err, `${dataDir} contains shadow, which is not ours`)
+        assert.include(err, `${dataDir} belongs to root and contains shadow, which is not ours`)
         const { uid } = yield* Effect.promise(() => stat(dataDir))
         assert.strictEqual(uid, 0)
         assert.deepEqual(yield* Effect.promise(() => readdir(dataDir)), ["shadow"])
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "changes nothing in a directory of the account, which could have replaced its files by links",
+    () =>
+      Effect.gen(function* () {
+        const { gid, uid } = yield* account
+        const dataDir = yield* dataDirectory
+        const elsewhere = yield* dataDirectory
+        const victim = path.join(elsewhere, "victim")
+        yield* Effect.promise(async () => {
+          await writeFile(victim, "x", { mode: 0o600 })
+          await link(victim, path.join(dataDir, "postgres.log"))
+          await symlink(victim, path.join(dataDir, "master-key"))
+          await chown(dataDir, uid, gid)
+        })
+        const { code, err } = yield* (yield* spawnCli(["serve"], {
+          PORT: "0",
+          COUNTERSIGN_DATA_DIR: dataDir,
+          COUNTERSIGN_USER: NAME
+        })).ended
+        assert.strictEqual(code, 1)
+        assert.include(err, "permission")
+        const facts = yield* Effect.promise(() => stat(victim))
+        assert.deepEqual([facts.uid, facts.mode & 0o777], [0, 0o600])
       }),
     TIMEOUT_MILLIS
   )

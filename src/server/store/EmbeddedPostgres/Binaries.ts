@@ -190,13 +190,25 @@ const installedBinaries = Effect.fn("EmbeddedPostgres.installedBinaries")(functi
   return { ...programs, major, installedIn: directory }
 })
 
+/** The npm package, its links and whether they could be created. */
+const packageWithLinks = Effect.gen(function* () {
+  const name = packageName(process.platform, process.arch)
+  const root = yield* findPackage(name)
+  // The packages for Windows have no links.
+  const links =
+    process.platform === "win32" ? [] : yield* readJson(path.join(root, "native", "pg-symlinks.json"), Links)
+  return { name, root, links, linked: yield* makeLinks(root, links) }
+})
+
+/** Creates the links of the npm package, if this account may. */
+export const linkPackage: Effect.Effect<void, EmbeddedPostgresFailed> = Effect.asVoid(packageWithLinks)
+
 /** The programs of the npm package. The copy in the data directory is for an account that cannot use them where npm installed them. */
 const packagedBinaries = Effect.fn("EmbeddedPostgres.packagedBinaries")(function* (options: {
   readonly dataDir: string
   readonly account: Account | undefined
 }): Effect.fn.Return<Binaries, EmbeddedPostgresFailed> {
-  const name = packageName(process.platform, process.arch)
-  const root = yield* findPackage(name)
+  const { linked, links, name, root } = yield* packageWithLinks
   const { version } = yield* readJson(path.join(root, "package.json"), Manifest)
   const binaries = (from: string): Binaries => ({
     ...programsIn(path.join(from, "native", "bin")),
@@ -204,10 +216,6 @@ const packagedBinaries = Effect.fn("EmbeddedPostgres.packagedBinaries")(function
     major: Number.parseInt(version, 10),
     installedIn: undefined
   })
-  // The packages for Windows have no links.
-  const links =
-    process.platform === "win32" ? [] : yield* readJson(path.join(root, "native", "pg-symlinks.json"), Links)
-  const linked = yield* makeLinks(root, links)
   const barrier =
     options.account === undefined ? undefined : yield* firstBarrier(options.account, binaries(root).postgres)
   if (linked && barrier === undefined) return binaries(root)

@@ -1,8 +1,10 @@
 import { Effect } from "effect"
-import { chmod, chown, lchown, lstat, mkdir, readdir } from "node:fs/promises"
+import { lchown, lstat, open, readdir, stat } from "node:fs/promises"
 import path from "node:path"
-import { type Account, firstBarrier, serverAccount } from "./Account.ts"
-import { locateBinaries } from "./Binaries.ts"
+import { errnoCode } from "../errnoCode.ts"
+import { serverAccount } from "./Account.ts"
+import { linkPackage } from "./Binaries.ts"
+import { prepareDataDir } from "./Cluster.ts"
 import { tryFileSystem, EmbeddedPostgresFailed, OTHER_OPTIONS } from "./EmbeddedPostgresFailed.ts"
 import { LOG_FILE } from "./Postmaster.ts"
 
@@ -10,16 +12,24 @@ import { LOG_FILE } from "./Postmaster.ts"
 const OWN_ENTRIES =
   /^(?:postgres|master-key|postgres\.log(?:\.1)?|(?:linux|darwin)-\w+-\d[\w.-]*)(?:\.new-[\w-]+)?$/
 
-/** Gives a path to an account unless it has it already. */
-const give = async (target: string, account: Account): Promise<void> => {
-  const { uid } = await lstat(target)
-  if (uid !== account.uid) await lchown(target, account.uid, account.gid)
-}
+/** The owner and the entries of a directory; `undefined` if it does not exist. */
+const look = (directory: string) =>
+  tryFileSystem(`looking at ${directory}`, async () => {
+    try {
+      const [{ uid }, entries] = await Promise.all([stat(directory), readdir(directory)])
+      return { uid, entries }
+    } catch (cause) {
+      if (errnoCode(cause) === "ENOENT") return undefined
+      throw cause
+    }
+  })
 
 /**
- * Prepares a data directory, as root, for a process that will have changed to the account `user`: creates it or hands it over, and makes the
- * packaged programs usable. The cluster itself must belong to the account already. A directory with files of other programs is refused,
- * because COUNTERSIGN_DATA_DIR could name any directory of the system.
+ * Prepares a data directory, as root, for a process that will have changed to the account `user`: creates it, or gives root's to the account,
+ * with the server's log. The cluster itself must be the account's already. A directory with files of other programs is refused, because
+ * COUNTERSIGN_DATA_DIR could name any directory of the system.
+ *
+ * Root changes nothing in a directory that is the account's: a process of the account could replace the names there by links to other files.
  */
 export const handOver = Effect.fn("EmbeddedPostgres.handOver")(function* (options: {
   readonly dataDir: string
@@ -30,36 +40,37 @@ export const handOver = Effect.fn("EmbeddedPostgres.handOver")(function* (option
   const { cluster, dataDir, user } = options
   const account = yield* serverAccount(cluster, user)
   if (account === undefined) return
-  yield* tryFileSystem(`making the data directory ${dataDir}`, () =>
-    mkdir(path.dirname(dataDir), { recursive: true, mode: 0o755 })
-  )
-  yield* tryFileSystem(`making the data directory ${dataDir}`, () =>
-    mkdir(dataDir, { recursive: true, mode: 0o700 })
-  )
-  const { uid } = yield* tryFileSystem(`looking at ${dataDir}`, () => lstat(dataDir))
-  const entries = yield* tryFileSystem(`reading ${dataDir}`, () => readdir(dataDir))
-  const foreign = entries.find((name) => !OWN_ENTRIES.test(name))
-  if (uid !== account.uid && (uid !== 0 || foreign !== undefined)) {
-    const why =
-      uid === 0 ? `contains ${foreign}, which is not ours` : `belongs to another account (uid ${uid})`
-    return yield* new EmbeddedPostgresFailed({
-      phrase: `${dataDir} ${why}, so it is not given to ${user}: run chown ${user}: ${dataDir}, ${OTHER_OPTIONS}`
-    })
-  }
-  yield* tryFileSystem(`giving ${dataDir} to ${user}`, async () => {
-    if (uid !== account.uid) {
-      await chmod(dataDir, 0o700)
-      await chown(dataDir, account.uid, account.gid)
-    }
-    for (const name of entries.filter((name) => name.startsWith(LOG_FILE)))
-      await give(path.join(dataDir, name), account)
-  })
-  const barrier = yield* firstBarrier(account, dataDir)
-  if (barrier !== undefined) {
-    return yield* new EmbeddedPostgresFailed({
-      phrase: `the account ${user} cannot enter ${barrier}: give it permission, ${OTHER_OPTIONS}`
-    })
-  }
   // Only root may be able to complete the package where npm installed it.
-  yield* locateBinaries({ dataDir, account, installedIn: options.postgresBin })
+  if (options.postgresBin === undefined) yield* linkPackage
+  const found = yield* look(dataDir)
+  if (found !== undefined && found.uid !== 0 && found.uid !== account.uid) {
+    return yield* new EmbeddedPostgresFailed({
+      phrase:
+        `${dataDir} belongs to another account (uid ${found.uid}) than ${user}: stop all services that use it, ` +
+        `then run chown ${user}: ${dataDir}, ${OTHER_OPTIONS}`
+    })
+  }
+  const foreign = found?.uid === 0 ? found.entries.find((name) => !OWN_ENTRIES.test(name)) : undefined
+  if (foreign !== undefined) {
+    return yield* new EmbeddedPostgresFailed({
+      phrase:
+        `${dataDir} belongs to root and contains ${foreign}, which is not ours, so it is not given to ${user}: ` +
+        `run chown ${user}: ${dataDir}, ${OTHER_OPTIONS}`
+    })
+  }
+  yield* prepareDataDir(dataDir, account)
+  if (found?.uid === account.uid) return
+  yield* tryFileSystem(`giving ${dataDir} to ${user}`, async () => {
+    for (const name of [LOG_FILE, `${LOG_FILE}.1`].filter((name) => found?.entries.includes(name) === true)) {
+      const log = path.join(dataDir, name)
+      if ((await lstat(log)).uid === 0) await lchown(log, account.uid, account.gid)
+    }
+    const directory = await open(dataDir, "r")
+    try {
+      await directory.chmod(0o700)
+      await directory.chown(account.uid, account.gid)
+    } finally {
+      await directory.close()
+    }
+  })
 })
