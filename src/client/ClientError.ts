@@ -26,4 +26,5 @@ export abstract class ClientError extends Error {
 }
 
 /** Whether an error is the client's own. */
-export const isClientError = (error: unknown): error is ClientError => error instanceof Error && MARK in error
+export const isClientError = (error: unknown): error is ClientError =>
+  typeof error === "object" && error !== null && MARK in error

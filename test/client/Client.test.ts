@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Exit, Fiber, Layer, Redacted } from "effect"
+import { DateTime, Effect, Exit, Fiber, Layer, Redacted, Tracer } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { ApprovalAlreadyDecided } from "../../src/api/ApprovalProblems.ts"
-import { InvalidApiKey, Unavailable } from "../../src/api/Problems.ts"
+import { InvalidApiKey, InvalidRequest, Unavailable } from "../../src/api/Problems.ts"
 import { Client } from "../../src/client/index.ts"
-import { ApprovalId, SessionId, TaskId } from "../../src/domain/Ids.ts"
+import { ApprovalId, SessionId, StepId, TaskId } from "../../src/domain/Ids.ts"
 import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 
 const key = "csk_secret"
@@ -240,6 +240,42 @@ describe("a call of the client", () => {
         assert.strictEqual(seen.length, 1)
       })
     )
+  )
+
+  it.effect("continues the caller's trace only if a tracer exports its spans", () =>
+    withServer([{ status: 200, body: session }], (client, { seen }) =>
+      Effect.gen(function* () {
+        const call = Effect.withSpan(client.sessions.get({ params: { id } }), "agent")
+        yield* call
+        const exported: Array<Tracer.Span> = []
+        const tracer = Tracer.make({
+          span: (options) => {
+            const span = new Tracer.NativeSpan(options)
+            exported.push(span)
+            return span
+          }
+        })
+        yield* Effect.provideService(call, Tracer.Tracer, tracer)
+        const [without, continued] = seen.map(({ headers }) => [headers["traceparent"], headers["b3"]])
+        assert.deepStrictEqual(without, [undefined, undefined])
+        assert.include(String(continued?.[0]), exported[0]?.traceId ?? "no span")
+      })
+    )
+  )
+
+  it.effect(
+    "fails with INVALID_REQUEST, which names the operation and the field, before it sends invalid input",
+    () =>
+      withServer([{ status: 201, body: session }], (client, { seen }) =>
+        Effect.gen(function* () {
+          const payload = { step_id: StepId.make("1"), tool: "", action_class: "write" }
+          const error = yield* Effect.flip(client.sessions.step({ params: { id }, payload }))
+          if (!(error instanceof InvalidRequest)) return assert.fail(`was ${error._tag}`)
+          assert.include(error.detail, "sessions.step: the input #/tool is invalid")
+          assert.strictEqual(error.errors?.[0]?.pointer, "#/tool")
+          assert.lengthOf(seen, 0)
+        })
+      )
   )
 
   it.effect("throws immediately for a URL that is not http or https", () =>

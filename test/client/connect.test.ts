@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { onTestFinished } from "vitest"
-import { connect, type CountersignClient } from "../../src/client/index.ts"
+import { onTestFinished, vi } from "vitest"
+import { connect, type CountersignClient, isProblem } from "../../src/client/index.ts"
 import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 
 const key = "csk_secret"
@@ -85,6 +85,112 @@ describe("connect", () => {
       }
     )
   )
+
+  it.live("sends no trace, whose spans nobody would export", () =>
+    withServer([{ status: 200, body: { keys: [], next_cursor: null } }], async (client, { seen }) => {
+      await client.api_keys.list()
+      assert.notProperty(seen[0]?.headers, "traceparent")
+      assert.notProperty(seen[0]?.headers, "b3")
+    })
+  )
+
+  it.live("narrows a problem by its code, also after it passed another copy of the package", () =>
+    withServer(
+      [
+        {
+          status: 429,
+          headers: { "retry-after": "60" },
+          body: {
+            type: "urn:problem-type:countersign:RATE_LIMITED",
+            title: "Rate limit exceeded",
+            status: 429,
+            code: "RATE_LIMITED",
+            retry_after_seconds: 60
+          }
+        }
+      ],
+      async (client) => {
+        const error = await rejection(client.api_keys.list())
+        assert.isTrue(isProblem(error) && isProblem(error, "NOT_FOUND", "RATE_LIMITED"))
+        assert.isFalse(isProblem(error, "NOT_FOUND"))
+        assert.strictEqual(isProblem(error, "RATE_LIMITED") && error.retry_after_seconds, 60)
+        assert.strictEqual(isProblem(error) && error.operation, "api_keys.list")
+        assert.strictEqual(String(error), "RATE_LIMITED: Rate limit exceeded")
+        const module = new URL("../../src/client/connect/Problem.ts", import.meta.url)
+        const copy: unknown = await import(`${module.href}?copy`)
+        const guard: unknown = Reflect.get(Object(copy), "isProblem")
+        assert.isTrue(typeof guard === "function" && guard !== isProblem && guard(error, "RATE_LIMITED"))
+        for (const other of [
+          new Error("x"),
+          Object.assign(new Error("x"), { code: "RATE_LIMITED" }),
+          null,
+          "x"
+        ]) {
+          assert.isFalse(isProblem(other))
+        }
+      }
+    )
+  )
+
+  it.live("rejects invalid input with INVALID_REQUEST, which names the operation and the field", () =>
+    withServer([{ status: 201, body: {} }], async (client, { seen }) => {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as a caller without types may
+      const payload = { task_id: 4711 } as unknown as { readonly task_id: string }
+      const error = await rejection(client.sessions.create({ payload }))
+      if (!isProblem(error, "INVALID_REQUEST")) return assert.fail(String(error))
+      assert.include(error.detail, "sessions.create: the input payload/task_id is invalid: Expected a string")
+      assert.deepStrictEqual(
+        error.errors?.map(({ pointer }) => pointer),
+        ["#/task_id"]
+      )
+      assert.strictEqual(error.operation, "sessions.create")
+      for (const step_id of ["", ".", ".."]) {
+        const params = { id: `ses_${"0".repeat(32)}`, step_id }
+        const refused = await rejection(client.sessions.complete({ params, payload: { status: "failed" } }))
+        assert.include(String(refused), "params/step_id")
+      }
+      assert.lengthOf(seen, 0)
+    })
+  )
+
+  it("reads the lines of an export as they arrive", async () => {
+    const line = (digit: string) =>
+      JSON.stringify({ id: `exm_${digit.repeat(32)}`, input: {}, answer: {}, source_feedback_id: null })
+    const bytes = new TextEncoder().encode(`${line("a")}\n${line("b")}\r\n\n${line("c")}`)
+    const ids = async (body: BodyInit, limit = Infinity) => {
+      vi.stubGlobal("fetch", () => Promise.resolve(new Response(body)))
+      const seen: Array<string> = []
+      const params = { id: `dst_${"0".repeat(32)}` }
+      for await (const { id } of await connect({ url: "http://service", key }).datasets.export({ params })) {
+        if (seen.push(id.slice(4, 5)) === limit) break
+      }
+      return seen.join("")
+    }
+    onTestFinished(() => void vi.unstubAllGlobals())
+
+    const inPieces = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        for (let offset = 0; offset < bytes.length; offset += 7)
+          controller.enqueue(bytes.slice(offset, offset + 7))
+        controller.close()
+      }
+    })
+    assert.strictEqual(await ids(inPieces), "abc")
+
+    let isCanceled = false
+    const endless = new ReadableStream<Uint8Array>({
+      pull: (controller) => controller.enqueue(bytes),
+      cancel: () => {
+        isCanceled = true
+      }
+    })
+    assert.strictEqual(await ids(endless, 2), "ab")
+    assert.isTrue(isCanceled)
+
+    for (const bad of [`${line("a")}\n{"id": 1}`, "<html>"]) {
+      assert.isTrue(isProblem(await rejection(ids(bad)), "UNEXPECTED_RESPONSE"))
+    }
+  })
 
   it.live("aborts a call with its caller's signal", () =>
     withServer(["never"], async (client, { arrived }) => {

@@ -104,6 +104,7 @@ describe("an error of the client", () => {
               assert.notMatch(text, /authorization|Bearer/i, name)
             }
             assert.instanceOf(error, Error)
+            assert.match(inspect(error), /\n {4}at .*\n/, name)
             if (name === "connect" || name === "Client") assert.include(inspect(error), code, name)
           }
         })

@@ -60,23 +60,28 @@ export const makeFollower = (connection: Connection, timeout: number): SessionFo
         signal.throwIfAborted()
         const input = { params: { id }, query: { after } }
         const request = buildRequest(connection, operation, entry, input, timeout)
+        // Listeners of a connection end with it: a stream may have thousands.
+        const attempt = linkSignals(signal)
         try {
-          const response = await send(connection, request, signal)
+          const response = await send(connection, request, attempt.signal)
           if (response.status === 204) return
-          if (response.status !== 200) throw await failureOf(response, request, signal)
-          for await (const event of readEvents(response, request, progress, signal)) {
+          if (response.status !== 200) throw await failureOf(response, request, attempt.signal)
+          for await (const event of readEvents(response, request, progress, attempt.signal)) {
             // A repeated event from the service or a proxy is dropped.
             if (event.id <= (after ?? 0)) continue
             after = event.id
             remember(id, event.id)
             yield event
             if (event.type === "session:closed") return
+            signal.throwIfAborted()
           }
         } catch (error) {
           signal.throwIfAborted()
           if (!isTransient(error)) throw error
           progress.failures++
           progress.requestedDelay = requestedDelay(error)
+        } finally {
+          attempt.unlink()
         }
         await sleep(
           reconnectDelay(progress.retry, progress.failures, progress.requestedDelay, Math.random()),

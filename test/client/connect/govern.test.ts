@@ -1,0 +1,197 @@
+import { assert, describe, it } from "@effect/vitest"
+import { afterEach, vi } from "vitest"
+import { govern, type WaitOptions } from "../../../src/client/connect/govern.ts"
+import { ProblemError } from "../../../src/client/connect/Problem.ts"
+import type { SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
+import {
+  type ApprovalSnapshot,
+  type GovernedStep,
+  isProblem,
+  ServiceUnreachable,
+  type SessionEvent
+} from "../../../src/client/index.ts"
+import { after, realService } from "./fakeService.ts"
+
+const id = `ses_${"a".repeat(32)}`
+const approval_id = `apr_${"b".repeat(32)}`
+const at = new Date("2026-11-21T02:33:05.123Z")
+
+const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
+  step_id: "step 1",
+  decision,
+  approval_id,
+  reason: "A person is asked",
+  rule_id: null,
+  expires_at: null,
+  arguments_digest: "0".repeat(64)
+})
+
+const snapshot = (outcome: "allow" | "reject", approval: string): ApprovalSnapshot => ({
+  approval_id: approval,
+  session_id: id,
+  step_id: "step 1",
+  task_id: null,
+  tool: "shell",
+  action_class: "write",
+  arguments_digest: "0".repeat(64),
+  status: outcome === "allow" ? "approved" : "rejected",
+  stage: "reviewer",
+  requested_at: at,
+  review_deadline_at: at,
+  escalation_deadline_at: null,
+  escalated_at: null,
+  expires_at: at,
+  timeout_action: "reject",
+  outcome,
+  decision_source: "human",
+  decided_at: at,
+  decided_by: null,
+  comment: null
+})
+
+const decided = (number: number, outcome: "allow" | "reject", approval = approval_id): SessionEvent => ({
+  id: number,
+  type: "approval:decided",
+  session_id: id,
+  step_id: "step 1",
+  occurred_at: at,
+  approval: snapshot(outcome, approval)
+})
+
+const problem = (code: string, status: number, members: object = {}) =>
+  new ProblemError(code, { title: "A title", status, ...members }, "sessions.step")
+const unreachable = new ServiceUnreachable(
+  { operation: "sessions.step", method: "POST", url: new URL("http://service/steps") },
+  "ECONNREFUSED"
+)
+
+/** An in-memory session with scripted answers and events. Streams end with the events. */
+const session = (script: {
+  readonly answers: ReadonlyArray<GovernedStep | Error | (() => GovernedStep)>
+  readonly events: Array<SessionEvent>
+  readonly firstKept?: number
+  seen?: number
+}) => {
+  const followed: Array<number | undefined> = []
+  let calls = 0
+  const follower: SessionFollower = {
+    lastSeen: () => script.seen,
+    async *stream(_, { after: cursor } = {}) {
+      followed.push(cursor)
+      if (cursor !== undefined && cursor + 1 < (script.firstKept ?? 1)) {
+        throw problem("CURSOR_EXPIRED", 410, { first_kept: script.firstKept })
+      }
+      yield* script.events.filter((event) => event.id > (cursor ?? 0))
+    }
+  }
+  const submit = async (): Promise<GovernedStep> => {
+    const next = script.answers[calls++]
+    if (next === undefined) throw new Error("asked too often")
+    if (next instanceof Error) throw next
+    return typeof next === "function" ? next() : next
+  }
+  const start = (options: WaitOptions = {}) => {
+    vi.useFakeTimers()
+    return govern(submit, follower, id, options, new AbortController().signal)
+  }
+  return { followed, asked: () => calls, start }
+}
+
+describe("connect's govern", () => {
+  afterEach(realService)
+
+  it("does not miss a decision between its request and its stream", async () => {
+    const events = [decided(4, "allow", `apr_${"c".repeat(32)}`)]
+    const script: Parameters<typeof session>[0] = {
+      events,
+      seen: 4,
+      answers: [
+        () => {
+          // Another stream of this client has received the decision before this one starts.
+          events.push(decided(6, "allow"))
+          script.seen = 6
+          return answer("pending")
+        },
+        answer("allow")
+      ]
+    }
+    const { followed, start } = session(script)
+    const governed = await start()
+    assert.strictEqual(governed.decision, "allow")
+    assert.strictEqual(governed.approval?.approval_id, approval_id)
+    assert.deepStrictEqual(followed, [4])
+  })
+
+  it("uses the service's response, not the event: a rule that now rejects wins", async () => {
+    const { start } = session({
+      answers: [answer("pending"), answer("reject")],
+      events: [decided(3, "allow")]
+    })
+    assert.strictEqual((await start()).decision, "reject")
+  })
+
+  it("requests again, and streams from the oldest retained event, if its cursor has expired", async () => {
+    const { followed, start } = session({
+      answers: [answer("pending"), answer("pending"), answer("allow")],
+      events: [decided(9, "allow")],
+      firstKept: 8,
+      seen: 2
+    })
+    assert.strictEqual((await start()).decision, "allow")
+    assert.deepStrictEqual(followed, [2, undefined])
+  })
+
+  it("returns reject if closing the session closed the approval, and rejects otherwise", async () => {
+    const answers = [answer("pending"), problem("SESSION_CLOSED", 409)]
+    const rejected = await session({ answers, events: [decided(3, "reject")] }).start()
+    assert.deepInclude(rejected, { decision: "reject", reason: "A title" })
+    const { error } = await after(0, session({ answers, events: [decided(3, "allow")] }).start())
+    assert.isTrue(isProblem(error, "SESSION_CLOSED"))
+  })
+
+  it("retries without limit, as late as the service asks, if it is unavailable after the decision", async () => {
+    const away = Array.from({ length: 20 }, () => problem("UNAVAILABLE", 503))
+    const busy = problem("RATE_LIMITED", 429, { retry_after_seconds: 3_600 })
+    const { asked, start } = session({
+      answers: [answer("pending"), ...away, unreachable, busy, answer("allow")],
+      events: [decided(3, "allow")]
+    })
+    const waiting = start()
+    await vi.advanceTimersByTimeAsync(1_200_000)
+    assert.strictEqual(asked(), 23)
+    const { value } = await after(3_600_000, waiting)
+    assert.strictEqual(value?.decision, "allow")
+  })
+
+  it("fails soon if the service is unreachable, and immediately if the first request fails with 500", async () => {
+    const down = session({ answers: [unreachable, unreachable, unreachable, unreachable], events: [] })
+    const failed = await after(10_000, down.start())
+    assert.strictEqual(failed.error, unreachable)
+    assert.strictEqual(down.asked(), 4)
+    const broken = session({ answers: [problem("INTERNAL_ERROR", 500)], events: [] })
+    const { error, took } = await after(10_000, broken.start())
+    assert.isTrue(isProblem(error, "INTERNAL_ERROR"))
+    assert.strictEqual(took, 0)
+  })
+
+  it("rejects after its timeout, and when its signal aborts", async () => {
+    const never: SessionFollower = {
+      lastSeen: () => undefined,
+      // oxlint-disable-next-line require-yield -- a session in which nothing happens
+      async *stream(_, { signal } = {}) {
+        signal?.throwIfAborted()
+        await new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
+      }
+    }
+    vi.useFakeTimers()
+    const open = new AbortController().signal
+    const submit = () => Promise.resolve(answer("pending"))
+    const late = await after(600_000, govern(submit, never, id, { timeout: "10 minutes" }, open))
+    assert.isTrue(isProblem(late.error, "DECISION_TIMEOUT"))
+    assert.strictEqual(late.took, 600_000)
+    const stop = new AbortController()
+    const stopped = govern(submit, never, id, { signal: stop.signal }, open)
+    stop.abort("enough")
+    assert.strictEqual((await after(0, stopped)).error, "enough")
+  })
+})
