@@ -49,6 +49,7 @@ COMMENT ON COLUMN agent_sessions.created_by_id IS 'API key that created the row.
 COMMENT ON COLUMN agent_sessions.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN agent_sessions.closed_at IS 'When the session was closed; null: open.';
 COMMENT ON COLUMN agent_sessions.last_event IS 'Number of the newest event. Raised under the row lock, so that event numbers follow commit order.';
+CREATE INDEX agent_sessions_open ON agent_sessions USING btree (org_id) WHERE (closed_at IS NULL);
 
 CREATE TABLE api_keys (
   org_id text COLLATE "C" NOT NULL,

@@ -188,6 +188,7 @@ export const startService = async (
       COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
       COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
       COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
+      COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "0",
       ...environment
     }
   })

@@ -21,7 +21,11 @@ const SECTIONS: ReadonlyArray<readonly [title: string, names: RegExp]> = [
     "Address and database",
     /^(PORT|HOST|DATABASE_URL|COUNTERSIGN_(PUBLIC_URL|DATA_DIR|POSTGRES_BIN|USER|STOP_SECONDS))$/
   ],
-  ["Keys and tokens", /^COUNTERSIGN_(MASTER_KEY|ADMIN_KEY|METRICS_TOKEN|RATE_LIMIT_.*|AUDIT_.*)$/],
+  ["Keys and tokens", /^COUNTERSIGN_(MASTER_KEY|ADMIN_KEY|METRICS_TOKEN|AUDIT_.*)$/],
+  [
+    "Limits of keys and organizations",
+    /^COUNTERSIGN_(RATE_LIMIT_|ORGANIZATION_|KEY_LIMIT|OPEN_SESSION_LIMIT|RUN_CONCURRENCY)/
+  ],
   ["Email", /^COUNTERSIGN_(SMTP|MAIL)_/],
   ["Outgoing connections", /^COUNTERSIGN_(DNS|EGRESS|PROVIDER)_/],
   ["Webhooks", /^COUNTERSIGN_NOTIFY_/],

@@ -7,6 +7,7 @@ import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middle
 import { page, pageQuery } from "./Pagination.ts"
 import {
   CursorExpired,
+  LimitReached,
   NotFound,
   SessionClosed,
   StepAlreadyCompleted,
@@ -63,7 +64,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       headers: idempotencyHeaders,
       payload: NewAgentSession,
       success: AgentSession.pipe(HttpApiSchema.status(201)),
-      error: NotFound
+      error: [NotFound, LimitReached]
     })
       .middleware(Idempotent)
       .middleware(requires("sessions.write"))
@@ -71,7 +72,8 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
         OpenApi.annotations({
           identifier: "createAgentSession",
           summary: "Create an agent session",
-          description: "Creates a session. Its steps are recorded under its trace."
+          description:
+            "Creates a session. Its steps are recorded under its trace. An organization has a limit of open sessions: close each when the agent has finished."
         })
       ),
     HttpApiEndpoint.get("list", "/", {

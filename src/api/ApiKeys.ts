@@ -8,7 +8,7 @@ import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { InsufficientScope, LastAdminKey, NotFound } from "./Problems.ts"
+import { InsufficientScope, LastAdminKey, LimitReached, NotFound } from "./Problems.ts"
 import { Name } from "./Text.ts"
 
 const EmailAddress = Schema.String.check(
@@ -65,7 +65,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
       headers: idempotencyHeaders,
       payload: NewApiKey,
       success: CreatedApiKey.pipe(HttpApiSchema.status(201)),
-      error: InsufficientScope
+      error: [InsufficientScope, LimitReached]
     })
       .middleware(Idempotent)
       .middleware(requires("keys.write"))
@@ -73,7 +73,8 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
         OpenApi.annotations({
           identifier: "createApiKey",
           summary: "Create an API key",
-          description: "Creates an API key and returns its text, which is not shown again."
+          description:
+            "Creates an API key and returns its text, which is not shown again. An organization has a limit of keys that are neither revoked nor expired."
         })
       ),
     HttpApiEndpoint.delete("revoke", "/:id", {

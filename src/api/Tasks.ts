@@ -17,6 +17,7 @@ import {
   LimitReached,
   NotFound,
   ProviderFailed,
+  RateLimited,
   TaskInUse
 } from "./Problems.ts"
 import { Metadata, Name } from "./Text.ts"
@@ -82,6 +83,7 @@ const runDocument = OpenApi.annotations({
     "Answers an input with the live release, or, if you send `answer`, logs that answer without calling a provider.",
     "The run is logged before the response is sent. A failed run is logged as failed and gets 502 `PROVIDER_FAILED` with its `trace_id`.",
     "Each run starts its own trace; a `traceparent` header becomes a link of its span.",
+    "An organization has a limit of runs that wait for a provider, by number and by the size of their inputs; a run beyond it gets 429 `RATE_LIMITED` and is not logged.",
     "With an `idempotency-key`, a repeated request returns the first run instead of calling the provider again.",
     "Body limit: 4 MiB."
   ].join(" "),
@@ -170,7 +172,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       },
       payload: NewRun,
       success: TaskRun,
-      error: [NotFound, InvalidInput, ProviderFailed, IdempotencyKeyReused, IdempotencyKeyInUse]
+      error: [NotFound, InvalidInput, RateLimited, ProviderFailed, IdempotencyKeyReused, IdempotencyKeyInUse]
     })
       .middleware(requires("tasks.run"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))

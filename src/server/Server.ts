@@ -43,11 +43,13 @@ import * as Idempotency from "./http/Idempotency.ts"
 import * as IdempotencyRetention from "./http/Idempotency/Retention.ts"
 import { KnownSecrets } from "./secrets/KnownSecrets.ts"
 import * as MasterKeys from "./secrets/MasterKeys.ts"
+import { layerLimitUse, LimitUse } from "./observability/LimitUse.ts"
 import { layerRegistry, Metrics } from "./observability/Metrics.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { NotificationsHttp } from "./notifications/Notifications/http.ts"
 import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts"
+import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { Revocations } from "./identity/Revocations.ts"
 import * as OwnTelemetry from "./observability/OwnTelemetry.ts"
@@ -96,7 +98,8 @@ export type ServiceSettings = Pick<
   | "telemetry"
   | "metricsToken"
   | "publicUrl"
-  | "rateLimit"
+  | "rateLimits"
+  | "organizationLimits"
   | "auditRetention"
   | "stop"
 >
@@ -170,7 +173,8 @@ export const layerServices = (settings: ServiceSettings) =>
         })
       )
     ),
-    Layer.provideMerge(StoreClock.layer)
+    Layer.provideMerge(StoreClock.layer),
+    Layer.provide(Layer.succeed(OrganizationLimits, settings.organizationLimits))
   )
 
 /** Background workers over the services: deadlines, comparisons and retention. */
@@ -249,7 +253,7 @@ export const layerRoutes = (settings: ServiceSettings) =>
     Console.layerRoutes({ publicUrl: settings.publicUrl, contract: layerContract }),
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
     Envelope.layer
-  ).pipe(Layer.provide(RateLimits.layer({ perSecond: settings.rateLimit })))
+  ).pipe(Layer.provide(RateLimits.layer(settings.rateLimits)))
 
 /** The whole service: a migrated database, the services, their workers, and the listening routes. */
 export const layer = (settings: Settings) =>
@@ -274,7 +278,8 @@ export const layer = (settings: Settings) =>
       Metrics.layer(
         Effect.all([
           makeDeliveryCollector,
-          makeDatabaseCollector({ maxConnections: MAX_CONNECTIONS + ENGINE_CONNECTIONS })
+          makeDatabaseCollector({ maxConnections: MAX_CONNECTIONS + ENGINE_CONNECTIONS }),
+          Effect.map(LimitUse, ({ collect }) => collect)
         ])
       )
     ),
@@ -290,6 +295,7 @@ export const layer = (settings: Settings) =>
       })
     ),
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
+    Layer.provideMerge(layerLimitUse),
     Layer.provideMerge(layerRegistry),
     // Without a collector no spans are created: they would be a third of the cost of a small request.
     Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry?.traces !== undefined))

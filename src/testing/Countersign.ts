@@ -91,6 +91,7 @@ const settings = Effect.fnUntraced(function* (options: TestOptions) {
       COUNTERSIGN_EGRESS_ALLOW: "127.0.0.0/8",
       COUNTERSIGN_EGRESS_HTTP: "true",
       COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
+      COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "0",
       COUNTERSIGN_STOP_SECONDS: "1",
       ...options.environment
     },

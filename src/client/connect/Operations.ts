@@ -83,9 +83,10 @@ export interface ApiKeysOperations {
   /**
    * Create an API key.
    *
-   * Creates an API key and returns its text, which is not shown again.
+   * Creates an API key and returns its text, which is not shown again. An organization has a limit of
+   * keys that are neither revoked nor expired.
    *
-   * @throws INSUFFICIENT_SCOPE, or a problem of any operation.
+   * @throws INSUFFICIENT_SCOPE, LIMIT_REACHED, or a problem of any operation.
    */
   readonly create: (input: CreateApiKeyInput, options?: CallOptions) => Promise<CreatedApiKey>
   /**
@@ -141,11 +142,13 @@ export interface TasksOperations {
    * Answers an input with the live release, or, if you send `answer`, logs that answer without calling a
    * provider. The run is logged before the response is sent. A failed run is logged as failed and gets
    * 502 `PROVIDER_FAILED` with its `trace_id`. Each run starts its own trace; a `traceparent` header
-   * becomes a link of its span. With an `idempotency-key`, a repeated request returns the first run
-   * instead of calling the provider again. Body limit: 4 MiB.
+   * becomes a link of its span. An organization has a limit of runs that wait for a provider, by number
+   * and by the size of their inputs; a run beyond it gets 429 `RATE_LIMITED` and is not logged. With an
+   * `idempotency-key`, a repeated request returns the first run instead of calling the provider again.
+   * Body limit: 4 MiB.
    *
-   * @throws NOT_FOUND, INVALID_INPUT, PROVIDER_FAILED, IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_KEY_IN_USE,
-   * or a problem of any operation.
+   * @throws NOT_FOUND, INVALID_INPUT, RATE_LIMITED, PROVIDER_FAILED, IDEMPOTENCY_KEY_REUSED,
+   * IDEMPOTENCY_KEY_IN_USE, or a problem of any operation.
    */
   readonly run: (input: RunTaskInput, options?: CallOptions) => Promise<TaskRun>
 }
@@ -339,9 +342,10 @@ export interface SessionsOperations {
   /**
    * Create an agent session.
    *
-   * Creates a session. Its steps are recorded under its trace.
+   * Creates a session. Its steps are recorded under its trace. An organization has a limit of open
+   * sessions: close each when the agent has finished.
    *
-   * @throws NOT_FOUND, or a problem of any operation.
+   * @throws NOT_FOUND, LIMIT_REACHED, or a problem of any operation.
    */
   readonly create: (input?: CreateAgentSessionInput, options?: CallOptions) => Promise<AgentSession>
   /**

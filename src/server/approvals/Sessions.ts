@@ -4,22 +4,26 @@ import type { NewAgentSession } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { notFound } from "../../api/notFound.ts"
-import type { NotFound } from "../../api/Problems.ts"
+import { LimitReached, type NotFound } from "../../api/Problems.ts"
 import type { AgentSession } from "../../domain/approvals/AgentSession.ts"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
-import { type ApprovalId, generateTraceId, SessionId } from "../../domain/Ids.ts"
+import { type ApprovalId, generateTraceId, type OrgId, SessionId } from "../../domain/Ids.ts"
 import { sessionClosedEvent } from "../../domain/approvals/SessionEvent.ts"
 import { toDate } from "../../domain/Time.ts"
 import { lockPendingApprovals } from "./Approvals/transitionRows.ts"
 import { recordTransitions } from "./Approvals/recordTransitions.ts"
 import { type ApprovalRow, stateOf } from "./approvalRows.ts"
 import { Audit } from "../identity/Audit.ts"
+import { makeCountLimit } from "../identity/makeCountLimit.ts"
+import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import {
+  countOpenSessions,
   findSession,
   lockSessionForUpdate,
   insertSessions,
@@ -41,10 +45,10 @@ const INSERT_BATCH = 64
 export class Sessions extends Context.Service<
   Sessions,
   {
-    /** Opens a session. */
+    /** Opens a session, within the organization's limit of open ones. */
     readonly create: (
       input: NewAgentSession
-    ) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
+    ) => Effect.Effect<AgentSession, NotFound | LimitReached, Authorized<"sessions.write">>
     /** Lists sessions, newest first. */
     readonly list: (
       request: PageRequest<SessionId>
@@ -67,6 +71,23 @@ export class Sessions extends Context.Service<
       const events = yield* SessionEvents
       const facts = yield* SessionFacts
 
+      const { openSessions } = yield* OrganizationLimits
+      const use = yield* LimitUse
+      const admit = makeCountLimit({
+        limit: openSessions,
+        count: (org_id, limit) => countOpenSessions(sql, org_id, limit)
+      })
+
+      /** Checks the organization's limit of open sessions. */
+      const requireCapacity = Effect.fnUntraced(function* (org_id: OrgId) {
+        const ratio = yield* Effect.orDie(admit(org_id))
+        if (ratio !== undefined) return use.used("open_sessions", ratio)
+        use.refused("open_sessions")
+        return yield* new LimitReached({
+          detail: `Too many open agent sessions (limit ${openSessions} for each organization). Close some that have ended.`
+        })
+      })
+
       const insert = yield* makeStatementBatcher({
         maxBatch: INSERT_BATCH,
         run: (rows: ReadonlyArray<NewSessionRow>) => Effect.as(insertSessions(sql, rows), rows)
@@ -78,6 +99,7 @@ export class Sessions extends Context.Service<
           const { org_id, actor } = yield* Authorized("sessions.write")
           const task_id = input.task_id ?? null
           if (task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
+          if (openSessions > 0) yield* requireCapacity(org_id)
           const now = yield* clock.now
           const session: AgentSession = {
             session_id: yield* SessionId.generate,

@@ -67,8 +67,15 @@ export interface Settings {
     readonly flush: Duration.Duration
     readonly payloadRetention: Duration.Duration
   }
-  /** Requests per second and key; 0 disables the limit. */
-  readonly rateLimit: number
+  /** Requests per second, of each key and of each organization; 0 disables a limit. */
+  readonly rateLimits: { readonly perKey: number; readonly perOrganization: number }
+  /** What an organization may have or do at a time; 0 disables a limit. */
+  readonly organizationLimits: {
+    readonly keys: number
+    readonly openSessions: number
+    readonly concurrentRuns: number
+    readonly runBytes: number
+  }
   /** How long audit log entries are retained. */
   readonly auditRetention: Duration.Duration
   /** Longest graceful shutdown. */
@@ -235,7 +242,16 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       flush: values.COUNTERSIGN_TELEMETRY_FLUSH_SECONDS,
       payloadRetention: values.COUNTERSIGN_TELEMETRY_PAYLOAD_HOURS
     },
-    rateLimit: values.COUNTERSIGN_RATE_LIMIT_PER_SECOND,
+    rateLimits: {
+      perKey: values.COUNTERSIGN_RATE_LIMIT_PER_SECOND,
+      perOrganization: values.COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND
+    },
+    organizationLimits: {
+      keys: values.COUNTERSIGN_KEY_LIMIT,
+      openSessions: values.COUNTERSIGN_OPEN_SESSION_LIMIT,
+      concurrentRuns: values.COUNTERSIGN_RUN_CONCURRENCY,
+      runBytes: values.COUNTERSIGN_RUN_CONCURRENCY_MEBIBYTES * 1024 * 1024
+    },
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
     stop: values.COUNTERSIGN_STOP_SECONDS,
     ownTelemetry: ownTelemetryOf(values)

@@ -53,7 +53,7 @@ export class ConsoleSessions extends Context.Service<
       key: Redacted.Redacted,
       limits: {
         readonly lookUp: Effect.Effect<void, E>
-        readonly request: (key: KeyId) => Effect.Effect<void, E>
+        readonly request: (principal: Principal) => Effect.Effect<void, E>
       }
     ) => Effect.Effect<
       { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
@@ -124,8 +124,9 @@ export class ConsoleSessions extends Context.Service<
 
       return ConsoleSessions.of({
         open: Effect.fn("ConsoleSessions.open")(function* (key, limits) {
-          const { actor, org_id } = yield* keys.verify(key, limits.lookUp)
-          yield* limits.request(actor.id)
+          const principal = yield* keys.verify(key, limits.lookUp)
+          yield* limits.request(principal)
+          const { actor, org_id } = principal
           const now = yield* clock.now
           const secret = randomBytes(TOKEN_BYTES).toString("base64url")
           const token: Token = { org_id, digest: digestOf(secret) }

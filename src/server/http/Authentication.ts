@@ -28,11 +28,11 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
       // Plain functions, not `Effect.fn`: this precedes every operation.
       api_key: (operation, { credential }) =>
         Effect.flatMap(keys.verify(credential, admit), (principal) =>
-          Effect.flatMap(limits.admitRequest(principal.actor.id), (quota) =>
+          Effect.flatMap(limits.admitRequest(principal), (quota) =>
             Effect.map(
-              quota.allowed
+              quota.refused === undefined
                 ? Effect.provideService(operation, CurrentPrincipal, principal)
-                : problemResponse(rateLimitExceeded(quota)),
+                : problemResponse(rateLimitExceeded(quota.refused)),
               quota.addHeaders
             )
           )

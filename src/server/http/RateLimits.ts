@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Result } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { NetAddress } from "effect/net"
 import { RateLimited } from "../../api/Problems.ts"
-import type { KeyId } from "../../domain/Ids.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
 import {
   rateLimit,
   type RateLimit,
@@ -10,23 +10,36 @@ import {
   type RateLimitResult
 } from "../../domain/identity/RateLimit.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import { type LimitName, LimitUse } from "../observability/LimitUse.ts"
 
-/** The result of the rate limit for one request. */
+/** The result of the rate limits for one request. */
 export interface Quota {
-  readonly allowed: boolean
-  readonly waitMillis: number
+  /** The limit that refuses the request, and when that ends; undefined: the request is allowed. */
+  readonly refused: { readonly by: Policy; readonly waitMillis: number } | undefined
   /** Adds the headers `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10). */
   readonly addHeaders: (
     response: HttpServerResponse.HttpServerResponse
   ) => HttpServerResponse.HttpServerResponse
 }
 
-/** Rate limits per API key, and per address for lookups of keys that are not cached. Each replica counts separately. */
+/** A limit of requests per second, as the response headers name it. */
+interface Policy {
+  readonly name: "key" | "organization"
+  readonly perSecond: number
+}
+
+/** The key and the organization of a request. */
+export type Requester = Pick<Principal, "org_id"> & { readonly actor: Pick<Principal["actor"], "id"> }
+
+/**
+ * Rate limits per API key, over all keys of an organization, and per address for lookups of keys that are not cached. Each replica counts
+ * separately.
+ */
 export class RateLimits extends Context.Service<
   RateLimits,
   {
-    /** Counts a request of a key, and returns whether it is within the limit. */
-    readonly admitRequest: (key: KeyId) => Effect.Effect<Quota>
+    /** Counts a request of a key and its organization, and returns whether it is within both limits. */
+    readonly admitRequest: (requester: Requester) => Effect.Effect<Quota>
     /**
      * Counts a lookup of a key in the database against the client's address, so that a flood of invalid keys cannot become a flood of
      * statements.
@@ -34,53 +47,105 @@ export class RateLimits extends Context.Service<
     readonly admitKeyLookup: (address: string) => Effect.Effect<void, RateLimited>
   }
 >()("countersign/server/http/RateLimits") {
-  /** Both limits are `perSecond` requests per second, with a burst of as many again; 0 disables them. */
-  static readonly layer = (options: { readonly perSecond: number }): Layer.Layer<RateLimits> =>
-    Layer.sync(RateLimits, () => (options.perSecond === 0 ? unlimited : make(rateLimit(options.perSecond))))
+  /**
+   * Each limit is so many requests per second, with a burst of as many again; 0 disables it. Lookups of keys have the limit of a key.
+   */
+  static readonly layer = (options: {
+    readonly perKey: number
+    readonly perOrganization: number
+  }): Layer.Layer<RateLimits> =>
+    Layer.effect(
+      RateLimits,
+      Effect.map(LimitUse, (use) =>
+        RateLimits.of({
+          admitRequest: makeAdmitRequest(options, use),
+          admitKeyLookup: makeAdmitKeyLookup(options.perKey, use)
+        })
+      )
+    )
 }
 
-const unlimited = RateLimits.of({
-  admitRequest: () => Effect.succeed({ allowed: true, waitMillis: 0, addHeaders: (response) => response }),
-  admitKeyLookup: () => Effect.void
-})
+const makeAdmitRequest = (
+  { perKey, perOrganization }: { readonly perKey: number; readonly perOrganization: number },
+  use: (typeof LimitUse)["Service"]
+): RateLimits["Service"]["admitRequest"] => {
+  const limits = [
+    ...(perKey === 0
+      ? []
+      : [makeRequestLimit({ name: "key", perSecond: perKey }, "key_requests", ({ actor }) => actor.id)]),
+    ...(perOrganization === 0
+      ? []
+      : [
+          makeRequestLimit(
+            { name: "organization", perSecond: perOrganization },
+            "organization_requests",
+            ({ org_id }) => org_id
+          )
+        ])
+  ]
+  if (limits.length === 0)
+    return () => Effect.succeed({ refused: undefined, addHeaders: (response) => response })
+  const policies = limits.map(({ policy: { name, perSecond } }) => `"${name}";q=${perSecond};w=1`).join(", ")
 
-const make = (limit: RateLimit): RateLimits["Service"] => {
-  const keys = makeBuckets(limit)
-  const addresses = makeBuckets(limit)
-  const policy = `"key";q=${limit.perSecond};w=1`
-
-  const quotaOf = ({ allowed, remaining, waitMillis }: RateLimitResult): Quota => ({
-    allowed,
-    waitMillis,
-    addHeaders: (response) =>
-      HttpServerResponse.setHeaders(response, {
-        "ratelimit-policy": policy,
-        ratelimit: `"key";r=${remaining};t=1`
+  return (requester) =>
+    Effect.clockWith((clock) => {
+      const now = monotonicMillis(clock)
+      let refused: Quota["refused"]
+      let remaining = ""
+      // The key's limit comes first: a key beyond it must not use up what its organization's other keys may send.
+      for (const { policy, take, useName } of limits) {
+        const taken = take(requester, now)
+        remaining += `${remaining === "" ? "" : ", "}"${policy.name}";r=${taken.remaining};t=1`
+        if (taken.allowed) use.used(useName, 1 - taken.remaining / policy.perSecond)
+        else {
+          use.refused(useName)
+          refused = { by: policy, waitMillis: taken.waitMillis }
+          break
+        }
+      }
+      return Effect.succeed({
+        refused,
+        addHeaders: (response: HttpServerResponse.HttpServerResponse) =>
+          HttpServerResponse.setHeaders(response, { "ratelimit-policy": policies, ratelimit: remaining })
       })
-  })
-
-  return RateLimits.of({
-    admitRequest: (key) =>
-      Effect.clockWith((clock) => Effect.succeed(quotaOf(keys(key, monotonicMillis(clock))))),
-    admitKeyLookup: (address) =>
-      Effect.clockWith((clock) => {
-        const { allowed, waitMillis } = addresses(networkOf(address), monotonicMillis(clock))
-        return allowed
-          ? Effect.void
-          : Effect.fail(
-              new RateLimited({
-                detail: "Too many requests with invalid API keys from this address.",
-                retry_after_seconds: wholeSeconds(waitMillis)
-              })
-            )
-      })
-  })
+    })
 }
 
-/** The problem for a request beyond its key's limit. */
-export const rateLimitExceeded = ({ waitMillis }: Quota): RateLimited =>
+const makeRequestLimit = (policy: Policy, useName: LimitName, nameOf: (requester: Requester) => string) => {
+  const buckets = makeBuckets(rateLimit(policy.perSecond))
+  return { policy, useName, take: (requester: Requester, now: number) => buckets(nameOf(requester), now) }
+}
+
+const makeAdmitKeyLookup = (
+  perSecond: number,
+  use: (typeof LimitUse)["Service"]
+): RateLimits["Service"]["admitKeyLookup"] => {
+  if (perSecond === 0) return () => Effect.void
+  const addresses = makeBuckets(rateLimit(perSecond))
+  return (address) =>
+    Effect.clockWith((clock) => {
+      const { allowed, remaining, waitMillis } = addresses(networkOf(address), monotonicMillis(clock))
+      if (allowed) {
+        use.used("key_lookups", 1 - remaining / perSecond)
+        return Effect.void
+      }
+      use.refused("key_lookups")
+      return Effect.fail(
+        new RateLimited({
+          detail: "Too many requests with invalid API keys from this address.",
+          retry_after_seconds: wholeSeconds(waitMillis)
+        })
+      )
+    })
+}
+
+/** The problem for a request beyond the limit of its key or its organization. */
+export const rateLimitExceeded = ({ by, waitMillis }: NonNullable<Quota["refused"]>): RateLimited =>
   new RateLimited({
-    detail: "Rate limit exceeded for this key; see the RateLimit-Policy header.",
+    detail:
+      by.name === "key"
+        ? `Rate limit exceeded: this API key may send ${by.perSecond} requests per second. Wait, and send fewer.`
+        : `Rate limit exceeded: this organization's API keys together may send ${by.perSecond} requests per second. Wait, and send fewer with all keys.`,
     retry_after_seconds: wholeSeconds(waitMillis)
   })
 

@@ -9,19 +9,30 @@ import {
   type InvalidApiKey,
   InvalidRequest,
   LastAdminKey,
+  LimitReached,
   type NotFound
 } from "../../api/Problems.ts"
 import type { ApiKey } from "../../domain/identity/ApiKey.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/identity/Principal.ts"
-import { formatTimestamp } from "../../domain/Time.ts"
+import { formatTimestamp, type Timestamp } from "../../domain/Time.ts"
 import { presetScopes, type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
 import { Audit, type Author } from "./Audit.ts"
-import { insertKey, type KeyRow, listKeys, revokeKey, toApiKey, usableAdminKeys } from "./ApiKeys/rows.ts"
+import {
+  countUsableKeys,
+  insertKey,
+  type KeyRow,
+  listKeys,
+  revokeKey,
+  toApiKey,
+  usableAdminKeys
+} from "./ApiKeys/rows.ts"
 import { invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
+import { OrganizationLimits } from "./OrganizationLimits.ts"
 import { Organizations } from "./Organizations.ts"
 import { Revocations } from "./Revocations.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -45,10 +56,14 @@ export class ApiKeys extends Context.Service<
     readonly list: (
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
-    /** A key cannot grant a scope that it does not have. */
+    /** A key cannot grant a scope that it does not have. The organization's usable keys have a limit; the operator's commands do not. */
     readonly create: (
       input: NewApiKey
-    ) => Effect.Effect<CreatedKey, InsufficientScope | InvalidRequest, Authorized<"keys.write">>
+    ) => Effect.Effect<
+      CreatedKey,
+      InsufficientScope | InvalidRequest | LimitReached,
+      Authorized<"keys.write">
+    >
     /** Idempotent. `Revocations` states how soon the key is refused on every replica. */
     readonly revoke: (id: KeyId) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
     /**
@@ -81,12 +96,28 @@ export class ApiKeys extends Context.Service<
 
       const revocations = yield* Revocations
       const verify = yield* makeVerifyKey(sql, clock, revocations)
+      const { keys: maxKeys } = yield* OrganizationLimits
+      const use = yield* LimitUse
 
-      const make = Effect.fn("ApiKeys.make")(function* (
+      /** Checks the organization's limit of keys, within the transaction that creates one. */
+      const requireCapacity = Effect.fnUntraced(function* (org_id: OrgId, now: Timestamp) {
+        if (maxKeys === 0) return
+        // Serializes the organization's creations: concurrent ones could otherwise exceed the limit.
+        yield* organizations.lockForUpdate(org_id)
+        const usable = yield* countUsableKeys(sql, org_id, now, maxKeys)
+        if (usable < maxKeys) return use.used("api_keys", (usable + 1) / maxKeys)
+        use.refused("api_keys")
+        return yield* new LimitReached({
+          detail: `Too many API keys (limit ${maxKeys} for each organization, without revoked and expired ones). Revoke one first.`
+        })
+      })
+
+      const make = Effect.fn("ApiKeys.make")(function* <E = never>(
         org_id: OrgId,
         input: NewApiKey,
         created_by: Actor | null,
-        provided: Option.Option<ApiKeyFormat.ParsedApiKey>
+        provided: Option.Option<ApiKeyFormat.ParsedApiKey>,
+        admit: (org_id: OrgId, now: Timestamp) => Effect.Effect<void, E> = () => Effect.void
       ) {
         const now = yield* clock.now
         const scopes = yield* scopesOf(input)
@@ -113,6 +144,7 @@ export class ApiKeys extends Context.Service<
         }
         yield* atomically(
           Effect.gen(function* () {
+            yield* admit(org_id, now)
             yield* insertKey(sql, row, ApiKeyFormat.apiKeyDigest(key), input.scopes === undefined)
             yield* audit.record({ org_id, actor: created_by }, "key.created", row.key_id, {
               name: row.name,
@@ -170,7 +202,7 @@ export class ApiKeys extends Context.Service<
               errors: [{ pointer, detail }]
             })
           }
-          return yield* make(principal.org_id, input, principal.actor, Option.none())
+          return yield* make(principal.org_id, input, principal.actor, Option.none(), requireCapacity)
         }),
         revoke: Effect.fn("ApiKeys.revoke")(function* (id) {
           yield* revokeOf(yield* Authorized("keys.write"), id)

@@ -100,6 +100,24 @@ export const deliveryShards = Metric.gauge("countersign_delivery_shards", {
   description: "Shards of the delivery queue that this replica owns"
 })
 
+/** `limit`: one of `limitNames`. */
+export const limitRefusals = series((limit: string) =>
+  Metric.counter("countersign_limit_refusals_total", {
+    description: "Requests that this replica refused because a limit was reached",
+    attributes: { limit },
+    incremental: true
+  })
+)
+
+/** `limit`: one of `limitNames`. */
+export const limitUse = series((limit: string) =>
+  Metric.gauge("countersign_limit_use_ratio", {
+    description:
+      "Highest use of a limit by one organization, key or address since the previous scrape, as a fraction of the limit; 1: something was refused",
+    attributes: { limit }
+  })
+)
+
 export const oldestSnapshot = Metric.gauge("countersign_store_oldest_snapshot_seconds", {
   description:
     "Age of the oldest transaction in the database that prevents the removal of dead rows, as far as the service's role can see",

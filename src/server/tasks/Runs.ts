@@ -7,7 +7,8 @@ import {
   type IdempotencyKeyReused,
   InvalidInput,
   type NotFound,
-  ProviderFailed
+  ProviderFailed,
+  type RateLimited
 } from "../../api/Problems.ts"
 import type { NewRun } from "../../api/Tasks.ts"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
@@ -25,7 +26,10 @@ import { beginRun, type RunHandle, type RunInput } from "./Runs/runLog.ts"
 import { type SaveResponse, makeKeyClaim, makeRunIdempotency } from "./Runs/runIdempotency.ts"
 import type { FinishedRun } from "./Runs/FinishedRun.ts"
 import { insertRuns, type NewRunRow } from "./Runs/insertRuns.ts"
+import { makeRunSlots } from "./Runs/makeRunSlots.ts"
 import { lockSchemas, type LoggedRunPlan, readRunPlan, type RunPlan } from "./Runs/runPlan.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
+import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -63,7 +67,7 @@ export class Runs extends Context.Service<
     /**
      * Answers an input with the live release, or logs the answer that the caller supplies. The run is logged before this returns; a run
      * that fails, or whose caller disconnects, is logged as failed. A repeated request with the same idempotency key returns the same
-     * response.
+     * response. Runs beyond the organization's limit of runs that wait for a provider are refused.
      */
     readonly run: (
       task_id: TaskId,
@@ -71,7 +75,7 @@ export class Runs extends Context.Service<
       headers: RunHeaders
     ) => Effect.Effect<
       TaskRun,
-      NotFound | InvalidInput | ProviderFailed | IdempotencyKeyReused | IdempotencyKeyInUse,
+      NotFound | InvalidInput | RateLimited | ProviderFailed | IdempotencyKeyReused | IdempotencyKeyInUse,
       Authorized<"tasks.run">
     >
   }
@@ -86,6 +90,7 @@ export class Runs extends Context.Service<
       const providers = yield* Providers
       const schemas = yield* CompiledSchemas
       const onFinished = yield* RunFinished
+      const withSlot = makeRunSlots(yield* OrganizationLimits, yield* LimitUse)
 
       /**
        * Plans by organization and task, for runs whose answer the caller supplies. The statement that logs such a run checks the plan, so a
@@ -251,15 +256,17 @@ export class Runs extends Context.Service<
         const input = { principal, task_id, request, traceparent, saveResponse }
         if (request.answer !== undefined) return yield* logAnswer(input, request.answer)
         const { org_id } = principal
-        const planned = yield* readPlan(org_id, task_id, request)
-        const run = yield* beginRun(insert, clock, {
-          ...input,
-          plan: planned.task,
-          isPlanCached: false
-        })
-        return yield* answerRun(run, (onCall) =>
-          callProvider(org_id, task_id, request.input, planned, onCall)
-        )
+        return yield* Effect.gen(function* () {
+          const planned = yield* readPlan(org_id, task_id, request)
+          const run = yield* beginRun(insert, clock, {
+            ...input,
+            plan: planned.task,
+            isPlanCached: false
+          })
+          return yield* answerRun(run, (onCall) =>
+            callProvider(org_id, task_id, request.input, planned, onCall)
+          )
+        }).pipe(withSlot(org_id, request.input))
       })
 
       return Runs.of({

@@ -132,7 +132,12 @@ describe("Settings from a valid value", () => {
       (s) => s.telemetry.sampleRatio,
       0.25
     ],
-    ["rate limit 0 disables the limit", { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0" }, (s) => s.rateLimit, 0]
+    [
+      "rate limit 0 disables the limit",
+      { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0" },
+      (s) => s.rateLimits.perKey,
+      0
+    ]
   ]
   for (const [what, environment, pick, expected] of cases) {
     it(what, () => assert.deepStrictEqual(pick(accepted(environment).settings), expected))

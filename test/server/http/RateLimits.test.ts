@@ -3,8 +3,8 @@ import { Effect, Redacted } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
-import { KeyId } from "../../../src/domain/Ids.ts"
-import { RateLimits } from "../../../src/server/http/RateLimits.ts"
+import { KeyId, OrgId } from "../../../src/domain/Ids.ts"
+import { RateLimits, type Requester } from "../../../src/server/http/RateLimits.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
 
@@ -43,6 +43,38 @@ layer(service(limited), { excludeTestServices: true })("RateLimits per key", (it
         assert.strictEqual(headers.get("ratelimit-policy"), '"key";q=3;w=1')
       }
       const other = yield* send("/v1/agent-sessions", { key: yield* countersign.key() })
+      assert.strictEqual(other.status, 200)
+    })
+  )
+})
+
+layer(service({ environment: { COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "3" } }), {
+  excludeTestServices: true
+})("RateLimits per organization", (it) => {
+  it.effect("all keys of an organization share its limit, and other organizations are served", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const keys = yield* Effect.replicateEffect(countersign.key(), 10)
+      const answers = yield* Effect.all(
+        Array.from({ length: AT_ONCE }, (_, index) =>
+          send("/v1/agent-sessions", { key: keys[index % 10] ?? "" })
+        ),
+        { concurrency: AT_ONCE }
+      )
+      const refused = answers.filter(({ status }) => status === 429)
+      assert.isAtLeast(refused.length, 1)
+      assert.isAtLeast(answers.filter(({ status }) => status === 200).length, 3)
+      for (const { body, headers } of refused) {
+        assert.strictEqual(body["code"], "RATE_LIMITED")
+        assert.match(
+          String(body["detail"]),
+          /organization's API keys together may send 3 requests per second/
+        )
+        assert.strictEqual(headers.get("retry-after"), "1")
+        assert.strictEqual(headers.get("ratelimit"), '"organization";r=0;t=1')
+        assert.strictEqual(headers.get("ratelimit-policy"), '"organization";q=3;w=1')
+      }
+      const other = yield* send("/v1/agent-sessions", { key: yield* countersign.key({}, "other") })
       assert.strictEqual(other.status, 200)
     })
   )
@@ -114,16 +146,18 @@ layer(service(), { excludeTestServices: true })("RateLimits with a limit of 0", 
 })
 
 describe("RateLimits buckets", () => {
-  const allowed = (limits: RateLimits["Service"], key: KeyId, count: number) =>
+  const allowed = (limits: RateLimits["Service"], requester: Requester, count: number) =>
     Effect.map(
-      Effect.all(Array.from({ length: count }, () => limits.admitRequest(key))),
-      (quotas) => quotas.filter((quota) => quota.allowed).length
+      Effect.all(Array.from({ length: count }, () => limits.admitRequest(requester))),
+      (quotas) => quotas.filter(({ refused }) => refused === undefined).length
     )
+  const requester = (org_id: OrgId) =>
+    Effect.map(KeyId.generate, (id): Requester => ({ org_id, actor: { id } }))
 
   it.effect("a bucket fills with time, whether it is still stored or not", () =>
     Effect.gen(function* () {
       const limits = yield* RateLimits
-      const key = yield* KeyId.generate
+      const key = yield* requester(yield* OrgId.generate)
       assert.strictEqual(yield* allowed(limits, key, 30), 10)
       yield* TestClock.adjust("300 millis")
       assert.strictEqual(yield* allowed(limits, key, 30), 3)
@@ -132,17 +166,30 @@ describe("RateLimits buckets", () => {
       assert.strictEqual(yield* allowed(limits, key, 30), 8)
       yield* TestClock.adjust("1 hour")
       assert.strictEqual(yield* allowed(limits, key, 30), 10)
-    }).pipe(Effect.provide(RateLimits.layer({ perSecond: 10 })))
+    }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 0 })))
   )
 
   it.effect("a response has the remaining quota in its headers", () =>
     Effect.gen(function* () {
       const limits = yield* RateLimits
-      const { addHeaders } = yield* limits.admitRequest(yield* KeyId.generate)
+      const { addHeaders } = yield* limits.admitRequest(yield* requester(yield* OrgId.generate))
       const { headers } = addHeaders(HttpServerResponse.empty())
-      assert.strictEqual(headers["ratelimit"], '"key";r=9;t=1')
-      assert.strictEqual(headers["ratelimit-policy"], '"key";q=10;w=1')
-    }).pipe(Effect.provide(RateLimits.layer({ perSecond: 10 })))
+      assert.strictEqual(headers["ratelimit"], '"key";r=9;t=1, "organization";r=14;t=1')
+      assert.strictEqual(headers["ratelimit-policy"], '"key";q=10;w=1, "organization";q=15;w=1')
+    }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 15 })))
+  )
+
+  it.effect(
+    "a key beyond its own limit uses nothing of its organization's, and other organizations have their own",
+    () =>
+      Effect.gen(function* () {
+        const limits = yield* RateLimits
+        const org_id = yield* OrgId.generate
+        assert.strictEqual(yield* allowed(limits, yield* requester(org_id), 100), 10)
+        assert.strictEqual(yield* allowed(limits, yield* requester(org_id), 100), 5)
+        assert.strictEqual(yield* allowed(limits, yield* requester(org_id), 100), 0)
+        assert.strictEqual(yield* allowed(limits, yield* requester(yield* OrgId.generate), 100), 10)
+      }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 15 })))
   )
 
   const lookUps = (addresses: ReadonlyArray<string>) =>
@@ -152,7 +199,7 @@ describe("RateLimits buckets", () => {
         Effect.result(limits.admitKeyLookup(address))
       )
       return results.map(({ _tag }) => _tag)
-    }).pipe(Effect.provide(RateLimits.layer({ perSecond: 1 })))
+    }).pipe(Effect.provide(RateLimits.layer({ perKey: 1, perOrganization: 0 })))
 
   it.effect.each([
     ["192.0.2.1", "192.0.2.2", "Success"],

@@ -59,6 +59,22 @@ export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
   ) AS r (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name)
 `
 
+/** The number of the organization's open sessions, counted up to `limit`. */
+export const countOpenSessions = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number) =>
+  Effect.map(
+    sql<{ readonly count: number }>`
+      SELECT count(*)::int AS count
+      FROM (
+        SELECT 1
+        FROM agent_sessions
+        WHERE org_id = ${org_id}
+          AND closed_at IS NULL
+        LIMIT ${limit}
+      ) AS open_sessions
+    `,
+    (rows) => rows[0]?.count ?? 0
+  )
+
 /** The organization's session with this id. */
 export const findSession = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId) =>
   sessionRows

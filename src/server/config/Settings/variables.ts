@@ -179,6 +179,35 @@ export const variables = {
     unit: "requests per second",
     read: read.wholeNumber(0, 1_000_000)
   }),
+  COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: withDefault("1000", {
+    description:
+      "Rate limit over all API keys of an organization, per replica, with a burst of as many again; 0 disables it",
+    unit: "requests per second",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_KEY_LIMIT: withDefault("1000", {
+    description:
+      "Maximum number of API keys per organization, without revoked and expired ones; 0: no limit. Exact over all replicas",
+    unit: "keys",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_OPEN_SESSION_LIMIT: withDefault("100000", {
+    description:
+      "Maximum number of open agent sessions per organization; 0: no limit. Replicas count every 30 seconds, so several may exceed it a little",
+    unit: "sessions",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_RUN_CONCURRENCY: withDefault("100", {
+    description:
+      "Maximum number of runs per organization and replica that wait for a model provider; 0: no limit",
+    unit: "runs",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_RUN_CONCURRENCY_MEBIBYTES: withDefault("32", {
+    description: "Maximum size of the inputs of these runs in all, per organization and replica; 0: no limit",
+    unit: "MiB",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
   COUNTERSIGN_AUDIT_RETENTION_DAYS: withDefault("365", {
     description: "How long audit log entries are retained",
     unit: "days",

@@ -20,10 +20,11 @@ export const layer: Layer.Layer<Authentication, never, ConsoleSessions | RateLim
         const request = yield* HttpServerRequest.HttpServerRequest
         const session = yield* sessions.find(sessionToken(request))
         const { principal } = session
-        const quota = yield* limits.admitRequest(principal.actor.id)
-        const handled = quota.allowed
-          ? Effect.provideService(operation, CurrentPrincipal, principal)
-          : problemResponse(rateLimitExceeded(quota))
+        const quota = yield* limits.admitRequest(principal)
+        const handled =
+          quota.refused === undefined
+            ? Effect.provideService(operation, CurrentPrincipal, principal)
+            : problemResponse(rateLimitExceeded(quota.refused))
         const response = quota.addHeaders(yield* handled)
         return response.body._tag === "Stream"
           ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {

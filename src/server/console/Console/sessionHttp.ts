@@ -19,9 +19,9 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
         if (transport === "open") return yield* insecureAddress
         const { session, token } = yield* sessions.open(Redacted.make(payload.key.trim()), {
           lookUp: limits.admitKeyLookup(Option.getOrElse(request.remoteAddress, () => "unknown")),
-          request: (key) =>
-            Effect.flatMap(limits.admitRequest(key), (quota) =>
-              quota.allowed ? Effect.void : Effect.fail(rateLimitExceeded(quota))
+          request: (principal) =>
+            Effect.flatMap(limits.admitRequest(principal), (quota) =>
+              quota.refused === undefined ? Effect.void : Effect.fail(rateLimitExceeded(quota.refused))
             )
         })
         const { name, options } = cookieFor(transport)

@@ -117,6 +117,23 @@ export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number,
     LIMIT ${limit}
   `)
 
+/** The number of the organization's keys that are neither revoked nor expired, counted up to `limit`. */
+export const countUsableKeys = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp, limit: number) =>
+  Effect.map(
+    sql<{ readonly count: number }>`
+      SELECT count(*)::int AS count
+      FROM (
+        SELECT 1
+        FROM api_keys
+        WHERE org_id = ${org_id}
+          AND revoked_at IS NULL
+          AND (expires_at IS NULL OR expires_at > ${toDate(now)})
+        LIMIT ${limit}
+      ) AS usable_keys
+    `,
+    (rows) => rows[0]?.count ?? 0
+  )
+
 /** Ids of the organization's usable keys that have all of `scopes`: at most two, enough to detect the last one. */
 export const usableAdminKeys = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -1,0 +1,19 @@
+import { Context } from "effect"
+
+/** What one organization may have or do at a time. 0 is no limit. */
+export interface OrganizationLimitValues {
+  /** API keys that are neither revoked nor expired. Exact: counted in the transaction that creates a key. */
+  readonly keys: number
+  /** Open agent sessions. Counted by each replica, see `makeCountLimit`. */
+  readonly openSessions: number
+  /** Runs that wait for a model provider, in one replica. */
+  readonly concurrentRuns: number
+  /** Bytes of the inputs of these runs, in one replica. */
+  readonly runBytes: number
+}
+
+/** The limits of every organization of the installation. By default there are none. */
+export const OrganizationLimits = Context.Reference<OrganizationLimitValues>(
+  "countersign/server/identity/OrganizationLimits",
+  { defaultValue: () => ({ keys: 0, openSessions: 0, concurrentRuns: 0, runBytes: 0 }) }
+)

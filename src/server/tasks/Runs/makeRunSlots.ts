@@ -1,0 +1,83 @@
+import { Effect, type Schema } from "effect"
+import { RateLimited } from "../../../api/Problems.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
+import type { LimitUse } from "../../observability/LimitUse.ts"
+import type { OrganizationLimitValues } from "../../identity/OrganizationLimits.ts"
+
+/** Seconds after which a refused run may be tried again. */
+const RETRY_AFTER_SECONDS = 1
+
+const MEBIBYTE = 1024 * 1024
+
+/**
+ * Bounds the runs of each organization that wait for a provider, by number and by the bytes of their inputs: a provider may take two minutes
+ * for each, and an input occupies several times its size in memory. A run beyond a limit is refused and not queued, because its input would
+ * occupy the same memory while it waited.
+ */
+export const makeRunSlots = (
+  limits: Pick<OrganizationLimitValues, "concurrentRuns" | "runBytes">,
+  use: (typeof LimitUse)["Service"]
+) => {
+  const organizations = new Map<OrgId, { runs: number; bytes: number }>()
+
+  return (org_id: OrgId, input: Schema.Json) =>
+    <A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E | RateLimited, R> =>
+      Effect.suspend((): Effect.Effect<A, E | RateLimited, R> => {
+        const waiting = organizations.get(org_id) ?? { runs: 0, bytes: 0 }
+        const bytes = limits.runBytes === 0 ? 0 : sizeOf(input)
+        if (limits.concurrentRuns > 0) {
+          if (waiting.runs >= limits.concurrentRuns) {
+            use.refused("concurrent_runs")
+            return refuse(`${limits.concurrentRuns} runs`)
+          }
+          use.used("concurrent_runs", (waiting.runs + 1) / limits.concurrentRuns)
+        }
+        if (limits.runBytes > 0) {
+          // A single run is admitted whatever its size: bodies have a limit of their own.
+          if (waiting.runs > 0 && waiting.bytes + bytes > limits.runBytes) {
+            use.refused("run_bytes")
+            return refuse(`runs with inputs of ${limits.runBytes / MEBIBYTE} MiB in all`)
+          }
+          use.used("run_bytes", (waiting.bytes + bytes) / limits.runBytes)
+        }
+        organizations.set(org_id, waiting)
+        waiting.runs++
+        waiting.bytes += bytes
+        return Effect.ensuring(
+          run,
+          Effect.sync(() => {
+            waiting.runs--
+            waiting.bytes -= bytes
+            if (waiting.runs === 0) organizations.delete(org_id)
+          })
+        )
+      })
+}
+
+const refuse = (limit: string) =>
+  Effect.fail(
+    new RateLimited({
+      detail: `The organization has ${limit} waiting for a model provider on this replica, which is the limit. Wait for some to end.`,
+      retry_after_seconds: RETRY_AFTER_SECONDS
+    })
+  )
+
+/** Bytes that a value without strings occupies in memory, at least. */
+const VALUE_BYTES = 8
+
+/** Approximate size of a JSON value, without encoding it. */
+const sizeOf = (value: Schema.Json): number => {
+  let bytes = 0
+  const open: Array<Schema.Json> = [value]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    bytes += VALUE_BYTES
+    if (typeof next === "string") bytes += next.length
+    else if (typeof next === "object" && next !== null) {
+      for (const [name, member] of Object.entries(next)) {
+        if (!Array.isArray(next)) bytes += name.length
+        open.push(member)
+      }
+    }
+  }
+  return bytes
+}

@@ -1,0 +1,108 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { Countersign } from "../../../src/testing/index.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
+import { type Answer, send, service } from "../../support/service.ts"
+import { createTeamClients, sortingTask } from "../../support/tasks.ts"
+
+const METRICS_TOKEN = "limits-metrics-token"
+
+const limited = {
+  COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8",
+  COUNTERSIGN_METRICS_TOKEN: METRICS_TOKEN,
+  COUNTERSIGN_KEY_LIMIT: "4",
+  COUNTERSIGN_OPEN_SESSION_LIMIT: "3",
+  COUNTERSIGN_RUN_CONCURRENCY: "2",
+  COUNTERSIGN_RUN_CONCURRENCY_MEBIBYTES: "1"
+}
+
+const post = (path: string, key: Parameters<typeof send>[1] & {}, body: object = {}) =>
+  send(path, { ...key, method: "POST", body: JSON.stringify(body) })
+
+const outcomes = (answers: ReadonlyArray<Answer>) =>
+  answers.map(({ body, status }) => `${status} ${String(body["code"] ?? "")}`.trim()).toSorted()
+
+const times = <A>(count: number, one: A): ReadonlyArray<A> => Array.from({ length: count }, () => one)
+
+layer(service({ environment: limited }), { excludeTestServices: true })("OrganizationLimits", (it) => {
+  it.effect("concurrent creations of keys do not exceed the limit; revoked keys do not count", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key({}, "keys")
+      const create = post("/v1/api-keys", { key }, { name: "one more", preset: "runtime" })
+      const answers = yield* Effect.all(times(8, create), { concurrency: 8 })
+      assert.deepStrictEqual(outcomes(answers), [...times(3, "201"), ...times(5, "409 LIMIT_REACHED")])
+      const refusal = answers.find(({ status }) => status === 409)
+      assert.match(String(refusal?.body["detail"]), /limit 4 for each organization.*Revoke one first/)
+
+      const { keys } = yield* (yield* countersign.clientWith(key)).api_keys.list({ query: {} })
+      const spare = keys.find(({ name }) => name === "one more")
+      yield* send(`/v1/api-keys/${spare?.id}`, { key, method: "DELETE" })
+      assert.strictEqual((yield* create).status, 201)
+      assert.strictEqual((yield* create).status, 409)
+      const other = yield* countersign.key({}, "other keys")
+      assert.strictEqual(
+        (yield* post("/v1/api-keys", { key: other }, { name: "a", preset: "runtime" })).status,
+        201
+      )
+    })
+  )
+
+  it.effect("sessions beyond the limit of open ones are refused until some are closed", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key({}, "sessions")
+      const open = post("/v1/agent-sessions", { key })
+      const answers = yield* Effect.all(times(5, open))
+      assert.deepStrictEqual(outcomes(answers), [...times(3, "201"), ...times(2, "409 LIMIT_REACHED")])
+      assert.match(String(answers[4]?.body["detail"]), /limit 3 for each organization.*Close some/)
+
+      const first = String(answers[0]?.body["session_id"])
+      assert.strictEqual((yield* post(`/v1/agent-sessions/${first}/close`, { key })).status, 200)
+      const reopened = yield* Effect.repeat(open, { until: ({ status }) => status === 201 }).pipe(
+        Effect.timeout("20 seconds")
+      )
+      assert.strictEqual(reopened.status, 201)
+      assert.strictEqual((yield* open).status, 409)
+      const other = yield* countersign.key({}, "other sessions")
+      assert.strictEqual((yield* post("/v1/agent-sessions", { key: other })).status, 201)
+    })
+  )
+
+  it.effect("runs that wait for a provider are limited by number and size, per organization", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const model = yield* startScriptedServer(["never"])
+      const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+      const start = Effect.fnUntraced(function* (organization: string, text: string) {
+        const { admin } = yield* createTeamClients(organization)
+        const { id } = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
+        const key = yield* countersign.key({ preset: "runtime" }, organization)
+        return (more: object = {}) => post(`/v1/tasks/${id}/run`, { key }, { input: { text }, ...more })
+      })
+
+      const small = yield* start("small runs", "a")
+      const waiting = [yield* Effect.forkChild(small()), yield* Effect.forkChild(small())]
+      yield* Effect.promise(() => model.arrived(2))
+      const refused = yield* small()
+      assert.deepStrictEqual(outcomes([refused]), ["429 RATE_LIMITED"])
+      assert.match(String(refused.body["detail"]), /has 2 runs waiting for a model provider/)
+      assert.strictEqual(refused.headers.get("retry-after"), "1")
+      // A run that calls no provider is not limited.
+      assert.strictEqual((yield* small({ answer: { category: "other" } })).status, 200)
+
+      const large = yield* start("large runs", "a".repeat(700_000))
+      waiting.push(yield* Effect.forkChild(large()))
+      yield* Effect.promise(() => model.arrived(3))
+      const tooLarge = yield* large()
+      assert.deepStrictEqual(outcomes([tooLarge]), ["429 RATE_LIMITED"])
+      assert.match(String(tooLarge.body["detail"]), /inputs of 1 MiB in all/)
+
+      const metrics = String((yield* send("/metrics", { key: METRICS_TOKEN })).body["text"])
+      assert.match(metrics, /countersign_limit_refusals_total\{limit="concurrent_runs"\} 1\n/)
+      assert.match(metrics, /countersign_limit_refusals_total\{limit="run_bytes"\} 1\n/)
+      assert.match(metrics, /countersign_limit_use_ratio\{limit="concurrent_runs"\} 1\n/)
+      yield* Effect.forEach(waiting, Fiber.interrupt)
+    }).pipe(Effect.scoped)
+  )
+})
