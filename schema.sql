@@ -38,6 +38,7 @@ CREATE TABLE agent_sessions (
   last_event bigint DEFAULT 0 NOT NULL,
   CONSTRAINT agent_sessions_pkey PRIMARY KEY (org_id, session_id)
 ) WITH (fillfactor=50);
+CREATE INDEX agent_sessions_open ON agent_sessions USING btree (org_id) WHERE (closed_at IS NULL);
 COMMENT ON TABLE agent_sessions IS 'Sessions of agents: a sequence of governed steps.';
 COMMENT ON COLUMN agent_sessions.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN agent_sessions.session_id IS 'Id, ses_….';
@@ -49,7 +50,6 @@ COMMENT ON COLUMN agent_sessions.created_by_id IS 'API key that created the row.
 COMMENT ON COLUMN agent_sessions.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN agent_sessions.closed_at IS 'When the session was closed; null: open.';
 COMMENT ON COLUMN agent_sessions.last_event IS 'Number of the newest event. Raised under the row lock, so that event numbers follow commit order.';
-CREATE INDEX agent_sessions_open ON agent_sessions USING btree (org_id) WHERE (closed_at IS NULL);
 
 CREATE TABLE api_keys (
   org_id text COLLATE "C" NOT NULL,
@@ -70,6 +70,7 @@ CREATE TABLE api_keys (
   CONSTRAINT api_keys_check CHECK (((scopes IS NOT NULL) OR (preset IS NOT NULL))),
   CONSTRAINT api_keys_check1 CHECK (((created_by_id IS NULL) = (created_by_name IS NULL)))
 );
+CREATE INDEX api_keys_created_by ON api_keys USING btree (org_id, created_by_id) WHERE (created_by_id IS NOT NULL);
 CREATE INDEX api_keys_email ON api_keys USING btree (org_id, key_id) WHERE ((email IS NOT NULL) AND (revoked_at IS NULL));
 CREATE UNIQUE INDEX api_keys_public_id ON api_keys USING btree (public_id);
 COMMENT ON TABLE api_keys IS 'API keys of people, agents and programs. A key is stored as a digest only.';

@@ -2,7 +2,7 @@
  * Writes `schema.sql`, the schema after all migrations, for review. With `--check` it writes nothing and fails if the file is out of date.
  * It uses an embedded PostgreSQL of its own, so that the result is the same on every machine.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Console, Data, Effect } from "effect"
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"

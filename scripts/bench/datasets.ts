@@ -73,7 +73,8 @@ const program = Effect.gen(function* () {
   const reader = Context.make(Authorized("datasets.read"), {
     org_id,
     actor: OPERATOR,
-    scopes: new Set(["datasets.read"] as const)
+    scopes: new Set(["datasets.read"] as const),
+    makers: []
   })
 
   const filled = Effect.fnUntraced(function* (count: number, words: number) {

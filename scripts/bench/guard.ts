@@ -40,7 +40,8 @@ for (const key of keys) {
       principal: {
         org_id: OrgId.make(`org_${"0".repeat(32)}`),
         actor: { id: KeyId.make(`key_${"0".repeat(32)}`), name: "bench" },
-        scopes: new Set()
+        scopes: new Set(),
+        makers: []
       },
       expires_at: null,
       revoked_at: null

@@ -71,7 +71,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
           description: [
             "Approves or rejects a pending approval. The first decision closes it; later ones get 409 with the approval as it is.",
             "Repeating your own decision is idempotent.",
-            "In stage `admin` the key also needs `approvals.admin`. The key that submitted the step cannot decide it unless the rule sets `self_approval`."
+            "In stage `admin` the key also needs `approvals.admin`. The key that submitted the step, and keys that it created, cannot decide it unless the rule sets `self_approval`."
           ].join(" ")
         })
       )

@@ -20,7 +20,7 @@ const EmailAddress = Schema.String.check(
 export const NewApiKey = Schema.Struct({
   name: Name.annotateKey({
     description:
-      "A name that people recognize: 1 to 200 visible characters. Actions are attributed to it, so give each person their own key."
+      "A name that people recognize: 1 to 200 visible characters. Actions are attributed to it, so give each person their own key. No usable key of the organization may have the same name."
   }),
   preset: Schema.optionalKey(Preset).annotateKey({
     description: "A named set of scopes. Required unless `scopes` is given."
@@ -34,10 +34,14 @@ export const NewApiKey = Schema.Struct({
       "Where approval emails for this reviewer go: an email address of at most 254 characters. Default null: no email."
   }),
   expires_at: Schema.optionalKey(Schema.NullOr(Timestamp)).annotateKey({
-    description: "When the key expires. Default null: it does not expire."
+    description:
+      "When the key expires: no later than the calling key. Default null: it expires with the calling key, or never."
   })
 }).annotate({ identifier: "NewApiKey", description: "An API key to create. Give a preset, scopes, or both." })
 export type NewApiKey = typeof NewApiKey.Type
+
+export const MadeKeys = Schema.Literals(["revoke", "keep"])
+export type MadeKeys = typeof MadeKeys.Type
 
 export const CreatedApiKey = Schema.Struct({
   key: ApiKey.annotateKey({ description: "The key." }),
@@ -79,6 +83,12 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
       ),
     HttpApiEndpoint.delete("revoke", "/:id", {
       params: { id: KeyId.annotateKey({ description: "The API key's ID." }) },
+      query: {
+        made_keys: Schema.optionalKey(MadeKeys).annotateKey({
+          description:
+            "Whether the keys that this key created, and those that they created, are revoked with it (`revoke`) or remain usable (`keep`, to replace a key that has not leaked). Default `revoke`."
+        })
+      },
       error: [NotFound, LastAdminKey]
     })
       .middleware(requires("keys.write"))
@@ -87,7 +97,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
           identifier: "revokeApiKey",
           summary: "Revoke an API key",
           description:
-            "Revokes the key. Idempotent. Revoking the last usable admin key fails with 409 `LAST_ADMIN_KEY`."
+            "Revokes the key and the keys that it created, unless `made_keys` is `keep`. Idempotent. Revoking the last usable admin key fails with 409 `LAST_ADMIN_KEY`."
         })
       )
   )
@@ -98,6 +108,6 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
     OpenApi.annotations({
       title: "API keys",
       description:
-        "API keys authenticate requests and carry scopes. A key's text is shown once, when it is created. A key cannot grant a scope that it lacks. Revocation and expiry take effect on every replica within five seconds."
+        "API keys authenticate requests and carry scopes. A key's text is shown once, when it is created. A key cannot grant a scope that it lacks, and a key that it creates expires no later. Revocation and expiry take effect on every replica within five seconds."
     })
   ) {}

@@ -78,7 +78,7 @@ export type Inbox = typeof Inbox.Type
 /** An approval, opened from the inbox. */
 export const InboxItem = Schema.Struct({
   approval: Approval,
-  /** Whether the signed-in key submitted the step and its rule does not allow self-approval: deciding gets `SELF_APPROVAL`. */
+  /** Whether the signed-in key, or a key that made it, submitted the step and its rule does not allow self-approval: deciding gets `SELF_APPROVAL`. */
   own_request: Schema.Boolean
 }).annotate({ identifier: "InboxItem" })
 export type InboxItem = typeof InboxItem.Type

@@ -58,7 +58,7 @@ export class SelfApproval extends problem<SelfApproval>()(
   "SELF_APPROVAL",
   403,
   "Self-approval not allowed",
-  "The API key that submitted the step cannot decide it. A rule with `self_approval` allows it."
+  "The API key that submitted the step cannot decide it, nor can a key that it created. A rule with `self_approval` allows it."
 ) {}
 
 export class AdminRequired extends problem<AdminRequired>()(

@@ -92,12 +92,18 @@ const revoke = Command.make(
     id: Argument.String("id").pipe(
       Argument.withDescription("Key id (key_ and 32 hex digits)"),
       Argument.withSchema(KeyId)
+    ),
+    keepMade: Flag.Boolean("keep-made").pipe(
+      Flag.withDescription("Keep the keys that it created, to replace a key that has not leaked"),
+      Flag.withDefault(false)
     )
   },
   lazily(async () => (await handlers()).revokeKey)
 ).pipe(
   Command.withShortDescription("Revoke a key"),
-  Command.withDescription("Revoke a key. The last usable admin key of an organization cannot be revoked."),
+  Command.withDescription(
+    "Revoke a key and the keys that it created. The last usable admin key of an organization cannot be revoked."
+  ),
   Command.withExamples([
     {
       command: "countersign keys revoke --org acme key_01998f…",

@@ -16,7 +16,8 @@ export const seedReader: Effect.Effect<Principal, never, SqlClient.SqlClient> = 
   const principal: Principal = {
     org_id: yield* OrgId.generate,
     actor: { id: yield* KeyId.generate, name: "reader" },
-    scopes: new Set(["sessions.read"])
+    scopes: new Set(["sessions.read"]),
+    makers: []
   }
   yield* sql`INSERT INTO organizations VALUES (${principal.org_id}, ${principal.org_id}, now())`
   yield* sql`

@@ -117,9 +117,15 @@ export const listKeys = Effect.fnUntraced(function* (flags: {
 })
 
 /** `keys revoke` */
-export const revokeKey = Effect.fnUntraced(function* (flags: { readonly org: string; readonly id: KeyId }) {
-  yield* withKeys((keys) => keys.revokeFor(flags.org, flags.id))
-  yield* Console.log(`Revoked ${flags.id}. Running services reject it within 5 seconds.`)
+export const revokeKey = Effect.fnUntraced(function* (flags: {
+  readonly org: string
+  readonly id: KeyId
+  readonly keepMade: boolean
+}) {
+  const made_keys = flags.keepMade ? "keep" : "revoke"
+  yield* withKeys((keys) => keys.revokeFor(flags.org, flags.id, { made_keys }))
+  const made = flags.keepMade ? "" : " and the keys that it created"
+  yield* Console.log(`Revoked ${flags.id}${made}. Running services reject it within 5 seconds.`)
 })
 
 /** Some secrets could not be resealed. */

@@ -10,8 +10,8 @@ import type { CallOptions } from "./CallOptions.ts"
 export interface Operations {
   /**
    * API keys authenticate requests and carry scopes. A key's text is shown once, when it is created. A
-   * key cannot grant a scope that it lacks. Revocation and expiry take effect on every replica within
-   * five seconds.
+   * key cannot grant a scope that it lacks, and a key that it creates expires no later. Revocation and
+   * expiry take effect on every replica within five seconds.
    */
   readonly api_keys: ApiKeysOperations
   /**
@@ -70,8 +70,8 @@ export interface Operations {
 
 /**
  * API keys authenticate requests and carry scopes. A key's text is shown once, when it is created. A
- * key cannot grant a scope that it lacks. Revocation and expiry take effect on every replica within
- * five seconds.
+ * key cannot grant a scope that it lacks, and a key that it creates expires no later. Revocation and
+ * expiry take effect on every replica within five seconds.
  */
 export interface ApiKeysOperations {
   /**
@@ -92,7 +92,8 @@ export interface ApiKeysOperations {
   /**
    * Revoke an API key.
    *
-   * Revokes the key. Idempotent. Revoking the last usable admin key fails with 409 `LAST_ADMIN_KEY`.
+   * Revokes the key and the keys that it created, unless `made_keys` is `keep`. Idempotent. Revoking the
+   * last usable admin key fails with 409 `LAST_ADMIN_KEY`.
    *
    * @throws NOT_FOUND, LAST_ADMIN_KEY, or a problem of any operation.
    */
@@ -419,8 +420,8 @@ export interface ApprovalsOperations {
    *
    * Approves or rejects a pending approval. The first decision closes it; later ones get 409 with the
    * approval as it is. Repeating your own decision is idempotent. In stage `admin` the key also needs
-   * `approvals.admin`. The key that submitted the step cannot decide it unless the rule sets
-   * `self_approval`.
+   * `approvals.admin`. The key that submitted the step, and keys that it created, cannot decide it
+   * unless the rule sets `self_approval`.
    *
    * @throws NOT_FOUND, SELF_APPROVAL, ADMIN_REQUIRED, APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, or a
    * problem of any operation.
@@ -710,7 +711,7 @@ export interface ApiKeyPage {
 export interface NewApiKey {
   /**
    * A name that people recognize: 1 to 200 visible characters. Actions are attributed to it, so give
-   * each person their own key.
+   * each person their own key. No usable key of the organization may have the same name.
    */
   readonly name: string
   /**
@@ -773,7 +774,10 @@ export interface NewApiKey {
    * null: no email.
    */
   readonly email?: string | null | undefined
-  /** When the key expires. Default null: it does not expire. */
+  /**
+   * When the key expires: no later than the calling key. Default null: it expires with the calling key,
+   * or never.
+   */
   readonly expires_at?: Date | string | null | undefined
 }
 
@@ -810,6 +814,16 @@ export interface RevokeApiKeyInput {
     /** The API key's ID. */
     readonly id: string
   }
+  /** The query. */
+  readonly query?:
+    | {
+        /**
+         * Whether the keys that this key created, and those that they created, are revoked with it (`revoke`)
+         * or remain usable (`keep`, to replace a key that has not leaked). Default `revoke`.
+         */
+        readonly made_keys?: "revoke" | "keep" | undefined
+      }
+    | undefined
 }
 
 /** The input of `tasks.list`. */
@@ -3570,7 +3584,10 @@ export interface RulesChangedProblem extends ServiceProblem {
   readonly current_revision: number
 }
 
-/** The API key that submitted the step cannot decide it. A rule with `self_approval` allows it. */
+/**
+ * The API key that submitted the step cannot decide it, nor can a key that it created. A rule with
+ * `self_approval` allows it.
+ */
 export interface SelfApprovalProblem extends ServiceProblem {
   /** Always `SELF_APPROVAL`. */
   readonly code: "SELF_APPROVAL"

@@ -664,7 +664,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 201,
       json: "CreatedApiKey"
     },
-    revoke: { method: "DELETE", path: "/v1/api-keys/:id", params: { id: "key_" }, status: 204 }
+    revoke: {
+      method: "DELETE",
+      path: "/v1/api-keys/:id",
+      params: { id: "key_" },
+      query: { "made_keys?": ["is", ["revoke", "keep"]] },
+      status: 204
+    }
   },
   tasks: {
     list: {

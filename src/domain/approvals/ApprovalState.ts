@@ -45,6 +45,8 @@ export type ApprovalInput =
       readonly _tag: "Decide"
       readonly decision: Decision
       readonly actor: Actor
+      /** The keys that made the actor's key; see `Principal.makers`. */
+      readonly makers: ReadonlyArray<Actor["id"]>
       /** Whether the actor has `approvals.admin`. */
       readonly admin: boolean
       readonly comment: string | null
@@ -200,6 +202,12 @@ const applyTime = (state: ApprovalState, now: Timestamp): ApprovalTransition | u
   return undefined
 }
 
+/** Whether the requesting key is the decider's own, or one that made it: its owner could hold both. */
+export const isOwnRequest = (
+  requested_by: Actor["id"],
+  { actor, makers }: { readonly actor: Actor; readonly makers: ReadonlyArray<Actor["id"]> }
+): boolean => requested_by === actor.id || makers.includes(requested_by)
+
 /** The transition that a decision makes; null if the same actor made the same decision before. */
 const decide = (
   state: ApprovalState,
@@ -214,7 +222,7 @@ const decide = (
       ? Result.succeed(null)
       : Result.fail("AlreadyDecided")
   }
-  if (!state.self_approval && state.requested_by === input.actor.id) return Result.fail("SelfApproval")
+  if (!state.self_approval && isOwnRequest(state.requested_by, input)) return Result.fail("SelfApproval")
   if (state.stage === "admin" && !input.admin) return Result.fail("AdminRequired")
   return Result.succeed({
     event: approve ? "approval.approved" : "approval.rejected",

@@ -155,10 +155,11 @@ export class Approvals extends Context.Service<
 }
 
 /** The input of the state machine for a person's decision. */
-const decisionInput = ({ actor, scopes }: Principal, { comment, decision }: DecideRequest) => ({
+const decisionInput = ({ actor, makers, scopes }: Principal, { comment, decision }: DecideRequest) => ({
   _tag: "Decide" as const,
   decision,
   actor,
+  makers,
   admin: scopes.has("approvals.admin"),
   comment: comment ?? null
 })
@@ -194,7 +195,8 @@ const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<ne
     case "SelfApproval":
       return Effect.fail(
         new SelfApproval({
-          detail: "The key that requested this approval cannot decide it. Use another person's key."
+          detail:
+            "The key that requested this approval cannot decide it, nor can a key that it created. Use another person's key."
         })
       )
   }

@@ -5,6 +5,7 @@ import { notFound } from "../../api/notFound.ts"
 import { type Inbox, INBOX_FIRST_PAGE, INBOX_PAGE, type InboxItem } from "../../api/Console.ts"
 import { type NotFound, Unavailable } from "../../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
+import { isOwnRequest } from "../../domain/approvals/ApprovalState.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { changedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
 import { makeSignalBuffer } from "./ApprovalFeed/SignalBuffer.ts"
@@ -153,12 +154,13 @@ export class ApprovalFeed extends Context.Service<
           return { approvals: approvals.slice(0, limit), more: approvals.length > limit }
         }),
         get: Effect.fn("ApprovalFeed.get")(function* (id) {
-          const { actor, org_id } = yield* Authorized("approvals.read")
+          const principal = yield* Authorized("approvals.read")
+          const { org_id } = principal
           const row = yield* Effect.orDie(findApproval(sql, org_id, id))
           if (row === undefined) return yield* notFound("approval")
           return {
             approval: toApproval(row),
-            own_request: !row.self_approval && row.requested_by_id === actor.id
+            own_request: !row.self_approval && isOwnRequest(row.requested_by_id, principal)
           }
         }),
         open: Effect.gen(function* () {

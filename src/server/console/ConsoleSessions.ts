@@ -8,6 +8,7 @@ import { Actor, type Principal } from "../../domain/identity/Principal.ts"
 import { Scope } from "../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { grantedScopes } from "../identity/grantedScopes.ts"
+import { keyMakers } from "../identity/keyMakers.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
@@ -107,7 +108,7 @@ export class ConsoleSessions extends Context.Service<
           .first(
             sql`
           SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name,
-            ${grantedScopes(sql)} AS scopes, organizations.name AS organization
+            ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
             JOIN organizations USING (org_id)
@@ -200,6 +201,7 @@ const SessionRow = Schema.Struct({
   key_id: KeyId,
   name: Schema.String,
   scopes: Schema.Array(Scope),
+  makers: Schema.Array(KeyId),
   organization: Schema.String
 })
 
@@ -213,7 +215,12 @@ const toSession = (
   now: Timestamp
 ): SignedInSession => ({
   row: { org_id, digest: hexOf(digest), key_id: row.key_id },
-  principal: { org_id, actor: { id: row.key_id, name: row.name }, scopes: new Set(row.scopes) },
+  principal: {
+    org_id,
+    actor: { id: row.key_id, name: row.name },
+    scopes: new Set(row.scopes),
+    makers: row.makers
+  },
   view: {
     organization: row.organization,
     key: { id: row.key_id, name: row.name },

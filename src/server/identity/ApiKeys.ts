@@ -1,6 +1,6 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import type { NewApiKey } from "../../api/ApiKeys.ts"
+import type { MadeKeys, NewApiKey } from "../../api/ApiKeys.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
@@ -15,18 +15,21 @@ import {
 import type { ApiKey } from "../../domain/identity/ApiKey.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, type OrgId } from "../../domain/Ids.ts"
-import type { Actor } from "../../domain/identity/Principal.ts"
+import type { Actor, Principal } from "../../domain/identity/Principal.ts"
 import { formatTimestamp, type Timestamp } from "../../domain/Time.ts"
 import { presetScopes, type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
 import { Audit, type Author } from "./Audit.ts"
 import {
   countUsableKeys,
+  findAdminKeys,
+  findKeyWithMade,
+  findMaker,
   insertKey,
+  isNameInUse,
   type KeyRow,
   listKeys,
-  revokeKey,
-  toApiKey,
-  usableAdminKeys
+  revokeKeys,
+  toApiKey
 } from "./ApiKeys/rows.ts"
 import { invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
 import { OrganizationLimits } from "./OrganizationLimits.ts"
@@ -36,6 +39,15 @@ import { LimitUse } from "../observability/LimitUse.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+
+/** The longest line of keys of which each created the next. It bounds what verifying a key and revoking one cost. */
+export const MAX_GENERATIONS = 32
+
+/** What becomes of the keys that a revoked key created. */
+export interface RevokeOptions {
+  /** `revoke` also revokes the keys that the key created, and those that they created; `keep` leaves them usable. */
+  readonly made_keys: MadeKeys
+}
 
 /** A new key and its text, which is not stored and cannot be read again. */
 export interface CreatedKey {
@@ -56,16 +68,23 @@ export class ApiKeys extends Context.Service<
     readonly list: (
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
-    /** A key cannot grant a scope that it does not have. The organization's usable keys have a limit; the operator's commands do not. */
+    /**
+     * A key cannot grant a scope that it does not have, nor create a key that outlasts it. The name must differ from those of the
+     * organization's usable keys, because decisions are attributed to it.
+     * The organization's usable keys have a limit; the operator's commands do not.
+     */
     readonly create: (
       input: NewApiKey
     ) => Effect.Effect<
       CreatedKey,
-      InsufficientScope | InvalidRequest | LimitReached,
+      InsufficientScope | InvalidRequest | InvalidApiKey | LimitReached,
       Authorized<"keys.write">
     >
-    /** Idempotent. `Revocations` states how soon the key is refused on every replica. */
-    readonly revoke: (id: KeyId) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
+    /** Idempotent. `Revocations` states how soon the keys are refused on every replica. */
+    readonly revoke: (
+      id: KeyId,
+      options: RevokeOptions
+    ) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
     /**
      * Creates the first admin key of an empty database, with the provided text or a generated one. If the database has any key, nothing
      * changes and the result is none.
@@ -82,7 +101,11 @@ export class ApiKeys extends Context.Service<
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, NotFound>
     /** `revoke` for the operator, by the organization's name. */
-    readonly revokeFor: (org_name: string, id: KeyId) => Effect.Effect<void, NotFound | LastAdminKey>
+    readonly revokeFor: (
+      org_name: string,
+      id: KeyId,
+      options: RevokeOptions
+    ) => Effect.Effect<void, NotFound | LastAdminKey>
   }
 >()("countersign/server/identity/ApiKeys") {
   static readonly layer = Layer.effect(
@@ -99,11 +122,9 @@ export class ApiKeys extends Context.Service<
       const { keys: maxKeys } = yield* OrganizationLimits
       const use = yield* LimitUse
 
-      /** Checks the organization's limit of keys, within the transaction that creates one. */
+      /** Checks the organization's limit of keys, under the organization's lock. */
       const requireCapacity = Effect.fnUntraced(function* (org_id: OrgId, now: Timestamp) {
         if (maxKeys === 0) return
-        // Serializes the organization's creations: concurrent ones could otherwise exceed the limit.
-        yield* organizations.lockForUpdate(org_id)
         const usable = yield* countUsableKeys(sql, org_id, now, maxKeys)
         if (usable < maxKeys) return use.used("api_keys", (usable + 1) / maxKeys)
         use.refused("api_keys")
@@ -112,49 +133,95 @@ export class ApiKeys extends Context.Service<
         })
       })
 
-      const make = Effect.fn("ApiKeys.make")(function* <E = never>(
+      /** Stores a new key. `scopes` and `expiryOf` are what the caller may grant of `input`. */
+      const make = Effect.fn("ApiKeys.make")(function* <E>(
         org_id: OrgId,
         input: NewApiKey,
-        created_by: Actor | null,
-        provided: Option.Option<ApiKeyFormat.ParsedApiKey>,
-        admit: (org_id: OrgId, now: Timestamp) => Effect.Effect<void, E> = () => Effect.void
-      ) {
-        const now = yield* clock.now
-        const scopes = yield* scopesOf(input)
-        const expires_at = input.expires_at ?? null
-        if (expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)) {
-          return yield* invalid("#/expires_at", "Expected a time in the future.")
+        {
+          created_by,
+          expiryOf,
+          provided = Option.none(),
+          scopes
+        }: {
+          readonly scopes: ReadonlyArray<Scope>
+          readonly created_by: Actor | null
+          readonly expiryOf: (now: Timestamp) => Effect.Effect<Timestamp | null, E>
+          readonly provided?: Option.Option<ApiKeyFormat.ParsedApiKey>
         }
+      ) {
         const { publicId, key } = Option.isSome(provided)
           ? provided.value
           : yield* ApiKeyFormat.generateApiKey
-        const row: KeyRow = {
-          org_id,
-          key_id: yield* KeyId.generate,
-          public_id: publicId,
-          name: input.name,
-          preset: input.preset ?? null,
-          scopes,
-          email: input.email ?? null,
-          created_at: now,
-          created_by_id: created_by?.id ?? null,
-          created_by_name: created_by?.name ?? null,
-          expires_at,
-          revoked_at: null
-        }
-        yield* atomically(
+        const key_id = yield* KeyId.generate
+        const row = yield* atomically(
           Effect.gen(function* () {
-            yield* admit(org_id, now)
+            // Serializes it with revocations: a key that is being revoked must not leave a new key behind.
+            yield* organizations.lockForUpdate(org_id)
+            const now = yield* clock.now
+            const row: KeyRow = {
+              org_id,
+              key_id,
+              public_id: publicId,
+              name: input.name,
+              preset: input.preset ?? null,
+              scopes,
+              email: input.email ?? null,
+              created_at: now,
+              created_by_id: created_by?.id ?? null,
+              created_by_name: created_by?.name ?? null,
+              expires_at: yield* expiryOf(now),
+              revoked_at: null
+            }
             yield* insertKey(sql, row, ApiKeyFormat.apiKeyDigest(key), input.scopes === undefined)
-            yield* audit.record({ org_id, actor: created_by }, "key.created", row.key_id, {
+            yield* audit.record({ org_id, actor: created_by }, "key.created", key_id, {
               name: row.name,
               preset: row.preset,
               scopes,
-              expires_at: expires_at === null ? null : formatTimestamp(expires_at)
+              expires_at: row.expires_at === null ? null : formatTimestamp(row.expires_at)
             })
+            return row
           })
         )
         return { key: toApiKey(row), secret: key }
+      })
+
+      /**
+       * When a key expires that another creates: by default with its maker, and never later. Also checks what else limits the maker; runs under
+       * the organization's lock.
+       */
+      const limitByMaker = Effect.fnUntraced(function* (
+        { actor, org_id }: Principal,
+        input: NewApiKey,
+        now: Timestamp
+      ) {
+        const expires_at = yield* expiryIn(input, now)
+        yield* requireCapacity(org_id, now)
+        const maker = yield* Effect.orDie(findMaker(sql, { org_id, key_id: actor.id }))
+        // The key was verified up to five seconds ago.
+        if (maker === undefined || maker.revoked) return yield* invalidKey("revoked")
+        if (maker.expires_at !== null && DateTime.isLessThanOrEqualTo(maker.expires_at, now)) {
+          return yield* invalidKey("expired")
+        }
+        if (maker.generation + 1 >= MAX_GENERATIONS) {
+          return yield* invalid(
+            "",
+            `This key is the last of ${MAX_GENERATIONS} that created each other. Use an earlier one, or \`countersign keys create\`.`
+          )
+        }
+        if (yield* Effect.orDie(isNameInUse(sql, org_id, input.name, now))) {
+          return yield* invalid(
+            "#/name",
+            "A usable key of this organization has this name. Choose another, or revoke that key first."
+          )
+        }
+        if (maker.expires_at === null) return expires_at
+        if (expires_at === null) return maker.expires_at
+        return DateTime.isGreaterThan(expires_at, maker.expires_at)
+          ? yield* invalid(
+              "#/expires_at",
+              `The calling key expires at ${formatTimestamp(maker.expires_at)}; a key that it creates cannot expire later.`
+            )
+          : expires_at
       })
 
       const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: PageRequest<KeyId>) {
@@ -162,24 +229,37 @@ export class ApiKeys extends Context.Service<
         return toPage(request, rows.map(toApiKey), (key) => key.id)
       })
 
-      const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (author: Author, id: KeyId) {
+      const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (
+        author: Author,
+        id: KeyId,
+        { made_keys }: RevokeOptions
+      ) {
         const { org_id } = author
         const now = yield* clock.now
         yield* atomically(
           Effect.gen(function* () {
-            // Serializes the organization's revocations: two admins could otherwise revoke each other concurrently.
+            // Serializes the organization's revocations and new keys: two admins could otherwise revoke each other concurrently.
             yield* organizations.lockForUpdate(org_id)
-            const admins = yield* usableAdminKeys(sql, org_id, allScopes, now)
-            if (admins.length === 1 && admins[0] === id) {
+            const line = yield* findKeyWithMade(sql, { org_id, key_id: id })
+            if (line.length === 0) return yield* notFound("key")
+            const ended = line.filter(({ key_id }) => made_keys === "revoke" || key_id === id)
+            const keys = ended.filter(({ revoked }) => !revoked).map(({ key_id }) => key_id)
+            const { keepsAdmin, revokesAdmin } = yield* findAdminKeys(sql, org_id, allScopes, keys, now)
+            if (revokesAdmin && !keepsAdmin) {
               return yield* new LastAdminKey({
                 detail:
-                  "This is the organization's last usable admin key. Create another admin key before you revoke it."
+                  keys.length > 1
+                    ? "This would revoke the organization's last usable admin key. To keep the keys that this one created, revoke it with `made_keys=keep`."
+                    : "This is the organization's last usable admin key. Create another admin key before you revoke it."
               })
             }
-            const revoked = yield* revokeKey(sql, org_id, id, now)
-            if (revoked === undefined) return yield* notFound("key")
-            if (revoked) yield* audit.record(author, "key.revoked", id)
-            yield* sql.afterCommit(revocations.publish(id))
+            yield* revokeKeys(sql, org_id, keys, now)
+            for (const key of keys) {
+              yield* audit.record(author, "key.revoked", key, key === id ? {} : { revoked_with: id })
+            }
+            yield* sql.afterCommit(
+              Effect.forEach(ended, ({ key_id }) => revocations.publish(key_id), { discard: true })
+            )
           })
         )
       })
@@ -192,7 +272,8 @@ export class ApiKeys extends Context.Service<
         }),
         create: Effect.fn("ApiKeys.create")(function* (input) {
           const principal = yield* Authorized("keys.write")
-          const missing = (yield* scopesOf(input)).find((scope) => !principal.scopes.has(scope))
+          const scopes = yield* scopesOf(input)
+          const missing = scopes.find((scope) => !principal.scopes.has(scope))
           if (missing !== undefined) {
             const detail = `This key cannot grant ${missing}, because it does not have that scope.`
             const pointer = input.scopes === undefined ? "#/preset" : "#/scopes"
@@ -202,10 +283,14 @@ export class ApiKeys extends Context.Service<
               errors: [{ pointer, detail }]
             })
           }
-          return yield* make(principal.org_id, input, principal.actor, Option.none(), requireCapacity)
+          return yield* make(principal.org_id, input, {
+            scopes,
+            created_by: principal.actor,
+            expiryOf: (now) => limitByMaker(principal, input, now)
+          })
         }),
-        revoke: Effect.fn("ApiKeys.revoke")(function* (id) {
-          yield* revokeOf(yield* Authorized("keys.write"), id)
+        revoke: Effect.fn("ApiKeys.revoke")(function* (id, options) {
+          yield* revokeOf(yield* Authorized("keys.write"), id, options)
         }),
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
           const provided = Option.map(key, (text) => ApiKeyFormat.parseApiKey(Redacted.value(text)))
@@ -220,22 +305,30 @@ export class ApiKeys extends Context.Service<
               const created = yield* make(
                 org_id,
                 { name: "first admin key", preset: "admin" },
-                null,
-                Option.flatMap(provided, Result.getSuccess)
+                {
+                  scopes: allScopes,
+                  created_by: null,
+                  expiryOf: () => Effect.succeed(null),
+                  provided: Option.flatMap(provided, Result.getSuccess)
+                }
               )
               return Option.some(created)
             })
-          ).pipe(Effect.catchTag("INVALID_REQUEST", Effect.die))
+          )
         }),
         createFor: Effect.fn("ApiKeys.createFor")(function* (org_name, input) {
           const org_id = yield* organizations.ensure(org_name)
-          return yield* make(org_id, input, null, Option.none())
+          return yield* make(org_id, input, {
+            scopes: yield* scopesOf(input),
+            created_by: null,
+            expiryOf: (now) => expiryIn(input, now)
+          })
         }),
         listFor: Effect.fn("ApiKeys.listFor")(function* (org_name, request) {
           return yield* listOf(yield* organizations.findByName(org_name), request)
         }),
-        revokeFor: Effect.fn("ApiKeys.revokeFor")(function* (org_name, id) {
-          yield* revokeOf({ org_id: yield* organizations.findByName(org_name), actor: null }, id)
+        revokeFor: Effect.fn("ApiKeys.revokeFor")(function* (org_name, id, options) {
+          yield* revokeOf({ org_id: yield* organizations.findByName(org_name), actor: null }, id, options)
         })
       })
     })
@@ -244,6 +337,12 @@ export class ApiKeys extends Context.Service<
 
 const invalid = (pointer: string, detail: string) =>
   Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
+
+/** The requested expiry, which must be in the future. */
+const expiryIn = ({ expires_at = null }: NewApiKey, now: Timestamp) =>
+  expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)
+    ? invalid("#/expires_at", "Expected a time in the future.")
+    : Effect.succeed(expires_at)
 
 /** The scopes of a new key: `scopes`, each of which must be in `preset` if there is one, or else all scopes of `preset`. */
 const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, InvalidRequest> => {

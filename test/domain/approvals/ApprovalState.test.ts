@@ -35,11 +35,13 @@ const terms: ApprovalTerms = {
 const decide = (
   decision: "approve" | "reject",
   by: Actor = reviewer,
-  admin = false
+  admin = false,
+  makers: ReadonlyArray<Actor["id"]> = []
 ): ApprovalInput & { readonly _tag: "Decide" } => ({
   _tag: "Decide",
   decision,
   actor: by,
+  makers,
   admin,
   comment: null
 })
@@ -155,6 +157,15 @@ describe("ApprovalState", () => {
     ])
   })
 
+  it("a key that the submitting key created, itself or through others, decides only if the rule allows self-approval", () => {
+    const madeBy = (...makers: ReadonlyArray<KeyId>) => decide("approve", reviewer, true, makers)
+    assert.deepStrictEqual(story(terms, [1, madeBy(other.id, asker.id)]).told, ["SelfApproval"])
+    assert.deepStrictEqual(story(terms, [1, madeBy(other.id)]).told, [["approval.approved"]])
+    assert.deepStrictEqual(story({ ...terms, self_approval: true }, [1, madeBy(asker.id)]).told, [
+      ["approval.approved"]
+    ])
+  })
+
   it("closing the session expires the approval with outcome reject and no actor", () => {
     const { state, told } = story(terms, [80, { _tag: "CloseSession" }], [81, { _tag: "CloseSession" }])
     assert.deepStrictEqual(told, [["approval.expired"], []])
@@ -180,6 +191,7 @@ describe("ApprovalState", () => {
       _tag: fc.constant("Decide" as const),
       decision: fc.constantFrom("approve" as const, "reject" as const),
       actor: fc.constantFrom(asker, reviewer, other),
+      makers: fc.constantFrom([], [asker.id], [other.id, asker.id]),
       admin: fc.boolean(),
       comment: fc.constant(null)
     })

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Result } from "effect"
+import { Effect, Result, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ApprovalId, StepId } from "../../../src/domain/Ids.ts"
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
@@ -317,6 +317,35 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
         const answer = yield* send(path, { method, key, body })
         assert.strictEqual(answer.status, 400, body)
       }
+    })
+  )
+
+  it.effect("a key cannot approve its own request through keys that it created", () =>
+    Effect.gen(function* () {
+      const { admin, params } = yield* team("made")
+      const asked = yield* admin.sessions.step({ params, payload: step })
+      const { clientWith } = yield* Countersign
+      const first = yield* admin.api_keys.create({ payload: { name: "Ada (CFO)", preset: "admin" } })
+      const child = yield* clientWith(Redacted.make(first.secret))
+      const second = yield* child.api_keys.create({ payload: { name: "Grace (CEO)", preset: "admin" } })
+      const grandchild = yield* clientWith(Redacted.make(second.secret))
+      const decision = { params: pending(asked.approval_id), payload: { decision: "approve" as const } }
+      for (const puppet of [child, grandchild]) {
+        const refused = yield* Effect.flip(puppet.approvals.decide(decision))
+        assert.strictEqual(refused._tag, "SELF_APPROVAL")
+      }
+      // The other direction is the ordinary one: an admin decides what an agent asks whose key the admin created.
+      const agent = yield* admin.api_keys.create({ payload: { name: "agent", preset: "runtime" } })
+      const step_id = StepId.make("by the agent")
+      const theirs = yield* (yield* clientWith(Redacted.make(agent.secret))).sessions.step({
+        params,
+        payload: { ...step, step_id }
+      })
+      const decided = yield* admin.approvals.decide({
+        params: pending(theirs.approval_id),
+        payload: { decision: "approve" }
+      })
+      assert.strictEqual(decided.status, "approved")
     })
   )
 

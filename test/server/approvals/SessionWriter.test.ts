@@ -63,7 +63,8 @@ const checkAll = Effect.fnUntraced(function* (session_id: SessionId, names: Read
     Effect.provideService(Authorized("sessions.write"), {
       org_id: key.org_id,
       actor: { id: key.key_id, name: "agent" },
-      scopes: new Set(["sessions.write" as const])
+      scopes: new Set(["sessions.write" as const]),
+      makers: []
     })
   )
 })

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Effect, Fiber, Option, Redacted, Tracer } from "effect"
+import { Array as Arr, DateTime, Effect, Fiber, Option, Redacted, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
 import { generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
-import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
+import { ApiKeys, MAX_GENERATIONS } from "../../../src/server/identity/ApiKeys.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
 
@@ -110,6 +110,130 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const failures = outcomes.filter(({ _tag }) => _tag === "Failure")
       assert.lengthOf(failures, 1)
       assert.propertyVal(failures[0]?._tag === "Failure" ? failures[0].failure : {}, "_tag", "LAST_ADMIN_KEY")
+    })
+  )
+
+  it.effect("a key that a temporary key creates expires with it, or earlier", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "temporary")
+      const expires_at = DateTime.makeUnsafe("2099-01-01T00:00:00Z")
+      const temporary = yield* admin.api_keys.create({
+        payload: { name: "temporary", preset: "admin", expires_at }
+      })
+      const { api_keys } = yield* countersign.clientWith(Redacted.make(temporary.secret))
+      const later = yield* Effect.flip(
+        api_keys.create({
+          payload: { name: "later", preset: "admin", expires_at: DateTime.add(expires_at, { seconds: 1 }) }
+        })
+      )
+      assert.deepStrictEqual(pointersOf(later), ["#/expires_at"])
+      const sooner = DateTime.subtract(expires_at, { hours: 1 })
+      const made = yield* Effect.forEach(
+        [{}, { expires_at: null }, { expires_at }, { expires_at: sooner }],
+        (expiry, index) => api_keys.create({ payload: { name: `made ${index}`, preset: "admin", ...expiry } })
+      )
+      assert.deepStrictEqual(
+        made.map(({ key }) => key.expires_at && DateTime.formatIso(key.expires_at)),
+        [expires_at, expires_at, expires_at, sooner].map(DateTime.formatIso)
+      )
+    })
+  )
+
+  it.effect(
+    "revoking a key revokes the keys that it created, or keeps them if asked, each with an audit entry",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const admin = yield* countersign.client({}, "line")
+        const make = (maker: typeof admin, name: string) =>
+          maker.api_keys.create({ payload: { name, preset: "admin" } })
+        const first = yield* make(admin, "first")
+        const second = yield* make(yield* countersign.clientWith(Redacted.make(first.secret)), "second")
+        const third = yield* make(yield* countersign.clientWith(Redacted.make(second.secret)), "third")
+        const bystander = yield* make(admin, "bystander")
+        // Used before, so that the revocation also has to reach the cache of verified keys.
+        for (const { secret } of [third, bystander]) {
+          assert.strictEqual((yield* send("/v1/api-keys", { key: secret })).status, 200)
+        }
+        yield* admin.api_keys.revoke({ params: { id: first.key.id }, query: { made_keys: "keep" } })
+        assert.strictEqual((yield* send("/v1/api-keys", { key: second.secret })).status, 200)
+        // Again, without keeping them: a key that is revoked already still revokes what it created.
+        yield* admin.api_keys.revoke({ params: { id: first.key.id } })
+        for (const { secret } of [first, second, third]) {
+          assert.strictEqual((yield* send("/v1/api-keys", { key: secret })).status, 401)
+        }
+        assert.strictEqual((yield* send("/v1/api-keys", { key: bystander.secret })).status, 200)
+        const { entries } = yield* admin.audit_log.list({ query: { action: "key.revoked" } })
+        assert.deepStrictEqual(entries.map(({ detail, target_id }) => [target_id, detail]).toReversed(), [
+          [first.key.id, {}],
+          [second.key.id, { revoked_with: first.key.id }],
+          [third.key.id, { revoked_with: first.key.id }]
+        ])
+      })
+  )
+
+  it.effect("the key that created all other admin keys is revoked only if they are kept", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "replaced")
+      const [first] = (yield* admin.api_keys.list({})).keys
+      if (first === undefined) return assert.fail("the admin's own key")
+      const { secret } = yield* admin.api_keys.create({ payload: { name: "next", preset: "admin" } })
+      const next = yield* countersign.clientWith(Redacted.make(secret))
+      const params = { id: first.id }
+      const refused = yield* Effect.flip(next.api_keys.revoke({ params }))
+      assert.strictEqual(refused._tag, "LAST_ADMIN_KEY")
+      yield* next.api_keys.revoke({ params, query: { made_keys: "keep" } })
+      assert.lengthOf((yield* next.api_keys.list({})).keys, 2)
+    })
+  )
+
+  it.effect("a key that is being revoked leaves no key behind that it creates at that moment", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "race")
+      const maker = yield* admin.api_keys.create({ payload: { name: "maker", preset: "admin" } })
+      const { api_keys } = yield* countersign.clientWith(Redacted.make(maker.secret))
+      yield* Effect.all(
+        [
+          ...Arr.makeBy(8, (index) =>
+            Effect.result(api_keys.create({ payload: { name: `made ${index}`, preset: "runtime" } }))
+          ),
+          admin.api_keys.revoke({ params: { id: maker.key.id } })
+        ],
+        { concurrency: "unbounded" }
+      )
+      const { keys } = yield* admin.api_keys.list({})
+      const usable = keys.filter(({ revoked_at }) => revoked_at === null)
+      assert.lengthOf(usable, 1)
+    })
+  )
+
+  it.effect("two usable keys cannot have one name, apart from letter case", () =>
+    Effect.gen(function* () {
+      const { api_keys } = yield* (yield* Countersign).client({}, "names")
+      const create = (name: string) => api_keys.create({ payload: { name, preset: "reviewer" } })
+      const ada = yield* create("Ada")
+      const refused = yield* Effect.flip(create("ADA"))
+      assert.deepStrictEqual(pointersOf(refused), ["#/name"])
+      yield* api_keys.revoke({ params: { id: ada.key.id } })
+      yield* create("Ada")
+    })
+  )
+
+  it.effect("keys that create each other form a line of bounded length", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      let last = yield* countersign.client({}, "generations")
+      for (let made = 1; made < MAX_GENERATIONS; made++) {
+        const { secret } = yield* last.api_keys.create({ payload: { name: `key ${made}`, preset: "admin" } })
+        last = yield* countersign.clientWith(Redacted.make(secret))
+      }
+      const refused = yield* Effect.flip(
+        last.api_keys.create({ payload: { name: "one more", preset: "runtime" } })
+      )
+      assert.strictEqual(refused._tag, "INVALID_REQUEST")
     })
   )
 

@@ -98,7 +98,7 @@ layer(layerReplica({ pollEvery: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
       yield* keys.createFor("published", { name: "admin", preset: "admin" })
       const { key } = yield* keys.createFor("published", { name: "agent", preset: "runtime" })
       const ended = yield* subscribe([])
-      yield* keys.revokeFor("published", key.id)
+      yield* keys.revokeFor("published", key.id, { made_keys: "revoke" })
       assert.deepStrictEqual(ended, [key.id])
     }).pipe(Effect.scoped)
   )
@@ -124,7 +124,9 @@ layer(layerReplica({ pollEvery: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
           const verify = Effect.result(keys.verify(Redacted.make(Redacted.value(secret))))
           assert.strictEqual((yield* verify)._tag, "Success")
           yield* Effect.provideContext(
-            Effect.flatMap(ApiKeys, ({ revokeFor }) => revokeFor("elsewhere", key.id)),
+            Effect.flatMap(ApiKeys, ({ revokeFor }) =>
+              revokeFor("elsewhere", key.id, { made_keys: "revoke" })
+            ),
             other
           )
           // This replica still has the key in its cache, and has not polled since.

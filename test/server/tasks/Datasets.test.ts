@@ -64,7 +64,8 @@ const contents = (task: Task, id: DatasetId) =>
     Effect.provideService(Authorized("datasets.read"), {
       org_id: task.org_id,
       actor: task.by,
-      scopes: new Set(["datasets.read"] as const)
+      scopes: new Set(["datasets.read"] as const),
+      makers: []
     })
   )
 
@@ -167,7 +168,8 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
         Effect.provideService(datasets.list(task.task_id, request), Authorized("datasets.read"), {
           org_id: task.org_id,
           actor: task.by,
-          scopes: new Set(["datasets.read"] as const)
+          scopes: new Set(["datasets.read"] as const),
+          makers: []
         })
       const newest = yield* list({ limit: 1 })
       assert.deepStrictEqual([newest.items[0]?.version, newest.next_cursor], [2, early])

@@ -181,7 +181,8 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
         Effect.provideService(Authorized("org_config.write"), {
           org_id,
           actor,
-          scopes: new Set(["org_config.write"] as const)
+          scopes: new Set(["org_config.write"] as const),
+          makers: []
         }),
         Effect.provide(Logger.layer([capture]))
       )

@@ -135,8 +135,8 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
             }}
           >
             <p>
-              <UntrustedText text={apiKey.name} /> stops working within five seconds, and its console sessions
-              end. This cannot be undone.
+              <UntrustedText text={apiKey.name} /> and the keys that it created stop working within five
+              seconds, and their console sessions end. This cannot be undone.
             </p>
           </ConfirmButton>
         ) : null}

@@ -14,7 +14,7 @@ export const ApiKeysHttp = HttpApiBuilder.group(
         Effect.map(keys.list(query), ({ items, next_cursor }) => ({ keys: items, next_cursor })),
       create: ({ payload }) =>
         Effect.map(keys.create(payload), ({ key, secret }) => ({ key, secret: Redacted.value(secret) })),
-      revoke: ({ params }) => keys.revoke(params.id)
+      revoke: ({ params, query }) => keys.revoke(params.id, { made_keys: query.made_keys ?? "revoke" })
     })
   })
 )

@@ -7,6 +7,7 @@ import type { Principal } from "../../../domain/identity/Principal.ts"
 import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { grantedScopes } from "../grantedScopes.ts"
+import { keyMakers } from "../keyMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { beforeCursor } from "../../store/Pagination.ts"
@@ -59,6 +60,7 @@ const verifiedRows = rowsOf(
     key_id: KeyId,
     name: Schema.String,
     scopes: Schema.Array(Scope),
+    makers: Schema.Array(KeyId),
     expires_at: Schema.NullOr(Schema.Date),
     revoked_at: Schema.NullOr(Schema.Date),
     digest: Schema.Uint8Array
@@ -72,7 +74,7 @@ export const findKey = Effect.fnUntraced(function* (
   digest: Uint8Array
 ) {
   const row = yield* verifiedRows.first(sql`
-    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, expires_at, revoked_at, digest
+    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, expires_at, revoked_at, digest
     FROM api_keys
     WHERE public_id = ${public_id}
   `)
@@ -81,7 +83,8 @@ export const findKey = Effect.fnUntraced(function* (
     principal: {
       org_id: row.org_id,
       actor: { id: row.key_id, name: row.name },
-      scopes: new Set(row.scopes)
+      scopes: new Set(row.scopes),
+      makers: row.makers
     },
     expires_at: row.expires_at?.getTime() ?? null,
     revoked_at: row.revoked_at?.getTime() ?? null
@@ -134,52 +137,110 @@ export const countUsableKeys = (sql: SqlClient.SqlClient, org_id: OrgId, now: Ti
     (rows) => rows[0]?.count ?? 0
   )
 
-/** Ids of the organization's usable keys that have all of `scopes`: at most two, enough to detect the last one. */
-export const usableAdminKeys = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  scopes: ReadonlyArray<Scope>,
-  now: Timestamp
-) {
-  const rows = yield* sql<{ readonly key_id: string }>`
-    SELECT key_id
+/** A key that creates another one. */
+export interface MakerRow {
+  readonly expires_at: Timestamp | null
+  readonly revoked: boolean
+  /** Number of its own makers. */
+  readonly generation: number
+}
+
+const makerRows = rowsOf(
+  Schema.Struct({
+    expires_at: Schema.NullOr(TimestampFromDate),
+    revoked: Schema.Boolean,
+    generation: Schema.Number
+  })
+)
+
+/** What limits the keys that a key may create; undefined if the key was deleted. */
+export const findMaker = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) =>
+  makerRows.first(sql`
+    SELECT expires_at, revoked_at IS NOT NULL AS revoked, cardinality(${keyMakers(sql)}) AS generation
     FROM api_keys
     WHERE org_id = ${org_id}
-      AND ${grantedScopes(sql)} @> ${textArray(scopes)}
-      AND revoked_at IS NULL
-      AND (expires_at IS NULL OR expires_at > ${toDate(now)})
-    LIMIT 2
+      AND key_id = ${key_id}
+  `)
+
+/** Whether a usable key of the organization has this name, apart from letter case. */
+export const isNameInUse = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  name: string,
+  now: Timestamp
+) {
+  const rows = yield* sql<{ readonly found: boolean }>`
+    SELECT EXISTS (
+      SELECT 1
+      FROM api_keys
+      WHERE org_id = ${org_id}
+        AND lower(name) = lower(${name}::text)
+        AND ${usable(sql, now)}
+    ) AS found
   `
-  return rows.map((row) => row.key_id)
+  return rows[0]?.found === true
 })
 
 /**
- * Revokes a key within the caller's transaction. Returns true if this call revoked it, false if it was revoked before, undefined if the
- * organization has no such key.
+ * Whether the organization has a usable key with all of `scopes`: among `revoked`, and apart from them. Together they tell whether revoking
+ * these keys would leave it without one.
  */
-export const revokeKey = Effect.fnUntraced(function* (
+export const findAdminKeys = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  key_id: KeyId,
+  scopes: ReadonlyArray<Scope>,
+  revoked: ReadonlyArray<KeyId>,
   now: Timestamp
 ) {
-  const rows = yield* sql<{ readonly revoked: boolean }>`
-    SELECT revoked_at IS NOT NULL AS revoked
-    FROM api_keys
-    WHERE org_id = ${org_id}
-      AND key_id = ${key_id}
-    FOR NO KEY UPDATE
+  const rows = yield* sql<{ readonly ended: boolean; readonly left: boolean }>`
+    WITH admin AS (
+      SELECT key_id = ANY (${textArray(revoked)}) AS ends
+      FROM api_keys
+      WHERE org_id = ${org_id}
+        AND ${grantedScopes(sql)} @> ${textArray(scopes)}
+        AND ${usable(sql, now)}
+    )
+    SELECT EXISTS (SELECT 1 FROM admin WHERE ends) AS ended, EXISTS (SELECT 1 FROM admin WHERE NOT ends) AS left
   `
-  if (rows[0] === undefined) return undefined
-  if (rows[0].revoked) return false
-  yield* sql`
-    UPDATE api_keys
-    SET revoked_at = ${toDate(now)}
-    WHERE org_id = ${org_id}
-      AND key_id = ${key_id}
-  `
-  return true
+  return { revokesAdmin: rows[0]?.ended === true, keepsAdmin: rows[0]?.left === true }
 })
+
+const usable = (sql: SqlClient.SqlClient, now: Timestamp) =>
+  sql`revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${toDate(now)}::timestamptz)`
+
+const lineRows = rowsOf(Schema.Struct({ key_id: KeyId, revoked: Schema.Boolean }))
+
+/** A key and all keys that it created, directly or through keys that they created. Empty if the organization has no such key. */
+export const findKeyWithMade = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) =>
+  lineRows.all(sql`
+    WITH RECURSIVE line AS (
+      SELECT key_id, revoked_at
+      FROM api_keys
+      WHERE org_id = ${org_id}
+        AND key_id = ${key_id}
+      UNION
+      SELECT made.key_id, made.revoked_at
+      FROM line
+        JOIN api_keys AS made ON made.org_id = ${org_id} AND made.created_by_id = line.key_id
+    )
+    SELECT key_id, revoked_at IS NOT NULL AS revoked
+    FROM line
+    ORDER BY key_id
+  `)
+
+/** Revokes keys within the caller's transaction. */
+export const revokeKeys = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  keys: ReadonlyArray<KeyId>,
+  now: Timestamp
+) => sql`
+  UPDATE api_keys
+  SET revoked_at = ${toDate(now)}
+  WHERE org_id = ${org_id}
+    AND key_id = ANY (${textArray(keys)})
+    AND revoked_at IS NULL
+`
 
 const endedRows = rowsOf(Schema.Struct({ key_id: KeyId }))
 

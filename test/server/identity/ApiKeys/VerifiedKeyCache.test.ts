@@ -7,7 +7,8 @@ const key: VerifiedKey = {
   principal: {
     org_id: OrgId.make(`org_${"0".repeat(32)}`),
     actor: { id: KeyId.make(`key_${"0".repeat(32)}`), name: "agent" },
-    scopes: new Set()
+    scopes: new Set(),
+    makers: []
   },
   expires_at: null,
   revoked_at: null

@@ -79,7 +79,8 @@ const createComparison = Effect.fnUntraced(function* (name: string, count: numbe
   const principal = {
     org_id,
     actor: { id: KeyId.make(`key_${"1".repeat(32)}`), name: "Ada" },
-    scopes: new Set(scopes)
+    scopes: new Set(scopes),
+    makers: []
   }
   const by = Context.mergeAll(
     Context.make(Authorized("tasks.write"), principal),

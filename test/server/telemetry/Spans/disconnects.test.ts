@@ -41,7 +41,12 @@ const heldService = Layer.unwrap(
 
 const organization = Effect.fnUntraced(function* (name: string) {
   const { org_id, peer } = yield* newTelemetryOrg(name)
-  const principal = { org_id, actor: { id: yield* KeyId.generate, name: "agent" }, scopes: new Set<never>() }
+  const principal = {
+    org_id,
+    actor: { id: yield* KeyId.generate, name: "agent" },
+    scopes: new Set<never>(),
+    makers: []
+  }
   return { org_id, peer, principal }
 })
 

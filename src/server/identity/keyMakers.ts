@@ -1,0 +1,20 @@
+import type { SqlClient } from "effect/sql"
+
+/**
+ * SQL of the makers of a key as `text[]`, for statements over `api_keys`: the key that created it, the key that created that one, and so on.
+ * A key's makers never change, and `MAX_GENERATIONS` bounds their number. `UNION` ends the recursion even if rows formed a cycle.
+ */
+export const keyMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
+
+const MAKERS = `ARRAY(
+  WITH RECURSIVE maker AS (
+    SELECT api_keys.created_by_id AS key_id
+    UNION
+    SELECT made.created_by_id
+    FROM maker
+      JOIN api_keys AS made ON made.org_id = api_keys.org_id AND made.key_id = maker.key_id
+  )
+  SELECT key_id
+  FROM maker
+  WHERE key_id IS NOT NULL
+)`
