@@ -17,22 +17,17 @@ export const OWN_ACCOUNT = "countersign"
 /** Accounts to run the server as, preferred first. The last two exist on most systems, and other programs may share them. */
 const candidates = [OWN_ACCOUNT, "postgres", "nobody"]
 
-const idOf = Effect.fn("EmbeddedPostgres.idOf")(function* (name: string, flag: "-u" | "-g") {
-  const { code, output } = yield* runCommand({
+/** The account of this name, or `undefined` if the machine has no such account or it is root. */
+export const findAccount = Effect.fn("EmbeddedPostgres.findAccount")(function* (name: string) {
+  // As in uid=1(daemon) gid=1(daemon) groups=1(daemon). Accounts need not be in /etc/passwd.
+  const { output } = yield* runCommand({
     command: "id",
-    args: [flag, "--", name],
+    args: ["--", name],
     account: undefined,
     capture: true
   })
-  const id = Number.parseInt(output.trim(), 10)
-  return code === 0 && Number.isInteger(id) && id > 0 ? id : undefined
-})
-
-/** The account of this name, or `undefined` if the machine has no such account or it is root. */
-export const findAccount = Effect.fn("EmbeddedPostgres.findAccount")(function* (name: string) {
-  const uid = yield* idOf(name, "-u")
-  const gid = yield* idOf(name, "-g")
-  return uid === undefined || gid === undefined ? undefined : { uid, gid }
+  const [, uid = 0, gid = 0] = (/^uid=(\d+)\S* gid=(\d+)/.exec(output) ?? []).map(Number)
+  return uid > 0 && gid > 0 ? { uid, gid } : undefined
 })
 
 /** The account of this name. */
