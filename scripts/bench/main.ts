@@ -22,6 +22,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
   telemetry: async (parts) => (await import("./telemetry.ts")).run(parts),
+  flood: async (parts) => (await import("./flood.ts")).run(parts),
   stream: async (parts) => (await import("./stream.ts")).run(parts),
   console: () => import("./console.ts"),
   ready: () => import("./ready.ts"),

@@ -1,6 +1,7 @@
 import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domain/approvals/AgentSession.ts"
+import { JsonValue } from "../domain/json/JsonValue.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
@@ -40,7 +41,7 @@ export const StepRequest = Schema.Struct({
     description:
       "A class of actions that rules can match, such as `read` or `write`: 1 to 200 visible characters."
   }),
-  arguments: Schema.optionalKey(Schema.Json).annotateKey({
+  arguments: Schema.optionalKey(JsonValue).annotateKey({
     description: "The tool's arguments: any JSON. Absent, `null` and `{}` are three different values."
   })
 }).annotate({
@@ -51,7 +52,7 @@ export type StepRequest = typeof StepRequest.Type
 
 export const OutcomeReport = Schema.Struct({
   status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
-  result: Schema.optionalKey(Schema.Json).annotateKey({ description: "The tool's result: any JSON." }),
+  result: Schema.optionalKey(JsonValue).annotateKey({ description: "The tool's result: any JSON." }),
   error: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
     description: "What went wrong, at most 4,000 characters. Default null."
   })

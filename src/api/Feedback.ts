@@ -135,7 +135,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           description: [
             "Stores a score, optionally with a correction, and responds when it is committed.",
             "Before a correction is stored, the organization's own credentials and anything in a known secret format are redacted from it; `redaction_warning` then names the fields. Credentials shorter than eight characters are not searched for, because ordinary text contains them.",
-            "A correction with a string of more than 262,144 characters, or with more than 100,000 values, cannot be searched completely and gets 413. Body limit: 4 MiB.",
+            "Body limit: 4 MiB.",
             "The live release does not change."
           ].join(" ")
         })

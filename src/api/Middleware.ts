@@ -10,6 +10,7 @@ import {
   InternalError,
   InvalidRequest,
   PayloadTooLarge,
+  RateLimited,
   Unavailable,
   UnsupportedMediaType
 } from "./Problems.ts"
@@ -23,10 +24,11 @@ export class ProblemFrame extends HttpApiMiddleware.Service<ProblemFrame>()("cou
 }) {}
 
 /**
- * Reads the body once, after authentication: at most `BodyLimit` bytes of UTF-8 I-JSON (RFC 7493), nested at most 64 levels deep.
+ * Reads the body once, after the key and its scope were checked: at most `BodyLimit` bytes of UTF-8 I-JSON (RFC 7493), with at most 64 levels
+ * of nesting, 100,000 values and 20,000 different member names. The large bodies of an organization wait for each other.
  */
 export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("countersign/api/RequestBody", {
-  error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType]
+  error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType, RateLimited]
 }) {}
 
 /** How many more field errors to collect for this request; undefined means no limit. */

@@ -274,7 +274,7 @@ export class PayloadTooLarge extends problem<PayloadTooLarge>()(
   "PAYLOAD_TOO_LARGE",
   413,
   "Body too large",
-  "The body exceeds the limit of the operation: 1 MiB unless the operation says otherwise."
+  "The body exceeds the limit of the operation: 1 MiB unless the operation says otherwise. Or it has more than 100,000 values or 20,000 different member names; `errors` then names the first one beyond the limit."
 ) {}
 
 export class UnsupportedMediaType extends problem<UnsupportedMediaType>()(
@@ -316,7 +316,7 @@ export class RateLimited extends problem<RateLimited>()(
   "RATE_LIMITED",
   429,
   "Rate limit exceeded",
-  "Too many requests. The header `retry-after` repeats `retry_after_seconds`.",
+  "Too many requests of the key, or too many of the organization at once: `detail` says which. The header `retry-after` repeats `retry_after_seconds`.",
   {
     retry_after_seconds: Schema.Int.annotateKey({
       description: "Whole seconds to wait before the next request, at least 1."

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { JsonValue } from "../domain/json/JsonValue.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 
 /** A name that people read: 1 to 200 visible characters on one line. */
@@ -11,7 +12,7 @@ export const Comment = Schema.String.check(Schema.isMaxLength(4_000))
 const MAX_METADATA = 16_384
 
 /** The client's own data: a JSON object of at most 16,384 characters. */
-export const Metadata = Schema.Record(Schema.String, Schema.Json).check(
+export const Metadata = Schema.Record(Schema.String, JsonValue).check(
   Schema.makeFilter((metadata) => JSON.stringify(metadata).length <= MAX_METADATA, {
     expected: "at most 16384 characters of JSON"
   })

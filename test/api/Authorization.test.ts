@@ -5,6 +5,7 @@ import { Authentication, scopesOf } from "../../src/api/Authorization.ts"
 import { generateApiKey } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { scopes } from "../../src/domain/identity/Scope.ts"
 import { Countersign } from "../../src/testing/index.ts"
+import { exchange } from "../support/rawSocket.ts"
 import { send, service } from "../support/service.ts"
 
 /** Every operation of the API, with the scopes that it requires. */
@@ -15,6 +16,7 @@ const operations = Object.values(Api.groups).flatMap((group) =>
       name: `${group.identifier}.${endpoint.identifier}`,
       method: endpoint.method,
       path: endpoint.path.replaceAll(/:\w+/g, `apr_${"0".repeat(32)}`).replace(/(?<=.)\/$/, ""),
+      hasBody: endpoint.payload.size > 0,
       authenticated: middlewares.includes(Authentication.key),
       scopes: middlewares.map(scopesOf).filter((asked) => asked.length > 0)
     }
@@ -86,6 +88,32 @@ layer(service(), { excludeTestServices: true })("Authorization", (it) => {
         assert.strictEqual(answer.status, 403, name)
         assert.strictEqual(answer.body["code"], "INSUFFICIENT_SCOPE", name)
         assert.include(either, answer.body["required_scope"], name)
+      }
+    })
+  )
+
+  it.effect("every operation rejects a key without its scope before it reads the body", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const port = Number(new URL(url).port)
+      const withBody = operations.filter(({ hasBody }) => hasBody)
+      assert.isAbove(withBody.length, 10)
+      for (const { method, name, path, scopes: asked } of withBody) {
+        const [first = "keys.write", ...rest] = scopes.filter((held) => !asked[0]?.includes(held))
+        const other = yield* key({ name: "all but one", scopes: [first, ...rest] })
+        // Of the body, nothing is ever sent.
+        const head = [
+          `${method} ${path} HTTP/1.1`,
+          "Host: countersign",
+          "Connection: close",
+          `Authorization: Bearer ${Redacted.value(other)}`,
+          "Content-Type: application/json",
+          "Content-Length: 1000",
+          "\r\n"
+        ].join("\r\n")
+        const { body, status } = yield* exchange(port, head)
+        assert.strictEqual(status, 403, name)
+        assert.strictEqual(body["code"], "INSUFFICIENT_SCOPE", name)
       }
     })
   )

@@ -273,9 +273,8 @@ export interface FeedbackOperations {
    * Stores a score, optionally with a correction, and responds when it is committed. Before a correction
    * is stored, the organization's own credentials and anything in a known secret format are redacted
    * from it; `redaction_warning` then names the fields. Credentials shorter than eight characters are
-   * not searched for, because ordinary text contains them. A correction with a string of more than
-   * 262,144 characters, or with more than 100,000 values, cannot be searched completely and gets 413.
-   * Body limit: 4 MiB. The live release does not change.
+   * not searched for, because ordinary text contains them. Body limit: 4 MiB. The live release does not
+   * change.
    *
    * @throws NOT_FOUND, PAYLOAD_TOO_LARGE, INVALID_CORRECTION, CORRECTION_NEEDS_SAFE_VALUE, or a problem
    * of any operation.
@@ -3516,7 +3515,11 @@ export interface NotReplayableProblem extends ServiceProblem {
   readonly status: 409
 }
 
-/** The body exceeds the limit of the operation: 1 MiB unless the operation says otherwise. */
+/**
+ * The body exceeds the limit of the operation: 1 MiB unless the operation says otherwise. Or it has
+ * more than 100,000 values or 20,000 different member names; `errors` then names the first one beyond
+ * the limit.
+ */
 export interface PayloadTooLargeProblem extends ServiceProblem {
   /** Always `PAYLOAD_TOO_LARGE`. */
   readonly code: "PAYLOAD_TOO_LARGE"
@@ -3556,7 +3559,10 @@ export interface QueueFullProblem extends ServiceProblem {
   readonly status: 409
 }
 
-/** Too many requests. The header `retry-after` repeats `retry_after_seconds`. */
+/**
+ * Too many requests of the key, or too many of the organization at once: `detail` says which. The
+ * header `retry-after` repeats `retry_after_seconds`.
+ */
 export interface RateLimitedProblem extends ServiceProblem {
   /** Always `RATE_LIMITED`. */
   readonly code: "RATE_LIMITED"

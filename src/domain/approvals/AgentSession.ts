@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { ApprovalId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
+import { JsonValue } from "../json/JsonValue.ts"
 import { Actor } from "../identity/Principal.ts"
 import { timestamp, Timestamp } from "../Time.ts"
 
@@ -12,7 +13,7 @@ export const AgentSession = Schema.Struct({
   trace_id: TraceId.annotateKey({
     description: "W3C trace ID of the session's spans: 32 lowercase hex digits."
   }),
-  metadata: Schema.Record(Schema.String, Schema.Json).annotateKey({
+  metadata: Schema.Record(Schema.String, JsonValue).annotateKey({
     description: "The client's own data, as given when the session was created. Empty if none was given."
   }),
   status: documentedEnum({
@@ -71,7 +72,7 @@ export type OutcomeStatus = typeof OutcomeStatus.Type
 export const StepOutcome = Schema.Struct({
   step_id: StepId.annotateKey({ description: "The step's ID." }),
   status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
-  result: Schema.optionalKey(Schema.Json).annotateKey({
+  result: Schema.optionalKey(JsonValue).annotateKey({
     description: "The tool's result, as the agent reported it. Absent if it reported none."
   }),
   error: Schema.NullOr(Schema.String).annotateKey({

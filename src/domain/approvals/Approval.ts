@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { ApprovalId, SessionId, StepId, TaskId } from "../Ids.ts"
+import { JsonValue } from "../json/JsonValue.ts"
 import { Actor } from "../identity/Principal.ts"
 import { formatTimestamp, timestamp, Timestamp } from "../Time.ts"
 
@@ -44,7 +45,7 @@ export const Approval = Schema.Struct({
   task_id: Schema.NullOr(TaskId).annotateKey({ description: "The task of the step. Null if it names none." }),
   tool: Schema.String.annotateKey({ description: "The tool that the agent wants to use." }),
   action_class: Schema.String.annotateKey({ description: "The class of action, as the agent named it." }),
-  arguments: Schema.optionalKey(Schema.Json).annotateKey({
+  arguments: Schema.optionalKey(JsonValue).annotateKey({
     description: "The tool's arguments, as the agent gave them. Absent if it gave none."
   }),
   arguments_digest: Schema.String.annotateKey({

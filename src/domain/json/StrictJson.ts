@@ -10,9 +10,18 @@ import { JsonPointer, Result } from "effect"
  * - `number_too_precise`: a number that changes when read as a double, such as `9007199254740993` (RFC 7493, 2.2): two different numbers
  *   would become equal
  * - `lone_surrogate`: half of a surrogate pair, which has no UTF-8 and no canonical form
+ * - `too_many_values`: more values than the limit, at any depth; each costs time in every later step
+ * - `too_many_names`: more different member names than the limit; the engine interns each one, at twenty times the cost of a repeated name
  */
 export type JsonProblem =
-  "too_deep" | "nul" | "duplicate_key" | "number_out_of_range" | "number_too_precise" | "lone_surrogate"
+  | "too_deep"
+  | "nul"
+  | "duplicate_key"
+  | "number_out_of_range"
+  | "number_too_precise"
+  | "lone_surrogate"
+  | "too_many_values"
+  | "too_many_names"
 
 /** The first fault. `pointer` is a JSON Pointer in URI fragment form; for a fault in a name it points to the object. */
 export interface JsonFault {
@@ -24,9 +33,22 @@ export interface JsonFault {
 export interface ScanOptions {
   /** Maximum nesting of arrays and objects. Default 64. */
   readonly maxDepth?: number | undefined
+  /** Maximum number of values: texts, numbers, literals, arrays and objects. Default: no limit. */
+  readonly maxValues?: number | undefined
+  /** Maximum number of different member names in the whole text. Default: no limit. */
+  readonly maxNames?: number | undefined
 }
 
 const DEFAULT_MAX_DEPTH = 64
+
+/**
+ * Limits for texts from outside, within which no step that cannot be interrupted (`JSON.parse`, decoding, `JSON.stringify`) takes more than
+ * some 30 ms. Records of 40 bytes a value reach the 4 MiB of the largest body first.
+ */
+export const contentLimits = { maxValues: 100_000, maxNames: 20_000 } satisfies ScanOptions
+
+/** The shortest member is `"a":1` and a comma. A text that is too short for more names than the limit is not searched for them. */
+const SHORTEST_MEMBER = 6
 
 /** Maximum length of a pointer. A longer one is replaced by the pointer of the closest ancestor that fits. */
 const MAX_POINTER_LENGTH = 1024
@@ -46,7 +68,16 @@ const BACKSLASH = 0x5c
  * result is arbitrary but never throws, and `JSON.parse` rejects the text afterwards.
  */
 export const scan = (text: string, options: ScanOptions = {}): Result.Result<void, JsonFault> =>
-  new Scanner(text, options.maxDepth ?? DEFAULT_MAX_DEPTH).run()
+  new Scanner(text, options).advance(Number.POSITIVE_INFINITY) ?? Result.void
+
+/** A scan that can be paused, for long texts. */
+export interface JsonScan {
+  /** Scans up to `tokens` further tokens. Undefined: not finished. A token costs at most a microsecond, plus the length of its string. */
+  readonly advance: (tokens: number) => Result.Result<void, JsonFault> | undefined
+}
+
+/** Starts a {@link scan} in parts, so that the caller can yield to other work between them. */
+export const startScan = (text: string, options: ScanOptions = {}): JsonScan => new Scanner(text, options)
 
 const mayContainNul = (text: string): boolean => text.includes("\\u0000") || text.includes("\0")
 
@@ -88,32 +119,50 @@ class OpenContainer {
   }
 }
 
-class Scanner {
+class Scanner implements JsonScan {
   readonly #text: string
   readonly #maxDepth: number
+  readonly #maxValues: number
+  readonly #maxNames: number
   readonly #stack: Array<OpenContainer> = []
+  /** The different names so far; undefined if the text is too short for too many. */
+  readonly #names: Set<string> | undefined
+  #values = 0
+  /** The next character. */
+  #at = 0
+  #isNameNext = false
   /** Whether any text or name may contain NUL or a lone surrogate. If not, strings are skipped unread. */
   readonly #suspect: boolean
   /** The first backslash at or after the string read last. */
   #nextBackslash = -1
 
-  constructor(text: string, maxDepth: number) {
+  constructor(text: string, { maxDepth, maxNames, maxValues }: ScanOptions) {
     this.#text = text
-    this.#maxDepth = maxDepth
+    this.#maxDepth = maxDepth ?? DEFAULT_MAX_DEPTH
+    this.#maxValues = maxValues ?? Number.POSITIVE_INFINITY
+    this.#maxNames = maxNames ?? Number.POSITIVE_INFINITY
+    this.#names = text.length > this.#maxNames * SHORTEST_MEMBER ? new Set() : undefined
     this.#suspect = mayContainNul(text) || /\\u[dD][89a-fA-F]/.test(text) || !text.isWellFormed()
   }
 
-  run(): Result.Result<void, JsonFault> {
+  advance(tokens: number): Result.Result<void, JsonFault> | undefined {
     const text = this.#text
     const stack = this.#stack
-    let isNameNext = false
-    for (let at = 0; at < text.length; at++) {
+    let isNameNext = this.#isNameNext
+    let at = this.#at
+    for (let left = tokens; at < text.length; at++, left--) {
+      if (left <= 0) {
+        this.#at = at
+        this.#isNameNext = isNameNext
+        return undefined
+      }
       const code = text.charCodeAt(at)
       const top = stack[stack.length - 1]
       if (code === QUOTE) {
         const end = closingQuote(text, at)
         if (end === -1) return Result.void
         const isName = isNameNext && top !== undefined && !top.isArray
+        if (!isName && this.#isExcessValue()) return this.#fault("too_many_values", stack.length)
         // A string that need not be read is not sliced either.
         if (isName || this.#suspect) {
           const raw = text.slice(at + 1, end)
@@ -124,6 +173,9 @@ class Scanner {
           if (isName) {
             isNameNext = false
             if (!top.enter(value)) return this.#fault("duplicate_key", stack.length)
+            if (this.#names !== undefined && this.#names.add(value).size > this.#maxNames) {
+              return this.#fault("too_many_names", stack.length)
+            }
           }
         }
         at = end
@@ -131,6 +183,7 @@ class Scanner {
         if (top?.isArray === true) top.index++
         else isNameNext = true
       } else if (code === 0x5b || code === 0x7b) {
+        if (this.#isExcessValue()) return this.#fault("too_many_values", stack.length)
         if (stack.length === this.#maxDepth) return this.#fault("too_deep", stack.length)
         isNameNext = code === 0x7b
         stack.push(new OpenContainer(!isNameNext))
@@ -138,15 +191,25 @@ class Scanner {
         stack.pop()
         isNameNext = false
       } else if (code === 0x2d || isDigit(code)) {
+        if (this.#isExcessValue()) return this.#fault("too_many_values", stack.length)
         const end = numberEnd(text, at + 1)
         const problem = numberProblem(text, at, end)
         if (problem !== undefined) return this.#fault(problem, stack.length)
         at = end - 1
+      } else if (code === 0x6e || code === 0x74 || code === 0x66) {
+        // The first letter of `null`, `true` or `false`, which occurs once in them.
+        if (this.#isExcessValue()) return this.#fault("too_many_values", stack.length)
       } else if (code === 0) {
         return this.#fault("nul", stack.length)
       }
     }
+    this.#at = at
     return Result.void
+  }
+
+  /** Counts a value; true if it is one too many. */
+  #isExcessValue(): boolean {
+    return ++this.#values > this.#maxValues
   }
 
   /** Decodes a string; undefined if it is not a JSON string. Backslashes are searched once for the whole text. */
@@ -198,6 +261,10 @@ class Scanner {
         return "The number has more digits than a double preserves; send it as a string"
       case "lone_surrogate":
         return "A string contains half of a surrogate pair"
+      case "too_many_values":
+        return `The first value beyond the limit of ${this.#maxValues}`
+      case "too_many_names":
+        return `The first name beyond the limit of ${this.#maxNames} different names`
     }
   }
 }

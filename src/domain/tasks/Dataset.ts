@@ -1,10 +1,11 @@
 import { Schema } from "effect"
+import { JsonValue } from "../json/JsonValue.ts"
 import { DatasetId, ExampleId, FeedbackId, TaskId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
 import { timestamp } from "../Time.ts"
 
 /** A task's input or answer: a JSON object that matches the task's input or answer schema. */
-export const JsonObject = Schema.Record(Schema.String, Schema.Json)
+export const JsonObject = Schema.Record(Schema.String, JsonValue)
 export type JsonObject = typeof JsonObject.Type
 
 export const Dataset = Schema.Struct({

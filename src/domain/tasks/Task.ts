@@ -1,11 +1,12 @@
 import { Schema } from "effect"
 import { ComparisonId, DatasetId, ReleaseId, TaskId } from "../Ids.ts"
+import { JsonValue } from "../json/JsonValue.ts"
 import { Actor } from "../identity/Principal.ts"
 import { Provider } from "./Provider.ts"
 import { timestamp } from "../Time.ts"
 
 /** A JSON Schema 2020-12 whose top level is an object. */
-export const JsonSchema = Schema.Record(Schema.String, Schema.Json)
+export const JsonSchema = Schema.Record(Schema.String, JsonValue)
 export type JsonSchema = typeof JsonSchema.Type
 
 /** Instructions for the model, sent besides the input and the answer schema. At most 100,000 characters. */

@@ -37,7 +37,7 @@ export type DecideError = NotFound | SelfApproval | AdminRequired | ApprovalAlre
 export class Approvals extends Context.Service<
   Approvals,
   {
-    /** Newest first. A page ends at its limit or at 8 MiB of arguments, whichever comes first. */
+    /** Newest first. A page ends at its limit or at 256 KiB of arguments, whichever comes first. */
     readonly list: (
       request: PageRequest<ApprovalId> & ApprovalFilter
     ) => Effect.Effect<Page<Approval, ApprovalId>, never, Authorized<"approvals.read">>

@@ -8,6 +8,7 @@ import { stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/Sess
 import { currentDecision } from "../../domain/approvals/StepDecision.ts"
 import type { SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
+import { nextTurn, yieldingOnly } from "../concurrency/LoopTurns.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isInTransaction } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -17,7 +18,7 @@ import { Rules } from "./Rules.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import { type ResumedStep, SessionWriter } from "./SessionWriter.ts"
-import { digestOf, newStep, type StepOfTask } from "./Steps/newStep.ts"
+import { digestOf, makeStepTexts, newStep, type StepOfTask, type StepTexts } from "./Steps/newStep.ts"
 import { outcomeOf } from "./Steps/outcomeOf.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./Steps/spans.ts"
 import { type CheckStepError, type CompleteStepError, requireResumable } from "./Steps/stepRefusals.ts"
@@ -78,7 +79,8 @@ export class Steps extends Context.Service<
       const checkShared = Effect.fnUntraced(function* (
         principal: Principal,
         session_id: SessionId,
-        request: StepRequest
+        request: StepRequest,
+        texts: Effect.Effect<StepTexts>
       ) {
         const { org_id } = principal
         const waiting = yield* writer.findWaitingStep({ org_id, session_id, step_id: request.step_id })
@@ -86,8 +88,10 @@ export class Steps extends Context.Service<
         const step = yield* withTask(principal, session_id, request)
         if (step === undefined) return undefined
         const list = yield* rules.cached(org_id)
+        const known = yield* texts
         const now = yield* clock.now
-        const created = yield* newStep(principal, session_id, step, evaluateRules(list.rules, step), now)
+        const ruling = evaluateRules(list.rules, step)
+        const created = yield* newStep(principal, session_id, step, known, ruling, now)
         const notification =
           created.requested === null ? null : yield* notifications.prepare(org_id, created.requested, now)
         if (notification === undefined) return undefined
@@ -121,6 +125,7 @@ export class Steps extends Context.Service<
         const { org_id } = principal
         const { approval } = saved
         if (saved.session_closed) return undefined
+        yield* nextTurn
         // After the read: the request may have waited for its batch while a window ended, or while a person decided.
         const now = yield* clock.now
         yield* requireResumable(saved, digestOf(principal, session_id, request), request)
@@ -187,10 +192,13 @@ export class Steps extends Context.Service<
       return Steps.of({
         check: Effect.fn("Steps.check")(function* (session_id, step) {
           const principal = yield* Authorized("sessions.write")
+          const texts = makeStepTexts(principal, session_id, step)
           const answer = (yield* isInTransaction)
             ? undefined
-            : yield* checkShared(principal, session_id, step)
-          return answer ?? (yield* inTransaction.check(principal, session_id, step))
+            : yield* checkShared(principal, session_id, step, texts)
+          if (answer !== undefined) return answer
+          yield* nextTurn
+          return yield* yieldingOnly(inTransaction.check(principal, session_id, step, texts))
         }),
         complete: Effect.fn("Steps.complete")(function* (session_id, step_id, report) {
           const principal = yield* Authorized("sessions.write")

@@ -9,6 +9,7 @@ import {
 } from "../../domain/approvals/Approval.ts"
 import { type ApprovalState, nextTransitionAt } from "../../domain/approvals/ApprovalState.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
+import { JsonValue } from "../../domain/json/JsonValue.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -149,7 +150,7 @@ export const withState = (row: ApprovalRow, state: ApprovalState): ApprovalRow =
   comment: state.comment
 })
 
-const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
+const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue))
 
 /** A row as the API returns it. */
 export const toApproval = (row: ApprovalRow): Approval => {

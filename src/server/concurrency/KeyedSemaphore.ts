@@ -15,7 +15,7 @@ export interface KeyedSemaphoreOptions<E> {
 
 /**
  * A semaphore for each key (a bulkhead): one key cannot use up the permits of the others. Waiters get permits in order. The time-out applies
- * to the wait alone: an effect that has started is not limited.
+ * to the wait alone: an effect that has started is not limited. An effect may take several permits.
  *
  * Effect's `PartitionedSemaphore` shares one pool of permits among its keys and has no limit per key.
  */
@@ -24,18 +24,18 @@ export const makeKeyedSemaphore = <E>(options: KeyedSemaphoreOptions<E>) => {
   /** Semaphores in use: `users` hold a permit or wait for one. */
   const semaphores = new Map<string, { readonly semaphore: Semaphore.Semaphore; users: number }>()
 
-  return (key: string) =>
+  return (key: string, taken = 1) =>
     <A, E2, R>(self: Effect.Effect<A, E2, R>): Effect.Effect<A, E | E2, R> =>
       Effect.suspend(() => {
         const entry = semaphores.get(key) ?? { semaphore: Semaphore.makeUnsafe(permits), users: 0 }
         semaphores.set(key, entry)
         entry.users++
         return entry.semaphore
-          .withPermitsIfAvailable(1)(self)
+          .withPermitsIfAvailable(taken)(self)
           .pipe(
             Effect.flatMap(
               Option.match({
-                onNone: () => withTimeout(entry.semaphore, self, timeout, onTimeout),
+                onNone: () => withTimeout(entry.semaphore.withPermits(taken), self, timeout, onTimeout),
                 onSome: Effect.succeed
               })
             ),
@@ -50,7 +50,7 @@ export const makeKeyedSemaphore = <E>(options: KeyedSemaphoreOptions<E>) => {
 
 /** Waits for a permit, at most `timeout`. */
 const withTimeout = <A, E, E2, R>(
-  semaphore: Semaphore.Semaphore,
+  withPermits: ReturnType<Semaphore.Semaphore["withPermits"]>,
   self: Effect.Effect<A, E2, R>,
   timeout: Duration.Input,
   onTimeout: Effect.Effect<never, E>
@@ -62,5 +62,5 @@ const withTimeout = <A, E, E2, R>(
       return self
     })
     const expire = Effect.suspend(() => (started ? Effect.never : onTimeout))
-    return Effect.raceFirst(semaphore.withPermit(run), Effect.andThen(Effect.sleep(timeout), expire))
+    return Effect.raceFirst(withPermits(run), Effect.andThen(Effect.sleep(timeout), expire))
   })

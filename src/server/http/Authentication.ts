@@ -9,9 +9,11 @@ import {
   requires,
   requiresEither
 } from "../../api/Authorization.ts"
-import { InsufficientScope } from "../../api/Problems.ts"
+import type { InsufficientScope } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
+import { makeFairReads } from "./FairReads.ts"
+import { insufficientScope } from "./insufficientScope.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
 
@@ -21,17 +23,21 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
   Effect.gen(function* () {
     const keys = yield* ApiKeys
     const limits = yield* RateLimits
+    const reads = yield* makeFairReads
     const admit = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ remoteAddress }) =>
       limits.admitKeyLookup(Option.getOrElse(remoteAddress, () => "unknown"))
     )
     return Authentication.of({
       // Plain functions, not `Effect.fn`: this precedes every operation.
-      api_key: (operation, { credential }) =>
+      api_key: (operation, { credential, endpoint }) =>
         Effect.flatMap(keys.verify(credential, admit), (principal) =>
           Effect.flatMap(limits.admitRequest(principal), (quota) =>
             Effect.map(
               quota.refused === undefined
-                ? Effect.provideService(operation, CurrentPrincipal, principal)
+                ? reads.run(
+                    principal.org_id,
+                    endpoint
+                  )(Effect.provideService(operation, CurrentPrincipal, principal))
                 : problemResponse(rateLimitExceeded(quota.refused)),
               quota.addHeaders
             )
@@ -49,12 +55,7 @@ const layerScopeCheckOf = <S extends Scope>(
   scopeCheck: ScopeCheck<S>,
   scopes: Arr.NonEmptyReadonlyArray<Scope>
 ): Layer.Layer<ScopeCheckId<S>> => {
-  const refused = Effect.fail(
-    new InsufficientScope({
-      detail: `This operation requires the scope ${scopes.join(" or ")}.`,
-      required_scope: scopes[0]
-    })
-  )
+  const refused = Effect.fail(insufficientScope(scopes))
   return Layer.succeed(scopeCheck, (operation) =>
     Effect.flatMap(
       CurrentPrincipal,

@@ -8,6 +8,7 @@ import { toDate } from "../../domain/Time.ts"
 import { dieOnDatabaseError, permitTimeout } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
+import { yieldingOnly } from "../concurrency/LoopTurns.ts"
 import { withDnsPrefetch } from "../egress/PrefetchedDns.ts"
 import {
   responsePlace,
@@ -84,7 +85,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
           )
           return yield* Effect.map(Effect.orDie(decodeResponse(Redacted.value(unsealed))), toResponse)
         }
-        const response = yield* operation
+        const response = yield* yieldingOnly(operation)
         const stored = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeResponse))
         yield* storeResponse(
           sql,

@@ -1,49 +1,105 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { ByteSize, Context, Effect, Layer, Result } from "effect"
+import { Array as Arr, ByteSize, Context, Effect, Layer } from "effect"
 import { HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
-import { isUtf8 } from "node:buffer"
 import type { Readable } from "node:stream"
+import { CurrentPrincipal, scopesOf } from "../../api/Authorization.ts"
 import { BodyLimit, FieldErrorBudget, RequestBody } from "../../api/Middleware.ts"
-import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../../api/Problems.ts"
-import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
-import { scan } from "../../domain/json/StrictJson.ts"
+import { InvalidRequest, PayloadTooLarge, RateLimited, UnsupportedMediaType } from "../../api/Problems.ts"
+import type { Scope } from "../../domain/identity/Scope.ts"
+import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
+import { inTurns, LoopTurns } from "../concurrency/LoopTurns.ts"
+import { insufficientScope } from "./insufficientScope.ts"
+import { problemResponse } from "./problemResponse.ts"
+import { checkAtOnce, checkInTurns } from "./RequestBody/checkContent.ts"
 
-/** The deepest nesting of a body. `JSON.stringify` overflows the stack at some thousands of levels. */
-const MAX_DEPTH = 64
+/** Bytes above which a request is large: it waits for its organization's next turn between the steps of its work. */
+const LARGE_BODY = 64 * 1024
+
+/**
+ * Bytes of large bodies in progress that an organization can have on this replica, from before they are read until the response. A body takes
+ * about six times its size in memory.
+ */
+const MAX_LARGE_BYTES = 32 * 2 ** 20
 
 /** The most field errors that validation collects from a body, and the most positions that it checks: about 20 ms of work. */
 const MAX_FAULTS = 5_000
 
 /**
- * Reads the body of an operation and rejects input that a schema cannot check:
+ * Reads the body of an operation, once the key is known to have the scope of the operation, and rejects input that a schema cannot check:
  *
  * - more bytes than the limit, before the rest is read;
  * - a content type other than JSON, a content encoding, or bytes that are not UTF-8;
- * - more than 64 levels of nesting;
+ * - more than 64 levels of nesting, 100,000 values or 20,000 different names, before they are parsed;
  * - characters that PostgreSQL cannot store in a text (NUL, lone surrogates);
  * - JSON that parsers read differently: duplicate keys, and numbers that are not doubles (RFC 7493).
  *
  * The operation then reads the same text from memory.
  */
-export const layer: Layer.Layer<RequestBody> = Layer.succeed(RequestBody, (operation, { endpoint }) => {
-  // An operation without a body does not read one; a read for another purpose (the idempotency fingerprint) is limited.
-  if (endpoint.payload.size === 0) {
-    return Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, ByteSize.kibibytes(64))
-  }
-  const check = checkBody(Context.get(endpoint.annotations, BodyLimit))
-  return Effect.andThen(
-    check,
-    Effect.suspend(() => Effect.provideService(operation, FieldErrorBudget, { count: MAX_FAULTS }))
-  )
-})
+export const layer: Layer.Layer<RequestBody> = Layer.effect(
+  RequestBody,
+  Effect.map(LoopTurns, (turns) => {
+    const withLargeBytes = makeKeyedSemaphore({ permits: MAX_LARGE_BYTES, onTimeout: tooManyLarge })
+    return RequestBody.of((operation, { endpoint }) => {
+      // An operation without a body does not read one; a read for another purpose (the idempotency fingerprint) is limited.
+      if (endpoint.payload.size === 0) {
+        return Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, ByteSize.kibibytes(64))
+      }
+      const required = requiredScopes(endpoint)
+      const limit = Context.get(endpoint.annotations, BodyLimit)
+      const read = readBody(limit)
+      const budgeted = Effect.suspend(() =>
+        Effect.provideService(operation, FieldErrorBudget, { count: MAX_FAULTS })
+      )
+      return Effect.withFiber((fiber) => {
+        const principal = Context.getOrUndefined(fiber.context, CurrentPrincipal)
+        // The scope's own middleware, which the types rely on, runs after this one. A caller without the scope costs nothing but this.
+        if (
+          principal !== undefined &&
+          Arr.isReadonlyArrayNonEmpty(required) &&
+          !required.some((scope) => principal.scopes.has(scope))
+        ) {
+          return problemResponse(insufficientScope(required))
+        }
+        const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+        const tenant = principal?.org_id ?? ""
+        const run = Effect.flatMap(read, (bytes) =>
+          bytes.length > LARGE_BODY
+            ? inTurns(turns.take(tenant))(Effect.andThen(checkInTurns(request, bytes), budgeted))
+            : Effect.andThen(checkAtOnce(request, bytes), budgeted)
+        )
+        const bytes = Math.min(declaredBytes(request), Number(limit))
+        return bytes > LARGE_BODY ? withLargeBytes(tenant, bytes)(run) : run
+      })
+    })
+  })
+)
+
+/** The size of a body according to its headers; infinite if they do not say. */
+const declaredBytes = ({ headers }: HttpServerRequest.HttpServerRequest): number => {
+  const length = headers["content-length"]
+  if (length !== undefined) return Number(length)
+  return headers["transfer-encoding"] === undefined ? 0 : Number.POSITIVE_INFINITY
+}
+
+const tooManyLarge = Effect.fail(
+  new RateLimited({
+    detail: `This organization has ${MAX_LARGE_BYTES} bytes of large bodies in progress, and this one waited 5 s. Send fewer at once.`,
+    retry_after_seconds: 1
+  })
+)
+
+/** The scopes of an operation, of which any suffices; none if it has no scope of its own, like signing in. */
+const requiredScopes = (endpoint: {
+  readonly middlewares: ReadonlySet<{ readonly key: string }>
+}): ReadonlyArray<Scope> => Array.from(endpoint.middlewares).flatMap(({ key }) => scopesOf(key))
 
 /** Plain functions instead of generators, because it runs for every body. */
-const checkBody = (limit: ByteSize.ByteSize) => {
+const readBody = (limit: ByteSize.ByteSize) => {
   const maxBytes = Number(limit)
   const refuse = Effect.fail(
     new PayloadTooLarge({ detail: `The body exceeds the limit of ${maxBytes} bytes.` })
   )
-  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request): Effect.Effect<void, Refusal> => {
+  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request): Effect.Effect<Buffer, Refusal> => {
     const { "content-encoding": coding, "content-type": type } = request.headers
     if (type !== undefined && !isJson(type)) return notJson
     // A proxy that decodes it would see another text than the service does.
@@ -52,13 +108,11 @@ const checkBody = (limit: ByteSize.ByteSize) => {
     if (Number(length ?? 0) > maxBytes) return refuse
     if (length !== undefined && request.headers["expect"] === undefined) {
       // Node never reads more than `content-length` bytes, so the limit holds.
-      return Effect.flatMap(readBytes(NodeHttpServerRequest.toIncomingMessage(request)), (bytes) =>
-        checkBytes(request, bytes)
-      )
+      return readBytes(NodeHttpServerRequest.toIncomingMessage(request))
     }
     return Effect.matchEffect(request.arrayBuffer, {
       onFailure: (error): Effect.Effect<never, Refusal> => (isTooLarge(error) ? refuse : unreadable),
-      onSuccess: (buffer) => checkBytes(request, Buffer.from(buffer))
+      onSuccess: (buffer) => Effect.succeed(Buffer.from(buffer))
     }).pipe(Effect.provideService(HttpIncomingMessage.MaxBodySize, limit))
   })
 }
@@ -88,34 +142,6 @@ const readBytes = (source: Readable): Effect.Effect<Buffer, InvalidRequest> =>
     source.on("data", onData).on("end", onEnd).on("error", onError).on("close", onError)
     return Effect.sync(stop)
   })
-
-const BYTE_ORDER_MARK = 0xfeff
-
-const checkBytes = (
-  request: HttpServerRequest.HttpServerRequest,
-  bytes: Buffer
-): Effect.Effect<void, InvalidRequest> => {
-  if (!isUtf8(bytes)) return Effect.fail(new InvalidRequest({ detail: "The body is not valid UTF-8." }))
-  const decoded = bytes.toString("utf8")
-  const text = decoded.charCodeAt(0) === BYTE_ORDER_MARK ? decoded.slice(1) : decoded
-  const scanned = scan(text, { maxDepth: MAX_DEPTH })
-  if (Result.isSuccess(scanned)) {
-    keepBody(request, bytes, text)
-    return Effect.void
-  }
-  const { pointer, detail } = scanned.failure
-  return Effect.fail(new InvalidRequest({ detail, errors: redactFaults([{ pointer, detail }]) }))
-}
-
-/**
- * Makes the request return this body, which was read from it. On the request itself, because the library passes the same request to the
- * decoder of the operation.
- */
-const keepBody = (request: HttpServerRequest.HttpServerRequest, bytes: Buffer, text: string): void => {
-  const arrayBuffer = Effect.sync(() => new Uint8Array(bytes).buffer)
-  Object.defineProperty(request, "text", { value: Effect.succeed(text) })
-  Object.defineProperty(request, "arrayBuffer", { value: arrayBuffer })
-}
 
 /** Whether a content type is JSON in UTF-8. Another charset is rejected, because a proxy may decode by it. */
 const isJson = (type: string): boolean =>

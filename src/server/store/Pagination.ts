@@ -7,8 +7,11 @@ export interface Page<Item, Id> {
   readonly next_cursor: Id | null
 }
 
-/** The most bytes of items in a page. A larger first item is a page of its own. */
-export const MAX_PAGE_BYTES = 8 * 2 ** 20
+/**
+ * The most bytes of items in a page: a hundred items of 2.5 KiB. A larger first item is a page of its own. Decoding and encoding a page
+ * holds the event loop, for up to 50 ms if its items were made for that.
+ */
+export const MAX_PAGE_BYTES = 256 * 1024
 
 /** The number of rows to select: one more than the page, which shows whether there is another page. */
 export const rowLimit = (request: PageRequest<string>): number => (request.limit ?? DEFAULT_LIMIT) + 1

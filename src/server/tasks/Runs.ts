@@ -18,6 +18,7 @@ import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
 import type { TaskRun } from "../../domain/tasks/Run.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
+import { nextTurn } from "../concurrency/LoopTurns.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { atomic } from "../store/transaction.ts"
@@ -137,7 +138,9 @@ export class Runs extends Context.Service<
       ) {
         const inputs = yield* schemaOf(org_id, task_id, digests.input_schema_digest, "input_schema")
         const answers = yield* schemaOf(org_id, task_id, digests.answer_schema_digest, "answer_schema")
+        yield* nextTurn
         yield* check(inputs, input, "#/input")
+        yield* nextTurn
         if (answer !== undefined) yield* check(answers, answer, "#/answer")
         return answers
       })

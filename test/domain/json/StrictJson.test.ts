@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { JsonPointer, Result } from "effect"
 import * as fc from "fast-check"
-import { type JsonProblem, scan } from "../../../src/domain/json/StrictJson.ts"
+import { type JsonProblem, scan, startScan } from "../../../src/domain/json/StrictJson.ts"
 
 const faultOf = (scanned: ReturnType<typeof scan>): string =>
   Result.isSuccess(scanned) ? "fine" : `${scanned.failure.problem} ${scanned.failure.pointer}`
@@ -74,6 +74,55 @@ describe("StrictJson.scan", () => {
       fc.property(fc.jsonValue({ stringUnit: "grapheme", maxDepth: 8 }), fc.nat(3), (value, indent) => {
         fc.pre(!JSON.stringify(value).includes("\\u0000"))
         assert.strictEqual(faultOf(scan(JSON.stringify(value, null, indent))), "fine")
+      }),
+      { numRuns: 3_000 }
+    )
+  })
+})
+
+describe("StrictJson.scan with limits", () => {
+  const cases: ReadonlyArray<readonly [text: string, fault: string]> = [
+    // Five values: the object, 1, the list, null and "a".
+    [`{"a":1,"b":[null,"a"]}`, "fine"],
+    [`{"a":1,"b":[null,"a",true]}`, "too_many_values #/b/2"],
+    [`{"a":1,"b":[null,"a"],"c":-5}`, "too_many_values #/c"],
+    [`[[],[],[],[],[]]`, "too_many_values #/4"],
+    [`[{},{},{},{},{}]`, "too_many_values #/4"],
+    [`[true,false,null,"null",[5]]`, "too_many_values #/4"],
+    [`"one text with words such as null, true and false"`, "fine"]
+  ]
+  for (const [text, fault] of cases) {
+    it(`finds ${fault} in ${text}`, () => {
+      assert.strictEqual(faultOf(scan(text, { maxValues: 5 })), fault)
+    })
+  }
+
+  it("counts different names, wherever they are, and repeated ones once", () => {
+    const record = `{"id":1,"name":2,"total":3}`
+    const many = `[${Array.from({ length: 50 }, () => record).join(",")}]`
+    assert.strictEqual(faultOf(scan(many, { maxNames: 3 })), "fine")
+    assert.strictEqual(faultOf(scan(many, { maxNames: 2 })), "too_many_names #/0/total")
+    const escaped = many.replaceAll("total", "tot\\u0061l").replace("tot\\u0061l", "total")
+    assert.strictEqual(faultOf(scan(escaped, { maxNames: 3 })), "fine")
+  })
+
+  it("reads no further than the value beyond the limit", () => {
+    const scanned = startScan(`[${"[],".repeat(1_000_000)}[]]`, { maxValues: 1_000 })
+    const result = scanned.advance(4 * 1_000)
+    assert.strictEqual(result === undefined ? "unfinished" : faultOf(result), "too_many_values #/999")
+  })
+
+  it("finds the same in parts as at once, whatever the parts", () => {
+    const text = fc.json({ maxDepth: 5 })
+    const limits = fc.record({ maxDepth: fc.nat(4), maxValues: fc.nat(20), maxNames: fc.nat(5) })
+    fc.assert(
+      fc.property(text, limits, fc.integer({ min: 1, max: 7 }), (text, limits, tokens) => {
+        const started = startScan(text, limits)
+        let parts = 0
+        let result = started.advance(tokens)
+        for (; result === undefined; parts++) result = started.advance(tokens)
+        assert.isAtMost(parts, text.length / tokens)
+        assert.strictEqual(faultOf(result), faultOf(scan(text, limits)))
       }),
       { numRuns: 3_000 }
     )

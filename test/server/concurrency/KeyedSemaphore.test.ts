@@ -51,6 +51,20 @@ describe("KeyedSemaphore", () => {
     })
   )
 
+  it.effect("an effect that takes several permits waits until all of them are free", () =>
+    Effect.gen(function* () {
+      const { release, untilReleased, withPermit } = yield* setUp
+      const one = yield* Effect.forkChild(withPermit("a")(untilReleased))
+      const both = yield* Effect.forkChild(withPermit("a", 2)(Effect.succeed("both")))
+      yield* Effect.yieldNow
+      assert.isUndefined(both.pollUnsafe())
+      assert.strictEqual(yield* withPermit("b", 2)(Effect.succeed("another key")), "another key")
+      yield* release
+      yield* Fiber.join(one)
+      assert.strictEqual(yield* Fiber.join(both), "both")
+    })
+  )
+
   it.effect("interruption returns the permit, of a running effect and of a waiter", () =>
     Effect.gen(function* () {
       const { withPermit } = yield* setUp

@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Effect, Fiber, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Net from "node:net"
+import { LoopTurns, makeLoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { exchange } from "../../support/rawSocket.ts"
 import { send, service } from "../../support/service.ts"
@@ -21,7 +22,28 @@ const headOf = (key: Redacted.Redacted, ...lines: ReadonlyArray<string>): string
     "\r\n"
   ].join("\r\n")
 
+/** Turns taken so far. */
+let turnsTaken = 0
+const processTurns = makeLoopTurns()
+const countedTurns = Layer.succeed(LoopTurns, {
+  arrive: processTurns.arrive,
+  take: (key) =>
+    Effect.andThen(
+      Effect.sync(() => void turnsTaken++),
+      processTurns.take(key)
+    )
+})
+
 const portOf = (url: string): number => Number(new URL(url).port)
+
+/** Opens a connection, sends the head of a request, and returns it when the server has sent something. */
+const openWith = (port: number, head: string): Effect.Effect<Net.Socket> =>
+  Effect.callback((resume) => {
+    const socket = Net.connect({ port, host: "127.0.0.1", noDelay: true })
+    socket.on("error", () => undefined)
+    socket.once("data", () => resume(Effect.succeed(socket)))
+    socket.write(head)
+  })
 
 /** Sends the pieces, each after the kernel has taken the one before, and returns what the server sent until it closed the connection. */
 const sendPieces = (port: number, pieces: ReadonlyArray<string | Uint8Array>): Effect.Effect<string> =>
@@ -39,7 +61,7 @@ const sendPieces = (port: number, pieces: ReadonlyArray<string | Uint8Array>): E
     return Effect.sync(() => socket.destroy())
   })
 
-layer(service(), { excludeTestServices: true })("RequestBody", (it) => {
+layer(service().pipe(Layer.provide(countedTurns)), { excludeTestServices: true })("RequestBody", (it) => {
   it.effect("a body that arrives byte by byte is read whole", () =>
     Effect.gen(function* () {
       const { key, url } = yield* Countersign
@@ -86,6 +108,74 @@ layer(service(), { excludeTestServices: true })("RequestBody", (it) => {
       const answer = yield* send("/v1/agent-sessions", { method: "POST", key: yield* key(), body: marked })
       assert.strictEqual(answer.status, 201)
       assert.deepStrictEqual(answer.body["metadata"], { note })
+    })
+  )
+
+  it.effect("a body of more than 100,000 values or 20,000 names is refused with its place", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const admin = yield* key()
+      const create = (value: string) =>
+        send("/v1/agent-sessions", { method: "POST", key: admin, body: `{"other":${value}}` })
+      const list = (length: number) => `[${"1,".repeat(length - 1)}1]`
+      const names = (length: number) =>
+        `{${Array.from({ length }, (_, index) => `"name${index}":1`).join(",")}}`
+      // The body and the list are values too.
+      assert.strictEqual((yield* create(list(100_000 - 2))).status, 201)
+      assert.strictEqual((yield* create(names(20_000 - 1))).status, 201)
+      const values = yield* create(list(100_000 - 1))
+      assert.strictEqual(values.status, 413)
+      assert.strictEqual(values.body["code"], "PAYLOAD_TOO_LARGE")
+      assert.include(values.body["detail"], "100000 values")
+      assert.strictEqual(values.errors[0]?.pointer, "#/other/99998")
+      const named = yield* create(names(20_000))
+      assert.strictEqual(named.status, 413)
+      assert.include(named.body["detail"], "20000 different member names")
+      assert.strictEqual(named.errors[0]?.pointer, "#/other/name19999")
+    })
+  )
+
+  it.effect("a large body is checked in turns, and a small one in none", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const admin = yield* key()
+      const before = turnsTaken
+      const note = "x".repeat(10_000)
+      yield* send("/v1/agent-sessions", {
+        method: "POST",
+        key: admin,
+        body: JSON.stringify({ metadata: { note } })
+      })
+      assert.strictEqual(turnsTaken, before)
+      yield* send("/v1/agent-sessions", {
+        method: "POST",
+        key: admin,
+        body: JSON.stringify({ other: Array.from({ length: 90_000 }, () => 1) })
+      })
+      // 180,000 tokens, 16,384 per turn, and one turn each for the text and for decoding it.
+      assert.isAtLeast(turnsTaken - before, 11)
+    })
+  )
+
+  it.effect("large bodies of an organization wait for each other, not those of another one", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const large = JSON.stringify({ other: "x".repeat(1_000_000) })
+      const create = (admin: Redacted.Redacted) =>
+        send("/v1/agent-sessions", { method: "POST", key: admin, body: large })
+      const [busy, calm] = [yield* key({}, "busy"), yield* key({}, "calm")]
+      // 32 MiB of which no byte is ever sent. The service has read the heads once it asks for the bodies.
+      const sockets = yield* Effect.forEach(
+        Array.from({ length: 32 }, () => headOf(busy, "Content-Length: 1048576", "Expect: 100-continue")),
+        (head) => openWith(portOf(url), head),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual((yield* create(calm)).status, 201)
+      const waiting = yield* Effect.forkChild(create(busy))
+      assert.strictEqual((yield* create(calm)).status, 201)
+      assert.isUndefined(waiting.pollUnsafe())
+      for (const socket of sockets) socket.destroy()
+      assert.strictEqual((yield* Fiber.join(waiting)).status, 201)
     })
   )
 

@@ -1,4 +1,3 @@
-import { noPolicy, type RedactionPolicy } from "../RedactionPolicy.ts"
 import type { TextRange } from "./TextRange.ts"
 import { isAfterRemoval, type TextView } from "./TextView.ts"
 
@@ -21,18 +20,14 @@ interface Needle {
 }
 
 /**
- * An organization's known secrets, and its policy for what else is redacted. Finds the secrets and their base64, in each of the three alignments of the surrounding text. One pass over a text finds all of them in linear
+ * Known secrets and their base64, in each of the three alignments of the surrounding text. One pass over a text finds all of them in linear
  * time: a rolling hash of eight characters selects the values to compare (Rabin-Karp).
  */
 export class KnownValues {
   readonly #needles = new Map<number, Array<Needle>>()
   readonly #values = new Set<string>()
 
-  /** What the organization has redacted besides secrets. */
-  readonly policy: RedactionPolicy
-
-  constructor(values: Iterable<string>, policy: RedactionPolicy = noPolicy) {
-    this.policy = policy
+  constructor(values: Iterable<string>) {
     this.add(values)
   }
 

@@ -14,7 +14,10 @@ const WORK_PER_PART = 60
 const WORK_PER_CHARACTER = 30
 const MAX_WORK = 3_000_000
 
-/** The work limit for a value. It grows with the value's size, so that no schema can turn a small request into much work. */
+/**
+ * The work limit for a value. It grows with the value's size, so that no schema can turn a small request into much work. Reads no more of the
+ * value than decides the limit: at most `MAX_WORK / WORK_PER_PART` parts, and the names of the object that exceeds it.
+ */
 export const workFor = (value: unknown): number => {
   let work = MIN_WORK
   const inner: Array<unknown> = [value]
@@ -24,15 +27,21 @@ export const workFor = (value: unknown): number => {
     else if (Array.isArray(next)) {
       work += WORK_PER_PART * next.length
       if (work < MAX_WORK) for (const item of next) inner.push(item)
-    } else if (typeof next === "object" && next !== null) {
-      for (const [name, part] of Object.entries(next)) {
-        work += WORK_PER_PART + WORK_PER_CHARACTER * name.length
-        inner.push(part)
+    } else if (isRecord(next)) {
+      const names = Object.keys(next)
+      work += WORK_PER_PART * names.length
+      for (const name of names) {
+        if (work >= MAX_WORK) break
+        work += WORK_PER_CHARACTER * name.length
+        inner.push(next[name])
       }
     }
   }
   return Math.min(work, MAX_WORK)
 }
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null
 
 /**
  * Counts and limits the work of one check, so that no combination of schema and value can block the event loop: a reference to itself inside

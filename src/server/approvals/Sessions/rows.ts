@@ -3,6 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/Ids.ts"
+import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
@@ -12,7 +13,7 @@ const SessionRow = Schema.Struct({
   session_id: SessionId,
   task_id: Schema.NullOr(TaskId),
   trace_id: TraceId,
-  metadata: Schema.Record(Schema.String, Schema.Json),
+  metadata: Schema.Record(Schema.String, JsonValue),
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String,

@@ -12,6 +12,7 @@ import { stepDigest } from "../../../domain/approvals/StepDigest.ts"
 import { ApprovalId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
+import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { type ApprovalRow, toApproval } from "../approvalRows.ts"
 import { argumentsText, newApproval } from "./newApproval.ts"
 import type { StepRow } from "./rows.ts"
@@ -30,16 +31,37 @@ export interface NewStep {
   readonly requested: ApprovalTransitionEvent | null
 }
 
+/** The parts of a new step that take time to compute if its arguments are large. */
+export interface StepTexts {
+  readonly digest: string
+  readonly argumentsJson: string | null
+}
+
+/** Computes the texts of a step in turns, once: a step that needs a transaction has them already. */
+export const makeStepTexts = (
+  principal: Principal,
+  session_id: SessionId,
+  step: StepRequest
+): Effect.Effect<StepTexts> => {
+  let texts: StepTexts | undefined
+  const compute = Effect.gen(function* () {
+    yield* nextTurn
+    const digest = digestOf(principal, session_id, step)(step)
+    yield* nextTurn
+    return (texts = { digest, argumentsJson: argumentsText(step) })
+  })
+  return Effect.suspend(() => (texts === undefined ? compute : Effect.succeed(texts)))
+}
+
 /** Decides a step by a ruling. */
 export const newStep = Effect.fnUntraced(function* (
   principal: Principal,
   session_id: SessionId,
   step: StepOfTask,
+  { argumentsJson, digest }: StepTexts,
   ruling: Ruling,
   now: Timestamp
 ) {
-  const digest = digestOf(principal, session_id, step)(step)
-  const argumentsJson = argumentsText(step)
   const approval =
     ruling.effect === "require_approval"
       ? newApproval(

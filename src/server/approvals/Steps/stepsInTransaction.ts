@@ -16,7 +16,7 @@ import { insertApproval, lockApprovalForUpdate, stateOf, toApproval } from "../a
 import type { Rules } from "../Rules.ts"
 import { lockSessionForUpdate } from "../Sessions/rows.ts"
 import { outcomeOf } from "./outcomeOf.ts"
-import { digestOf, newStep } from "./newStep.ts"
+import { digestOf, newStep, type StepTexts } from "./newStep.ts"
 import { findStep, insertStep, type SavedStep, updateLastDecision, updateOutcome } from "./rows.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./spans.ts"
 import {
@@ -68,6 +68,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     principal: Principal,
     session_id: SessionId,
     step: StepRequest,
+    texts: Effect.Effect<StepTexts>,
     session: { readonly task_id: StepRequest["task_id"] }
   ) {
     const { org_id } = principal
@@ -76,7 +77,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     const task_id = step.task_id ?? session.task_id ?? null
     if (task_id !== session.task_id && task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
     const ruling = yield* rules.evaluate(org_id, { ...step, task_id })
-    const created = yield* newStep(principal, session_id, { ...step, task_id }, ruling, now)
+    const created = yield* newStep(principal, session_id, { ...step, task_id }, yield* texts, ruling, now)
     yield* insertStep(sql, created.row)
     if (created.approval !== null) yield* insertApproval(sql, created.approval)
     const traces = yield* events.append([{ org_id, session_id, events: created.events }], now)
@@ -86,14 +87,19 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
   })
 
   return {
-    check: (principal: Principal, session_id: SessionId, step: StepRequest) =>
+    check: (
+      principal: Principal,
+      session_id: SessionId,
+      step: StepRequest,
+      texts: Effect.Effect<StepTexts>
+    ) =>
       atomically(
         Effect.gen(function* () {
           const { org_id } = principal
           const session = yield* openSession(org_id, session_id)
           if (session.closed) return yield* sessionClosed
           const saved = Option.getOrUndefined(yield* findStep(sql, org_id, session_id, step.step_id))
-          if (saved === undefined) return yield* insert(principal, session_id, step, session)
+          if (saved === undefined) return yield* insert(principal, session_id, step, texts, session)
           yield* requireResumable(saved, digestOf(principal, session_id, step), step)
           const now = yield* clock.now
           const { answer } = yield* resolveDecision(org_id, saved, now)

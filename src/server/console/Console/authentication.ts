@@ -2,6 +2,7 @@ import { Effect, Layer, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
+import { makeFairReads } from "../../http/FairReads.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { sessionToken } from "./browserRequest.ts"
@@ -15,15 +16,19 @@ export const layer: Layer.Layer<Authentication, never, ConsoleSessions | RateLim
   Effect.gen(function* () {
     const sessions = yield* ConsoleSessions
     const limits = yield* RateLimits
+    const reads = yield* makeFairReads
     return Authentication.of({
-      api_key: Effect.fnUntraced(function* (operation) {
+      api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
         const request = yield* HttpServerRequest.HttpServerRequest
         const session = yield* sessions.find(sessionToken(request))
         const { principal } = session
         const quota = yield* limits.admitRequest(principal)
         const handled =
           quota.refused === undefined
-            ? Effect.provideService(operation, CurrentPrincipal, principal)
+            ? reads.run(
+                principal.org_id,
+                endpoint
+              )(Effect.provideService(operation, CurrentPrincipal, principal))
             : problemResponse(rateLimitExceeded(quota.refused))
         const response = quota.addHeaders(yield* handled)
         return response.body._tag === "Stream"

@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, FiberSet, Latch, Queue, type Scope } from "effect"
+import { Clock, Effect, FiberSet, Latch, Queue, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import * as Cooldown from "../../../domain/delivery/Cooldown.ts"
 import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
@@ -101,15 +101,12 @@ export interface Dispatcher {
  *     │
  *     └── nothing due: parked until its time, or dropped from memory; the timer or the sweep makes it ready again
  * ```
- *
- * Due times, cooldowns and expiry are on `dueClock`; leases and time-outs are on the process's clock.
  */
 export const makeDispatcher = (
   channels: ReadonlyMap<string, Channel>,
   shards: Shards,
   options: SlotOptions,
-  horizonMillis: number,
-  dueClock: Clock.Clock
+  horizonMillis: number
 ): Effect.Effect<Dispatcher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
@@ -129,15 +126,12 @@ export const makeDispatcher = (
       slots.cancelWaits(lane)
     })
 
-    const wakeAt = (lane: Lane, until: number): void => {
+    const wakeAt = (lane: Lane, until: number, now: number): void => {
       if (lane.timer !== undefined) {
         if (lane.timer.at <= until) return
         lane.timer.fiber.interruptUnsafe()
       }
-      const pause = Effect.suspend(() =>
-        dueClock.sleep(Duration.millis(Math.max(1, Math.ceil(until - monotonicMillis(dueClock)))))
-      )
-      const wake = Effect.flatMap(pause, () =>
+      const wake = Effect.flatMap(Effect.sleep(Math.max(1, Math.ceil(until - now))), () =>
         Effect.sync(() => {
           lane.timer = undefined
           readyLanes.add(lane)
@@ -152,7 +146,7 @@ export const makeDispatcher = (
      * again.
      */
     const parkUntil = (lane: Lane, until: number, now: number): void => {
-      if (!lanes.dropIfIdleUntil(lane, until, now)) wakeAt(lane, Math.min(until, now + horizonMillis))
+      if (!lanes.dropIfIdleUntil(lane, until, now)) wakeAt(lane, Math.min(until, now + horizonMillis), now)
     }
 
     const publish = (result: AttemptResult): void => {
@@ -170,7 +164,7 @@ export const makeDispatcher = (
     /** Fails a delivery without an attempt. This takes no slot and does not count for or against its destination. */
     const expire = (lane: Lane, delivery: QueuedDelivery): void => {
       checkOut(lane, delivery)
-      const startedAt = dueClock.currentTimeMillisUnsafe()
+      const startedAt = clock.currentTimeMillisUnsafe()
       publish({ lane, delivery, outcome: expired, startedAt, durationMillis: 0 })
     }
 
@@ -179,10 +173,9 @@ export const makeDispatcher = (
      * lane waits for makes it ready again.
      */
     const startNext = (lane: Lane): boolean => {
-      const now = monotonicMillis(dueClock)
-      const leaseNow = dueClock === clock ? now : monotonicMillis(clock)
+      const now = monotonicMillis(clock)
       // Attempts of a dropped lane may still be finishing, which makes the lane ready.
-      if (!lanes.has(lane) || !shards.canStart(lane.owned, leaseNow)) return false
+      if (!lanes.has(lane) || !shards.canStart(lane.owned, now)) return false
       lane.health = Cooldown.advance(lane.health, now)
       const overdue = lane.nextExpired(now)
       if (overdue !== undefined) {
@@ -260,11 +253,11 @@ export const makeDispatcher = (
       const after =
         verdict === "success"
           ? Cooldown.recordSuccess(lane.health)
-          : Cooldown.recordFailure(lane.health, lane.channel.policy.cooldown, monotonicMillis(dueClock))
+          : Cooldown.recordFailure(lane.health, lane.channel.policy.cooldown, monotonicMillis(clock))
       if (after !== lane.health) lanes.setHealth(lane, after)
     }
 
-    const attempt = makeAttempt(clock, dueClock, shards, yield* makeTimerWheel, fork, {
+    const attempt = makeAttempt(clock, shards, yield* makeTimerWheel, fork, {
       finished: (result) => {
         updateHealth(result.lane, result.outcome)
         releaseSlots(result.lane, result.delivery)
@@ -274,7 +267,7 @@ export const makeDispatcher = (
       requeue: (lane, delivery) => {
         lane.owned.unfinished--
         releaseSlots(lane, delivery)
-        if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(dueClock) + RELOAD_MILLIS })
+        if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(clock) + RELOAD_MILLIS })
         else lanes.unload(lane, delivery)
         dispatch()
       }

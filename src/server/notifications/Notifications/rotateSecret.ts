@@ -2,7 +2,6 @@ import { DateTime, Duration, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { EndpointId, OrgId } from "../../../domain/Ids.ts"
 import { generateSigningSecret } from "../../../domain/delivery/WebhookSignature.ts"
-import { currentTime } from "../../store/currentTime.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { endpointPlace, lockSecretForUpdate, updateSecrets } from "./rows.ts"
@@ -36,20 +35,16 @@ export const rotateSecret = Effect.fnUntraced(function* (
 })
 
 /** Clears previous secrets that no longer sign, at most `limit`. */
-export const clearReplacedSecrets = (
-  sql: SqlClient.SqlClient,
-  clock: StoreClock["Service"],
-  limit: number
-) => sql`
+export const clearReplacedSecrets = (sql: SqlClient.SqlClient, limit: number) => sql`
   UPDATE notification_endpoints p
   SET previous_secret = NULL, previous_secret_until = NULL
   FROM (
     SELECT org_id, endpoint_id
     FROM notification_endpoints
-    WHERE previous_secret_until <= ${currentTime(sql, clock)}
+    WHERE previous_secret_until <= now()
     LIMIT ${limit}::int
   ) expired
   WHERE p.org_id = expired.org_id
     AND p.endpoint_id = expired.endpoint_id
-    AND p.previous_secret_until <= ${currentTime(sql, clock)}
+    AND p.previous_secret_until <= now()
 `

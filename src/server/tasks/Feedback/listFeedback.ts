@@ -12,7 +12,7 @@ import { cutBySize } from "./cutBySize.ts"
 import { readFeedback } from "./rows.ts"
 
 /**
- * Lists a page of the organization's feedback, newest first: at least one, at most `limit`, and about 8 MiB.
+ * Lists a page of the organization's feedback, newest first: at least one, at most `limit`, and about 256 KiB.
  *
  * A list of everything, or of one run, scans one index. Any other filter is a union over the pairs of status and score, each of which scans
  * its own range of an index, so that rare combinations do not scan past all other feedback.

@@ -3,13 +3,18 @@ import { CorrectionNeedsSafeValue, InvalidCorrection, PayloadTooLarge } from "..
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { type KnownValues, redact, redactInSteps, collectTexts } from "../../../domain/redaction/Redaction.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
+import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 
 /** The JSON pointer of a correction in its request. */
 const AT = "#/correction"
 
-/** Characters of texts that are redacted per tick of the event loop. The texts of a longer correction are redacted one by one, in parts. */
-const CHARACTERS_PER_TICK = 64 * 1024
+/** Characters of JSON above which the texts of a correction are redacted one by one, and characters of them per turn. */
+const LARGE_CORRECTION = 64 * 1024
+const CHARACTERS_PER_TURN = 16 * 1024
+
+/** What searching a text costs apart from its length, in characters. */
+const CHARACTERS_PER_TEXT = 32
 
 /** A correction without protected values. */
 export interface RedactedCorrection {
@@ -29,6 +34,7 @@ export const redactCorrection = Effect.fnUntraced(function* (
   schema: CompiledSchema,
   known: Effect.Effect<KnownValues>
 ) {
+  yield* nextTurn
   const faults = schema.check(correction, AT)
   const values = yield* known
   if (faults.length > 0) {
@@ -37,8 +43,10 @@ export const redactCorrection = Effect.fnUntraced(function* (
       errors: redactFaults(faults, values)
     })
   }
+  yield* nextTurn
   const text = JSON.stringify(correction)
-  const redactedTexts = text.length > CHARACTERS_PER_TICK ? yield* redactTexts(correction, values) : undefined
+  const redactedTexts = text.length > LARGE_CORRECTION ? yield* redactTexts(correction, values) : undefined
+  yield* nextTurn
   const redaction = redact(correction, values, AT, redactedTexts)
   if (redaction._tag === "Unsearchable") {
     const { detail, pointer } = redaction
@@ -53,6 +61,7 @@ export const redactCorrection = Effect.fnUntraced(function* (
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- redaction keeps every object an object
   const value = redaction.value as JsonObject
+  yield* nextTurn
   const newFaults = schema.check(value, AT)
   if (newFaults.length > 0) {
     return yield* new CorrectionNeedsSafeValue({
@@ -69,19 +78,21 @@ export const redactCorrection = Effect.fnUntraced(function* (
   return redacted
 })
 
-/** Redacts the texts of a large value one by one, and yields to other requests in between. */
+/** Redacts the texts of a large value one by one, in turns. */
 const redactTexts = Effect.fnUntraced(function* (correction: JsonObject, known: KnownValues) {
   const redacted = new Map<string, string>()
   let characters = 0
+  yield* nextTurn
   for (const text of collectTexts(correction)) {
     const steps = redactInSteps(text, known)
     let step = steps.next()
-    for (; step.done !== true; step = steps.next()) yield* Effect.yieldNow
+    for (; step.done !== true; step = steps.next()) yield* nextTurn
     redacted.set(text, step.value)
-    characters += text.length
-    if (characters > CHARACTERS_PER_TICK) {
+    // A short text costs more than its characters.
+    characters += text.length + CHARACTERS_PER_TEXT
+    if (characters > CHARACTERS_PER_TURN) {
       characters = 0
-      yield* Effect.yieldNow
+      yield* nextTurn
     }
   }
   return redacted

@@ -3,7 +3,7 @@ import { Result, Schema } from "effect"
 import type { SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { MAX_TOKENS, type Usage } from "../../../domain/tasks/Provider.ts"
-import { scan } from "../../../domain/json/StrictJson.ts"
+import { contentLimits, scan } from "../../../domain/json/StrictJson.ts"
 
 /** Nesting depth of an answer: the same limit as for a request. */
 const MAX_DEPTH = 64
@@ -66,7 +66,7 @@ export const parseCompletion = (body: Uint8Array): ParsedCompletion | undefined 
 
 /** Parses the model's text as a JSON object. A fault is worded so that it can be sent to the model. */
 export const parseAnswer = (content: string): Result.Result<JsonObject, SchemaFault> => {
-  const scanned = scan(content, { maxDepth: MAX_DEPTH })
+  const scanned = scan(content, { ...contentLimits, maxDepth: MAX_DEPTH })
   if (Result.isFailure(scanned)) return Result.fail(scanned.failure)
   return Result.mapError(decodeObject(content), () => ({ pointer: "#", detail: "Expected a JSON object" }))
 }

@@ -17,6 +17,7 @@ import {
   storeResponse,
   WAIT_MILLIS
 } from "../../store/idempotencyKeys.ts"
+import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
@@ -61,6 +62,7 @@ export const makeKeyClaim =
     Effect.fnUntraced(function* (response) {
       const { key, principal } = run
       const idempotencyKey = { org_id: principal.org_id, operation: OPERATION, key }
+      yield* nextTurn
       const claim: KeyClaim = {
         operation: OPERATION,
         key,
@@ -90,6 +92,7 @@ export const makeRunIdempotency =
       }, Effect.orDie)
 
     return Effect.gen(function* () {
+      yield* nextTurn
       const fingerprint = fingerprintOf(idempotentRun)
       const until = (yield* monotonicNow) + WAIT_MILLIS
       for (;;) {

@@ -6,6 +6,7 @@ import { generateTraceId, RunId, type TaskId, type TraceId } from "../../../doma
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { noUsage, type Usage } from "../../../domain/tasks/Provider.ts"
 import { parseTraceparent, type TaskRun } from "../../../domain/tasks/Run.ts"
+import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
@@ -66,6 +67,7 @@ export const beginRun = Effect.fnUntraced(function* (
     outcome: Pick<FinishedRun, "source" | "answer" | "failure" | "usage" | "calls">,
     response?: TaskRun
   ) {
+    yield* nextTurn
     const finished = { ...run, ...outcome, duration_ms: Math.round((yield* monotonicNow) - startedAt) }
     const row = toNewRunRow(finished, {
       cachedPlan: isPlanCached ? plan : null,
@@ -73,7 +75,11 @@ export const beginRun = Effect.fnUntraced(function* (
         response === undefined || saveResponse === undefined ? undefined : yield* saveResponse(response),
       claim: response === undefined || claimKey === undefined ? undefined : yield* claimKey(response)
     })
-    return yield* Effect.orDie(insert(row))
+    yield* nextTurn
+    const isLogged = yield* Effect.orDie(insert(row))
+    // The response is encoded next.
+    yield* nextTurn
+    return isLogged
   })
 
   const responseWith = (answer: JsonObject, usage: Usage): TaskRun => {

@@ -74,15 +74,15 @@ layer(service(), { excludeTestServices: true })("listApprovals", (it) => {
     })
   )
 
-  it.effect("a page ends at 8 MiB of arguments, and larger arguments are on a page of their own", () =>
+  it.effect("a page ends at 256 KiB of arguments, and larger arguments are on a page of their own", () =>
     Effect.gen(function* () {
       const { ask, first, reviewer } = yield* asking("bytes")
       const asked = [yield* ask(first, "small")]
-      const large = { note: "x".repeat(3 * 1024 * 1024) }
+      const large = { note: "x".repeat(80 * 1024) }
       for (const name of ["a", "b", "c"]) asked.unshift(yield* ask(first, name, large))
       const sql = yield* SqlClient.SqlClient
-      // Larger than the limit by itself, which no request can create.
-      yield* sql`UPDATE approvals SET arguments_bytes = 9000000 WHERE approval_id = ${asked[0] ?? ""}`
+      // Larger than the limit by itself.
+      yield* sql`UPDATE approvals SET arguments_bytes = 300000 WHERE approval_id = ${asked[0] ?? ""}`
       const pages: Array<ReadonlyArray<ApprovalId>> = []
       for (let cursor: ApprovalId | null | undefined; cursor !== null;) {
         const page: Effect.Success<ReturnType<typeof reviewer.approvals.list>> =

@@ -9,7 +9,6 @@ import {
   newDestination,
   withoutEngineFor,
   manualChannel,
-  processTime,
   recordId,
   singleAttempt,
   publish,
@@ -67,7 +66,7 @@ describe("Queue limit", () => {
           yield* publish(to, 2)
           const locked = yield* Deferred.make<void>()
           const release = yield* Deferred.make<void>()
-          const { lockDestination } = makeQueueWrites(yield* SqlClient.SqlClient, processTime)
+          const { lockDestination } = makeQueueWrites(yield* SqlClient.SqlClient)
           const holder = yield* Effect.forkChild(
             transaction(
               lockDestination(to.org_id, to.destination_id).pipe(

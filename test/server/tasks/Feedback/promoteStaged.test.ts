@@ -157,7 +157,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       const ids: Array<string> = []
       for (const letter of ["a", "b", "c"]) {
         // Non-ASCII, so that there are more bytes than characters.
-        const trace_id = yield* run(letter.repeat(50) + "é".repeat(1_600_000))
+        const trace_id = yield* run(letter.repeat(50) + "é".repeat(60_000))
         ids.push((yield* stage((yield* correct(trace_id, { category: "billing" })).id)).id)
       }
       const preview = yield* reviewer.feedback.preview({ params })

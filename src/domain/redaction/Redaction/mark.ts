@@ -1,2 +1,0 @@
-/** The replacement for a secret. */
-export const REDACTED = "[REDACTED]"

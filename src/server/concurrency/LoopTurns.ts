@@ -1,0 +1,127 @@
+import { Context, Effect } from "effect"
+
+/**
+ * The share of its own time that a key rests after a slice of work while other keys have requests: 1 leaves them half of the event loop.
+ */
+const REST = 1
+
+/** How long after its last request a key counts as having requests. */
+const ACTIVE_MILLIS = 1_000
+
+/**
+ * Turns at the event loop, by key. All requests of a process share one thread: whatever runs for 20 ms delays every other request by 20 ms.
+ * Work on a large request is therefore done in slices, and before each slice it takes a turn:
+ *
+ * - between two slices, the event loop serves everything else that is ready;
+ * - a key gets one turn per pass of the event loop, in the order of its requests, however many large requests it sends;
+ * - while other keys have requests too, a key rests after each slice for as long as the slice took.
+ */
+export interface LoopTurns {
+  /** Waits for the next turn of a key. */
+  readonly take: (key: string) => Effect.Effect<void>
+  /** Notes a request of a key, whatever its size. */
+  readonly arrive: (key: string) => void
+}
+
+/** The waiting slices of one key. */
+interface KeyTurns {
+  /** In the order of arrival. Each resumes a fiber, which runs its slice at once. */
+  readonly waiting: Set<() => void>
+  restsUntil: number
+}
+
+/** Makes turns of their own, for tests. A process has one event loop, so it shares one {@link LoopTurns}. */
+export const makeLoopTurns = (): LoopTurns => {
+  const keys = new Map<string, KeyTurns>()
+  /** The next pass: immediately, or when the first rest ends. */
+  let isDue = false
+  let restTimer: NodeJS.Timeout | undefined
+
+  /** The two keys with the latest requests, the later first. */
+  let latest = { key: "", at: Number.NEGATIVE_INFINITY }
+  let other = latest
+
+  const arrive = (key: string): void => {
+    const at = performance.now()
+    if (latest.key !== key) other = latest
+    latest = { key, at }
+  }
+
+  const hasCompany = (key: string, now: number): boolean =>
+    now - (latest.key === key ? other : latest).at < ACTIVE_MILLIS
+
+  const passSoon = (): void => {
+    if (isDue) return
+    isDue = true
+    clearTimeout(restTimer)
+    setImmediate(pass)
+  }
+
+  /** Gives each key that does not rest one turn. */
+  const pass = (): void => {
+    isDue = false
+    let nextAt = Number.POSITIVE_INFINITY
+    for (const [key, turns] of keys) {
+      const start = performance.now()
+      if (turns.restsUntil <= start) {
+        const [resume] = turns.waiting
+        if (resume === undefined) {
+          keys.delete(key)
+          continue
+        }
+        turns.waiting.delete(resume)
+        resume()
+        const end = performance.now()
+        turns.restsUntil = hasCompany(key, end) ? end + (end - start) * REST : end
+      }
+      nextAt = Math.min(nextAt, turns.restsUntil)
+    }
+    if (keys.size === 0 || isDue) return
+    const rest = nextAt - performance.now()
+    if (rest > 0) restTimer = setTimeout(passSoon, rest)
+    else passSoon()
+  }
+
+  return {
+    arrive,
+    take: (key) =>
+      Effect.callback((resume) => {
+        const turns = keys.get(key) ?? { waiting: new Set(), restsUntil: 0 }
+        keys.set(key, turns)
+        const go = () => resume(Effect.void)
+        turns.waiting.add(go)
+        passSoon()
+        return Effect.sync(() => turns.waiting.delete(go))
+      })
+  }
+}
+
+/** The turns of this process. */
+export const LoopTurns = Context.Reference<LoopTurns>("countersign/server/concurrency/LoopTurns", {
+  defaultValue: makeLoopTurns
+})
+
+/** What the current request waits for between two slices of its work. Nothing, unless it is a large one. */
+const NextTurn = Context.Reference<Effect.Effect<void>>("countersign/server/concurrency/NextTurn", {
+  defaultValue: () => Effect.void
+})
+
+/** A place between two slices of work: waits for the next turn if the current request is a large one. */
+export const nextTurn: Effect.Effect<void> = Effect.withFiber((fiber) => fiber.getRef(NextTurn))
+
+/** Runs a large request, in which `nextTurn` waits for `turn`. */
+export const inTurns =
+  (turn: Effect.Effect<void>) =>
+  <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.provideService(request, NextTurn, turn)
+
+/**
+ * Makes `nextTurn` only yield to what is ready, while the request holds what others wait for, such as a transaction. Nothing changes for a
+ * small request.
+ */
+export const yieldingOnly = <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.withFiber((fiber) =>
+    fiber.getRef(NextTurn) === Effect.void
+      ? request
+      : Effect.provideService(request, NextTurn, Effect.yieldNow)
+  )

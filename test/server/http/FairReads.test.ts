@@ -1,0 +1,85 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Stream } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { TestClock } from "effect/testing"
+import { RateLimited } from "../../../src/api/Problems.ts"
+import { OrgId } from "../../../src/domain/Ids.ts"
+import { LoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
+import { makeFairReads } from "../../../src/server/http/FairReads.ts"
+
+const ok = Effect.succeed(HttpServerResponse.text("ok"))
+
+const GET = { method: "GET" }
+
+/** Turns that are always free, so that only permits make a read wait. */
+const freeTurns: LoopTurns = { arrive: () => undefined, take: () => Effect.void }
+
+/** Four reads of an organization that are in progress until `release`. */
+const setUp = Effect.gen(function* () {
+  const reads = yield* makeFairReads
+  const [org, other] = [yield* OrgId.generate, yield* OrgId.generate]
+  const end = yield* Deferred.make<void>()
+  const busy = yield* Effect.forkChild(
+    Effect.replicateEffect(reads.run(org, GET)(Effect.andThen(Deferred.await(end), ok)), 4, {
+      concurrency: "unbounded"
+    })
+  )
+  yield* Effect.yieldNow
+  return { reads, org, other, release: Effect.andThen(Deferred.succeed(end, undefined), Fiber.join(busy)) }
+})
+
+describe("FairReads", () => {
+  it.effect("a fifth concurrent read waits, while writes and other organizations' reads do not", () =>
+    Effect.gen(function* () {
+      const { org, other, reads, release } = yield* setUp
+      const fifth = yield* Effect.forkChild(reads.run(org, GET)(ok))
+      yield* Effect.yieldNow
+      assert.strictEqual((yield* reads.run(other, GET)(ok)).status, 200)
+      assert.strictEqual((yield* reads.run(org, { method: "POST" })(ok)).status, 200)
+      assert.isUndefined(fifth.pollUnsafe())
+      yield* release
+      assert.strictEqual((yield* Fiber.join(fifth)).status, 200)
+    }).pipe(Effect.provideService(LoopTurns, freeTurns))
+  )
+
+  it.effect("each part of an export takes a turn, and the events of a stream do not", () =>
+    Effect.gen(function* () {
+      let taken = 0
+      const reads = yield* makeFairReads.pipe(
+        Effect.provideService(LoopTurns, {
+          arrive: () => undefined,
+          take: () => Effect.sync(() => void taken++)
+        })
+      )
+      const org = yield* OrgId.generate
+      const streamed = Effect.fnUntraced(function* (contentType: string) {
+        taken = 0
+        const parts = ["a", "b", "c"].map((text) => Stream.succeed(Buffer.from(text)))
+        const stream = Stream.concat(Stream.concat(parts[0]!, parts[1]!), parts[2]!)
+        const { body } = yield* reads.run(
+          org,
+          GET
+        )(Effect.succeed(HttpServerResponse.stream(stream, { contentType })))
+        assert.strictEqual(body._tag, "Stream")
+        if (body._tag !== "Stream") return []
+        const read = yield* Stream.runCollect(body.stream)
+        return [Buffer.concat([...read]).toString(), taken]
+      })
+      assert.deepStrictEqual(yield* streamed("application/x-ndjson"), ["abc", 1 + 3])
+      assert.deepStrictEqual(yield* streamed("text/event-stream"), ["abc", 1])
+    })
+  )
+
+  it.effect("a read that waits five seconds fails with 429, which says how many run at a time", () =>
+    Effect.gen(function* () {
+      const { org, reads, release } = yield* setUp
+      const fifth = yield* Effect.forkChild(Effect.flip(reads.run(org, GET)(Effect.die("must not start"))))
+      yield* Effect.yieldNow
+      yield* TestClock.adjust("5 seconds")
+      const problem = yield* Fiber.join(fifth)
+      assert.instanceOf(problem, RateLimited)
+      assert.include(problem.detail, "4 run at a time")
+      yield* release
+    }).pipe(Effect.provideService(LoopTurns, freeTurns))
+  )
+})
