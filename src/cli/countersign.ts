@@ -2,6 +2,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { VERSION } from "../domain/Version.ts"
+import { auditCommand } from "./audit.ts"
 import { configCommand } from "./config.ts"
 import { datasetsCommand } from "./datasets.ts"
 import { demoCommand } from "./demo.ts"
@@ -19,6 +20,7 @@ const command = Command.make("countersign").pipe(
     migrateCommand,
     keysCommand,
     datasetsCommand,
+    auditCommand,
     configCommand,
     listenCommand,
     demoCommand

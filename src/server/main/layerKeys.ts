@@ -1,6 +1,7 @@
 import { Layer } from "effect"
 import { ApiKeys } from "../identity/ApiKeys.ts"
 import { Audit } from "../identity/Audit.ts"
+import { AuditChain } from "../identity/AuditChain.ts"
 import * as MasterKeys from "../secrets/MasterKeys.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { Revocations } from "../identity/Revocations.ts"
@@ -22,6 +23,13 @@ export const layerKeys = (store: StoreSettings) => layerKeysOf.pipe(Layer.provid
 /** The same for creating keys. It creates and migrates the database if needed, so that a key can be created before the first start. */
 export const layerBootstrapKeys = (store: StoreSettings) =>
   layerKeysOf.pipe(Layer.provide(layerMigrated), Layer.provide(layerStore(store)))
+
+/** The hash chain of the audit log, on an existing database with this version's schema. For the command line. */
+export const layerAuditChain = (store: StoreSettings) =>
+  Layer.merge(AuditChain.layer, Organizations.layer).pipe(
+    Layer.provide(StoreClock.layer),
+    Layer.provide(layerMatchingStore(store))
+  )
 
 /** The database and its checked master keys, for resealing the stored secrets. */
 export const layerSecrets = (store: StoreSettings) =>

@@ -1,8 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Exit } from "effect"
+import { DateTime, Duration, Effect, Exit, Result, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AuditEntry } from "../../../src/domain/identity/AuditEntry.ts"
 import { OrgId, StepId } from "../../../src/domain/Ids.ts"
+import { type VerifiedChain, verifyEntry } from "../../../src/domain/identity/AuditChain.ts"
+import { AuditChain } from "../../../src/server/identity/AuditChain.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
 import * as Retention from "../../../src/server/identity/Audit/Retention.ts"
 import { atomic } from "../../../src/server/store/transaction.ts"
@@ -159,6 +161,74 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
     })
   )
 
+  it.effect("concurrent changes of two organizations, batched and not, form one unbroken chain each", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const org_id = yield* (yield* Organizations).ensure("chain a")
+      const other = yield* (yield* Organizations).ensure("chain b")
+      const work = (organization: string) =>
+        Effect.gen(function* () {
+          const admin = yield* countersign.client({}, organization)
+          const agent = yield* countersign.client({ preset: "runtime" }, organization)
+          const { session_id } = yield* agent.sessions.create({})
+          yield* Effect.forEach(
+            Array.from({ length: 12 }, (_, index) => index),
+            (index) =>
+              Effect.gen(function* () {
+                const { approval_id } = yield* agent.sessions.step({
+                  params: { id: session_id },
+                  payload: {
+                    step_id: StepId.make(`s${index}`),
+                    tool: "t",
+                    action_class: "write",
+                    arguments: {}
+                  }
+                })
+                if (approval_id === null) return assert.fail("a step that waits")
+                yield* admin.approvals.decide({
+                  params: { id: approval_id },
+                  payload: { decision: "approve" }
+                })
+                yield* admin.api_keys.create({ payload: { name: `key ${index}`, preset: "runtime" } })
+              }),
+            { concurrency: "unbounded" }
+          )
+        })
+      yield* Effect.all([work("chain a"), work("chain b")], { concurrency: 2 })
+      const chain = yield* Effect.provide(AuditChain, AuditChain.layer)
+      for (const organization of [org_id, other]) {
+        const entries = yield* Stream.runCollect(chain.export(organization))
+        assert.lengthOf(entries, 26)
+        let verified: VerifiedChain | undefined
+        for (const entry of entries) verified = Result.getOrThrow(verifyEntry(verified, entry))
+        const { digest, position } = yield* chain.checkpoint(organization)
+        assert.deepInclude(verified?.last, { digest, position })
+      }
+    })
+  )
+
+  it.effect("what retention keeps of a log can still be verified", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const org_id = OrgId.make(`org_${"1".repeat(32)}`)
+      // The second entry is young, so the third waits for it although it has expired.
+      yield* sql`
+        INSERT INTO audit_log (org_id, entry_id, action, target_id, occurred_at, detail)
+        SELECT ${org_id}, 'aud_' || lpad(to_hex(n), 32, '0'), 'key.created', 'key_1', now() - make_interval(days => days), '{}'
+        FROM unnest(ARRAY[500, 10, 500, 10]) WITH ORDINALITY AS entry (days, n)
+      `
+      assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 1)
+      const chain = yield* Effect.provide(AuditChain, AuditChain.layer)
+      const entries = yield* Stream.runCollect(chain.export(org_id))
+      assert.deepStrictEqual(
+        entries.map(({ position }) => position),
+        [2, 3, 4]
+      )
+      let verified: VerifiedChain | undefined
+      for (const entry of entries) verified = Result.getOrThrow(verifyEntry(verified, entry))
+    })
+  )
+
   it.effect("entries cannot be changed, and only retention removes expired ones", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -166,12 +236,15 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
       yield* sql`
         INSERT INTO audit_log (org_id, entry_id, action, target_id, occurred_at, detail)
         SELECT ${org_id}, 'aud_' || n, 'key.created', 'key_1', now() - make_interval(days => n), '{}'
-        FROM generate_series(1, 1500) n
+        FROM generate_series(1500, 1, -1) n
       `
       for (const change of [
         "UPDATE audit_log SET action = 'key.revoked'",
         "DELETE FROM audit_log",
-        "TRUNCATE audit_log"
+        "TRUNCATE audit_log",
+        "UPDATE audit_chain SET position = position + 1",
+        "DELETE FROM audit_chain",
+        "TRUNCATE audit_chain"
       ]) {
         assert.isTrue(Exit.isFailure(yield* Effect.exit(sql.unsafe(change))), change)
       }

@@ -62,6 +62,8 @@ export const transitionChange = (
               ${textArray(audits.map((row) => row.detail))}::text[]
             ) AS n (op, entry_id, action, target_id, actor_id, actor_name, request_id, detail)
               JOIN numbered a ON a.op = n.op
+            -- The audit chain locks one head per organization at the commit: all statements lock them in one order.
+            ORDER BY a.org_id, n.op
           )`
       ]
     }

@@ -12,6 +12,12 @@ const EVERY = Duration.hours(1)
 /** Entries that one statement deletes. */
 const BATCH_ROWS = 1_000
 
+/** Organizations that one statement deletes from. */
+const MAX_ORGANIZATIONS = 100
+
+/** The key of the advisory lock of retention: "csau" in ASCII. No other lock of the database has it. */
+const RETENTION_LOCK = 0x63736175
+
 /** Statements of one run; the next run deletes the rest. */
 const MAX_BATCHES = 200
 
@@ -20,28 +26,60 @@ export interface RetentionOptions {
   readonly keep: Duration.Input
 }
 
-/** Deletes audit entries past their retention. Replicas can run this concurrently: each skips the rows that another has locked. */
+/**
+ * Deletes audit entries past their retention, from the beginning of each organization's hash chain, so that what remains can be verified: an
+ * expired entry behind one that is not expired waits for it. If another replica is deleting, this run ends.
+ */
 export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }: RetentionOptions) {
   const sql = yield* SqlClient.SqlClient
   const cutoff = toDate(DateTime.subtractDuration(yield* (yield* StoreClock).now, keep))
   const deleteBatch = atomic(sql)(
     Effect.gen(function* () {
       yield* sql`SELECT set_config('countersign.audit_retention', 'on', true)`
+      // One replica at a time: the next batch must find the beginning of the chains as this one leaves it.
+      const [lock] = yield* sql<{ readonly acquired: boolean }>`
+        SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}::bigint) AS acquired
+      `
+      if (lock?.acquired !== true) return 0
       const rows = yield* sql`
-        DELETE FROM audit_log
-        WHERE (org_id, entry_id) IN (
-          SELECT org_id, entry_id
-          FROM audit_log
-          WHERE occurred_at < ${cutoff}
+        WITH due AS (
+          SELECT DISTINCT org_id
+          FROM (SELECT org_id FROM audit_log WHERE occurred_at < ${cutoff} LIMIT ${MAX_ORGANIZATIONS}) AS expired
+        ), beginning AS (
+          SELECT
+            due.org_id, oldest.position, oldest.entry_id,
+            bool_and(oldest.occurred_at < ${cutoff}) OVER (PARTITION BY due.org_id ORDER BY oldest.position) AS ends
+          FROM due
+            CROSS JOIN LATERAL (
+              SELECT chain.position, chain.entry_id, log.occurred_at
+              FROM audit_chain AS chain
+                JOIN audit_log AS log ON log.org_id = chain.org_id AND log.entry_id = chain.entry_id
+              WHERE chain.org_id = due.org_id
+              ORDER BY chain.position
+              LIMIT ${BATCH_ROWS}
+            ) AS oldest
+        ), ended AS MATERIALIZED (
+          SELECT org_id, position, entry_id
+          FROM beginning
+          WHERE ends
+          ORDER BY org_id, position
           LIMIT ${BATCH_ROWS}
-          FOR UPDATE SKIP LOCKED
+        ), unchained AS (
+          DELETE FROM audit_chain AS chain
+          USING ended
+          WHERE chain.org_id = ended.org_id
+            AND chain.position = ended.position
         )
+        DELETE FROM audit_log AS log
+        USING ended
+        WHERE log.org_id = ended.org_id
+          AND log.entry_id = ended.entry_id
         RETURNING 1 AS removed
       `
       return rows.length
     })
   )
-  return yield* deleteInBatches(deleteBatch, { rows: BATCH_ROWS, steps: MAX_BATCHES })
+  return yield* deleteInBatches(deleteBatch, { rows: 1, steps: MAX_BATCHES })
 })
 
 /** The worker `audit_retention`: runs hourly, and after a second if a run left entries past their retention. */

@@ -33,6 +33,7 @@ import taskComments from "./0034_task_comments.ts"
 import deliveryComments from "./0035_delivery_comments.ts"
 import openSessions from "./0036_open_sessions.ts"
 import keyMakers from "./0037_key_makers.ts"
+import auditChain from "./0038_audit_chain.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -68,5 +69,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0034_task_comments": taskComments,
   "0035_delivery_comments": deliveryComments,
   "0036_open_sessions": openSessions,
-  "0037_key_makers": keyMakers
+  "0037_key_makers": keyMakers,
+  "0038_audit_chain": auditChain
 }
