@@ -41,7 +41,7 @@ const AgentClient = Layer.effect(
 
 const TestLayer = Refunds.layer.pipe(Layer.provideMerge(AgentClient), Layer.provideMerge(Countersign.layer()))
 
-layer(TestLayer, { excludeTestServices: true, timeout: "60 seconds" })("Refunds", (it) => {
+layer(TestLayer, { timeout: "60 seconds" })("Refunds", (it) => {
   it.effect("refunds an order after a reviewer approves", () =>
     Effect.gen(function* () {
       const { sessions } = yield* Client

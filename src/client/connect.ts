@@ -6,7 +6,7 @@ import type { GovernedStep, Operations, SessionEvent, StepRequest } from "./conn
 import { operationTable } from "./connect/operationTable.ts"
 import type { Connection } from "./connect/send.ts"
 import { makeFollower } from "./connect/sessionEvents.ts"
-import { toMillis } from "./connect/wait.ts"
+import { Closing, toMillis } from "./connect/wait.ts"
 import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, RUN_TIMEOUT } from "./retryPolicy.ts"
 import type { StreamOptions } from "./StreamOptions.ts"
 
@@ -43,12 +43,12 @@ export interface CountersignClient extends Operations, AsyncDisposable {
  * http or https URL.
  */
 export const connect = (options: ClientOptions): CountersignClient => {
-  const closed = new AbortController()
+  const closed = new Closing()
   const connection: Connection = {
     url: baseUrl(options.url),
     key: redactedKey(options.key),
     retries: options.retries ?? DEFAULT_RETRIES,
-    closed: closed.signal
+    closed
   }
   const timeout = toMillis(options.timeout ?? DEFAULT_TIMEOUT)
   const runTimeout = toMillis(options.timeout ?? RUN_TIMEOUT)
@@ -77,14 +77,14 @@ export const connect = (options: ClientOptions): CountersignClient => {
   const operations = groups as unknown as Operations
 
   const follower = makeFollower(connection, timeout)
-  const close = async () => closed.abort(new Error("The client was closed"))
+  const close = async () => closed.close(new Error("The client was closed"))
   return {
     ...operations,
     stream: follower.stream,
     govern: (id, step, waitOptions = {}) => {
       const submit = (signal: AbortSignal): Promise<GovernedStep> =>
         operations.sessions.step({ params: { id }, payload: step }, { signal })
-      return govern(submit, follower, id, waitOptions, closed.signal)
+      return govern(submit, follower, id, waitOptions, closed)
     },
     close,
     [Symbol.asyncDispose]: close

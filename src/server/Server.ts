@@ -1,8 +1,9 @@
 /**
- * The only module that assembles layers. Each exported layer can be used alone: the services over a database (`layerServices`) and their
- * background workers (`layerSchedulers`), the routes over the services (`layerRoutes`), and the whole listening service (`layer`).
+ * The only module that assembles layers. From the bottom: the database and its keys (`layerStore`), the way to other hosts and the time
+ * (`layerEdge`), the services over both (`layerServices`), their background workers (`layerSchedulers`), the routes (`layerRoutes`), and the
+ * whole listening service (`layer`). The services require the edge, so leaving out a part of it does not compile.
  */
-import { Duration, Effect, Layer, Option, References } from "effect"
+import { Clock, type Context, Duration, Effect, Layer, Option, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -37,6 +38,7 @@ import { Email } from "./notifications/Email.ts"
 import * as MailChannel from "./notifications/Email/MailChannel.ts"
 import { Feedback } from "./tasks/Feedback.ts"
 import { FeedbackHttp } from "./tasks/Feedback/http.ts"
+import { layerProcessClock, processClock } from "./concurrency/processClock.ts"
 import * as Envelope from "./http/Envelope.ts"
 import * as ProblemFrame from "./http/ProblemFrame.ts"
 import * as Idempotency from "./http/Idempotency.ts"
@@ -45,6 +47,7 @@ import { KnownSecrets } from "./secrets/KnownSecrets.ts"
 import * as MasterKeys from "./secrets/MasterKeys.ts"
 import { layerLimitUse, LimitUse } from "./observability/LimitUse.ts"
 import { layerRegistry, Metrics } from "./observability/Metrics.ts"
+import { MailTransport } from "./notifications/MailTransport.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { NotificationsHttp } from "./notifications/Notifications/http.ts"
 import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
@@ -88,12 +91,12 @@ import { TelemetryHttp } from "./telemetry/Telemetry/http.ts"
 import * as OtlpChannel from "./telemetry/Telemetry/OtlpChannel.ts"
 import * as SpanRetention from "./telemetry/Telemetry/Retention.ts"
 
-/** The settings of the services, without the database and the listening address. */
+export { layerProcessClock } from "./concurrency/processClock.ts"
+export { layerStore } from "./main/layerStore.ts"
+
+/** The settings of the services, without the database, the edge and the listening address. */
 export type ServiceSettings = Pick<
   Settings,
-  | "egress"
-  | "mail"
-  | "providerAllow"
   | "notifications"
   | "telemetry"
   | "metricsToken"
@@ -104,6 +107,15 @@ export type ServiceSettings = Pick<
   | "stop"
 >
 
+/** The settings of the edge. */
+export type EdgeSettings = Pick<Settings, "egress" | "mail" | "providerAllow">
+
+/**
+ * The edge: the services through which the others reach other hosts and the time. Besides the database, they have no other way out of the
+ * process, so a test that replaces these replaces everything outside.
+ */
+export type Edge = Egress | ProviderEgress | MailTransport | Providers | StoreClock
+
 /**
  * The delivery engine's part of the graceful shutdown, after the requests' part. Of the default 8 s it gets 5.2 s, longer than a webhook
  * attempt can take, so that no attempt is interrupted and repeated. An email or a span export can take 10 s: one that has not ended by then is
@@ -111,12 +123,52 @@ export type ServiceSettings = Pick<
  */
 const ENGINE_SHARE = 0.65
 
-/** The providers of runs, by the kind of the release's provider. */
-const layerProviders = Providers.layer.pipe(Layer.provide([NearestExample.layer, OpenAi.layer()]))
+/** Passes on a service that is provided already, else builds it: so that a replacement is used wherever it is provided. */
+const unlessProvided = <Id, Shape, E, R>(
+  service: Context.Key<Id, Shape>,
+  layer: Layer.Layer<Id, E, R>
+): Layer.Layer<Id, E, R> =>
+  Layer.unwrap(
+    Effect.map(
+      Effect.serviceOption(service),
+      Option.match({
+        onNone: () => layer,
+        onSome: (provided): Layer.Layer<Id, E, R> => Layer.succeed(service, provided)
+      })
+    )
+  )
 
 /**
- * Every service of Countersign, over a migrated database and a key ring. They include the delivery engine; other background work is in
- * `layerSchedulers`.
+ * The real edge, over the database. An edge service that is provided to this layer is passed on in place of the real one: the real
+ * `Providers`, for example, call their models through a provided `ProviderEgress`.
+ */
+export const layerEdge = (settings: EdgeSettings) =>
+  unlessProvided(
+    Providers,
+    // By the kind of the release's provider.
+    Providers.layer.pipe(Layer.provide([NearestExample.layer, OpenAi.layer()]))
+  ).pipe(
+    Layer.provideMerge(
+      Layer.mergeAll(
+        unlessProvided(Egress, Egress.layer(settings.egress)),
+        unlessProvided(
+          ProviderEgress,
+          // Only providers may reach the operator's model servers, and plain http.
+          ProviderEgress.layer({
+            ...settings.egress,
+            allow: settings.providerAllow.map((network) => ({ network, port: undefined })),
+            allowHttp: true
+          })
+        ),
+        unlessProvided(MailTransport, MailTransport.layer(settings.mail)),
+        unlessProvided(StoreClock, StoreClock.layer)
+      )
+    )
+  )
+
+/**
+ * Every service of Countersign, over a migrated database, a key ring and the edge. They include the delivery engine; other background work is
+ * in `layerSchedulers`.
  */
 export const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer, DatasetChanges.layer).pipe(
@@ -134,11 +186,11 @@ export const layerServices = (settings: ServiceSettings) =>
       )
     ),
     Layer.provideMerge(SessionWriter.layer),
-    Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerProviders, SessionFacts.layer)),
+    Layer.provideMerge(Layer.mergeAll(layerRunSpans, SessionFacts.layer)),
     Layer.provideMerge(
       Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer, Telemetry.layer(settings.telemetry))
     ),
-    Layer.provideMerge(Layer.mergeAll(Spans.layer(settings.telemetry), Email.layer(settings.mail))),
+    Layer.provideMerge(Layer.mergeAll(Spans.layer(settings.telemetry), Email.layer)),
     Layer.provideMerge(SessionEvents.layer),
     Layer.provideMerge(
       Layer.unwrap(Effect.map(Delivery, ({ hasPeers }) => SessionSignals.layer({ hasPeers })))
@@ -163,17 +215,9 @@ export const layerServices = (settings: ServiceSettings) =>
         RecentEvents.layer,
         Organizations.layer,
         CompiledSchemas.layer,
-        KnownSecrets.layer,
-        Egress.layer(settings.egress),
-        // Only providers may reach the operator's model servers, and plain http.
-        ProviderEgress.layer({
-          ...settings.egress,
-          allow: settings.providerAllow.map((network) => ({ network, port: undefined })),
-          allowHttp: true
-        })
+        KnownSecrets.layer
       )
     ),
-    Layer.provideMerge(StoreClock.layer),
     Layer.provide(Layer.succeed(OrganizationLimits, settings.organizationLimits))
   )
 
@@ -255,8 +299,8 @@ export const layerRoutes = (settings: ServiceSettings) =>
     Envelope.layer
   ).pipe(Layer.provide(RateLimits.layer(settings.rateLimits)))
 
-/** The whole service: a migrated database, the services, their workers, and the listening routes. */
-export const layer = (settings: Settings) =>
+/** The whole service on the clock of its context. */
+const layerOnCurrentClock = (settings: Settings) =>
   // Built after the HTTP server, so that shutdown ends open streams first and then waits for the remaining requests.
   Layer.mergeAll(SessionStream.layerEndOnShutdown, ApprovalFeed.layerEndOnShutdown).pipe(
     Layer.provideMerge(
@@ -284,6 +328,7 @@ export const layer = (settings: Settings) =>
       )
     ),
     Layer.provideMerge(layerServices(settings)),
+    Layer.provideMerge(layerEdge(settings)),
     Layer.provideMerge(MasterKeys.layerCheckMasterKeys),
     Layer.provideMerge(layerMigrated),
     Layer.provideMerge(layerStore(settings.store)),
@@ -299,4 +344,20 @@ export const layer = (settings: Settings) =>
     Layer.provideMerge(layerRegistry),
     // Without a collector no spans are created: they would be a third of the cost of a small request.
     Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry?.traces !== undefined))
+  )
+
+/**
+ * The whole service: a migrated database, the edge, the services, their workers, and the listening routes. An edge service that is provided to
+ * this layer is used in place of the real one.
+ *
+ * Under another clock than the process's, such as a `TestClock`, the service's time is that clock's: moving it makes approvals expire and
+ * retries due. Time-outs, leases and other pauses of I/O stay on the process's clock, so the service starts, answers and stops without a move.
+ */
+export const layer = (settings: Settings) =>
+  Layer.unwrap(
+    Effect.map(Clock.Clock, (clock) => {
+      const time: Layer.Layer<never> =
+        clock === processClock ? Layer.empty : unlessProvided(StoreClock, StoreClock.layerOf(clock))
+      return layerOnCurrentClock(settings).pipe(Layer.provide([time, layerProcessClock]))
+    })
   )

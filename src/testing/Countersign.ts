@@ -1,22 +1,28 @@
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Clock, Context, Effect, Fiber, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
-import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
-import path from "node:path"
 import type { NewApiKey } from "../api/ApiKeys.ts"
 import { Client, type ClientCalls } from "../client/Client.ts"
+import { processClock } from "../server/concurrency/processClock.ts"
 import { ApiKeys } from "../server/identity/ApiKeys.ts"
 import { EmbeddedPostgres } from "../server/store/EmbeddedPostgres.ts"
 import { generateMasterKey } from "../server/secrets/SecretBox.ts"
 import * as Server from "../server/Server.ts"
 import * as Settings from "../server/config/Settings.ts"
+import { temporaryDirectory } from "./temporaryDirectory.ts"
+import { withProcessClock } from "./withProcessClock.ts"
 
 /** How a test service differs from one without configuration. */
-export interface TestOptions {
+export interface TestOptions<Replaced extends Server.Edge = never, E = never, R = never> {
   /** URL of an empty database, such as a clone of a template. Default: a temporary embedded PostgreSQL. */
   readonly databaseUrl?: Redacted.Redacted
   /** Additional environment variables. */
   readonly environment?: Settings.Environment
+  /**
+   * Services of the edge in place of the real ones: `Egress`, `ProviderEgress`, `MailTransport`, `Providers`, `StoreClock`. A layer that
+   * provides any other service does not compile, because the service would not use it.
+   */
+  readonly replace?: Layer.Layer<Replaced, E, R>
 }
 
 /** The default organization of a test's keys. */
@@ -27,7 +33,7 @@ const ORGANIZATION = "test"
  * send to loopback addresses over plain http, and has no rate limits.
  *
  * ```ts
- * layer(Countersign.layer(), { excludeTestServices: true })("refunds", (it) => {
+ * layer(Countersign.layer(), { timeout: "60 seconds" })("refunds", (it) => {
  *   it.effect("ask a person", () =>
  *     Effect.gen(function* () {
  *       const countersign = yield* Countersign
@@ -49,39 +55,79 @@ export class Countersign extends Context.Service<
     readonly clientWith: (key: Redacted.Redacted) => Effect.Effect<ClientCalls>
   }
 >()("countersign/testing/Countersign") {
-  /** Provides the service's own layers too, so that a test can use them without the API. Build it with the real clock. */
-  static readonly layer = (options: TestOptions = {}) =>
-    Layer.effect(
-      Countersign,
-      Effect.gen(function* () {
-        const keys = yield* ApiKeys
-        const { address } = yield* HttpServer.HttpServer
-        const url = `http://127.0.0.1:${"port" in address ? address.port : 0}`
-        const key = (input?: Partial<NewApiKey>, organization = ORGANIZATION) =>
-          keys
-            .createFor(organization, {
-              name: input?.preset ?? "test",
-              ...(input?.scopes === undefined ? { preset: "admin" } : {}),
-              ...input
-            })
-            .pipe(
-              Effect.map(({ secret }) => secret),
-              Effect.orDie
-            )
-        const clientWith = (secret: Redacted.Redacted) =>
-          Effect.scoped(Effect.map(Layer.build(Client.layer({ url, key: secret })), Context.get(Client)))
-        return Countersign.of({
-          url,
-          key,
-          clientWith,
-          client: (input, organization) => Effect.flatMap(key(input, organization), clientWith)
-        })
-      })
-    ).pipe(Layer.provideMerge(Layer.unwrap(Effect.map(settings(options), Server.layer))))
+  /**
+   * Provides the service's own layers too, so that a test can use them without the API. Under a `TestClock`, the service's time is that
+   * clock's, and the clients that it creates wait by the process's clock.
+   */
+  static readonly layer = <Replaced extends Server.Edge = never, E = never, R = never>(
+    options: TestOptions<Replaced, E, R> = {}
+  ) => {
+    const replacement: Layer.Layer<never, E, R> = options.replace ?? Layer.empty
+    return layerService(options).pipe(Layer.provide(replacement))
+  }
 }
 
+const layerService = (options: Pick<TestOptions, "databaseUrl" | "environment">) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const slowStart = yield* explainSlowStart
+      const decoded = yield* Effect.provideService(settings(options), Clock.Clock, processClock)
+      return Layer.effectDiscard(Fiber.interrupt(slowStart)).pipe(
+        Layer.provideMerge(layerCountersign()),
+        Layer.provideMerge(Server.layer(decoded))
+      )
+    })
+  )
+
+const layerCountersign = () =>
+  Layer.effect(
+    Countersign,
+    Effect.gen(function* () {
+      const keys = yield* ApiKeys
+      const isProcessClock = (yield* Clock.Clock) === processClock
+      const { address } = yield* HttpServer.HttpServer
+      const url = `http://127.0.0.1:${"port" in address ? address.port : 0}`
+      const key = (input?: Partial<NewApiKey>, organization = ORGANIZATION) =>
+        keys
+          .createFor(organization, {
+            name: input?.preset ?? "test",
+            ...(input?.scopes === undefined ? { preset: "admin" } : {}),
+            ...input
+          })
+          .pipe(
+            Effect.map(({ secret }) => secret),
+            Effect.orDie,
+            Effect.provideService(Clock.Clock, processClock)
+          )
+      const clientWith = (secret: Redacted.Redacted) =>
+        Effect.scoped(
+          Effect.map(Layer.build(Client.layer({ url, key: secret })), (context) => {
+            const client = Context.get(context, Client)
+            return isProcessClock ? client : withProcessClock(client)
+          })
+        )
+      return Countersign.of({
+        url,
+        key,
+        clientWith,
+        client: (input, organization) => Effect.flatMap(key(input, organization), clientWith)
+      })
+    })
+  )
+
+/** How long a start takes before it is explained: less than the time that vitest gives a hook. */
+const SLOW_START = "8 seconds"
+
+/** Explains a slow start on standard error: a test runner that ends its hook would name only the time that has passed. */
+const explainSlowStart = Effect.sync(() => {
+  process.stderr.write(
+    "countersign/testing: the service is still starting after 8 s. vitest ends a hook after 10 s: allow more time, as in " +
+      'layer(Countersign.layer(), { timeout: "60 seconds" }), or by hookTimeout in its configuration.\n'
+  )
+}).pipe(Effect.delay(SLOW_START), Effect.provideService(Clock.Clock, processClock), Effect.forkScoped)
+
 /** The settings of a service that only this machine can reach and that may send to loopback. */
-const settings = Effect.fnUntraced(function* (options: TestOptions) {
+const settings = Effect.fnUntraced(function* (options: Pick<TestOptions, "databaseUrl" | "environment">) {
   const url = options.databaseUrl ?? (yield* temporaryDatabase)
   const decoded = Settings.decode(
     {
@@ -100,12 +146,9 @@ const settings = Effect.fnUntraced(function* (options: TestOptions) {
   return (yield* Effect.orDie(Effect.fromResult(decoded))).settings
 })
 
-/** Starts an embedded PostgreSQL that is stopped and deleted with the scope; returns its URL. */
+/** Starts an embedded PostgreSQL that is stopped and deleted with the scope, or when this process ends; returns its URL. */
 const temporaryDatabase = Effect.gen(function* () {
-  const dataDir = yield* Effect.acquireRelease(
-    Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-testing-"))),
-    (directory) => Effect.promise(() => rm(directory, { recursive: true, force: true }))
-  )
+  const dataDir = yield* temporaryDirectory("countersign-testing-")
   const store = yield* Layer.build(EmbeddedPostgres.layer({ dataDir, sync: false }))
   return Context.get(store, EmbeddedPostgres).url
 })

@@ -149,12 +149,19 @@ const programs = {
     )`
 }
 
+/** A program with more calls at once than an `AbortSignal` may have listeners under Node 20. */
+const concurrent = `import { connect } from "./src/client/index.ts"
+  const { KEY: key, URL: url } = process.env
+  const client = connect({ url, key, retries: 0 })
+  const results = await Promise.allSettled(Array.from({ length: 20 }, () => client.sessions.create()))
+  console.log(results.filter(({ reason }) => reason.code === "SERVICE_UNREACHABLE").length)`
+
 describe("a program that a client's error ends", () => {
   const directory = mkdtempSync(path.join(tmpdir(), "countersign-leaks-"))
   afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
   beforeAll(async () => {
-    for (const [name, contents] of Object.entries(programs)) {
+    for (const [name, contents] of Object.entries({ ...programs, concurrent })) {
       await build({
         stdin: { contents, resolveDir: fileURLToPath(new URL("../..", import.meta.url)) },
         outfile: path.join(directory, `${name}.mjs`),
@@ -186,6 +193,10 @@ describe("a program that a client's error ends", () => {
         assert.include(output, "reason: 'ECONNREFUSED'")
         assert.match(output, /exit 1$/)
       }
+    })
+
+    it(`gets no warning for many calls at once, under ${node}`, { timeout: 60_000 }, async () => {
+      assert.strictEqual(await run(node, "concurrent", await closedPort()), "20\n\nexit 0")
     })
   }
 })

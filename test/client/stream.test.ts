@@ -60,6 +60,25 @@ layer(service(), { excludeTestServices: true })("Client.stream", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect(
+    "of the promise client receives each of 1,000 events once and in order over 40 broken connections",
+    () =>
+      Effect.gen(function* () {
+        const { key, session, session_id } = yield* agent
+        const proxy = yield* breakingProxy({ port: yield* port, breaks: 40, bytes: 8_000, seed: 11 })
+        yield* recordOutcomes(session, 1_000)
+        yield* closeSession(session)
+        const seen = yield* Effect.promise(async () => {
+          await using broken = connect({ url: proxy.url, key })
+          const numbers: Array<number> = []
+          for await (const { id } of broken.stream(session_id, { reconnect: "1 millis" })) numbers.push(id)
+          return numbers
+        })
+        assert.deepStrictEqual(seen, range(1, 1_001))
+        assert.strictEqual(proxy.breaks(), 40)
+      }).pipe(Effect.scoped)
+  )
+
   it.effect("resumes after a number, yields typed events, and ends with the session", () =>
     Effect.gen(function* () {
       const { client, session_id } = yield* agent

@@ -7,6 +7,7 @@ import type { AttemptOutcome } from "../../src/domain/delivery/DeliveryState.ts"
 import { DeliveryId, EndpointId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { parseAllowedNetworks } from "../../src/domain/network/PublicAddress.ts"
 import { generateSigningSecret } from "../../src/domain/delivery/WebhookSignature.ts"
+import { processClock } from "../../src/server/concurrency/processClock.ts"
 import { transaction } from "../../src/server/store/transaction.ts"
 import {
   type Channel,
@@ -133,6 +134,14 @@ export const respondingChannel = (
     return { channel, sent }
   })
 
+/** The process's own time as the service's, without measuring the database's: statements use the database's own. */
+export const processTime: StoreClock["Service"] = {
+  now: DateTime.now,
+  millisUnsafe: () => processClock.currentTimeMillisUnsafe(),
+  clock: processClock,
+  simulated: undefined
+}
+
 /** Runs an effect with its own engine, which shuts down gracefully at the end. */
 export const withEngine =
   (channels: ReadonlyArray<Channel>, options: DeliveryOptions = {}) =>
@@ -248,11 +257,15 @@ export const withoutEngineFor =
       const channels = new Map([[channel.name, channel]])
       const queue = makeDeliveryQueue(
         sql,
+        processTime,
         channels,
-        DateTime.now,
         () => () => Effect.ignore(pg.notify("countersign_delivery", "rows"))
       )
-      const log = { ...queue, ...makeDeliveryLog(sql, () => false), ...makeReplay(sql, channels, queue) }
+      const log = {
+        ...queue,
+        ...makeDeliveryLog(sql, processTime, () => false),
+        ...makeReplay(sql, processTime, channels, queue)
+      }
       return yield* Effect.provideService(
         use,
         Delivery,
@@ -267,7 +280,9 @@ export const withoutEngineFor =
 
 /** The same with the webhook channel. */
 export const withoutEngine = <A, E, R>(use: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(WebhookChannel.make(), (channel) => withoutEngineFor(channel)(use))
+  Effect.flatMap(Effect.provideService(WebhookChannel.make(), StoreClock, processTime), (channel) =>
+    withoutEngineFor(channel)(use)
+  )
 
 /** Inserts an endpoint with this URL; returns it with its secret. */
 export const insertEndpoint = Effect.fnUntraced(function* (url: string) {

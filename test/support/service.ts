@@ -1,14 +1,16 @@
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { FieldError } from "../../src/api/Problem.ts"
+import type { Server } from "../../src/server/index.ts"
 import { Countersign, type TestOptions } from "../../src/testing/index.ts"
 import { cloneDatabase } from "./postgres.ts"
 
 /**
- * The whole service on a database of its own. Use it with `layer(..., { excludeTestServices: true })`: a pool of real connections needs
- * the real clock.
+ * The whole service on a database of its own. With `layer(..., { excludeTestServices: true })` its time passes by itself; without, the test
+ * moves it by the `TestClock`.
  */
-export const service = (options: Omit<TestOptions, "databaseUrl"> = {}) =>
-  Layer.unwrap(Effect.map(cloneDatabase, (databaseUrl) => Countersign.layer({ ...options, databaseUrl })))
+export const service = <Replaced extends Server.Edge = never, E = never, R = never>(
+  options: Omit<TestOptions<Replaced, E, R>, "databaseUrl"> = {}
+) => Layer.unwrap(Effect.map(cloneDatabase, (databaseUrl) => Countersign.layer({ ...options, databaseUrl })))
 
 /** A raw HTTP response. */
 export interface Answer {

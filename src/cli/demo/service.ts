@@ -1,12 +1,10 @@
 import { Context, Effect, Layer, Option, type Redacted } from "effect"
 import { HttpServer } from "effect/http"
 import { NetAddress } from "effect/net"
-import { mkdtemp, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import path from "node:path"
 import { ApiKeys } from "../../server/identity/ApiKeys.ts"
 import * as Server from "../../server/Server.ts"
 import { decode } from "../../server/config/Settings.ts"
+import { temporaryDirectory } from "../../testing/temporaryDirectory.ts"
 import { DEFAULT_ORGANIZATION } from "../organization.ts"
 import { DemoFailed, during } from "./DemoFailed.ts"
 
@@ -21,10 +19,7 @@ export interface DemoService {
 
 /** Starts a service in this process with a temporary database, a free port, and permission to send to the demo's receiver. */
 export const startService = Effect.fnUntraced(function* (receiverPort: number) {
-  const dataDir = yield* Effect.acquireRelease(
-    Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-demo-"))),
-    (directory) => Effect.promise(() => rm(directory, { recursive: true, force: true }))
-  )
+  const dataDir = yield* temporaryDirectory("countersign-demo-")
   const { settings } = yield* Effect.fromResult(
     decode(
       {

@@ -6,7 +6,7 @@ import { DecisionTimeout } from "./DecisionTimeout.ts"
 import type { ApprovalSnapshot, GovernedStep } from "./Operations.ts"
 import { isProblem } from "./Problem.ts"
 import type { SessionFollower } from "./sessionEvents.ts"
-import { linkSignals, sleep, toMillis } from "./wait.ts"
+import { type AbortSource, linkSignals, sleep, toMillis } from "./wait.ts"
 
 /** A decided step. */
 export interface GovernedDecision extends GovernedStep {
@@ -38,7 +38,7 @@ export const govern = async (
   follower: SessionFollower,
   id: string,
   options: WaitOptions,
-  closed: AbortSignal
+  closed: AbortSource
 ): Promise<GovernedDecision> => {
   const { abort, signal, unlink } = linkSignals(closed, options.signal)
   const timer =

@@ -2,7 +2,7 @@
 import { Redacted } from "effect"
 import { isIdempotent, isRetriable, retryDelay } from "../retryPolicy.ts"
 import { type FailedRequest, reasonOf, ServiceUnreachable, TIMEOUT } from "../ServiceUnreachable.ts"
-import { linkSignals, sleep } from "./wait.ts"
+import { type AbortSource, linkSignals, sleep } from "./wait.ts"
 
 /** The service that a client sends to. */
 export interface Connection {
@@ -11,7 +11,7 @@ export interface Connection {
   readonly key: Redacted.Redacted
   readonly retries: number
   /** Aborts when the client is closed. */
-  readonly closed: AbortSignal
+  readonly closed: AbortSource
 }
 
 /** A request of an operation. */

@@ -1,10 +1,10 @@
 import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Schema, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
-import { layerWorker } from "../concurrency/Worker.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { atomic } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
+import { layerDueWorker } from "../store/layerDueWorker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { type PendingTransition, recordTransitions } from "./Approvals/recordTransitions.ts"
@@ -59,13 +59,13 @@ export class Deadlines extends Context.Service<
   /** The worker `approval_deadlines`: runs at the next deadline, and every `maxSleep` until then. */
   static readonly layerWorker = (
     options: Partial<Pick<DeadlineOptions, "maxSleep" | "lockedRetry">> = {}
-  ): Layer.Layer<never, never, Deadlines> => {
+  ): Layer.Layer<never, never, Deadlines | StoreClock> => {
     const { lockedRetry, maxSleep } = { ...defaults, ...options }
     const pauseBefore = (next_due_in: Duration.Duration | null): Duration.Duration => {
       if (next_due_in === null) return maxSleep
       return Duration.isZero(next_due_in) ? lockedRetry : Duration.min(next_due_in, maxSleep)
     }
-    return layerWorker({
+    return layerDueWorker({
       name: "approval_deadlines",
       runOnce: Effect.gen(function* () {
         const { next_due_in, transitioned } = yield* (yield* Deadlines).runOnce

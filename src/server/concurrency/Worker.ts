@@ -10,7 +10,7 @@
  *          └──────────────▶ runOnce
  * ```
  */
-import { type Cause, Clock, Duration, Effect, Fiber, Layer, Metric, type Scope } from "effect"
+import { type Cause, type Clock, Duration, Effect, Fiber, Layer, Metric, type Scope } from "effect"
 import { workerFailures, workerLastSuccess } from "../observability/metricDefinitions.ts"
 
 /** Default pause after a failed run. */
@@ -36,6 +36,11 @@ export interface Worker<E, R> {
   readonly wakeUp?: Effect.Effect<unknown, never, R>
   /** Default `immediately`. A worker without `every` always waits for its first `wakeUp`. */
   readonly firstRun?: "immediately" | "after_pause"
+  /**
+   * The clock of the pauses between runs, for work that becomes due by another clock than the process's. If it is moved during a run, the next
+   * run follows at once, because more may be due by then. A failed run is retried by the process's clock.
+   */
+  readonly clock?: Clock.Clock
   /** Pause after a failed run. Default 500 ms. */
   readonly retryAfter?: Duration.Input
   /** Runs after a failure is logged and counted, before the pause: for state that must not outlive a failed run. */
@@ -52,8 +57,16 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
   const pause = (next: Duration.Input | undefined): Effect.Effect<unknown, never, R> => {
     if (next === undefined) return wakeUp
     if (Duration.toMillis(next) <= 0) return Effect.void
-    return worker.wakeUp === undefined ? Effect.sleep(next) : Effect.raceFirst(wakeUp, Effect.sleep(next))
+    const elapsed =
+      worker.clock === undefined ? Effect.sleep(next) : worker.clock.sleep(Duration.fromInputUnsafe(next))
+    return worker.wakeUp === undefined ? elapsed : Effect.raceFirst(wakeUp, elapsed)
   }
+
+  /** Whether the worker's clock stands still unless it is moved, and was moved since. */
+  const wasMovedSince = (startedAt: number | undefined, processClock: Clock.Clock): boolean =>
+    worker.clock !== undefined &&
+    worker.clock !== processClock &&
+    worker.clock.currentTimeMillisUnsafe() !== startedAt
 
   const failed = (cause: Cause.Cause<E>): Effect.Effect<unknown, never, R> =>
     Effect.logWarning(
@@ -66,9 +79,15 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
       Effect.andThen(Effect.sleep(retryAfter))
     )
 
-  const succeeded = (run: WorkerRun | void): Effect.Effect<unknown, never, R> =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      Effect.andThen(Metric.update(lastSuccess, now / 1000), pause(run?.next ?? every))
+  const succeeded = (
+    run: WorkerRun | void,
+    startedAt: number | undefined
+  ): Effect.Effect<unknown, never, R> =>
+    Effect.clockWith((clock) =>
+      Effect.andThen(
+        Metric.update(lastSuccess, clock.currentTimeMillisUnsafe() / 1000),
+        Effect.suspend(() => (wasMovedSince(startedAt, clock) ? Effect.void : pause(run?.next ?? every)))
+      )
     )
 
   const run = Effect.tap(worker.runOnce, (done) =>
@@ -80,7 +99,10 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
   ).pipe(Effect.withSpan(`Worker.${name}`, { root: true }))
 
   // The pause is inside the handler too: a defect of `wakeUp` would otherwise end this worker, and with it all that were started beside it.
-  const loop = Effect.flatMap(run, succeeded).pipe(Effect.catchCause(failed), Effect.forever)
+  const loop = Effect.suspend(() => {
+    const startedAt = worker.clock?.currentTimeMillisUnsafe()
+    return Effect.flatMap(run, (done) => succeeded(done, startedAt))
+  }).pipe(Effect.catchCause(failed), Effect.forever)
   const waitsFirst = worker.firstRun === "after_pause" || every === undefined
   const first = waitsFirst ? Effect.catchCause(pause(every), failed) : Effect.void
   // A counter that appears only with its first failure cannot be alerted on.

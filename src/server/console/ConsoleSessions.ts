@@ -172,7 +172,7 @@ export class ConsoleSessions extends Context.Service<
           )
           watch.end(hexOf(digest))
         }),
-        ended: ({ remaining, row }) => Effect.raceFirst(Effect.sleep(remaining), watch.awaitEnd(row)),
+        ended: ({ remaining, row }) => Effect.raceFirst(clock.clock.sleep(remaining), watch.awaitEnd(row)),
         check
       })
     })

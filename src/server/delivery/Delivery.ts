@@ -192,17 +192,17 @@ const make = Effect.fnUntraced(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* Clock.Clock
+  const storeClock = yield* StoreClock
   const channels = new Map(list.map((channel) => [channel.name, channel]))
   const lease = { ...defaultLease, ...options.lease }
   const shards = makeShards(leases, clock, lease)
   const reading = { ...defaultReader, ...options.reader }
   const slots = { ...defaultSlots, ...options.slots }
-  const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading))
-  const reader = yield* makeReader(sql, shards, dispatcher, reading)
-  const finisher = yield* makeFinisher(sql, dispatcher)
-  const health = yield* makeHealthWriter(sql, dispatcher)
+  const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading), storeClock.clock)
+  const reader = yield* makeReader(sql, storeClock, shards, dispatcher, reading)
+  const finisher = yield* makeFinisher(sql, storeClock, dispatcher)
+  const health = makeHealthWriter(sql, storeClock, dispatcher)
   const wakeups = yield* makeWakeups
-  const { now } = yield* StoreClock
 
   const notifyPeers = () => {
     if (shards.hasPeers()) wakeups.signalNewRows()
@@ -216,7 +216,7 @@ const make = Effect.fnUntraced(function* (
       Effect.sync(() => {
         if (committed !== undefined) {
           const { complete, rows } = committed
-          dispatcher.offer(rows, monotonicMillis(clock))
+          dispatcher.offer(rows, monotonicMillis(storeClock.clock))
           if (!complete) reader.signalNewRows()
           if (!complete || rows.some((row) => !shards.owned.has(row.shard))) notifyPeers()
         }
@@ -231,10 +231,10 @@ const make = Effect.fnUntraced(function* (
     })
   )
 
-  const queue = makeDeliveryQueue(callers, channels, now, beginEnqueue)
-  const log = makeDeliveryLog(callers, dispatcher.isSending)
-  const { replay, replayWindow } = makeReplay(callers, channels, queue)
-  const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })
+  const queue = makeDeliveryQueue(callers, storeClock, channels, beginEnqueue)
+  const log = makeDeliveryLog(callers, storeClock, dispatcher.isSending)
+  const { replay, replayWindow } = makeReplay(callers, storeClock, channels, queue)
+  const retention = makeRetention(sql, list, storeClock, { ...defaultRetention, ...options.retention })
   const balancer = makeShardBalancer(shards, { dispatcher, reader, wakeups }, lease.renewMillis)
 
   yield* retention.partitions.pipe(

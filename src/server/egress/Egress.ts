@@ -186,6 +186,10 @@ const make = (options: EgressOptions): Effect.Effect<EgressClient, never, Scope.
     }
   })
 
+const vetText = makeVet(makeUrlRule({ allow: [], allowHttp: false, deny: [], ownHost: undefined }), () =>
+  Effect.succeed([])
+)
+
 /**
  * Outgoing requests to webhook endpoints and collectors. URLs are checked when they are stored and again at every
  * attempt, so that neither a changed DNS record nor a redirect reaches an internal address (SSRF, DNS rebinding).
@@ -197,6 +201,10 @@ const make = (options: EgressOptions): Effect.Effect<EgressClient, never, Scope.
  */
 export class Egress extends Context.Service<Egress, EgressClient>()("countersign/server/egress/Egress") {
   static readonly layer = (options: EgressOptions): Layer.Layer<Egress> => Layer.effect(Egress, make(options))
+
+  /** For tests: `send` gets every request, and nothing reaches the network. URLs are checked by their text alone, without DNS. */
+  static readonly layerTest = (send: EgressClient["send"]): Layer.Layer<Egress> =>
+    Layer.succeed(Egress, { vet: vetText, send })
 }
 
 /** The same for model providers, with the operator's own `allow` list, plain HTTP included. */
@@ -205,4 +213,8 @@ export class ProviderEgress extends Context.Service<ProviderEgress, EgressClient
 ) {
   static readonly layer = (options: EgressOptions): Layer.Layer<ProviderEgress> =>
     Layer.effect(ProviderEgress, make(options))
+
+  /** For tests: like `Egress.layerTest`. */
+  static readonly layerTest = (send: EgressClient["send"]): Layer.Layer<ProviderEgress> =>
+    Layer.succeed(ProviderEgress, { vet: vetText, send })
 }

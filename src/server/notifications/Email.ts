@@ -7,7 +7,7 @@ import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { MAIL, mailDestination } from "./Email/MailChannel.ts"
 import { insertMail, type MailRow, findRecipients } from "./Email/rows.ts"
-import type { MailSettings } from "./Email/Smtp.ts"
+import { MailTransport } from "./MailTransport.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** Emails that one statement inserts. */
@@ -29,24 +29,30 @@ export class Email extends Context.Service<
     ) => Effect.Effect<void, SqlError.SqlError>
   }
 >()("countersign/server/notifications/Email") {
-  /** Without settings no email is sent and no statement is run. */
-  static readonly layer = (
-    settings: MailSettings | undefined
-  ): Layer.Layer<Email, never, Delivery | SqlClient.SqlClient | StoreClock> =>
-    settings === undefined
-      ? Layer.succeed(Email, {
-          enabled: false,
-          hasRecipients: () => Effect.succeed(false),
-          publish: () => Effect.void
-        })
-      : Layer.effect(Email, make(settings))
+  /** Without a mail server no email is sent and no statement is run. */
+  static readonly layer: Layer.Layer<
+    Email,
+    never,
+    MailTransport | Delivery | SqlClient.SqlClient | StoreClock
+  > = Layer.effect(
+    Email,
+    Effect.flatMap(MailTransport, ({ server }) => (server === undefined ? disabled : make(server)))
+  )
 }
 
-const make = Effect.fnUntraced(function* (settings: MailSettings) {
+const disabled = Effect.sync(() =>
+  Email.of({
+    enabled: false,
+    hasRecipients: () => Effect.succeed(false),
+    publish: () => Effect.void
+  })
+)
+
+const make = Effect.fnUntraced(function* (server: string) {
   const sql = yield* SqlClient.SqlClient
   const delivery = yield* Delivery
   const clock = yield* StoreClock
-  const destination_id = mailDestination(settings)
+  const destination_id = mailDestination(server)
 
   return Email.of({
     enabled: true,

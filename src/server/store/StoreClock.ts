@@ -1,4 +1,4 @@
-import { Clock, Context, DateTime, Duration, Effect, Layer } from "effect"
+import { Clock, Context, DateTime, Duration, Effect, Layer, References } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Timestamp } from "../../domain/Time.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
@@ -10,27 +10,35 @@ const MEASURE_EVERY = Duration.seconds(30)
 const SLOW_MILLIS = 250
 
 /**
- * The database's time, for deadlines, due times and records, so that replicas with different clocks agree. It is the local clock plus a
- * measured offset, so reading it costs no statement.
+ * The time for deadlines, due times and records: the database's, so that replicas with different clocks agree. It is the local clock plus a
+ * measured offset, so reading it costs no statement. A test can replace it by a clock that it moves itself.
+ *
+ * Only what becomes due by this time pauses on `clock`: approvals, retries, cooldowns, retention. Time-outs, leases, heartbeats and the
+ * pauses that gather batches are part of real I/O, and stay on the process's clock.
  */
 export class StoreClock extends Context.Service<
   StoreClock,
   {
-    /** The current time of the database's clock, in whole milliseconds. */
+    /** The current time, in whole milliseconds. */
     readonly now: Effect.Effect<Timestamp>
-    /** The same in milliseconds since the Unix epoch, from a given local clock, for code that runs with every request. */
-    readonly millisUnsafe: (clock: Clock.Clock) => number
+    /** The same in milliseconds since the Unix epoch, for code that runs with every request. */
+    readonly millisUnsafe: () => number
+    /** The clock for pauses until something is due, and for due times in memory. It may differ from `now` by the measured offset. */
+    readonly clock: Clock.Clock
+    /** The time that statements use instead of the database's own. Undefined in production. */
+    readonly simulated: (() => Date) | undefined
   }
 >()("countersign/server/store/StoreClock") {
+  /** The database's time. */
   static readonly layer = Layer.effect(
     StoreClock,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const clock = yield* Clock.Clock
       let offset = 0
       let isMeasured = false
 
       const measure = Effect.gen(function* () {
-        const clock = yield* Clock.Clock
         const before = clock.currentTimeMillisUnsafe()
         const [row] = yield* sql<{ readonly now: Date }>`SELECT clock_timestamp() AS now`
         const after = clock.currentTimeMillisUnsafe()
@@ -55,17 +63,33 @@ export class StoreClock extends Context.Service<
         })
       ])
 
-      const millisUnsafe = (clock: Clock.Clock) => clock.currentTimeMillisUnsafe() + offset
+      const millisUnsafe = () => clock.currentTimeMillisUnsafe() + offset
       return StoreClock.of({
-        now: Effect.clockWith((clock) => Effect.sync(() => DateTime.makeUnsafe(millisUnsafe(clock)))),
-        millisUnsafe
+        now: Effect.sync(() => DateTime.makeUnsafe(millisUnsafe())),
+        millisUnsafe,
+        clock,
+        simulated: undefined
       })
     })
   )
 
-  /** The local clock without an offset, for tests with a `TestClock`. */
-  static readonly layerLocal = Layer.succeed(
-    StoreClock,
-    StoreClock.of({ now: DateTime.now, millisUnsafe: (clock) => clock.currentTimeMillisUnsafe() })
-  )
+  /** The time of a given clock, such as a `TestClock`: moving that clock makes approvals expire and retries due. For tests with one replica. */
+  static readonly layerOf = (clock: Clock.Clock): Layer.Layer<StoreClock> =>
+    Layer.succeed(StoreClock, {
+      now: Effect.sync(() => DateTime.makeUnsafe(Math.floor(clock.currentTimeMillisUnsafe()))),
+      millisUnsafe: () => Math.floor(clock.currentTimeMillisUnsafe()),
+      clock: withoutWarnings(clock),
+      simulated: () => new Date(clock.currentTimeMillisUnsafe())
+    })
 }
+
+/** Pauses of background workers are no sign of a test that forgot to move its clock, about which a `TestClock` warns. */
+const withoutWarnings = (clock: Clock.Clock): Clock.Clock => ({
+  currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
+  currentTimeMillis: clock.currentTimeMillis,
+  currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+  currentTimeNanos: clock.currentTimeNanos,
+  monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+  monotonicTimeNanos: clock.monotonicTimeNanos,
+  sleep: (duration) => Effect.provideService(clock.sleep(duration), References.MinimumLogLevel, "None")
+})

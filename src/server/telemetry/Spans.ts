@@ -254,7 +254,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   }
 
   const accept = (org_id: OrgId, recorded: ReadonlyArray<RecordedTrace>): void => {
-    const at = millisUnsafe(clock)
+    const at = millisUnsafe()
     const time = now()
     for (const one of recorded) admit(org_id, one, at, time)
     wake()

@@ -74,6 +74,7 @@ describe("redaction of a generated corpus", () => {
         "Base64 of Base64",
         (secret) => Buffer.from(Buffer.from(`x ${secret}`).toString("base64")).toString("base64")
       ],
+      ["hexadecimal digits", (secret) => Buffer.from(`t=${secret}`).toString("hex")],
       ["percent-encoding", (secret) => [...secret].map((c) => `%${c.charCodeAt(0).toString(16)}`).join("")],
       ["escapes of JSON", (secret) => JSON.stringify(JSON.stringify({ t: secret })).replace("_", "\\u005f")],
       ["entities of HTML", (secret) => secret.replaceAll("_", "&#95;")],

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { StepId } from "../../../src/domain/Ids.ts"
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
@@ -21,7 +22,9 @@ describe("Deadlines › the worker", () => {
         })
       })
     )
-    return { rounds: () => rounds, layer: Layer.provide(Deadlines.layerWorker(), scripted) }
+    // The clock of the test's own fiber, which is a TestClock.
+    const time = Layer.unwrap(Effect.clockWith((clock) => Effect.succeed(StoreClock.layerOf(clock))))
+    return { rounds: () => rounds, layer: Layer.provide(Deadlines.layerWorker(), [scripted, time]) }
   }
 
   it.effect("the worker runs when the next approval is due", () =>

@@ -1,3 +1,4 @@
+import { noPolicy, type RedactionPolicy } from "../RedactionPolicy.ts"
 import type { TextRange } from "./TextRange.ts"
 import { isAfterRemoval, type TextView } from "./TextView.ts"
 
@@ -20,14 +21,18 @@ interface Needle {
 }
 
 /**
- * Known secrets and their base64, in each of the three alignments of the surrounding text. One pass over a text finds all of them in linear
+ * An organization's known secrets, and its policy for what else is redacted. Finds the secrets and their base64, in each of the three alignments of the surrounding text. One pass over a text finds all of them in linear
  * time: a rolling hash of eight characters selects the values to compare (Rabin-Karp).
  */
 export class KnownValues {
   readonly #needles = new Map<number, Array<Needle>>()
   readonly #values = new Set<string>()
 
-  constructor(values: Iterable<string>) {
+  /** What the organization has redacted besides secrets. */
+  readonly policy: RedactionPolicy
+
+  constructor(values: Iterable<string>, policy: RedactionPolicy = noPolicy) {
+    this.policy = policy
     this.add(values)
   }
 

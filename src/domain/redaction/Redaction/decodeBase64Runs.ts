@@ -21,6 +21,17 @@ export const decodeBase64Runs = (text: string): ReadonlyArray<TextRange & { read
   return found
 }
 
+/** Finds runs of hexadecimal digits that decode to text: each byte is a visible character, which digests practically never have. */
+export const decodeHexRuns = (text: string): ReadonlyArray<TextRange & { readonly text: string }> =>
+  Array.from(
+    text.matchAll(/(?<![0-9A-Za-z])(?:[2-7][0-9A-Fa-f]|0[9ad]){16,}(?![0-9A-Za-z])/gi),
+    ({ 0: run, index }) => ({
+      start: index,
+      end: index + run.length,
+      text: Buffer.from(run, "hex").toString("latin1")
+    })
+  )
+
 /**
  * Whether a run's first bytes are visible characters, tabs or line breaks, possibly each followed by a zero as in UTF-16: this rejects nearly
  * all paths and identifiers before decoding.

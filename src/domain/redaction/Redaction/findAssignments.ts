@@ -36,12 +36,19 @@ const isPartOfResourceName = (text: string, at: number): boolean =>
   text.charAt(at - 1) === ":" &&
   (text.charAt(at - 2) === ":" || /\b(?:arn|urn):[\w:*-]{1,80}$/.test(text.slice(Math.max(0, at - 90), at)))
 
-const interesting =
-  /pass|pwd|psw|psk|secret|token|key|credential|creds|auth|session|cookie|pw\b|\bpat\b|_pat|\bpin\b|geheim|kennwort|clave|contrase|signature|jwt|sid\b|senha|wachtwoord|has[lł]o|heslo|parola|[sş]ifre|lozinka|geslo|salasana|jelsz|adgangskode|l[oö]senord|seed|mnemonic|mdp|totp|connectionstring/i
+/** Literals of which a text must contain one, in any case: parts of the names of secrets. */
+export const assignmentTriggers = [
+  ..."pass pwd psw psk secret token key credential creds auth session cookie pw _pat pat= pat: geheim kennwort clave contrase signature jwt".split(
+    " "
+  ),
+  ..."senha wachtwoord hasł haslo heslo parola şifre sifre lozinka geslo salasana jelsz adgangskode lösenord losenord seed mnemonic".split(
+    " "
+  ),
+  ..."mdp totp connectionstring sid= sid: sid\" sid'".split(" ")
+]
 
 /** Finds values that are assigned to secret names and look like secrets. */
 export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
-  if (!interesting.test(text)) return []
   const found: Array<TextRange> = []
   assignment.lastIndex = 0
   for (let match = assignment.exec(text); match !== null; match = assignment.exec(text)) {
@@ -134,7 +141,7 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
   // The first words of a name with several words precede the match.
   if (/^passe$/i.test(name) && /\bmots? de $/i.test(before(text, at))) return "password"
   return /^key$/i.test(name) &&
-    /\b(?:api|access|secret|private|auth|signing|encryption|master|account|shared)[ -]$/i.test(
+    /\b(?:api|access|secret|private|auth|signing|encryption|master|account|shared|admin|licen[cs]e|recovery|unseal|wpa|wi-?fi)[ -]$/i.test(
       before(text, at)
     )
     ? "key"
@@ -175,7 +182,11 @@ const isPassphrase = (text: string): boolean =>
  */
 export const isSecretField = (name: string, text: string): boolean => {
   if (!/^[\x21-\x7e]{6,512}$/.test(text)) return false
-  if (passwordNames.test(name) || camelPasswordNames.test(name)) {
+  if (
+    passwordNames.test(name) ||
+    camelPasswordNames.test(name) ||
+    (/^pass$/i.test(name) && !isWordLike(text))
+  ) {
     return (
       isSecretValue("password", text, false) &&
       !isExpression(text) &&

@@ -9,7 +9,7 @@ const scheme =
   /\b(?:(Bearer|Token|ApiKey|Api-Key|SSWS|GenieKey|Negotiate|JWT)[ \t]{1,3}(?:token[=:][ \t]?)?["']?([0-9A-Za-z._~+/=:%-]{8,2048})|Basic[ \t]{1,3}([0-9A-Za-z+/=_-]{8,1024}))/gi
 
 /** Finds credentials after the name of a scheme. In prose an ordinary word often follows, and an identifier after `token`. */
-const findSchemes = (text: string): ReadonlyArray<TextRange> => {
+export const findSchemes = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   for (const match of text.matchAll(scheme)) {
     const [whole, name = "", credential, basic] = match
@@ -38,7 +38,8 @@ const isBasic = (value: string): boolean => {
 const header =
   /\b(?:proxy-)?authorization["']?[ \t]{0,3}[:=][ \t]{0,3}["']?(?:(?:Digest|AWS4-HMAC-SHA256|Hawk|OAuth|Signature|[A-Z][\w-]{1,30})[ \t]{1,3})?([^\r\n"']{8,2048})|\b(?:set-)?cookie["']?[ \t]{0,3}:[ \t]{0,3}["']?([^\r\n"']{4,4096})/gi
 
-const findHeaders = (text: string): ReadonlyArray<TextRange> => {
+/** Finds the credentials of authorization headers and of cookies. */
+export const findHeaders = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   for (const match of text.matchAll(header)) {
     const [whole, credential, cookies] = match
@@ -69,7 +70,7 @@ const findHeaders = (text: string): ReadonlyArray<TextRange> => {
 /** The response of digest authentication, which fits one request, and often also the next. */
 const digest = /\bDigest[ \t][^\n]{0,800}?\bresponse=\\?["']?([0-9a-f]{32,128})/gi
 
-const findDigests = (text: string): ReadonlyArray<TextRange> =>
+export const findDigests = (text: string): ReadonlyArray<TextRange> =>
   Array.from(text.matchAll(digest), (match) => {
     const end = match.index + match[0].length
     return { start: end - (match[1] ?? "").length, end }
@@ -77,10 +78,3 @@ const findDigests = (text: string): ReadonlyArray<TextRange> =>
 
 const isLong = (value: string): boolean =>
   value.length >= 20 && hasDigit(value) && !isWordLike(value) && !isPlaceholder(value)
-
-/** Finds credentials after the name of a scheme or in a header that carries them. */
-export const findAuthorizations = (text: string): ReadonlyArray<TextRange> => [
-  ...(/bearer|basic|token|key|ssws|negotiate|jwt/i.test(text) ? findSchemes(text) : []),
-  ...(text.includes("response=") ? findDigests(text) : []),
-  ...(/authorization|cookie/i.test(text) ? findHeaders(text) : [])
-]

@@ -2,11 +2,12 @@ import { hasDigit, hasLetter, hasSign } from "./opaque.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { isUuid, looksRandom } from "./looksRandom.ts"
 import type { TextRange } from "./TextRange.ts"
+import type { TextScan } from "./TextScan.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
 interface CommandForm {
-  /** A cheap test whether a text can contain the form. */
-  readonly needs: RegExp
+  /** Literals of which a text must contain one, in any case. */
+  readonly words: ReadonlyArray<string>
   /** The last group that matched is the secret. */
   readonly form: RegExp
 }
@@ -18,19 +19,20 @@ const ARGUMENTS = "(?:[^\\n|;&]{0,200}?[ \\t])?"
 
 /** A secret after an option of a command. */
 const option = (command: string, options: string): CommandForm => ({
-  needs: new RegExp(`\\b(?:${command})(?:\\.exe)?[ \\t]`, "i"),
+  // Short names are also parts of words.
+  words: command.split("|").map((name) => (name.length < 4 ? `${name} ` : name.replace("\\", ""))),
   form: new RegExp(`\\b(?:${command})(?:\\.exe)?[ \\t]${ARGUMENTS}(?:${options})${VALUE}`, "gi")
 })
 
 /** Secrets in command lines and statements. */
 const forms: ReadonlyArray<CommandForm> = [
   {
-    needs: /(?:^|\s)(?:--|-u|-a)/,
+    words: ["--", " -", "\n-", "\t-"],
     form: /(?:^|\s)(?:--?(?:[a-z]{1,16}-){0,3}(?:password|passwd|passphrase|pass|token|secret|secret-key|api-key|apikey|auth-token|access-token|access-key|authkey|license-key|client-secret|private-key|storage-key|account-key|sas-token|http-password|rp|pw)[ \t=]{1,3}|(?:-u|--user|--proxy-user|-a|--auth|-U)[ \t]{1,3}["']?[\w.@+-]{1,64}[:%](?!\/\/))["']?([^\s"']{4,512})/g
   },
   // A password in the same word as the option.
-  { needs: /\b(?:mysql|mariadb)/i, form: /\s-p["']?((?=[^\s"']*[A-Za-z])[^\s"']{4,128})/g },
-  { needs: /\b7z/, form: /\b7z[arz]?[ \t][^\n|;&]{0,120}?[ \t]-p["']?([^\s"']{4,128})/g },
+  { words: ["mysql", "mariadb"], form: /\s-p["']?((?=[^\s"']*[A-Za-z])[^\s"']{4,128})/g },
+  { words: ["7z"], form: /\b7z[arz]?[ \t][^\n|;&]{0,120}?[ \t]-p["']?([^\s"']{4,128})/g },
   // Databases
   option("redis-cli|keydb-cli|valkey-cli", "-a[ \\t]{1,3}"),
   option("sqlcmd|bcp|osql|isql|impala-shell", "-P[ \\t]{0,3}"),
@@ -39,33 +41,32 @@ const forms: ReadonlyArray<CommandForm> = [
     "-p[ \\t=]{0,3}|-password[ \\t=]{1,3}"
   ),
   {
-    needs: /\bsqlplus|\bexpdp|\bimpdp|\bsqlldr|\brman\b/i,
+    words: ["sqlplus", "expdp", "impdp", "sqlldr", "rman "],
     form: /\b(?:sqlplus|expdp|impdp|sqlldr|rman[ \t]+target)[ \t]+(?:-[A-Za-z][ \t]+)*["']?[\w$#]{1,64}\/["']?([^\s@"'/]{4,64})/gi
   },
   // Registries, clouds and packages
   option("docker|podman|buildah|skopeo|helm|oras|crane|nerdctl", "(?<=login[^\\n|;&]{0,200})-p[ \\t=]{1,3}"),
   option("az|heroku|cf|bx|ibmcloud|oc|twine|doctl|scw|vault", "(?:-p|--token|--access-token|-t)[ \\t=]{1,3}"),
   {
-    needs: /\baws[ \t]+configure/,
+    words: ["configure"],
     form: /\baws[ \t]+configure[ \t]+set[ \t]+[\w.-]{0,64}(?:secret|token|key)[\w.-]{0,32}[ \t]+["']?([^\s"']{16,1024})/g
   },
   {
-    needs:
-      /\b(?:vault|gh|cargo|snyk|wandb|npx?|yarn|pnpm|ngrok|railway|netlify|supabase|pulumi|terraform|flyctl|fly|sentry-cli|huggingface-cli|hf|gem|poetry|pip|nuget|dotnet|composer|cloudflared|tailscale|infracost|doppler|op|bw|stripe|expo|eas)[ \t]/,
+    words: ["login", "auth", "setapikey", "unlock", "token", "http-basic"],
     form: /\b(?:vault|gh|cargo|snyk|wandb|npx?|yarn|pnpm|ngrok|railway|netlify|supabase|pulumi|terraform|flyctl|fly|sentry-cli|huggingface-cli|hf|gem|poetry|nuget|dotnet|composer|cloudflared|tailscale|infracost|doppler|op|bw|stripe|expo|eas)[ \t]+(?:[a-z][\w:./-]{0,64}[ \t]+){0,4}?(?:login|authtoken|auth|add-authtoken|setapikey|unlock|token|[\w./:-]{0,64}_?authToken|pypi-token\.\w{1,32}|http-basic\.\w{1,32}[ \t]+\w{1,32})(?:[ \t]+(?:--?\w[\w-]{0,24}[ \t=]+)?|=)["']?((?=[^\s"']*[0-9])[^\s"'|;&-][^\s"'|;&]{15,1024})/g
   },
   option("nuget|dotnet", "(?:-k|-ApiKey|--api-key)[ \\t]{1,3}"),
   // Windows
   {
-    needs: /\bnet[ \t]+(?:use|user)\b/i,
+    words: ["net use", "net user"],
     form: /\bnet[ \t]+use[ \t]+(?:[a-z]:|\*)?[ \t]*\\\\[^\s"']{1,200}[ \t]+(?!\/)["']?([^\s"'/][^\s"']{3,128})/gi
   },
   {
-    needs: /\bnet[ \t]+(?:use|user)\b/i,
+    words: ["net use", "net user"],
     form: /\bnet[ \t]+(?:use[ \t]+[^\n]{1,200}?\/u(?:ser)?:["']?[^\s"']{1,64}["']?|user[ \t]+["']?[\w.-]{1,64}["']?)[ \t]+(?!\/)["']?([^\s"'/*][^\s"']{3,128})/gi
   },
   {
-    needs: /\/(?:p|pass|password|rp|pw)[: \t]/i,
+    words: ["/p:", "/p ", "/pass", "/rp", "/pw"],
     form: /(?<=\b(?:cmdkey|xfreerdp|wfreerdp|mstsc|rdesktop|schtasks|wmic|runas|dsadd|msdeploy|net|sdelete|rundll32|psexec|winrs|djoin)\b[^\n|;&]{0,200})[ \t]\/(?:p|pass|password|rp|pw)[: \t][ \t]{0,3}["']?([^\s"']{4,128})/gi
   },
   option("psexec|psexec64|pspasswd|wmic|winrs|rdesktop|paexec", "[-/](?:p|password):?[ \\t]{0,3}"),
@@ -75,15 +76,15 @@ const forms: ReadonlyArray<CommandForm> = [
     "(?:-U[ \\t]*[\"']?[\\w.\\\\/@-]{1,64}%|-p[ \\t]{1,3}|--password[= \\t])"
   ),
   {
-    needs: /ConvertTo-SecureString|SecureString/i,
+    words: ["securestring"],
     form: /\bConvertTo-SecureString[ \t]+(?:-\w+[ \t]+){0,3}(?:"([^"\n]{4,256})"|'([^'\n]{4,256})'|([^\s"'$()-][^\s"']{3,256}))/gi
   },
   {
-    needs: /\bNetworkCredential\b|PSCredential/i,
+    words: ["networkcredential", "pscredential"],
     form: /\b(?:NetworkCredential|PSCredential)\s{0,3}\(\s{0,3}["'][^"'\n]{1,128}["']\s{0,3},\s{0,3}["']([^"'\n]{4,256})["']/gi
   },
   {
-    needs: /\bdefaultpassword\b|\breg\b/i,
+    words: ["defaultpassword"],
     form: /\bDefaultPassword["']?[ \t]+(?:\/t[ \t]+REG_SZ[ \t]+)?\/d[ \t]+["']?([^\s"']{4,128})/gi
   },
   // Unix
@@ -97,76 +98,121 @@ const forms: ReadonlyArray<CommandForm> = [
     "--?(?:password|passphrase|storepass|keypass|psk|pass)[ \\t=]{1,3}"
   ),
   {
-    needs: /\bnmcli\b/,
+    words: ["nmcli"],
     form: /\bnmcli\b[^\n|;&]{0,200}?\b(?:password|psk|wifi-sec\.psk)[ \t]{1,3}["']?([^\s"']{6,128})/g
   },
   {
-    needs: /\bnetworksetup\b/,
+    words: ["networksetup"],
     form: /\bnetworksetup[ \t]+-setairportnetwork[ \t]+\w{2,8}[ \t]+(?:"[^"\n]{1,64}"|\S{1,64})[ \t]+["']?([^\s"']{6,128})/g
   },
   {
-    needs: /-pass(?:in|out)?\b|\bpass:/,
+    words: ["pass:", "-pass"],
     form: /(?:-pass(?:in|out)?[ \t]{1,3}["']?|["' \t])pass:([^\s"']{4,128})/g
   },
   {
-    needs: /\bhtpasswd\b/,
+    words: ["htpasswd"],
     form: /\bhtpasswd[ \t]+-[a-zA-Z]{0,8}b[a-zA-Z]{0,8}[ \t]+\S{1,200}[ \t]+\S{1,64}[ \t]+["']?([^\s"']{4,128})/g
   },
   {
-    needs: /\bchpasswd\b/,
+    words: ["chpasswd"],
     form: /\becho[ \t]+(?:-[a-z][ \t]+)?["']?[\w.-]{1,32}:([^\s"']{4,128})["']?[ \t]*\|[ \t]*(?:sudo[ \t]+)?chpasswd|chpasswd[ \t]*<<<[ \t]*["']?[\w.-]{1,32}:([^\s"']{4,128})/g
   },
   {
-    needs: /\|[ \t]*(?:sudo|docker|podman|gh|helm|passwd|openssl|cryptsetup|gpg|kinit|vault|npm)\b/,
+    words: ["|"],
     form: /\b(?:echo|printf)[ \t]+(?:-[a-zA-Z]{1,3}[ \t]+)?(?:'%s(?:\\n)?'[ \t]+)?(?:"([^"\n]{4,512})"|'([^'\n]{4,512})'|([^\s"'|]{4,512}))[ \t]*\|[ \t]*(?:sudo[ \t]+-[A-Za-z]*S|docker[ \t]+login|podman[ \t]+login|helm[ \t]+registry|gh[ \t]+auth|passwd\b|cryptsetup|kinit|gpg[^\n]{0,80}passphrase-fd)/g
   },
   {
-    needs: /\brabbitmqctl\b/,
+    words: ["rabbitmqctl"],
     form: /\brabbitmqctl[ \t]+(?:-[\w-]+[ \t]+\S+[ \t]+)?(?:add_user|change_password)[ \t]+\S{1,64}[ \t]+["']?([^\s"']{4,128})/g
   },
-  { needs: /\bsend\b/, form: /\bsend(?:_user)?[ \t]+(?:--[ \t]+)?"([^"\n\\]{6,64})\\[rn]"/g },
   {
-    needs: /\bPGPASSFILE|\.pgpass|:\*:|:5432:/,
+    words: ['send "', "send_user", "send --"],
+    form: /\bsend(?:_user)?[ \t]+(?:--[ \t]+)?"([^"\n\\]{6,64})\\[rn]"/g
+  },
+  {
+    words: [":5432:", ":*:", "pgpass"],
     form: /(?:^|\n)[\w.*-]{1,128}:(?:[0-9]{2,5}|\*):[\w.*-]{1,64}:[\w.*-]{1,64}:([^\s:]{4,128})/g
   },
   // Statements
   {
-    needs: /identified\s+by|identified\s+with/i,
+    words: ["identified"],
     form: /\bidentified\s+(?:with\s+\S{1,48}\s+)?(?:by|as)\s+(?:values\s+)?(?:password\s+)?["']([^"'\n]{4,128})["']|\bidentified\s+by\s+([^\s"';]{4,128})/gi
   },
   {
-    needs: /password/i,
+    words: ["password"],
     form: /\bpassword\s{1,4}(?:=\s{0,4})?N?'([^'\n]{4,128})'|\bpassword\s{0,2}\(\s{0,2}'([^'\n]{4,128})'\s{0,2}\)/gi
   },
   {
-    needs: /requirepass|masterauth|\bauth\b/i,
+    words: ["requirepass", "masterauth", "auth "],
     form: /(?:^|\n)[ \t]{0,8}(?:requirepass|masterauth|AUTH(?:[ \t]+(?!NONE|OFF|ON\b|LOGIN|PLAIN)\w{1,32}(?=[ \t]+\S))?)[ \t]+["']?([^\s"']{4,256})/g
   },
-  { needs: /\bpragma\b/i, form: /\bpragma\s+(?:re)?key\s{0,3}=\s{0,3}["']([^"'\n]{4,128})["']/gi },
+  { words: ["pragma"], form: /\bpragma\s+(?:re)?key\s{0,3}=\s{0,3}["']([^"'\n]{4,128})["']/gi },
   {
-    needs: /\bsnmp-server\b|enable\s+secret|enable\s+password|\bkey-string\b|wpa-psk|pre-shared-key/i,
+    words: [
+      "snmp-server",
+      "enable secret",
+      "enable password",
+      "key-string",
+      "wpa-psk",
+      "pre-shared-key",
+      "username "
+    ],
     form: /\b(?:snmp-server[ \t]+community|enable[ \t]+(?:secret|password)|key-string|wpa-psk[ \t]+ascii|pre-shared-key(?:[ \t]+(?:address|ascii-text|local|remote)(?:[ \t]+[0-9.]+)?)?|username[ \t]+\S{1,64}[ \t]+(?:privilege[ \t]+[0-9]{1,2}[ \t]+)?(?:secret|password))[ \t]+(?:[0-9][ \t]+)?["']?([^\s"']{4,128})/gi
   },
+  // Calls whose last text is a password: `connect("db", "app", "…")`, `auth=("ada", "…")`.
+  {
+    words: [
+      "connect(",
+      "connect (",
+      "auth(",
+      "auth=(",
+      "auth = (",
+      "login(",
+      "login (",
+      "pdo(",
+      "mysqli(",
+      "credentials(",
+      "connection(",
+      "bind(",
+      "open(",
+      "authenticate(",
+      "authentication(",
+      "basic(",
+      "password("
+    ],
+    form: /\b(?:\w{0,24}(?:connect|basic_?auth|plainauth|digestauth|getconnection|setcredentials|withcredentials|passwordcredentials|passwordauthentication|authenticate|ldap_bind|imap_open|auth_password)|login|pdo|mysqli|auth|basic)\s?=?\s?\((?:[^()"'\n]{0,40}["'][^"'\n]{0,120}["']\s{0,4},\s{0,4}){1,3}["']([^"'\n]{4,128})["']/gi
+  },
+  // Elements with attributes.
+  {
+    words: ["<"],
+    form: /<(?:\w{1,16}:)?\w{0,24}(?:password|passwd|pwd|secret|token|apikey|api_key)\s[^<>]{1,200}>\s{0,8}([^<>\s]{4,512})\s{0,8}</gi
+  },
   // The text of a Wi-Fi code.
-  { needs: /WIFI:/i, form: /WIFI:(?:[A-Z]:[^;\n]{0,64};){0,6}?P:((?:[^;\\\n]|\\.){4,128});/gi },
+  { words: ["wifi:"], form: /WIFI:(?:[A-Z]:[^;\n]{0,64};){0,6}?P:((?:[^;\\\n]|\\.){4,128});/gi },
   // A variable that is set for later sessions.
   {
-    needs: /\bsetx?[ \t]/i,
+    words: ["set ", "setx "],
     form: /\bsetx?[ \t]+(?:\/m[ \t]+)?["']?\w{0,64}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|PASS)["']?[ \t]+["']?([^\s"']{6,1024})/gi
   },
   // A line of `.netrc`.
-  { needs: /\blogin\s/, form: /\blogin[ \t]{1,8}\S{1,128}\s{1,8}password[ \t]{1,8}(\S{4,128})/g },
+  { words: ["login"], form: /\blogin[ \t]{1,8}\S{1,128}\s{1,8}password[ \t]{1,8}(\S{4,128})/g },
   {
-    needs: /credentials?\s{0,2}[({]/i,
+    words: ["credentials"],
     form: /\bcredentials\s{0,2}(?:\+=\s{0,2}Credentials)?\s{0,2}[({]\s{0,8}(?:"[^"\n]{1,128}"\s{0,2},\s{0,2}){3}"([^"\n]{4,128})"/g
   }
 ]
 
-/** Finds secrets in commands and statements, as pasted from a terminal or a script. */
-export const findCommandOptions = (text: string): ReadonlyArray<TextRange> => {
+/** The triggers of each form. */
+export const commandTriggers: ReadonlyArray<ReadonlyArray<string>> = forms.map(({ words }) => words)
+
+/**
+ * Finds secrets in commands and statements, as pasted from a terminal or a script. `first`: the number of the first form's triggers in the
+ * scan.
+ */
+export const findCommandOptions = (text: string, scan: TextScan, first: number): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
-  for (const { form, needs } of forms) {
-    if (!needs.test(text)) continue
+  for (const [index, { form }] of forms.entries()) {
+    if (!scan.has(first + index) && !(index === 0 && text.startsWith("-"))) continue
     for (const match of text.matchAll(form)) {
       const written = match.slice(1).find((group) => group !== undefined) ?? ""
       const value = trimTrailing(written, "'\"`,;")

@@ -9,6 +9,12 @@ import type { TextRange } from "./TextRange.ts"
 const marked =
   /(?<![0-9A-Za-z_-])(?:[A-Za-z][0-9A-Za-z]{0,15}[_-]){0,3}(?:live|test|prod|production|sandbox|staging|dev|secret|sec|sk|rk|pat|key|apikey|token|tok|oat|access|refresh|admin|bot|auth|svc|service|st|at|rt|pw|api|sandbox|cli|webhook|uat|sat|signing)[_-]([0-9A-Za-z][0-9A-Za-z_-]{19,255})/gi
 
+/** The marks with a separator. */
+export const markedTriggers =
+  "live test prod production sandbox staging dev secret sec sk rk pat key apikey token tok oat access refresh admin bot auth svc service st at rt pw api cli webhook uat sat signing"
+    .split(" ")
+    .flatMap((mark) => [`${mark}_`, `${mark}-`])
+
 /** Words in a prefix of public or identifying values. */
 const harmless =
   /(?:^|[_-])(?:pk|pub|public|publishable|client[_-]?id|id|req|request|trace|span|evt|event|session|msg|run|job|batch|file|img|order|user|usr)[_-]/i

@@ -33,13 +33,11 @@ export const findSecretKinds = (view: TextView): ReadonlyArray<TextRange> => {
   /** Where a run without a secret ended, by kind: the run is not searched again from its middle. */
   const searchedUntil = new Map<SecretKind, number>()
   for (let start = 0; start + 1 < text.length; start++) {
-    const candidates = byStart.get(startOf(text, start))
     // A prefix in the middle of a word does not count, unless characters were removed before it.
-    if (
-      candidates === undefined ||
-      (isWordCode(text.charCodeAt(start - 1)) && !isAfterRemoval(view, start) && !isAfterEscape(text, start))
-    )
+    if (isWordCode(text.charCodeAt(start - 1)) && !isAfterRemoval(view, start) && !isAfterEscape(text, start))
       continue
+    const candidates = byStart.get(startOf(text, start))
+    if (candidates === undefined) continue
     const isWithinBase64 = /[+/]/.test(text.charAt(start - 1))
     for (const { kind, prefix } of candidates) {
       if (isWithinBase64 && prefix.length < LONG_PREFIX) continue

@@ -1,40 +1,72 @@
 import { findApiKeys } from "../../identity/ApiKeyFormat.ts"
-import { findAssignments } from "./findAssignments.ts"
-import { findAuthorizations } from "./findAuthorizations.ts"
-import { findCommandOptions } from "./findCommandOptions.ts"
-import { decodeBase64Runs, MAX_LAYERS } from "./decodeBase64Runs.ts"
+import { assignmentTriggers, findAssignments } from "./findAssignments.ts"
+import { findDigests, findHeaders, findSchemes } from "./findAuthorizations.ts"
+import { commandTriggers, findCommandOptions } from "./findCommandOptions.ts"
+import { decodeBase64Runs, decodeHexRuns, MAX_LAYERS } from "./decodeBase64Runs.ts"
 import type { KnownValues } from "./KnownValues.ts"
-import { findMarkedTokens } from "./findMarkedTokens.ts"
+import { findMarkedTokens, markedTriggers } from "./findMarkedTokens.ts"
 import { findSecretKinds } from "./findSecretKinds.ts"
+import { makeTextScanner, ScanFlag, type TextScan } from "./TextScan.ts"
 import { mergeRanges, type TextRange } from "./TextRange.ts"
 import { findJwts, findPrivateKeys, findUrlCredentials } from "./structuredSecrets.ts"
-import { findTokens } from "./findTokens.ts"
-import { findSpokenSecrets } from "./findSpokenSecrets.ts"
+import { findTokens, tokenTriggers } from "./findTokens.ts"
+import { findSpokenSecrets, spokenTriggers } from "./findSpokenSecrets.ts"
 import { joinLines, joinLiterals, toOriginal, normalizeText, type TextView } from "./TextView.ts"
 
 /** Minimum length of a searched text. */
 const MIN_TEXT = 8
 
+/** Literals of which a text must contain one, in any case, before a search is made. */
+const searches = [
+  assignmentTriggers,
+  ["bearer", "basic", "token ", "apikey", "api-key", "ssws", "geniekey", "negotiate", "jwt"],
+  ["authorization", "cookie"],
+  ["response="],
+  markedTriggers,
+  ["private key", "private-lines:"],
+  ["eyj"],
+  ["=3d", "=\n", "=\r"]
+]
+const [ASSIGNMENT, SCHEME, HEADER, DIGEST, MARKED, PRIVATE_KEY, JWT, QUOTED_PRINTABLE] = [
+  0, 1, 2, 3, 4, 5, 6, 7
+] as const
+const FIRST_TOKEN = searches.length
+const FIRST_COMMAND = FIRST_TOKEN + tokenTriggers.length
+const FIRST_SPOKEN = FIRST_COMMAND + commandTriggers.length
+
+const scan = makeTextScanner([...searches, ...tokenTriggers, ...commandTriggers, ...spokenTriggers])
+
 /** Finds the secrets of a text as ordered, disjoint ranges. Linear in the text's length. */
 export const findSecrets = (text: string, known: KnownValues, layer = 0): ReadonlyArray<TextRange> => {
   if (text.length < MIN_TEXT) return []
-  const normalized = normalizeText(text)
+  const scanned = scan(text)
+  const { flags } = scanned
+  const isDecoded = (flags & (ScanFlag.special | ScanFlag.escape)) !== 0 || scanned.has(QUOTED_PRINTABLE)
+  const normalized = isDecoded ? normalizeText(text) : undefined
   const base = normalized ?? { text }
-  const joined = joinLines(base, false)
+  const isBroken = (flags & ScanFlag.lineBreak) !== 0
+  const joined = isBroken ? joinLines(base, false) : undefined
   // Known values and checksummed keys never occur by chance, so they are found across any line break.
-  const fullyJoined = joinLines(base, true)
-  const literals = joinLiterals(base)
+  const fullyJoined = isBroken ? joinLines(base, true) : undefined
+  const literals = (flags & ScanFlag.quote) !== 0 ? joinLiterals(base) : undefined
+  const found = findInView({ text }, scanned, known, layer)
+  if (
+    normalized === undefined &&
+    joined === undefined &&
+    fullyJoined === undefined &&
+    literals === undefined
+  ) {
+    return mergeRanges(found)
+  }
   // Spread into arrays, not into call arguments: a text may contain more findings than the stack holds.
   return mergeRanges([
-    ...findInView({ text }, known, layer),
-    ...(normalized === undefined
-      ? []
-      : findInView(normalized, known, layer).map((span) => toOriginal(normalized, span))),
-    ...(joined === undefined ? [] : findInView(joined, known, layer).map((span) => toOriginal(joined, span))),
+    ...found,
+    ...(normalized === undefined ? [] : findInOriginal(normalized, known, layer)),
+    ...(joined === undefined ? [] : findInOriginal(joined, known, layer)),
     ...(literals === undefined
       ? []
-      : [...known.find(literals), ...findInRuns(literals, known, MAX_LAYERS)].map((span) =>
-          toOriginal(literals, span)
+      : [...known.find(literals), ...findInRuns(literals, scan(literals.text), known, MAX_LAYERS)].map(
+          (span) => toOriginal(literals, span)
         )),
     ...(fullyJoined === undefined
       ? []
@@ -44,56 +76,61 @@ export const findSecrets = (text: string, known: KnownValues, layer = 0): Readon
   ])
 }
 
-/** Minimum length of a token: no formatted secret and no decoded base64 is shorter. */
-const LONG_RUN = 16
+const findInOriginal = (view: TextView, known: KnownValues, layer: number): ReadonlyArray<TextRange> =>
+  findInView(view, scan(view.text), known, layer).map((span) => toOriginal(view, span))
 
-const isTokenCharacter = new Uint8Array(128)
-for (const character of "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.~$%+/=-") {
-  isTokenCharacter[character.charCodeAt(0)] = 1
-}
-
-/** A scan without regular expressions: it settles nearly all texts of corrections. */
-const hasLongRun = (text: string): boolean => {
-  let run = 0
-  for (let at = 0; at < text.length; at++) {
-    run = isTokenCharacter[text.charCodeAt(at)] === 1 ? run + 1 : 0
-    if (run === LONG_RUN) return true
+const findInView = (
+  view: TextView,
+  scanned: TextScan,
+  known: KnownValues,
+  layer: number
+): ReadonlyArray<TextRange> => {
+  const { text } = view
+  const found: Array<TextRange> = []
+  const add = (ranges: ReadonlyArray<TextRange>) => {
+    for (const range of ranges) found.push(range)
   }
-  return false
+  if (known.size > 0) add(known.find(view))
+  add(findInRuns(view, scanned, known, layer))
+  add(findUrlCredentials(text))
+  if (scanned.has(SCHEME)) add(findSchemes(text))
+  if (scanned.has(HEADER)) add(findHeaders(text))
+  if (scanned.has(DIGEST)) add(findDigests(text))
+  if (scanned.has(ASSIGNMENT)) add(findAssignments(text))
+  add(findCommandOptions(text, scanned, FIRST_COMMAND))
+  add(findSpokenSecrets(text, scanned, FIRST_SPOKEN))
+  return found
 }
 
-/** A sign between a name and a value, or a word for a secret: texts without either need no search by context. */
-const CONTEXT =
-  /[=:>：]|^-|\s(?:["'`]|-)|pass|pwd|kenn|secret|token|bearer|basic|api|key|login|ssws|negotiate|jwt|cred|wachtwoord|has[lł]|hesl|ş?ifre|parol|senha|contrase|clave|clé|chiave|chave|sleutel|klucz|schlüssel|l[öo]senord|kod|salasana|jelsz|lozink|geslo|mật|sandi|identified|seed|mnemonic|community|rabbitmq|wifi|psexec|ldap|sql|smb|setx|pin\b|[\u0250-\uffff]/i
+/** Minimum length of a run of Base64 that is decoded, of hexadecimal digits, and of the longest word of a token. */
+const MIN_BASE64 = 20
+const MIN_HEX = 32
+const MIN_WORD = 12
 
-const findInView = (view: TextView, known: KnownValues, layer: number): ReadonlyArray<TextRange> => {
+const findInRuns = (
+  view: TextView,
+  scanned: TextScan,
+  known: KnownValues,
+  layer: number
+): ReadonlyArray<TextRange> => {
   const { text } = view
-  return [
-    ...(known.size === 0 ? [] : known.find(view)),
-    // Most texts have neither and need no further search.
-    ...(hasLongRun(text) ? findInRuns(view, known, layer) : []),
-    ...(CONTEXT.test(text)
-      ? [
-          ...findUrlCredentials(text),
-          ...findAuthorizations(text),
-          ...findAssignments(text),
-          ...findCommandOptions(text),
-          ...findSpokenSecrets(text)
-        ]
-      : [])
-  ]
-}
-
-const findInRuns = (view: TextView, known: KnownValues, layer: number): Array<TextRange> => {
-  const { text } = view
-  return [
-    ...findSecretKinds(view),
-    ...findMarkedTokens(text),
-    ...findTokens(text),
-    ...findPrivateKeys(text),
-    ...findJwts(text),
-    ...(layer < MAX_LAYERS
-      ? decodeBase64Runs(text).filter((inner) => findSecrets(inner.text, known, layer + 1).length > 0)
-      : [])
-  ]
+  const found: Array<TextRange> = []
+  const add = (ranges: ReadonlyArray<TextRange>) => {
+    for (const range of ranges) found.push(range)
+  }
+  if (scanned.longestWord >= MIN_WORD) {
+    add(findSecretKinds(view))
+    if (scanned.has(MARKED)) add(findMarkedTokens(text))
+  }
+  add(findTokens(text, scanned, FIRST_TOKEN))
+  if (scanned.has(PRIVATE_KEY)) add(findPrivateKeys(text))
+  if (scanned.has(JWT)) add(findJwts(text))
+  if (layer < MAX_LAYERS) {
+    const runs = [
+      ...(scanned.longestRun >= MIN_BASE64 ? decodeBase64Runs(text) : []),
+      ...(scanned.longestHexRun >= MIN_HEX ? decodeHexRuns(text) : [])
+    ]
+    add(runs.filter((inner) => findSecrets(inner.text, known, layer + 1).length > 0))
+  }
+  return found
 }

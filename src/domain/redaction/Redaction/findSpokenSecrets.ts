@@ -1,8 +1,9 @@
 import { hasDigit, hasLetter, hasSign, isExpression, isPath, isWordLike } from "./opaque.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { isIdentifier, isKnownFormat, looksRandom } from "./looksRandom.ts"
-import { keyPhrases, passwordWords } from "./secretWords.ts"
+import { keyPhrases, keyTriggers, passwordTriggers, passwordWords } from "./secretWords.ts"
 import type { TextRange } from "./TextRange.ts"
+import { ScanFlag, type TextScan } from "./TextScan.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
 /** A word that is not part of a longer one. Scripts without spaces between words have no such boundary. */
@@ -22,7 +23,7 @@ const PREPOSITION =
 
 /** Verbs and signs between a name and its value. */
 const VERB =
-  "(?:[:=：＝→]|[ ](?:has been|have been|had been|was|were|got|wurde|is|ist)[ ](?:now )?(?:changed|set|reset|updated|geändert|gesetzt)(?:[ ](?:to|as|auf|in))?(?=[ :])|:=|=>|-{1,2}>|[–—-](?= )|['’]s(?= )|(?:is|was|are|equals|reads|ist|lautet|war|sind|heißt|es|era|est|était|è|é|e['’]|era|jest|brzmi|to|je|zní|bylo|on|olarak|är|er|on|ez|este|e|adalah|ialah|là|это|является|был|це|є|είναι|הוא|היא|هي|هو|है|คือ)(?=[ :]))"
+  "(?:[:=：＝→]|[ ](?:has been|have been|had been|was|were|got|wurde|is|ist)[ ](?:now )?(?:changed|set|reset|updated|geändert|gesetzt)(?:[ ](?:to|as|auf|in))?(?=[ :])|[ ](?:wurde|ist)[ ]auf(?=[ ])|:=|=>|-{1,2}>|[–—-](?= )|['’]s(?= )|(?<!\\p{L})(?:is|was|are|equals|reads|ist|lautet|war|sind|heißt|es|era|est|était|è|é|e['’]|era|jest|brzmi|to|je|zní|bylo|on|olarak|är|er|on|ez|este|e|adalah|ialah|là|это|является|был|це|є|είναι|הוא|היא|هي|هو|है|คือ)(?=[ :]))"
 const ADVERB =
   "(?:(?:now|set to|currently|still|just|simply|jetzt|nun|aktuell|immer noch|ahora|maintenant|toujours|desde hoy|ora|adesso|agora|nu|teraz|nyní|şimdi|теперь|тепер|set|gesetzt auf|the following|as follows|wie folgt|folgendes|the same as before)[ :]{1,2}){0,2}"
 
@@ -46,23 +47,30 @@ const reversed =
 /** Number of characters inspected before and after a word. */
 const REACH = 96
 
-/** Finds passwords and keys that a sentence reveals, in many languages. */
-export const findSpokenSecrets = (text: string): ReadonlyArray<TextRange> => [
-  ...findPasswords(text),
-  ...findKeys(text),
-  ...(/log|sign|cred|user|account|zugang|anmelde|benutz|ident|acc|usu|utente|acesso|gebruik|logowan|użytk|[\u0250-\uffff]/i.test(
-    text
-  )
-    ? findCredentialPairs(text)
-    : []),
-  ...(/seed|recovery|mnemonic|backup|secret|wallet/i.test(text) ? findSeedPhrases(text) : []),
-  ...(/pin/i.test(text) ? findPins(text) : [])
+/** The searches of this file, with the literals of which a text must contain one, in any case. */
+export const spokenTriggers: ReadonlyArray<ReadonlyArray<string>> = [
+  passwordTriggers,
+  keyTriggers,
+  "login,log in,log-in,sign in,cred,user,account,zugangsdaten,anmeldedaten,benutzer,identifiant,accès,acces,usuari,usuári,utente,acesso,inloggeg,gebruiker,logowania,użytkownik".split(
+    ","
+  ),
+  ["seed", "recovery", "mnemonic", "backup", "secret", "wallet"],
+  ["pin"]
 ]
+
+const searches = [findPasswords, findKeys, findCredentialPairs, findSeedPhrases, findPins]
+
+/** Finds passwords and keys that a sentence reveals, in many languages. `first`: the number of the first search's triggers in the scan. */
+export const findSpokenSecrets = (text: string, scan: TextScan, first: number): ReadonlyArray<TextRange> => {
+  // The words of other scripts are no triggers.
+  const isOtherScript = (scan.flags & ScanFlag.otherScript) !== 0
+  return searches.flatMap((search, index) => (isOtherScript || scan.has(first + index) ? search(text) : []))
+}
 
 const isOtherScript = (word: string): boolean =>
   !/[A-Za-z]/.test(word.at(-1) ?? "") && !/\p{Script=Latin}/u.test(word.at(-1) ?? "")
 
-const findPasswords = (text: string): ReadonlyArray<TextRange> => {
+function findPasswords(text: string): ReadonlyArray<TextRange> {
   const found: Array<TextRange> = []
   /** Add a value unless it is ordinary. */
   const add = (written: string, start: number, isLikely: boolean, isQuoted: boolean) => {
@@ -81,8 +89,10 @@ const findPasswords = (text: string): ReadonlyArray<TextRange> => {
     if (isOtherScript(hit[0])) {
       afterOtherScript.lastIndex = end
       const match = afterOtherScript.exec(text)
-      const value = match?.[1] ?? ""
-      if (match !== null) add(value, afterOtherScript.lastIndex - value.length, true, false)
+      const value = match?.[1]
+      if (match !== null && value !== undefined) {
+        add(value, end + match[0].length - value.length, isStatement(match[0].slice(0, -value.length)), false)
+      }
       continue
     }
     // Settings without spaces are assignments.
@@ -110,6 +120,22 @@ const findPasswords = (text: string): ReadonlyArray<TextRange> => {
     }
   }
   return found
+}
+
+/**
+ * Whether the words between a name and its value in a script other than Latin state the value: a sign, nothing, or one short word that is no
+ * preposition.
+ */
+const isStatement = (gap: string): boolean => {
+  const words = gap.match(/[\p{L}\p{M}]+/gu) ?? []
+  const [first = ""] = words
+  return (
+    /[:：=—–-]\s?\S?$/u.test(gap) ||
+    words.length === 0 ||
+    (words.length === 1 &&
+      first.length <= 8 &&
+      !/^(?:от|для|к|на|в|до|из|по|с|від|за|из|για|στο|του|של|ל|على|في|من|برای|के|का)$/iu.test(first))
+  )
 }
 
 /** Whether a value begins behind a quotation mark. */
@@ -162,7 +188,7 @@ const isWordsWithMarks = (value: string): boolean =>
 const keyGap =
   /[^\n.!?\x21-\x2f\x3a-\x40]?(?:[^\n!?0-9]{0,48}?)(?<![0-9A-Za-z_+/=.~-])([0-9A-Za-z_+/][0-9A-Za-z_+/=.~-]{15,511})/y
 
-const findKeys = (text: string): ReadonlyArray<TextRange> => {
+function findKeys(text: string): ReadonlyArray<TextRange> {
   const found: Array<TextRange> = []
   for (const hit of text.matchAll(keyHit)) {
     // Part of a resource name, such as `arn:aws:secretsmanager:…:secret:db`.
@@ -175,8 +201,9 @@ const findKeys = (text: string): ReadonlyArray<TextRange> => {
     const value = trimTrailing(written, ".=-")
     const gap = match[0].slice(0, -written.length)
     const isHex = /^[0-9a-f-]+$/i.test(value)
-    // In a longer gap, a digest or an identifier is as likely.
+    // Elsewhere in the sentence, a digest or an identifier is as likely.
     const isStated = VERBS.test(gap)
+    if (!isStated && !/^[\s"'`«„“(=:[>{]{0,8}$/u.test(gap) && !isKeyAfter(hit[0], gap, value)) continue
     if (
       !looksRandom(value) ||
       (isHex && !isStated) ||
@@ -197,19 +224,30 @@ const findKeys = (text: string): ReadonlyArray<TextRange> => {
   return found
 }
 
+/** Whether a value somewhat behind a phrase such as `API key` is a key: it mixes cases and digits, and has no prefix of an identifier. */
+const isKeyAfter = (phrase: string, gap: string, value: string): boolean =>
+  /[ -]/.test(phrase) &&
+  gap.length <= 32 &&
+  /[a-z]/.test(value) &&
+  /[A-Z]/.test(value) &&
+  /[0-9]/.test(value) &&
+  !/^[a-z]{2,8}_/.test(value)
+
 const VERBS = new RegExp(`${VERB}[ ]{0,2}${ADVERB}${OPEN}$|[^\\x00-\\x7f][ ]?$`, "iu")
 
 /** A user name and a password after a word for both: `login: ada / Winter2026!`. */
 const pair =
   /(?<![\p{L}])(?:log ?-?in(?:s| data| details)?|sign in|credentials?|creds|user(?:name)?(?: ?(?:\/|and|&) ?pass(?:word)?)?|account|zugangsdaten|anmeldedaten|login-?daten|benutzer(?:name)?(?: ?\/ ?passwort)?|identifiants?|acc[eè]s|credenciales|acceso|usuario(?: ?\/ ?contraseña)?|credenziali|accesso|utente|credenciais|acesso|usu[aá]rio|inloggegevens|gebruiker|dane (?:do )?logowania|użytkownik|логин(?: ?[/и] ?пароль)?|учетные данные|учётные данные|账号|帐号|用户名|ユーザー|ログイン|아이디|계정)(?![a-z0-9_])[^\n\x21-\x7e]{0,4}(?:[ ](?:is|are|with|as|mit|avec|con|com|met|:|lautet|lauten|sind|son|sono|são)){0,2}[ ]{0,2}[:=：]?[ ]{0,2}["'`]?[\w.@+-]{2,64}["'`]?(?:[ ]?[/|:][ ]?|[ ](?:and|und|et|y|e|en|i|with|mit|avec|con|com|met|z|и|,)[ ])["'`]?([\x21-\x7e]{6,64})/giu
 
-const findCredentialPairs = (text: string): ReadonlyArray<TextRange> => {
+function findCredentialPairs(text: string): ReadonlyArray<TextRange> {
   const found: Array<TextRange> = []
   for (const match of text.matchAll(pair)) {
     const written = match[1] ?? ""
     const value = trimValue(written)
     if (!isPassword(value, false, false) || value.includes("/")) continue
     const start = match.index + match[0].length - written.length
+    // A path, such as `Administrator/Server2019`.
+    if (isWordLike(value) && /[^\s][/|:]$/.test(text.slice(Math.max(0, start - 2), start))) continue
     found.push({ start, end: start + value.length })
   }
   return found
@@ -219,8 +257,8 @@ const findCredentialPairs = (text: string): ReadonlyArray<TextRange> => {
 const seedPhrase =
   /\b(?:seed|recovery|mnemonic|backup|secret|wallet)[ _-]?(?:phrase|words?|mnemonic|seed)?["'`]?[ ]{0,2}(?:is|are|:|=|ist|lautet)[ ]{0,2}["'`]?((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})(?![a-z])/gi
 
-const findSeedPhrases = (text: string): ReadonlyArray<TextRange> =>
-  Array.from(text.matchAll(seedPhrase), (match) => {
+function findSeedPhrases(text: string): ReadonlyArray<TextRange> {
+  return Array.from(text.matchAll(seedPhrase), (match) => {
     const phrase = match[1] ?? ""
     const end = match.index + match[0].length
     return { start: end - phrase.length, end }
@@ -228,14 +266,17 @@ const findSeedPhrases = (text: string): ReadonlyArray<TextRange> =>
     ({ end, start }) =>
       !/\b(?:the|and|for|you|are|was|that|this|with|not|but|from|have|has)\b/i.test(text.slice(start, end))
   )
+}
 
 /** A personal identification number after its name. */
 const pin =
   /(?<![\p{L}0-9_])(?:(?:[Mm]y|[Oo]ur|[Mm]eine|[Mm]on|[Mm]i|[Mm]ijn|[Mm]ój|[Мм]ой)[ ](?:[\p{L}-]{1,16}[ ]){0,2}(?:PIN|pin)|PIN(?:[- ]?(?:code|Code|код|kod|コード))?)(?:[ ](?:is|ist|lautet|es|est|è|é|jest|to|är|er|now|jetzt)|[:：]|[はは는은是]){1,2}[ ]?["'`]?([0-9]{4,8})(?![0-9.:/-]|[ ][0-9]| Uhr)/gu
 
-const findPins = (text: string): ReadonlyArray<TextRange> =>
-  Array.from(text.matchAll(pin), (match) => {
+function findPins(text: string): ReadonlyArray<TextRange> {
+  return Array.from(text.matchAll(pin)).flatMap((match) => {
     const digits = match[1] ?? ""
     const end = match.index + match[0].length
-    return { start: end - digits.length, end }
+    // Six digits after a colon may be a postal code, which is also called PIN.
+    return digits.length === 6 && /[:：]/.test(match[0]) ? [] : [{ start: end - digits.length, end }]
   })
+}

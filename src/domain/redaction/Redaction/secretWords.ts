@@ -127,3 +127,13 @@ const alternatives = (byLanguage: Readonly<Record<string, ReadonlyArray<string>>
 /** Regular expressions of the words, as alternatives; the longest first. */
 export const passwordWords = alternatives(passwordWordsByLanguage)
 export const keyPhrases = alternatives(keyWordsByLanguage)
+
+/** Literals of which a text must contain one, in any case, before it is searched for the words above in Latin letters. */
+export const passwordTriggers =
+  "pass pwd pw kennw losungswort zugang schlüssel pwort mdp wi-fi wifi wlan code contrase clave código senha palavra parola chiave wachtw hasł haslo kod hesl sifre şifre lösenord losenord passord adgangskode kodeord salasana jelsz parol lozink geslo šifra sandi".split(
+    " "
+  )
+export const keyTriggers =
+  "key token secret credential bearer schlüssel zugriff zugang geheim clé jeton clave llave credencia chave chiav credenzial sleutel klucz klíč anahtar nyckel nøgle nøkkel avain kulcs chei kunci khóa".split(
+    " "
+  )

@@ -13,6 +13,8 @@ export interface LinearPattern {
   /** Steps of its program: 4 for `[a-z]+`, 1,002 for `\\p{L}{1000}`. Matching takes at most characters times steps. */
   readonly size: number
   readonly test: (text: string) => boolean
+  /** The first match from an index on, in UTF-16 code units. */
+  readonly find: (text: string, from: number) => { readonly start: number; readonly end: number } | undefined
 }
 
 /** Compiles a pattern of a schema, or fails with the reason. Look-around and back-references cannot be matched in linear time. */
@@ -20,7 +22,14 @@ export const compilePattern = (pattern: string): Result.Result<LinearPattern, st
   if (pattern.length > MAX_LENGTH) return Result.fail(`The pattern is longer than ${MAX_LENGTH} characters`)
   try {
     const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern))
-    return Result.succeed({ size: compiled.programSize(), test: (text) => compiled.test(text) })
+    return Result.succeed({
+      size: compiled.programSize(),
+      test: (text) => compiled.test(text),
+      find: (text, from) => {
+        const matcher = compiled.matcher(text)
+        return matcher.find(from) ? { start: matcher.start(), end: matcher.end() } : undefined
+      }
+    })
   } catch (error) {
     return Result.fail(
       error instanceof RE2JSException
@@ -31,7 +40,11 @@ export const compilePattern = (pattern: string): Result.Result<LinearPattern, st
 }
 
 /** The same pattern, which charges each match to a meter. */
-export const metered = (pattern: string, { size, test }: LinearPattern, meter: Meter) => ({
+export const metered = (
+  pattern: string,
+  { size, test }: Pick<LinearPattern, "size" | "test">,
+  meter: Meter
+) => ({
   test: (text: string): boolean => {
     meter.spend(((text.length + 1) * size) / STEPS_A_UNIT)
     return test(text)

@@ -46,9 +46,12 @@ export type Fork = <A>(effect: Effect.Effect<A, SqlError.SqlError>) => Fiber.Fib
  *
  * This runs for every delivery, so each of the two steps is a single fiber, and the code after them is a plain
  * observer: no fiber spans both, and no step races a timer.
+ *
+ * The lease and all time-outs are on the process's clock; the time in the log is on the clock of due times.
  */
 export const makeAttempt = (
   clock: Clock.Clock,
+  dueClock: Clock.Clock,
   shards: Pick<Shards, "canStart">,
   timers: TimerWheel,
   fork: Fork,
@@ -59,7 +62,7 @@ export const makeAttempt = (
     // Loading may have taken long: the lease may be too short by now, or the shard may have changed its owner and come
     // back.
     if (!shards.canStart(lane.owned, before)) return requeue(lane, delivery)
-    const startedAt = clock.currentTimeMillisUnsafe()
+    const startedAt = dueClock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(sending)
     const cancelTimer = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {

@@ -4,8 +4,10 @@ import { notFound } from "../../../api/notFound.ts"
 import { DeliveryAttempt } from "../../../domain/delivery/DeliveryState.ts"
 import { EventId, type OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
+import { currentTime } from "../../store/currentTime.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import { shardOf } from "./Shards.ts"
 
 /** Records in a list. */
@@ -59,7 +61,11 @@ const healthRows = rowsOf(
 )
 
 /** Reads the delivery log. `isSending`: whether this replica has an attempt at a delivery in flight. */
-export const makeDeliveryLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: string) => boolean) => {
+export const makeDeliveryLog = (
+  sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
+  isSending: (delivery_id: string) => boolean
+) => {
   const columns = sql.literal(
     "delivery_id AS id, event_id, label, size, status, attempts, replays, rejected, status_code, last_error, created_at, finished_at"
   )
@@ -117,7 +123,7 @@ export const makeDeliveryLog = (sql: SqlClient.SqlClient, isSending: (delivery_i
       sql`
       SELECT
         l.destination_id,
-        CASE WHEN d.cooldown_until > now() THEN d.cooldown_until END AS cooldown_until,
+        CASE WHEN d.cooldown_until > ${currentTime(sql, clock)} THEN d.cooldown_until END AS cooldown_until,
         coalesce(d.consecutive_failures, 0) AS consecutive_failures,
         waiting.count AS pending_deliveries
       FROM unnest(${int4Array(ids.map(shardOf))}::smallint[], ${textArray(ids)}::text[]) AS l (shard, destination_id)

@@ -2,7 +2,8 @@ import { Array as Arr, Effect, Exit, Metric, Random } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { nextDelay } from "../../../domain/delivery/RetryPolicy.ts"
-import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { toDate } from "../../../domain/Time.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import { onCompletion, requireTransaction } from "../../store/transaction.ts"
 import { deliveryQueueFull } from "../../observability/metricDefinitions.ts"
 import type { Channel } from "../Channel.ts"
@@ -61,8 +62,8 @@ export const channelByName = (
 /** Writes to the queue, always within the caller's transaction. `beginEnqueue` is notified of everything it inserts. */
 export const makeDeliveryQueue = (
   sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
   channels: ReadonlyMap<string, Channel>,
-  now: Effect.Effect<Timestamp>,
   beginEnqueue: BeginEnqueue
 ) => {
   const {
@@ -72,7 +73,8 @@ export const makeDeliveryQueue = (
     insertUnderLock,
     lockDestination,
     remainingCapacity
-  } = makeQueueWrites(sql)
+  } = makeQueueWrites(sql, clock)
+  const { now } = clock
 
   /** Gives each delivery its id, shard and schedule. */
   const prepare = Effect.fnUntraced(function* (list: ReadonlyArray<NewDelivery>) {

@@ -1,4 +1,4 @@
-import { Clock, Effect, FiberSet, Latch, Queue, type Scope } from "effect"
+import { Clock, Duration, Effect, FiberSet, Latch, Queue, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import * as Cooldown from "../../../domain/delivery/Cooldown.ts"
 import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
@@ -101,12 +101,15 @@ export interface Dispatcher {
  *     │
  *     └── nothing due: parked until its time, or dropped from memory; the timer or the sweep makes it ready again
  * ```
+ *
+ * Due times, cooldowns and expiry are on `dueClock`; leases and time-outs are on the process's clock.
  */
 export const makeDispatcher = (
   channels: ReadonlyMap<string, Channel>,
   shards: Shards,
   options: SlotOptions,
-  horizonMillis: number
+  horizonMillis: number,
+  dueClock: Clock.Clock
 ): Effect.Effect<Dispatcher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
@@ -126,12 +129,15 @@ export const makeDispatcher = (
       slots.cancelWaits(lane)
     })
 
-    const wakeAt = (lane: Lane, until: number, now: number): void => {
+    const wakeAt = (lane: Lane, until: number): void => {
       if (lane.timer !== undefined) {
         if (lane.timer.at <= until) return
         lane.timer.fiber.interruptUnsafe()
       }
-      const wake = Effect.flatMap(Effect.sleep(Math.max(1, Math.ceil(until - now))), () =>
+      const pause = Effect.suspend(() =>
+        dueClock.sleep(Duration.millis(Math.max(1, Math.ceil(until - monotonicMillis(dueClock)))))
+      )
+      const wake = Effect.flatMap(pause, () =>
         Effect.sync(() => {
           lane.timer = undefined
           readyLanes.add(lane)
@@ -146,7 +152,7 @@ export const makeDispatcher = (
      * again.
      */
     const parkUntil = (lane: Lane, until: number, now: number): void => {
-      if (!lanes.dropIfIdleUntil(lane, until, now)) wakeAt(lane, Math.min(until, now + horizonMillis), now)
+      if (!lanes.dropIfIdleUntil(lane, until, now)) wakeAt(lane, Math.min(until, now + horizonMillis))
     }
 
     const publish = (result: AttemptResult): void => {
@@ -164,7 +170,7 @@ export const makeDispatcher = (
     /** Fails a delivery without an attempt. This takes no slot and does not count for or against its destination. */
     const expire = (lane: Lane, delivery: QueuedDelivery): void => {
       checkOut(lane, delivery)
-      const startedAt = clock.currentTimeMillisUnsafe()
+      const startedAt = dueClock.currentTimeMillisUnsafe()
       publish({ lane, delivery, outcome: expired, startedAt, durationMillis: 0 })
     }
 
@@ -173,9 +179,10 @@ export const makeDispatcher = (
      * lane waits for makes it ready again.
      */
     const startNext = (lane: Lane): boolean => {
-      const now = monotonicMillis(clock)
+      const now = monotonicMillis(dueClock)
+      const leaseNow = dueClock === clock ? now : monotonicMillis(clock)
       // Attempts of a dropped lane may still be finishing, which makes the lane ready.
-      if (!lanes.has(lane) || !shards.canStart(lane.owned, now)) return false
+      if (!lanes.has(lane) || !shards.canStart(lane.owned, leaseNow)) return false
       lane.health = Cooldown.advance(lane.health, now)
       const overdue = lane.nextExpired(now)
       if (overdue !== undefined) {
@@ -253,11 +260,11 @@ export const makeDispatcher = (
       const after =
         verdict === "success"
           ? Cooldown.recordSuccess(lane.health)
-          : Cooldown.recordFailure(lane.health, lane.channel.policy.cooldown, monotonicMillis(clock))
+          : Cooldown.recordFailure(lane.health, lane.channel.policy.cooldown, monotonicMillis(dueClock))
       if (after !== lane.health) lanes.setHealth(lane, after)
     }
 
-    const attempt = makeAttempt(clock, shards, yield* makeTimerWheel, fork, {
+    const attempt = makeAttempt(clock, dueClock, shards, yield* makeTimerWheel, fork, {
       finished: (result) => {
         updateHealth(result.lane, result.outcome)
         releaseSlots(result.lane, result.delivery)
@@ -267,7 +274,7 @@ export const makeDispatcher = (
       requeue: (lane, delivery) => {
         lane.owned.unfinished--
         releaseSlots(lane, delivery)
-        if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(clock) + RELOAD_MILLIS })
+        if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(dueClock) + RELOAD_MILLIS })
         else lanes.unload(lane, delivery)
         dispatch()
       }

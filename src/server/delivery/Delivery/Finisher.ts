@@ -1,7 +1,8 @@
-import { Clock, Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope, Semaphore } from "effect"
+import { Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope, Semaphore } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { conclude } from "../../../domain/delivery/DeliveryState.ts"
 import { isDatabaseUnavailable } from "../../store/databaseErrors.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
 import type { AttemptResult } from "./Attempt.ts"
 import type { Channel, CompletedDelivery } from "../Channel.ts"
@@ -51,10 +52,10 @@ type WriteError = SqlError.SqlError | WriteDefect
 /** Records results in batches, each in one statement and one commit. */
 export const makeFinisher = (
   sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
   dispatcher: Dispatcher
 ): Effect.Effect<Finisher, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const clock = yield* Clock.Clock
     const context = yield* Effect.context()
     const disabling = yield* FiberMap.make<string>()
     // At most one connection may wait for row locks held by others.
@@ -75,9 +76,9 @@ export const makeFinisher = (
         ),
         ({ result }) => result.lane.channel
       )
-      if (completed.size === 0) return writeResults(sql, batch)
+      if (completed.size === 0) return writeResults(sql, clock, batch)
       return transaction(
-        Effect.tap(writeResults(sql, batch), (written) =>
+        Effect.tap(writeResults(sql, clock, batch), (written) =>
           Effect.forEach(completed, ([channel, attempts]) => notifyChannel(channel, attempts, written), {
             discard: true
           })
@@ -92,7 +93,7 @@ export const makeFinisher = (
       )
 
     const acknowledge = (batch: ReadonlyArray<ConcludedAttempt>, written: ReadonlySet<number>) => {
-      const now = monotonicMillis(clock)
+      const now = monotonicMillis(clock.clock)
       for (const { result } of batch) unacknowledged.delete(result)
       dispatcher.acknowledge(
         batch.map(({ result, verdict }) => ({
@@ -127,7 +128,7 @@ export const makeFinisher = (
           const failed = unwritable(concluded)
           return Effect.logError("The result of a delivery was rejected; recording it as failed", error).pipe(
             Effect.andThen(retryUntilWritten(write([failed]))),
-            Effect.catch(() => retryUntilWritten(writeResults(sql, [failed]))),
+            Effect.catch(() => retryUntilWritten(writeResults(sql, clock, [failed]))),
             Effect.map((written) => acknowledge([failed], written))
           )
         }),
@@ -184,7 +185,7 @@ export const makeFinisher = (
     ): Effect.fn.Return<ConcludedAttempt> {
       const { delivery, lane, outcome } = result
       const attemptsMade = delivery.attempt - delivery.first_attempt + 1
-      const remainingMillis = delivery.expiresAt - monotonicMillis(clock)
+      const remainingMillis = delivery.expiresAt - monotonicMillis(clock.clock)
       const random = yield* Random.next
       deliveryAttempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
       if (outcome._tag !== "Refused")

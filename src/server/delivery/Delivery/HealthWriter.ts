@@ -1,8 +1,8 @@
-import { Clock, Effect } from "effect"
+import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Dispatcher } from "./Dispatcher.ts"
-import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import { writeHealth } from "./writeHealth.ts"
 
 /** How long the first lane of a batch waits for others, in milliseconds. */
@@ -23,19 +23,19 @@ export interface HealthWriter {
 /** Health is persisted separately from results. The log does not depend on it, so no result waits for it. */
 export const makeHealthWriter = (
   sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
   dispatcher: Dispatcher
-): Effect.Effect<HealthWriter> =>
-  Effect.map(Clock.Clock, (clock) => ({
-    worker: {
-      name: "delivery_health",
-      wakeUp: Effect.andThen(dispatcher.hasUnsavedHealth.await, Effect.sleep(GATHER_MILLIS)),
-      runOnce: Effect.gen(function* () {
-        const unsaved = dispatcher.unsavedHealth(BATCH_SIZE)
-        if (unsaved.size === 0) return
-        const locked = yield* writeHealth(sql, unsaved, monotonicMillis(clock))
-        dispatcher.acknowledgeHealth(new Map([...unsaved].filter(([lane]) => !locked.has(lane.key))))
-        // Waits here, since `wakeUp` would complete immediately: the locked lanes are still unsaved.
-        if (locked.size > 0) yield* Effect.sleep(RETRY_MILLIS)
-      })
-    }
-  }))
+): HealthWriter => ({
+  worker: {
+    name: "delivery_health",
+    wakeUp: Effect.andThen(dispatcher.hasUnsavedHealth.await, Effect.sleep(GATHER_MILLIS)),
+    runOnce: Effect.gen(function* () {
+      const unsaved = dispatcher.unsavedHealth(BATCH_SIZE)
+      if (unsaved.size === 0) return
+      const locked = yield* writeHealth(sql, clock, unsaved)
+      dispatcher.acknowledgeHealth(new Map([...unsaved].filter(([lane]) => !locked.has(lane.key))))
+      // Waits here, since `wakeUp` would complete immediately: the locked lanes are still unsaved.
+      if (locked.size > 0) yield* Effect.sleep(RETRY_MILLIS)
+    })
+  }
+})

@@ -1,5 +1,7 @@
 import type { SqlClient } from "effect/sql"
+import { currentTime } from "../../store/currentTime.ts"
 import { int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import type { QueueRow } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
 
@@ -17,19 +19,20 @@ export interface HeadRow extends QueueRow {
  * The statements that read the queue. Their rows are typed but not decoded: this engine wrote them, and a burst reads
  * thousands.
  */
-export const makeQueueReads = (sql: SqlClient.SqlClient) => {
-  const columns = sql.literal(`
+export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]) => {
+  const now = () => currentTime(sql, clock)
+  const columns = () => sql`
       q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
       q.attempt, q.first_attempt,
-      (extract(epoch FROM q.due_at - statement_timestamp()) * 1000)::float8 AS wait_ms,
-      (extract(epoch FROM q.expires_at - statement_timestamp()) * 1000)::float8 AS left_ms,
+      (extract(epoch FROM q.due_at - ${now()}) * 1000)::float8 AS wait_ms,
+      (extract(epoch FROM q.expires_at - ${now()}) * 1000)::float8 AS left_ms,
       d.consecutive_failures, d.cooldown_round,
-      (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
+      (extract(epoch FROM d.cooldown_until - ${now()}) * 1000)::float8 AS cooldown_ms`
 
   return {
     /** Reads the rows after each shard's watermark, up to `limit` per shard. */
     tail: (numbers: ReadonlyArray<number>, watermarks: ReadonlyArray<number>, limit: number) => sql<QueueRow>`
-      SELECT ${columns}
+      SELECT ${columns()}
       FROM unnest(${int4Array(numbers)}::smallint[], ${int8Array(watermarks)}::bigint[]) AS s (shard, watermark)
       CROSS JOIN LATERAL (
         SELECT *
@@ -78,11 +81,11 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
         WHERE l.count < ${SWEEP_LANES}::int
       ), page AS (
         SELECT
-          ${columns},
+          ${columns()},
           greatest(q.due_at, d.cooldown_until)
-            <= statement_timestamp() + ${horizonMillis}::float8 * interval '1 millisecond' AS soon,
+            <= ${now()} + ${horizonMillis}::float8 * interval '1 millisecond' AS soon,
           count(*) OVER () AS lanes,
-          count(*) FILTER (WHERE d.cooldown_until > statement_timestamp()) OVER (PARTITION BY q.channel) AS cooling_down,
+          count(*) FILTER (WHERE d.cooldown_until > ${now()}) OVER (PARTITION BY q.channel) AS cooling_down,
           row_number() OVER (PARTITION BY q.channel ORDER BY l.count DESC) AS place
         FROM lanes l
         CROSS JOIN LATERAL (
@@ -107,7 +110,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
 
     /** Reads the first rows of each lane, up to `rows` per lane. */
     refill: (lanes: ReadonlyArray<Lane>, rows: number) => sql<QueueRow>`
-      SELECT ${columns}
+      SELECT ${columns()}
       FROM unnest(
         ${int4Array(lanes.map((lane) => lane.shard))}::smallint[],
         ${textArray(lanes.map((lane) => lane.org_id))}::text[],

@@ -3,7 +3,9 @@ import { Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { currentTime } from "../../store/currentTime.ts"
 import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArrays.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import type { NewDelivery } from "./QueuedDelivery.ts"
 import { shardOf } from "./Shards.ts"
 
@@ -51,7 +53,9 @@ export interface InsertedDelivery {
 }
 
 /** The statements that write the queue and the log, within the caller's transaction. */
-export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
+export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]) => {
+  const currently = () => currentTime(sql, clock)
+
   /**
    * Locks the destination until the transaction ends, so that its queue length cannot grow. An advisory lock instead of
    * a row lock: the engine updates the destination's health row and must not wait for a transaction that replays
@@ -105,7 +109,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         d.org_id, d.destination_id, waiting.count::int AS waiting, waiting.count >= d.queue_limit AS is_full,
         waiting.count >= d.high_water_mark AND waiting.count < d.queue_limit AS near_limit,
         h.consecutive_failures, h.cooldown_round,
-        (extract(epoch FROM h.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms
+        (extract(epoch FROM h.cooldown_until - ${currently()}) * 1000)::float8 AS cooldown_ms
       FROM (
         SELECT
           shard, org_id, destination_id, min(queue_limit) AS queue_limit,
@@ -151,7 +155,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
       SELECT
         shard, org_id, destination_id, delivery_id, channel, event_id,
-        now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
+        ${currently()} + delay * interval '1 millisecond', ${currently()} + within * interval '1 millisecond', 0, 0
       FROM accepted
       WHERE NOT is_full
       RETURNING delivery_id, seq
@@ -211,7 +215,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
       SELECT
         ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
-        now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
+        ${currently()} + delay * interval '1 millisecond', ${currently()} + within * interval '1 millisecond', 0, 0
       FROM given
       WHERE fits
       ORDER BY place

@@ -1,6 +1,7 @@
 import { Clock, Effect, Latch } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Worker } from "../../concurrency/Worker.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import { type Lane, LANE_CAPACITY } from "./Lane.ts"
 import { type HeadRow, makeQueueReads, SWEEP_LANES } from "./QueueReads.ts"
@@ -85,6 +86,7 @@ export interface Reader {
 /** Reads the queue for the shards of one replica. */
 export const makeReader = (
   sql: SqlClient.SqlClient,
+  storeClock: StoreClock["Service"],
   shards: Shards,
   dispatcher: Dispatcher,
   options: ReaderOptions
@@ -94,7 +96,9 @@ export const makeReader = (
     const tailDue = Latch.makeUnsafe(false)
     const sweepDue = Latch.makeUnsafe(false)
 
-    const queue = makeQueueReads(sql)
+    const queue = makeQueueReads(sql, storeClock)
+    /** The time at which waits that were just read began, on the clock of due times. */
+    const readAt = () => monotonicMillis(storeClock.clock)
     const horizon = horizonMillis(options)
 
     /**
@@ -129,8 +133,8 @@ export const makeReader = (
           if (one !== undefined && seq > one.watermark) one.watermark = seq
           if (count === limit) tailDue.openUnsafe()
         }
+        dispatcher.offer(rows, readAt())
         const after = monotonicMillis(clock)
-        dispatcher.offer(rows, after)
         if (again) rereadDue = after + Math.max(REREAD_INTERVAL_MILLIS, (after - now) * REREAD_COST_FACTOR)
       })
     })
@@ -150,7 +154,7 @@ export const makeReader = (
         yield* dispatcher.trackRead(queue.heads(shard, after, horizon), (rows) => {
           page = rows
           count(rows, found)
-          dispatcher.offerHeads(rows, monotonicMillis(clock))
+          dispatcher.offerHeads(rows, readAt())
         })
         const last = page.at(-1)
         if (last === undefined || last.lanes < SWEEP_LANES) break
@@ -177,17 +181,14 @@ export const makeReader = (
                 return [lane, { rows: own, complete: own.length < rows }]
               })
             ),
-            monotonicMillis(clock)
+            readAt()
           )
         })
         .pipe(
           // The lanes request another refill, which runs once the database is available again.
           Effect.tapCause(() =>
             Effect.sync(() =>
-              dispatcher.refill(
-                new Map(lanes.map((lane) => [lane, { rows: [], complete: false }])),
-                monotonicMillis(clock)
-              )
+              dispatcher.refill(new Map(lanes.map((lane) => [lane, { rows: [], complete: false }])), readAt())
             )
           )
         )
@@ -223,6 +224,7 @@ export const makeReader = (
           name: "delivery_sweep",
           runOnce: resetThen(sweepDue, sweep),
           every: options.sweepMillis,
+          clock: storeClock.clock,
           wakeUp: sweepDue.await,
           firstRun: "after_pause"
         },

@@ -4,6 +4,8 @@ import { notFound } from "../../../api/notFound.ts"
 import { NotReplayable, QueueFull } from "../../../api/Problems.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { currentTime } from "../../store/currentTime.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import { atomic } from "../../store/transaction.ts"
 import { type Channel, type ChannelPolicy } from "../Channel.ts"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
@@ -26,6 +28,7 @@ const PREFIX_LENGTH = 4
  */
 export const makeReplay = (
   sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
   channels: ReadonlyMap<string, Channel>,
   { lockDestination, remainingCapacity }: DeliveryQueue
 ) => {
@@ -53,7 +56,7 @@ export const makeReplay = (
           (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
         SELECT
           ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
-          now(), now() + ${retry.maxElapsedMillis}::float8 * interval '1 millisecond', attempts, attempts
+          ${currentTime(sql, clock)}, ${currentTime(sql, clock)} + ${retry.maxElapsedMillis}::float8 * interval '1 millisecond', attempts, attempts
         FROM reset
         ORDER BY delivery_id
         RETURNING 1 AS queued

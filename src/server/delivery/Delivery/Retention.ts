@@ -2,6 +2,7 @@ import { DateTime, type Duration, Effect, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { int4Array } from "../../store/pgArrays.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
@@ -64,7 +65,7 @@ export interface Retention {
 export const makeRetention = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyArray<Channel>,
-  now: Effect.Effect<DateTime.Utc>,
+  { clock, now }: StoreClock["Service"],
   options: RetentionOptions
 ): Retention => {
   const running = Semaphore.makeUnsafe(1)
@@ -250,6 +251,7 @@ export const makeRetention = (
         toWorkerRun({ removed: deliveries + payloads, more })
       ),
       every: options.every,
+      clock,
       retryAfter: options.every
     }
   }

@@ -1,7 +1,10 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Health } from "../../../domain/delivery/Cooldown.ts"
+import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
+import { currentTime } from "../../store/currentTime.ts"
 import { float8Array, int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import type { Lane } from "./Lane.ts"
 
 /**
@@ -10,16 +13,17 @@ import type { Lane } from "./Lane.ts"
  */
 export const writeHealth = (
   sql: SqlClient.SqlClient,
-  lanes: ReadonlyMap<Lane, Health>,
-  now: number
+  clock: StoreClock["Service"],
+  lanes: ReadonlyMap<Lane, Health>
 ): Effect.Effect<ReadonlySet<string>, SqlError.SqlError> => {
   const list = [...lanes]
+  const now = monotonicMillis(clock.clock)
   return Effect.map(
     sql<{ readonly org_id: string; readonly destination_id: string }>`
       WITH given AS MATERIALIZED (
         SELECT
           l.org_id, l.destination_id, l.failures, l.round,
-          CASE WHEN l.wait >= 0 THEN statement_timestamp() + l.wait * interval '1 millisecond' END AS until
+          CASE WHEN l.wait >= 0 THEN ${currentTime(sql, clock)} + l.wait * interval '1 millisecond' END AS until
         FROM unnest(
           ${int4Array(list.map(([lane]) => lane.shard))}::smallint[],
           ${int8Array(list.map(([lane]) => lane.owned.epoch))}::bigint[],

@@ -2,7 +2,9 @@ import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Conclusion } from "../../../domain/delivery/DeliveryState.ts"
 import type { AttemptResult } from "./Attempt.ts"
+import { currentTime } from "../../store/currentTime.ts"
 import { boolArray, float8Array, int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 
 /** A result and the verdict on its delivery. */
 export interface ConcludedAttempt {
@@ -24,6 +26,7 @@ const statusAfter: Readonly<Record<Conclusion["_tag"], "pending" | "delivered" |
  */
 export const writeResults = (
   sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
   batch: ReadonlyArray<ConcludedAttempt>
 ): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
   const column = <A>(of: (attempt: ConcludedAttempt) => A): Array<A> => batch.map(of)
@@ -60,7 +63,7 @@ export const writeResults = (
           AND h.status_after <> 'pending'
       ), retried AS (
         UPDATE delivery_queue q
-        SET due_at = statement_timestamp() + h.delay * interval '1 millisecond', attempt = q.attempt + 1
+        SET due_at = ${currentTime(sql, clock)} + h.delay * interval '1 millisecond', attempt = q.attempt + 1
         FROM locked h
         WHERE q.shard = h.shard
           AND q.seq = h.seq

@@ -2,8 +2,8 @@ import { Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
-import { layerWorker } from "../../concurrency/Worker.ts"
 import { RETENTION } from "../../store/idempotencyKeys.ts"
+import { layerDueWorker } from "../../store/layerDueWorker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** Keys deleted per statement. */
@@ -35,7 +35,7 @@ export const runOnce = Effect.gen(function* () {
 }).pipe(Effect.withSpan("Idempotency.Retention.runOnce"))
 
 /** Deletes expired keys every ten minutes, and after a second while keys are left. */
-export const layer: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> = layerWorker({
+export const layer: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> = layerDueWorker({
   name: "idempotency_retention",
   runOnce: Effect.map(runOnce, toWorkerRun),
   every: "10 minutes",

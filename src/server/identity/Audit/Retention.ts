@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
 import { atomic } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
-import { layerWorker } from "../../concurrency/Worker.ts"
+import { layerDueWorker } from "../../store/layerDueWorker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** Pause between two runs. */
@@ -86,7 +86,7 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
 export const layer = (
   options: RetentionOptions
 ): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
-  layerWorker({
+  layerDueWorker({
     name: "audit_retention",
     runOnce: Effect.map(runOnce(options), toWorkerRun),
     every: EVERY,

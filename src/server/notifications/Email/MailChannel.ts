@@ -1,4 +1,4 @@
-import { Effect, Option, Redacted } from "effect"
+import { DateTime, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { renderApprovalEmail } from "../../../domain/approvals/ApprovalEmail.ts"
@@ -8,15 +8,15 @@ import { type Channel, type ChannelPolicy, defaultChannelPolicy } from "../../de
 import { refuse } from "../../delivery/Channel.ts"
 import { expireEvents } from "../../delivery/expireEvents.ts"
 import { loadMail, type LoadedMail } from "./rows.ts"
-import { MAX_CONNECTIONS, type MailSettings, makeSmtp } from "./Smtp.ts"
+import { MAX_CONNECTIONS } from "./Smtp.ts"
+import { MailTransport, noMailServer } from "../MailTransport.ts"
+import { StoreClock } from "../../store/StoreClock.ts"
 
 /** The channel name of mail deliveries, as stored with each delivery. */
 export const MAIL = "mail"
 
 /** Dependencies of the mail channel. */
 export interface MailOptions {
-  /** Undefined without a mail server: deliveries that were queued while there was one are refused. */
-  readonly mail: MailSettings | undefined
   /** The base URL of the service, without a trailing slash. */
   readonly publicUrl: string
   /** Default: {@link mailPolicy}. */
@@ -47,18 +47,16 @@ const mailPolicy: ChannelPolicy = {
  * so that one replica sends all of it and `MAX_CONNECTIONS` holds across replicas. Each organization has a lane of its own in that shard,
  * and does not wait for other organizations' email.
  */
-export const mailDestination = ({ url }: MailSettings): string => {
-  const { host } = new URL(Redacted.value(url))
-  return `smtp:${host}`
-}
+export const mailDestination = (server: string): string => `smtp:${server}`
 
 /**
  * Email to reviewers and admins: a delivery channel. An email is rendered when it is sent, from the current approval and key: none is sent
  * for an approval that was decided in the meantime, nor to the holder of a key that was revoked.
  */
-export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: MailOptions) {
+export const make = Effect.fnUntraced(function* ({ policy, publicUrl }: MailOptions) {
   const sql = yield* SqlClient.SqlClient
-  const smtp = mail === undefined ? undefined : yield* makeSmtp(mail)
+  const clock = yield* StoreClock
+  const transport = yield* MailTransport
   const host = new URL(publicUrl).hostname
   let serverFault: string | null = null
 
@@ -73,24 +71,27 @@ export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: Ma
   }
 
   const load: Channel["load"] = (ref) =>
-    Effect.map(loadMail(sql, ref.org_id, ref.event_id), (found) => {
-      if (smtp === undefined) return refuse("no mail server is configured")
-      if (Option.isNone(found)) return refuse("the event was removed by retention")
-      const obsolete = whyObsolete(found.value)
-      if (obsolete !== null) return refuse(obsolete)
-      const { email, key_name, occurred_at, organization, type, ...approval } = found.value
-      const rendered = renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl })
-      return Effect.tap(
-        smtp.send({
-          ...rendered,
-          to: email ?? "",
-          messageId: `<${ref.event_id}@${host}>`,
-          thread: `<${approval.approval_id}@${host}>`,
-          date: new Date(occurred_at.epochMilliseconds)
-        }),
-        logTransition
-      )
-    })
+    Effect.map(
+      loadMail(sql, DateTime.makeUnsafe(clock.millisUnsafe()), ref.org_id, ref.event_id),
+      (found) => {
+        if (transport.server === undefined) return noMailServer
+        if (Option.isNone(found)) return refuse("the event was removed by retention")
+        const obsolete = whyObsolete(found.value)
+        if (obsolete !== null) return refuse(obsolete)
+        const { email, key_name, occurred_at, organization, type, ...approval } = found.value
+        const rendered = renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl })
+        return Effect.tap(
+          transport.send({
+            ...rendered,
+            to: email ?? "",
+            messageId: `<${ref.event_id}@${host}>`,
+            thread: `<${approval.approval_id}@${host}>`,
+            date: new Date(occurred_at.epochMilliseconds)
+          }),
+          logTransition
+        )
+      }
+    )
 
   return {
     name: MAIL,

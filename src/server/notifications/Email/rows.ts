@@ -86,6 +86,7 @@ const loadedRows = rowsOf(Loaded)
 /** An email with the current state of its approval, key and organization; none if it was removed. */
 export const loadMail = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
+  now: Timestamp,
   org_id: OrgId,
   event_id: EventId
 ) {
@@ -94,7 +95,7 @@ export const loadMail = Effect.fnUntraced(function* (
       m.type, m.occurred_at, a.approval_id, a.session_id, a.step_id, a.task_id, a.tool, a.action_class, a.status,
       a.stage, a.requested_at, a.expires_at, a.escalation_deadline_at, a.timeout_action, a.outcome,
       a.decision_source, o.name AS organization, k.name AS key_name, k.email,
-      k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AS usable
+      k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > ${toDate(now)}::timestamptz) AS usable
     FROM approval_mail m
     JOIN approvals a ON a.org_id = m.org_id AND a.approval_id = m.approval_id
     JOIN api_keys k ON k.org_id = m.org_id AND k.key_id = m.key_id

@@ -17,7 +17,9 @@ import { deliveryRefRows } from "../../delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
 import type { EgressResponse } from "../../egress/EgressResponse.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
+import { currentTime } from "../../store/currentTime.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
+import { StoreClock } from "../../store/StoreClock.ts"
 import { clearReplacedSecrets } from "./rotateSecret.ts"
 import { RecentEvents } from "./RecentEvents.ts"
 import { makeUnsealedEndpoints, type UnsealedEndpoint } from "./UnsealedEndpoints.ts"
@@ -87,6 +89,8 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const egress = yield* Egress
   const recent = yield* RecentEvents
   const endpoints = makeUnsealedEndpoints(yield* SecretBox)
+  const storeClock = yield* StoreClock
+  // Receivers compare the time of a signature with their own.
   const clock = yield* Clock.Clock
   const policy = policyOf(options)
 
@@ -95,7 +99,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     run: (refs: ReadonlyArray<DeliveryRef>) => sql<LoadedAttempt>`
       SELECT
         e.type, e.body, p.url, p.secret, p.active, p.xmin::text AS version,
-        CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS "previousSecret"
+        CASE WHEN p.previous_secret_until > ${currentTime(sql, storeClock)} THEN p.previous_secret END AS "previousSecret"
       FROM ${deliveryRefRows(sql, refs)}
       LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
       LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
@@ -176,7 +180,10 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         `
       ),
     expire: (cutoff, limit) =>
-      Effect.andThen(clearReplacedSecrets(sql, limit), expireEvents(sql, "approval_events", cutoff, limit))
+      Effect.andThen(
+        clearReplacedSecrets(sql, storeClock, limit),
+        expireEvents(sql, "approval_events", cutoff, limit)
+      )
   } satisfies Channel
 })
 

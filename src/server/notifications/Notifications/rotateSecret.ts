@@ -2,6 +2,7 @@ import { DateTime, Duration, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { EndpointId, OrgId } from "../../../domain/Ids.ts"
 import { generateSigningSecret } from "../../../domain/delivery/WebhookSignature.ts"
+import { currentTime } from "../../store/currentTime.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { endpointPlace, lockSecretForUpdate, updateSecrets } from "./rows.ts"
@@ -35,16 +36,20 @@ export const rotateSecret = Effect.fnUntraced(function* (
 })
 
 /** Clears previous secrets that no longer sign, at most `limit`. */
-export const clearReplacedSecrets = (sql: SqlClient.SqlClient, limit: number) => sql`
+export const clearReplacedSecrets = (
+  sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
+  limit: number
+) => sql`
   UPDATE notification_endpoints p
   SET previous_secret = NULL, previous_secret_until = NULL
   FROM (
     SELECT org_id, endpoint_id
     FROM notification_endpoints
-    WHERE previous_secret_until <= now()
+    WHERE previous_secret_until <= ${currentTime(sql, clock)}
     LIMIT ${limit}::int
   ) expired
   WHERE p.org_id = expired.org_id
     AND p.endpoint_id = expired.endpoint_id
-    AND p.previous_secret_until <= now()
+    AND p.previous_secret_until <= ${currentTime(sql, clock)}
 `

@@ -11,7 +11,9 @@ import { Egress } from "../../egress/Egress.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { OTLP, payloadPlace } from "../Spans/storeBatches.ts"
 import { RecentPayloads } from "../Spans/RecentPayloads.ts"
+import { currentTime } from "../../store/currentTime.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
+import { StoreClock } from "../../store/StoreClock.ts"
 import { EXPORT_MILLIS, unsealAddress, sendSpans } from "./sendSpans.ts"
 
 /** Retries as OTLP/HTTP specifies them, with the contract's numbers: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
@@ -58,6 +60,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   const egress = yield* Egress
   const box = yield* SecretBox
   const recentPayloads = yield* RecentPayloads
+  const storeClock = yield* StoreClock
   const policy: ChannelPolicy = {
     retry: exportRetries,
     cooldown,
@@ -154,7 +157,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
       SET
         waiting_spans = d.waiting_spans - s.spans,
         dropped_spans = d.dropped_spans + s.rejected,
-        last_delivered_at = CASE WHEN s.delivered THEN now() ELSE d.last_delivered_at END
+        last_delivered_at = CASE WHEN s.delivered THEN ${currentTime(sql, storeClock)} ELSE d.last_delivered_at END
       FROM sums s
       JOIN locked USING (org_id)
       WHERE d.org_id = s.org_id

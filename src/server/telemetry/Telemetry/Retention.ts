@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { transaction } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
-import { layerWorker } from "../../concurrency/Worker.ts"
+import { layerDueWorker } from "../../store/layerDueWorker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** Interval between runs. */
@@ -36,7 +36,7 @@ export const runOnce = Effect.fn("Telemetry.Retention.runOnce")(function* (optio
 export const layer = (
   options: RetentionOptions = {}
 ): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
-  layerWorker({
+  layerDueWorker({
     name: "telemetry_retention",
     runOnce: Effect.map(runOnce(options), toWorkerRun),
     every: EVERY,

@@ -38,7 +38,7 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
     load,
     expire: () => Effect.succeed(0)
   }
-  const start = makeAttempt(clock, { canStart: () => true }, yield* makeTimerWheel, fork, {
+  const start = makeAttempt(clock, clock, { canStart: () => true }, yield* makeTimerWheel, fork, {
     finished: ({ outcome }) =>
       Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
     requeue: () => Queue.offerUnsafe(ends, "put back")

@@ -1,8 +1,8 @@
 import { assert, describe } from "@effect/vitest"
-import { DateTime, Effect, Fiber, References } from "effect"
+import { Effect, Fiber, References } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeDeliveryQueue } from "../../../../src/server/delivery/Delivery/DeliveryQueue.ts"
-import { testWithDatabase } from "../../../support/delivery.ts"
+import { processTime, testWithDatabase } from "../../../support/delivery.ts"
 
 describe("DeliveryQueue", () => {
   testWithDatabase(
@@ -10,7 +10,7 @@ describe("DeliveryQueue", () => {
     () =>
       Effect.gen(function* () {
         let tracked = 0
-        const { enqueueWith } = makeDeliveryQueue(yield* SqlClient.SqlClient, new Map(), DateTime.now, () => {
+        const { enqueueWith } = makeDeliveryQueue(yield* SqlClient.SqlClient, processTime, new Map(), () => {
           tracked++
           return () => Effect.sync(() => void tracked--)
         })

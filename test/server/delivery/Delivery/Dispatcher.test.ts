@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Queue } from "effect"
+import { Clock, Deferred, Effect, Fiber, Queue } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { TestClock } from "effect/testing"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
@@ -30,7 +30,13 @@ const setUp = Effect.fnUntraced(function* (channel: Channel) {
     releaseDrained: Effect.succeed([]),
     releaseAll: Effect.void
   }
-  const dispatcher = yield* makeDispatcher(new Map([["held", channel]]), shards, defaultSlots, 10_000)
+  const dispatcher = yield* makeDispatcher(
+    new Map([["held", channel]]),
+    shards,
+    defaultSlots,
+    10_000,
+    yield* Clock.Clock
+  )
   const regain = () => void owned.set(0, { ...ownedShard(0), epoch: 2 })
   return { dispatcher, regain }
 })

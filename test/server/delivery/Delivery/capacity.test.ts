@@ -9,6 +9,7 @@ import {
   newDestination,
   withoutEngineFor,
   manualChannel,
+  processTime,
   recordId,
   singleAttempt,
   publish,
@@ -66,7 +67,7 @@ describe("Queue limit", () => {
           yield* publish(to, 2)
           const locked = yield* Deferred.make<void>()
           const release = yield* Deferred.make<void>()
-          const { lockDestination } = makeQueueWrites(yield* SqlClient.SqlClient)
+          const { lockDestination } = makeQueueWrites(yield* SqlClient.SqlClient, processTime)
           const holder = yield* Effect.forkChild(
             transaction(
               lockDestination(to.org_id, to.destination_id).pipe(

@@ -8,6 +8,7 @@ import { ApprovalId, KeyId, OrgId, SessionId, StepId } from "../../../../src/dom
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type ChannelPolicy, Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { Email } from "../../../../src/server/notifications/Email.ts"
+import { MailTransport } from "../../../../src/server/notifications/MailTransport.ts"
 import * as MailChannel from "../../../../src/server/notifications/Email/MailChannel.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { mailServer } from "../../../support/mail.ts"
@@ -24,9 +25,9 @@ const withMail =
     const mail = { url: Redacted.make(`smtp://127.0.0.1:${port}`), from: "c@example.org" }
     return Effect.provide(
       use,
-      Email.layer(mail).pipe(
-        Layer.provideMerge(Delivery.layer(Effect.all([MailChannel.make({ mail, publicUrl, policy })]))),
-        Layer.provide(StoreClock.layer)
+      Email.layer.pipe(
+        Layer.provideMerge(Delivery.layer(Effect.all([MailChannel.make({ publicUrl, policy })]))),
+        Layer.provide([StoreClock.layer, MailTransport.layer(mail)])
       ),
       { local: true }
     )

@@ -10,11 +10,13 @@ import { EndpointId, EventId } from "../../../../src/domain/Ids.ts"
 import { RecentEvents } from "../../../../src/server/notifications/Notifications/RecentEvents.ts"
 import { insertEvents } from "../../../../src/server/notifications/Notifications/rows.ts"
 import * as WebhookChannel from "../../../../src/server/notifications/Notifications/WebhookChannel.ts"
+import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { type ScriptedReply, startScriptedServer, type SeenRequest } from "../../../support/scripted.ts"
 import {
   publishWebhookEvents,
   insertEndpoint,
   awaitRecords,
+  processTime,
   testWithWebhooks,
   withWebhookEngine
 } from "../../../support/delivery.ts"
@@ -94,7 +96,7 @@ describe("WebhookChannel", () => {
         const sql = yield* SqlClient.SqlClient
         const recent = yield* RecentEvents
         const receiver = yield* startScriptedServer([ok])
-        const { load } = yield* WebhookChannel.make()
+        const { load } = yield* Effect.provideService(WebhookChannel.make(), StoreClock, processTime)
         const { destination_id, org_id } = yield* insertEndpoint(receiver.url)
         const endpoint_id = EndpointId.make(destination_id)
         const ref = Effect.map(EventId.generate, (event_id) => ({

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { connect, type CountersignClient } from "../../src/client/index.ts"
-import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
+import { connect, type CountersignClient } from "../../../src/client/index.ts"
+import { type ScriptedReply, startScriptedServer } from "../../support/scripted.ts"
 
 const at = "2026-11-21T02:33:05.123Z"
 const digits = "0".repeat(32)

@@ -1,0 +1,2 @@
+/** The replacement for a secret. */
+export const REDACTED = "[REDACTED]"

@@ -1,0 +1,9 @@
+import type { SqlClient, Statement } from "effect/sql"
+import type { StoreClock } from "./StoreClock.ts"
+
+/** The current time as an expression of a statement: the database's own, unless a test simulates it. */
+export const currentTime = (
+  sql: SqlClient.SqlClient,
+  { simulated }: Pick<StoreClock["Service"], "simulated">
+): Statement.Fragment =>
+  simulated === undefined ? sql.literal("statement_timestamp()") : sql`${simulated()}::timestamptz`
