@@ -3,5 +3,5 @@ import { defineConfig } from "vitest/config"
 
 export default defineConfig({
   ssr: { resolve: { conditions: ["@countersign/source"] } },
-  test: { include: ["examples/*.test.ts"], root: "." }
+  test: { include: ["examples/*.test.ts"], root: ".", testTimeout: 30_000 }
 })

@@ -9,6 +9,7 @@ import { EmbeddedPostgres } from "../server/store/EmbeddedPostgres.ts"
 import { generateMasterKey } from "../server/secrets/SecretBox.ts"
 import * as Server from "../server/Server.ts"
 import * as Settings from "../server/config/Settings.ts"
+import { explainSlowStart } from "./explainSlowStart.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
 import { withProcessClock } from "./withProcessClock.ts"
 
@@ -70,7 +71,7 @@ export class Countersign extends Context.Service<
 const layerService = (options: Pick<TestOptions, "databaseUrl" | "environment">) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      const slowStart = yield* explainSlowStart
+      const slowStart = yield* explainSlowStart()
       const decoded = yield* Effect.provideService(settings(options), Clock.Clock, processClock)
       return Layer.effectDiscard(Fiber.interrupt(slowStart)).pipe(
         Layer.provideMerge(layerCountersign()),
@@ -114,17 +115,6 @@ const layerCountersign = () =>
       })
     })
   )
-
-/** How long a start takes before it is explained: less than the time that vitest gives a hook. */
-const SLOW_START = "8 seconds"
-
-/** Explains a slow start on standard error: a test runner that ends its hook would name only the time that has passed. */
-const explainSlowStart = Effect.sync(() => {
-  process.stderr.write(
-    "countersign/testing: the service is still starting after 8 s. vitest ends a hook after 10 s: allow more time, as in " +
-      'layer(Countersign.layer(), { timeout: "60 seconds" }), or by hookTimeout in its configuration.\n'
-  )
-}).pipe(Effect.delay(SLOW_START), Effect.provideService(Clock.Clock, processClock), Effect.forkScoped)
 
 /** The settings of a service that only this machine can reach and that may send to loopback. */
 const settings = Effect.fnUntraced(function* (options: Pick<TestOptions, "databaseUrl" | "environment">) {

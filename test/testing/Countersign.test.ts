@@ -1,7 +1,8 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Cause, DateTime, Effect, Exit, Fiber, Layer, Queue, Stream } from "effect"
+import { Cause, DateTime, Effect, Exit, Fiber, Layer, Queue, Result, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { expectTypeOf } from "vitest"
 import { noUsage } from "../../src/domain/tasks/Provider.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import {
@@ -156,22 +157,17 @@ describe("Countersign.layer › replacements", () => {
     Countersign.layer({ replace: Layer.effect(SqlClient.SqlClient, Effect.never) })
   })
 
-  it("services without an edge do not compile as a complete layer", () => {
-    const { settings } = Settings.decode({}, { cwd: "/", uid: undefined }).pipe((decoded) =>
-      decoded._tag === "Success" ? decoded.success : assert.fail("no setting is required")
-    )
+  it("the services require every service of the edge, so that a program without one does not compile", () => {
+    const { settings } = Result.getOrThrow(Settings.decode({}, { cwd: "/", uid: undefined }))
     const services = Server.layerServices(settings).pipe(Layer.provide(Server.layerStore(settings.store)))
-    // @ts-expect-error -- the edge is missing
-    const incomplete: Layer.Layer<Steps, unknown> = services
-    // @ts-expect-error -- a part of the edge is missing
-    const withEgress: Layer.Layer<Steps, unknown> = services.pipe(
-      Layer.provide(Egress.layerTest(() => Effect.succeed(respond(204))))
-    )
-    const complete: Layer.Layer<Steps, unknown> = Server.layerServices(settings).pipe(
+    expectTypeOf<Layer.Services<typeof services>>().toEqualTypeOf<Server.Edge>()
+    const withEgress = services.pipe(Layer.provide(Egress.layerTest(() => Effect.succeed(respond(204)))))
+    expectTypeOf<Layer.Services<typeof withEgress>>().toEqualTypeOf<Exclude<Server.Edge, Egress>>()
+    const complete = Server.layerServices(settings).pipe(
       Layer.provide(Server.layerEdge(settings)),
       Layer.provide(Server.layerStore(settings.store))
     )
-    assert.isTrue([incomplete, withEgress, complete].every(Layer.isLayer))
+    expectTypeOf<Layer.Services<typeof complete>>().toEqualTypeOf<never>()
   })
 })
 
