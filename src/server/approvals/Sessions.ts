@@ -19,7 +19,7 @@ import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
-import { type Page, toPage } from "../store/Pagination.ts"
+import type { Page } from "../store/Pagination.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import {
@@ -117,7 +117,7 @@ export class Sessions extends Context.Service<
         }),
         list: Effect.fn("Sessions.list")(function* (request) {
           const { org_id } = yield* Authorized("sessions.read")
-          return toPage(request, yield* listSessions(sql, org_id, request), ({ session_id }) => session_id)
+          return yield* listSessions(sql, org_id, request)
         }, Effect.orDie),
         get: Effect.fn("Sessions.get")(function* (id) {
           const { org_id } = yield* Authorized("sessions.read")

@@ -21,6 +21,10 @@ export interface LoopTurns {
   readonly take: (key: string) => Effect.Effect<void>
   /** Notes a request of a key, whatever its size. */
   readonly arrive: (key: string) => void
+  /** Whether other keys have requests too. */
+  readonly hasCompany: (key: string) => boolean
+  /** Makes a key rest for work that it had done outside of its turns, if it has company. */
+  readonly charge: (key: string, millis: number) => void
 }
 
 /** The waiting slices of one key. */
@@ -47,8 +51,14 @@ export const makeLoopTurns = (): LoopTurns => {
     latest = { key, at }
   }
 
-  const hasCompany = (key: string, now: number): boolean =>
-    now - (latest.key === key ? other : latest).at < ACTIVE_MILLIS
+  const hasCompany = (key: string): boolean =>
+    performance.now() - (latest.key === key ? other : latest).at < ACTIVE_MILLIS
+
+  const turnsOf = (key: string): KeyTurns => {
+    const turns = keys.get(key) ?? { waiting: new Set(), restsUntil: 0 }
+    keys.set(key, turns)
+    return turns
+  }
 
   const passSoon = (): void => {
     if (isDue) return
@@ -72,7 +82,7 @@ export const makeLoopTurns = (): LoopTurns => {
         turns.waiting.delete(resume)
         resume()
         const end = performance.now()
-        turns.restsUntil = hasCompany(key, end) ? end + (end - start) * REST : end
+        if (hasCompany(key)) turns.restsUntil = Math.max(turns.restsUntil, end) + (end - start) * REST
       }
       nextAt = Math.min(nextAt, turns.restsUntil)
     }
@@ -84,10 +94,16 @@ export const makeLoopTurns = (): LoopTurns => {
 
   return {
     arrive,
+    hasCompany,
+    charge: (key, millis) => {
+      if (!hasCompany(key)) return
+      const turns = turnsOf(key)
+      turns.restsUntil = Math.max(turns.restsUntil, performance.now()) + millis
+      passSoon()
+    },
     take: (key) =>
       Effect.callback((resume) => {
-        const turns = keys.get(key) ?? { waiting: new Set(), restsUntil: 0 }
-        keys.set(key, turns)
+        const turns = turnsOf(key)
         const go = () => resume(Effect.void)
         turns.waiting.add(go)
         passSoon()

@@ -11,6 +11,7 @@ import {
 } from "../../api/Authorization.ts"
 import type { InsufficientScope } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
+import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
 import { makeFairReads } from "./FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
@@ -24,13 +25,19 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
     const keys = yield* ApiKeys
     const limits = yield* RateLimits
     const reads = yield* makeFairReads
+    const turns = yield* LoopTurns
+    /** Of the requests of an address that have no valid key, one is answered per pass of the event loop. */
+    const refuseInTurn = <E>(error: E): Effect.Effect<never, E, HttpServerRequest.HttpServerRequest> =>
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ remoteAddress }) =>
+        Effect.andThen(turns.take(Option.getOrElse(remoteAddress, () => "unknown")), Effect.fail(error))
+      )
     const admit = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ remoteAddress }) =>
       limits.admitKeyLookup(Option.getOrElse(remoteAddress, () => "unknown"))
     )
     return Authentication.of({
       // Plain functions, not `Effect.fn`: this precedes every operation.
       api_key: (operation, { credential, endpoint }) =>
-        Effect.flatMap(keys.verify(credential, admit), (principal) =>
+        Effect.flatMap(Effect.catch(keys.verify(credential, admit), refuseInTurn), (principal) =>
           Effect.flatMap(limits.admitRequest(principal), (quota) =>
             Effect.map(
               quota.refused === undefined

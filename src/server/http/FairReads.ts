@@ -11,11 +11,15 @@ import { LoopTurns } from "../concurrency/LoopTurns.ts"
  */
 const CONCURRENT_READS = 4
 
+/** What decoding and encoding a response takes per KiB, in milliseconds of the event loop, and at most as a rest. */
+const MILLIS_PER_KIB = 0.1
+const MAX_REST_MILLIS = 50
+
 /** Shares the process between the organizations that send requests to it. */
 export interface FairReads {
   /**
    * Runs an authenticated operation. A read waits for a permit of its organization, and for its turn at the event loop. So does each part of
-   * an export, after the permit was returned.
+   * an export, after the permit was returned. Any other request waits for its turn only while other organizations send requests.
    */
   readonly run: (
     org_id: OrgId,
@@ -37,12 +41,17 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.map(LoopTurns, (tu
       (operation) =>
         Effect.suspend(() => {
           turns.arrive(org_id)
-          if (method !== "GET") return operation
           const turn = turns.take(org_id)
+          if (method !== "GET") return turns.hasCompany(org_id) ? Effect.andThen(turn, operation) : operation
           return withReadPermit(org_id)(
             Effect.andThen(
               turn,
-              Effect.map(operation, (response) => inTurnsWhileSent(response, turn))
+              Effect.map(operation, (response) => {
+                const kibibytes =
+                  response.body._tag === "Uint8Array" ? response.body.contentLength / 1_024 : 0
+                turns.charge(org_id, Math.min(MAX_REST_MILLIS, kibibytes * MILLIS_PER_KIB))
+                return inTurnsWhileSent(response, turn)
+              })
             )
           )
         })

@@ -23,6 +23,40 @@ export const beforeCursor = (
   cursor: string | undefined
 ): Statement.Fragment => (cursor === undefined ? sql.literal("") : sql`AND ${sql(column)} < ${cursor}`)
 
+/**
+ * The page of a list by keyset, within `MAX_PAGE_BYTES`: `ctes` end in the table `sized` with the ids, `isOnPage` selects those of the page, and
+ * `found` is for `toPageWithinBytes`. `bytes` measures a row. The content of the other rows is not sent.
+ */
+export const pageWithinBytes = (
+  sql: SqlClient.SqlClient,
+  list: {
+    readonly table: string
+    readonly id: string
+    readonly bytes: string
+    readonly where: Statement.Fragment
+    readonly request: PageRequest<string>
+  }
+) => ({
+  ctes: sql`
+    WITH scanned AS MATERIALIZED (
+      SELECT ${sql(list.id)}, ${sql.literal(list.bytes)} AS bytes
+      FROM ${sql(list.table)}
+      WHERE ${list.where}
+        ${beforeCursor(sql, list.id, list.request.cursor)}
+      ORDER BY ${sql(list.id)} DESC
+      LIMIT ${rowLimit(list.request)}
+    ),
+    sized AS (
+      SELECT
+        ${sql(list.id)},
+        sum(bytes) OVER (ORDER BY ${sql(list.id)} DESC) AS bytes,
+        row_number() OVER (ORDER BY ${sql(list.id)} DESC) AS number,
+        count(*) OVER ()::int AS found
+      FROM scanned
+    )`,
+  isOnPage: sql`(number = 1 OR (number < ${rowLimit(list.request)}::int AND sized.bytes <= ${MAX_PAGE_BYTES}::int))`
+})
+
 /** A page from rows that were selected with `rowLimit`. */
 export const toPage = <Item, Id extends string>(
   request: PageRequest<Id>,

@@ -9,7 +9,7 @@ import type { Release } from "../../domain/tasks/Task.ts"
 import { Audit } from "../identity/Audit.ts"
 import { findComparison } from "./Comparisons/rows.ts"
 import { atomic } from "../store/transaction.ts"
-import { type Page, toPage } from "../store/Pagination.ts"
+import type { Page } from "../store/Pagination.ts"
 import { findRelease, insertRelease, listReleases, getRelease } from "./Releases/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { findTask, type TaskRow } from "./Tasks/rows.ts"
@@ -97,9 +97,9 @@ export class Releases extends Context.Service<
       return Releases.of({
         list: Effect.fn("Releases.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("tasks.read")
-          const rows = yield* Effect.orDie(listReleases(sql, org_id, task_id, request))
-          if (rows.length === 0) yield* requireTask(sql, org_id, task_id)
-          return toPage(request, rows, (release) => release.id)
+          const page = yield* Effect.orDie(listReleases(sql, org_id, task_id, request))
+          if (page.items.length === 0) yield* requireTask(sql, org_id, task_id)
+          return page
         }),
         create: Effect.fn("Releases.create")(function* (task_id, input) {
           const principal = yield* Authorized("tasks.write")

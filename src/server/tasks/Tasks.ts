@@ -27,7 +27,7 @@ import { tryAcquireDatasetLock } from "./Datasets/datasetLock.ts"
 import { ProviderEgress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/invalidUrl.ts"
 import { Organizations } from "../identity/Organizations.ts"
-import { type Page, toPage } from "../store/Pagination.ts"
+import { type Page, toPageWithinBytes } from "../store/Pagination.ts"
 import { insertProviderKey, upsertProviderKey } from "./Providers/providerKeys.ts"
 import { insertRelease } from "./Releases/rows.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
@@ -169,7 +169,7 @@ export class Tasks extends Context.Service<
         addKey,
         list: Effect.fn("Tasks.list")(function* (request) {
           const { org_id } = yield* Authorized("tasks.read")
-          return toPage(request, (yield* listTasks(sql, org_id, request)).map(toTask), (task) => task.id)
+          return toPageWithinBytes(yield* listTasks(sql, org_id, request), toTask, (row) => row.task_id)
         }, Effect.orDie),
         get: Effect.fn("Tasks.get")(function* (id) {
           const { org_id } = yield* Authorized("tasks.read")

@@ -35,6 +35,27 @@ layer(service(), { excludeTestServices: true })("Sessions", (it) => {
     })
   )
 
+  it.effect("a page of sessions ends at 256 KiB of metadata", () =>
+    Effect.gen(function* () {
+      const agent = yield* (yield* Countersign).client({ preset: "runtime" }, "large pages")
+      const note = "x".repeat(16_000)
+      const made: Array<SessionId> = []
+      for (let count = 0; count < 20; count++) {
+        made.unshift((yield* agent.sessions.create({ payload: { metadata: { note } } })).session_id)
+      }
+      const one = yield* agent.sessions.list({})
+      assert.lengthOf(one.sessions, 16)
+      const two = yield* agent.sessions.list({
+        query: { cursor: one.next_cursor ?? assert.fail("no cursor") }
+      })
+      assert.deepStrictEqual(
+        [...one.sessions, ...two.sessions].map(({ session_id }) => session_id),
+        made
+      )
+      assert.isNull(two.next_cursor)
+    })
+  )
+
   it.effect("sessions and steps can only name tasks of their own organization", () =>
     Effect.gen(function* () {
       const { client } = yield* Countersign

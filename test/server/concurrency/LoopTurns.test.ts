@@ -84,6 +84,24 @@ describe("LoopTurns", () => {
     })
   )
 
+  it.effect("a key rests for charged work while another key has requests, and not alone", () =>
+    Effect.gen(function* () {
+      const elapsed = Effect.fnUntraced(function* (keys: ReadonlyArray<string>) {
+        const { slice, turns } = setUp()
+        for (const key of keys) turns.arrive(key)
+        assert.strictEqual(turns.hasCompany("a"), keys.includes("b"))
+        turns.charge("a", 500)
+        const start = performance.now()
+        yield* slice("a", "a1")
+        return performance.now() - start
+      })
+      assert.isAtLeast(yield* elapsed(["b", "a"]), 490)
+      const alone: Array<number> = []
+      for (let trial = 0; trial < 5; trial++) alone.push(yield* elapsed(["a"]))
+      assert.isBelow(Math.min(...alone), 490)
+    })
+  )
+
   it.effect("a slice does not wait for the rest of another key", () =>
     Effect.gen(function* () {
       const { slice, turns } = setUp()

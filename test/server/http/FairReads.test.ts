@@ -12,7 +12,12 @@ const ok = Effect.succeed(HttpServerResponse.text("ok"))
 const GET = { method: "GET" }
 
 /** Turns that are always free, so that only permits make a read wait. */
-const freeTurns: LoopTurns = { arrive: () => undefined, take: () => Effect.void }
+const freeTurns: LoopTurns = {
+  arrive: () => undefined,
+  hasCompany: () => false,
+  charge: () => undefined,
+  take: () => Effect.void
+}
 
 /** Four reads of an organization that are in progress until `release`. */
 const setUp = Effect.gen(function* () {
@@ -42,12 +47,32 @@ describe("FairReads", () => {
     }).pipe(Effect.provideService(LoopTurns, freeTurns))
   )
 
+  it.effect("a write takes a turn while other organizations send requests", () =>
+    Effect.gen(function* () {
+      const org = yield* OrgId.generate
+      let taken = 0
+      const write = Effect.fnUntraced(function* (hasCompany: boolean) {
+        const reads = yield* makeFairReads.pipe(
+          Effect.provideService(LoopTurns, {
+            ...freeTurns,
+            hasCompany: () => hasCompany,
+            take: () => Effect.sync(() => void taken++)
+          })
+        )
+        yield* reads.run(org, { method: "POST" })(ok)
+        return taken
+      })
+      assert.strictEqual(yield* write(false), 0)
+      assert.strictEqual(yield* write(true), 1)
+    })
+  )
+
   it.effect("each part of an export takes a turn, and the events of a stream do not", () =>
     Effect.gen(function* () {
       let taken = 0
       const reads = yield* makeFairReads.pipe(
         Effect.provideService(LoopTurns, {
-          arrive: () => undefined,
+          ...freeTurns,
           take: () => Effect.sync(() => void taken++)
         })
       )

@@ -27,6 +27,8 @@ let turnsTaken = 0
 const processTurns = makeLoopTurns()
 const countedTurns = Layer.succeed(LoopTurns, {
   arrive: processTurns.arrive,
+  hasCompany: processTurns.hasCompany,
+  charge: processTurns.charge,
   take: (key) =>
     Effect.andThen(
       Effect.sync(() => void turnsTaken++),

@@ -37,6 +37,29 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
+    it.effect("a page of tasks ends at 256 KiB of schemas and instructions", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("large tasks")
+        const made: Array<string> = []
+        for (let count = 0; count < 4; count++) {
+          const task = yield* admin.tasks.create({
+            payload: { ...sortingTask, instructions: "x".repeat(100_000) }
+          })
+          made.unshift(task.id)
+        }
+        const one = yield* admin.tasks.list()
+        assert.lengthOf(one.tasks, 2)
+        const two = yield* admin.tasks.list({
+          query: { cursor: one.next_cursor ?? assert.fail("no cursor") }
+        })
+        assert.deepStrictEqual(
+          [...one.tasks, ...two.tasks].map(({ id }) => String(id)),
+          made
+        )
+        assert.isNull(two.next_cursor)
+      })
+    )
+
     it.effect("another organization gets 404 for a task and everything that belongs to it", () =>
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("ours")

@@ -6,7 +6,7 @@ import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/I
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { textArray, timestamptzArray } from "../../store/pgArrays.ts"
-import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
+import { type Page, pageWithinBytes, toPageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 const SessionRow = Schema.Struct({
@@ -89,22 +89,33 @@ export const findSession = (sql: SqlClient.SqlClient, org_id: OrgId, session_id:
     )
     .pipe(Effect.map((row) => Option.map(Option.fromUndefinedOr(row), toSession)))
 
-/** Rows of a page of the organization's sessions, newest first, for `toPage`. */
+/** Reads a page of the organization's sessions, newest first. A page of sessions with large metadata has fewer than `limit`. */
 export const listSessions = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   request: PageRequest<SessionId>
 ) {
-  const rows = yield* sessionRows.all(sql`
-    SELECT ${sql.literal(columns)}
-    FROM agent_sessions
+  const { ctes, isOnPage } = pageWithinBytes(sql, {
+    table: "agent_sessions",
+    id: "session_id",
+    bytes: "octet_length(metadata::text)",
+    where: sql`org_id = ${org_id}`,
+    request
+  })
+  const rows = yield* listedRows.all(sql`
+    ${ctes}
+    SELECT ${sql.literal(columns)}, found
+    FROM sized
+      JOIN agent_sessions USING (session_id)
     WHERE org_id = ${org_id}
-      ${beforeCursor(sql, "session_id", request.cursor)}
+      AND ${isOnPage}
     ORDER BY session_id DESC
-    LIMIT ${rowLimit(request)}
   `)
-  return rows.map(toSession)
+  const page: Page<AgentSession, SessionId> = toPageWithinBytes(rows, toSession, (row) => row.session_id)
+  return page
 })
+
+const listedRows = rowsOf(Schema.Struct({ ...SessionRow.fields, found: Schema.Int }))
 
 /**
  * Locks a session's row (FOR NO KEY UPDATE) until the transaction ends: the steps of a session are decided one at a time, and the row

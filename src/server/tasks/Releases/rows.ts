@@ -5,7 +5,7 @@ import { ComparisonId, DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from ".
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import type { Release } from "../../../domain/tasks/Task.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
+import { pageWithinBytes, toPageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 const ReleaseRow = Schema.Struct({
@@ -62,25 +62,36 @@ export const getRelease = Effect.fnUntraced(function* (
   return release ?? (yield* Effect.die(new Error(`Release ${id} is referenced but missing`)))
 })
 
-/** Lists a task's releases, newest first: one more than the page size, which shows whether there is a next page. */
+/** Reads a page of a task's releases, newest first. A page of releases with long instructions has fewer than `limit`. */
 export const listReleases = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   request: PageRequest<ReleaseId>
-) =>
-  Effect.map(
-    releaseRows.all(sql`
-      SELECT ${sql.literal(columns)}
-      FROM releases
+) => {
+  const { ctes, isOnPage } = pageWithinBytes(sql, {
+    table: "releases",
+    id: "release_id",
+    bytes: "octet_length(instructions)",
+    where: sql`org_id = ${org_id} AND task_id = ${task_id}`,
+    request
+  })
+  return Effect.map(
+    listedRows.all(sql`
+      ${ctes}
+      SELECT ${sql.literal(columns)}, found
+      FROM sized
+        JOIN releases USING (release_id)
       WHERE org_id = ${org_id}
         AND task_id = ${task_id}
-        ${beforeCursor(sql, "release_id", request.cursor)}
+        AND ${isOnPage}
       ORDER BY release_id DESC
-      LIMIT ${rowLimit(request)}
     `),
-    (rows) => rows.map(toRelease)
+    (rows) => toPageWithinBytes(rows, toRelease, (row) => row.release_id)
   )
+}
+
+const listedRows = rowsOf(Schema.Struct({ ...ReleaseRow.fields, found: Schema.Int }))
 
 /** Inserts a release. */
 export const insertRelease = (sql: SqlClient.SqlClient, org_id: OrgId, release: Release) => sql`

@@ -6,7 +6,7 @@ import { DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../../domain
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import { JsonSchema, type Task } from "../../../domain/tasks/Task.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
+import { pageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 /** A row of `tasks`, and whether the provider's key is stored. */
@@ -81,16 +81,28 @@ export const findTask = Effect.fnUntraced(function* (
   return row ?? (yield* notFound("task"))
 })
 
-/** Lists the organization's tasks, newest first: one row more than the page size, which shows whether there is a next page. */
-export const listTasks = (sql: SqlClient.SqlClient, org_id: OrgId, request: PageRequest<TaskId>) =>
-  taskRows.all(sql`
-    SELECT ${sql.literal(columns)}
-    FROM tasks
+/** Reads a page of the organization's tasks, newest first. A page of tasks with large schemas or instructions has fewer than `limit`. */
+export const listTasks = (sql: SqlClient.SqlClient, org_id: OrgId, request: PageRequest<TaskId>) => {
+  const { ctes, isOnPage } = pageWithinBytes(sql, {
+    table: "tasks",
+    id: "task_id",
+    bytes:
+      "octet_length(instructions) + octet_length(input_schema::text) + octet_length(answer_schema::text)",
+    where: sql`org_id = ${org_id}`,
+    request
+  })
+  return listedRows.all(sql`
+    ${ctes}
+    SELECT ${sql.literal(columns)}, found
+    FROM sized
+      JOIN tasks USING (task_id)
     WHERE org_id = ${org_id}
-      ${beforeCursor(sql, "task_id", request.cursor)}
+      AND ${isOnPage}
     ORDER BY task_id DESC
-    LIMIT ${rowLimit(request)}
   `)
+}
+
+const listedRows = rowsOf(Schema.Struct({ ...TaskRow.fields, found: Schema.Int }))
 
 /** Counts the organization's tasks. */
 export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
