@@ -757,6 +757,17 @@ COMMENT ON COLUMN provider_keys.base_url IS 'Base URL that the key is sent to, a
 COMMENT ON COLUMN provider_keys.api_key IS 'Sealed key.';
 COMMENT ON COLUMN provider_keys.updated_at IS 'When the key was last set.';
 
+CREATE TABLE redaction_settings (
+  org_id text COLLATE "C" NOT NULL,
+  revision integer NOT NULL,
+  rules jsonb NOT NULL,
+  CONSTRAINT redaction_settings_pkey PRIMARY KEY (org_id)
+);
+COMMENT ON TABLE redaction_settings IS 'What organizations have redacted besides recognizable secrets, as one document each.';
+COMMENT ON COLUMN redaction_settings.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN redaction_settings.revision IS 'Raised with each change, for optimistic concurrency.';
+COMMENT ON COLUMN redaction_settings.rules IS 'Patterns, exceptions and kinds of personal data, as a JSON object.';
+
 CREATE TABLE releases (
   org_id text COLLATE "C" NOT NULL,
   release_id text COLLATE "C" NOT NULL,
@@ -977,5 +988,7 @@ CREATE TRIGGER audit_log_keeps_all BEFORE TRUNCATE ON public.audit_log FOR EACH 
 CREATE CONSTRAINT TRIGGER notification_endpoints_secret_changed AFTER INSERT OR UPDATE OF secret ON public.notification_endpoints DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
 
 CREATE CONSTRAINT TRIGGER provider_keys_secret_changed AFTER INSERT OR UPDATE OF api_key ON public.provider_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+
+CREATE CONSTRAINT TRIGGER redaction_settings_secret_changed AFTER INSERT OR UPDATE OF rules ON public.redaction_settings DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
 
 CREATE CONSTRAINT TRIGGER telemetry_destinations_secret_changed AFTER INSERT OR UPDATE OF headers ON public.telemetry_destinations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();

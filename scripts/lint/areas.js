@@ -38,6 +38,7 @@ const areas = {
   identity: upToStore,
   config: ["egress", "store", "secrets", "observability"],
   notifications: upToIdentity,
+  redaction: upToIdentity,
   telemetry: upToIdentity,
   tasks: [...upToIdentity, "telemetry"],
   approvals: [...upToIdentity, "telemetry", "notifications", "tasks"],

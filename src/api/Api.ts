@@ -9,6 +9,7 @@ import { DatasetsApi } from "./Datasets.ts"
 import { FeedbackApi } from "./Feedback.ts"
 import { collectFieldErrors, ProblemFrame } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
+import { RedactionSettingsApi } from "./RedactionSettings.ts"
 import { TasksApi } from "./Tasks.ts"
 import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
 
@@ -30,6 +31,7 @@ export class Api extends HttpApi.make("countersign")
   .add(AgentApprovalsApi)
   .add(ApprovalRulesApi)
   .add(NotificationEndpointsApi)
+  .add(RedactionSettingsApi)
   .add(AuditLogApi)
   .add(TelemetryDestinationsApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)

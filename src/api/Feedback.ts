@@ -104,6 +104,10 @@ export const PromotionResult = Schema.Struct({
   promoted: Schema.Array(FeedbackId).annotateKey({ description: "IDs of the feedback that was promoted." }),
   feedback_revision: Schema.String.annotateKey({
     description: "Revision of the set of staged corrections after the promotion."
+  }),
+  redaction_warning: Schema.optionalKey(Schema.String).annotateKey({
+    description:
+      "Present if protected values were removed from inputs of runs: names the fields, with the feedback of each. The stored runs do not change."
   })
 }).annotate({ identifier: "PromotionResult", description: "A completed promotion." })
 export type PromotionResult = typeof PromotionResult.Type

@@ -139,6 +139,16 @@ export class RulesChanged extends problem<RulesChanged>()(
   }
 ) {}
 
+export class RedactionSettingsChanged extends problem<RedactionSettingsChanged>()(
+  "REDACTION_SETTINGS_CHANGED",
+  409,
+  "Redaction settings changed",
+  "The settings were replaced since the given revision was read. Read them again.",
+  {
+    current_revision: Schema.Int.annotateKey({ description: "The current revision of the settings." })
+  }
+) {}
+
 export class SessionClosed extends problem<SessionClosed>()(
   "SESSION_CLOSED",
   409,

@@ -243,6 +243,8 @@ const decidedApproval = {
   comment: "Order 4711 was damaged."
 }
 
+const redactionPattern = { name: "Employee number", pattern: "\\bEMP-[0-9]{6}\\b" }
+
 const rule = {
   id: ids.rule,
   tool: "payments.*",
@@ -396,6 +398,20 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     ],
     revision: 6
   },
+  RedactionPattern: redactionPattern,
+  RedactionSettings: {
+    patterns: [redactionPattern],
+    exceptions: [{ name: "Test card", pattern: "4242 4242 4242 4242" }],
+    personal_data: ["email_address", "card_number"],
+    redact_runs: true,
+    revision: 3
+  },
+  ReplaceRedactionSettings: {
+    patterns: [redactionPattern],
+    personal_data: ["email_address", "card_number"],
+    redact_runs: true,
+    revision: 2
+  },
   NotificationEndpoint: endpoint,
   NewNotificationEndpoint: {
     url: "https://example.com/webhooks/countersign",
@@ -476,6 +492,7 @@ export const problemExampleFields: Readonly<Record<string, Readonly<Record<strin
   InvalidRequest: { errors: [{ pointer: "#/name", detail: "Expected a string." }] },
   StepMismatch: { mismatched: ["arguments"] },
   RulesChanged: { current_revision: 7 },
+  RedactionSettingsChanged: { current_revision: 3 },
   DatasetBaseChanged: { current_dataset_id: ids.nextDataset },
   FeedbackChanged: { current_dataset_id: ids.dataset, current_feedback_revision: digest },
   CursorExpired: { first_kept: 120 },

@@ -63,6 +63,8 @@ import { RateLimits } from "./http/RateLimits.ts"
 import { Releases } from "./tasks/Releases.ts"
 import { ReleasesHttp } from "./tasks/Releases/http.ts"
 import * as RequestBody from "./http/RequestBody.ts"
+import { RedactionSettings } from "./redaction/RedactionSettings.ts"
+import { RedactionSettingsHttp } from "./redaction/RedactionSettings/http.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RulesHttp } from "./approvals/Rules/http.ts"
 import { Runs } from "./tasks/Runs.ts"
@@ -188,7 +190,13 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(SessionWriter.layer),
     Layer.provideMerge(Layer.mergeAll(layerRunSpans, SessionFacts.layer)),
     Layer.provideMerge(
-      Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer, Telemetry.layer(settings.telemetry))
+      Layer.mergeAll(
+        Notifications.layer,
+        RedactionSettings.layer,
+        Rules.layer,
+        Tasks.layer,
+        Telemetry.layer(settings.telemetry)
+      )
     ),
     Layer.provideMerge(Layer.mergeAll(Spans.layer(settings.telemetry), Email.layer)),
     Layer.provideMerge(SessionEvents.layer),
@@ -254,6 +262,7 @@ const layerContractHandlers = layerHandlers(
     ApprovalsHttp,
     RulesHttp,
     NotificationsHttp,
+    RedactionSettingsHttp,
     TelemetryHttp,
     AuditLogHttp
   ),
@@ -265,6 +274,7 @@ const layerContractHandlers = layerHandlers(
     Datasets,
     Feedback,
     Notifications,
+    RedactionSettings,
     Releases,
     Rules,
     Runs,

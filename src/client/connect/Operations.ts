@@ -57,6 +57,11 @@ export interface Operations {
    */
   readonly notification_endpoints: NotificationEndpointsOperations
   /**
+   * Patterns and exceptions of the organization, and personal data, for the redaction of corrections,
+   * review notes, comments and exported content.
+   */
+  readonly redaction_settings: RedactionSettingsOperations
+  /**
    * Who changed what, and who signed in to the console. Each entry is written in the transaction of its
    * change and never changes.
    */
@@ -554,6 +559,34 @@ export interface NotificationEndpointsOperations {
     input: ReplayNotificationDeliveriesInput,
     options?: CallOptions
   ) => Promise<ReplayCounts>
+}
+
+/**
+ * Patterns and exceptions of the organization, and personal data, for the redaction of corrections,
+ * review notes, comments and exported content.
+ */
+export interface RedactionSettingsOperations {
+  /**
+   * Get the redaction settings.
+   *
+   * Returns the organization's patterns, exceptions, kinds of personal data, and whether runs are
+   * redacted.
+   */
+  readonly get: (input?: {}, options?: CallOptions) => Promise<RedactionSettings>
+  /**
+   * Replace the redaction settings.
+   *
+   * Replaces all lists. The settings apply from the next request on; what is stored already does not
+   * change. A pattern that cannot be matched in linear time, matches an empty text or is too large is
+   * rejected with 400 and its pointer. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if
+   * the settings changed since.
+   *
+   * @throws REDACTION_SETTINGS_CHANGED, or a problem of any operation.
+   */
+  readonly replace: (
+    input?: ReplaceRedactionSettingsInput,
+    options?: CallOptions
+  ) => Promise<RedactionSettings>
 }
 
 /**
@@ -1234,6 +1267,8 @@ export interface Example {
   readonly answer: object
   /** The feedback whose correction this example is. Null if it was added directly. */
   readonly source_feedback_id: string | null
+  /** In exports, if protected values were removed from this example: names the fields. */
+  readonly redaction_warning?: string
 }
 
 /** One page of the list, newest first. */
@@ -1927,6 +1962,11 @@ export interface PromotionResult {
   readonly promoted: ReadonlyArray<string>
   /** Revision of the set of staged corrections after the promotion. */
   readonly feedback_revision: string
+  /**
+   * Present if protected values were removed from inputs of runs: names the fields, with the feedback of
+   * each. The stored runs do not change.
+   */
+  readonly redaction_warning?: string
 }
 
 /** An agent session to create. */
@@ -2736,6 +2776,71 @@ export interface ReplayCounts {
   readonly skipped: number
 }
 
+/** A regular expression with a name. */
+export interface RedactionPattern {
+  /** What the pattern is for, such as `Employee number`. 1 to 100 characters. */
+  readonly name: string
+  /**
+   * A regular expression in RE2 syntax: no look-around and no back-references. At most 500 characters.
+   * Of a value longer than 512 characters, only a part may be found. `(?i)` at the start ignores case.
+   */
+  readonly pattern: string
+}
+
+/** What the organization has redacted besides its credentials and recognizable secrets. */
+export interface RedactionSettings {
+  /** Values that are redacted besides recognizable secrets. At most 50. */
+  readonly patterns: ReadonlyArray<RedactionPattern>
+  /**
+   * Values that stay, although they look like a secret or match a pattern. An exception must match the
+   * whole value that would be replaced. The organization's stored credentials are redacted all the same.
+   * At most 50.
+   */
+  readonly exceptions: ReadonlyArray<RedactionPattern>
+  /** Kinds of personal data that are redacted too. Empty by default. */
+  readonly personal_data: ReadonlyArray<"email_address" | "phone_number" | "card_number" | "iban">
+  /**
+   * Whether the inputs, answers and metadata of runs are redacted before they are logged. By default,
+   * runs are logged as they are. The provider gets the input and the caller the answer unchanged in
+   * either case.
+   */
+  readonly redact_runs: boolean
+  /** Revision of the settings. It increases with every change; 0 before the first. */
+  readonly revision: number
+}
+
+/** The complete settings. A list that is absent becomes empty, and `redact_runs` false. */
+export interface ReplaceRedactionSettings {
+  /** Values that are redacted besides recognizable secrets. At most 50. */
+  readonly patterns?: ReadonlyArray<RedactionPattern> | undefined
+  /**
+   * Values that stay, although they look like a secret or match a pattern. An exception must match the
+   * whole value that would be replaced. The organization's stored credentials are redacted all the same.
+   * At most 50.
+   */
+  readonly exceptions?: ReadonlyArray<RedactionPattern> | undefined
+  /** Kinds of personal data that are redacted too. Empty by default. */
+  readonly personal_data?:
+    ReadonlyArray<"email_address" | "phone_number" | "card_number" | "iban"> | undefined
+  /**
+   * Whether the inputs, answers and metadata of runs are redacted before they are logged. By default,
+   * runs are logged as they are. The provider gets the input and the caller the answer unchanged in
+   * either case.
+   */
+  readonly redact_runs?: boolean | undefined
+  /** The revision that is to be replaced. If it is no longer current, the request fails. Absent: any. */
+  readonly revision?: number | undefined
+}
+
+/** The input of `redaction_settings.replace`. */
+export interface ReplaceRedactionSettingsInput {
+  /**
+   * The request body. The complete settings. A list that is absent becomes empty, and `redact_runs`
+   * false.
+   */
+  readonly payload?: ReplaceRedactionSettings | undefined
+}
+
 /** The input of `audit_log.list`. */
 export interface ListAuditEntriesInput {
   /** The query. */
@@ -2763,6 +2868,7 @@ export interface ListAuditEntriesInput {
          * - `destination.removed`: A telemetry destination was removed.
          * - `destination.tested`: A test span was sent to a telemetry destination.
          * - `rules.replaced`: The approval rules were replaced.
+         * - `redaction_settings.replaced`: The redaction settings were replaced.
          * - `approval.approved`: An approval was approved by a person.
          * - `approval.rejected`: An approval was rejected by a person.
          * - `session.closed`: An agent session was closed.
@@ -2791,6 +2897,7 @@ export interface ListAuditEntriesInput {
           | "destination.removed"
           | "destination.tested"
           | "rules.replaced"
+          | "redaction_settings.replaced"
           | "approval.approved"
           | "approval.rejected"
           | "session.closed"
@@ -2836,6 +2943,7 @@ export interface AuditEntry {
     | "destination.removed"
     | "destination.tested"
     | "rules.replaced"
+    | "redaction_settings.replaced"
     | "approval.approved"
     | "approval.rejected"
     | "session.closed"
@@ -3356,8 +3464,10 @@ export interface InsufficientScopeProblem extends ServiceProblem {
    * - `feedback.write`: Give, stage and reject feedback.
    * - `feedback.read`: Read feedback and preview promotions.
    * - `datasets.write`: Create dataset versions and promote corrections.
-   * - `org_config.read`: Read webhook endpoints, telemetry destinations and their deliveries.
-   * - `org_config.write`: Change webhook endpoints and telemetry destinations; test and replay them.
+   * - `org_config.read`: Read webhook endpoints, telemetry destinations and their deliveries, and
+   *   redaction settings.
+   * - `org_config.write`: Change webhook endpoints, telemetry destinations and redaction settings; test
+   *   and replay deliveries.
    * - `tasks.read`: Read tasks, comparisons and releases.
    * - `tasks.write`: Change tasks; start comparisons; release.
    * - `tasks.run`: Run tasks.
@@ -3572,6 +3682,16 @@ export interface RateLimitedProblem extends ServiceProblem {
   readonly retry_after_seconds: number
 }
 
+/** The settings were replaced since the given revision was read. Read them again. */
+export interface RedactionSettingsChangedProblem extends ServiceProblem {
+  /** Always `REDACTION_SETTINGS_CHANGED`. */
+  readonly code: "REDACTION_SETTINGS_CHANGED"
+  /** Always 409. */
+  readonly status: 409
+  /** The current revision of the settings. */
+  readonly current_revision: number
+}
+
 /** The request was not received within the time limit. */
 export interface RequestTimeoutProblem extends ServiceProblem {
   /** Always `REQUEST_TIMEOUT`. */
@@ -3703,6 +3823,7 @@ export type AnyServiceProblem =
   | ProviderKeyExistsProblem
   | QueueFullProblem
   | RateLimitedProblem
+  | RedactionSettingsChangedProblem
   | RequestTimeoutProblem
   | RulesChangedProblem
   | SelfApprovalProblem

@@ -132,7 +132,13 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "base_dataset_id?": ["or", ["dst_", "null"]],
     examples: ["list", { input: "object", answer: "object" }]
   },
-  Example: { id: "exm_", input: "object", answer: "object", source_feedback_id: ["or", ["fbk_", "null"]] },
+  Example: {
+    id: "exm_",
+    input: "object",
+    answer: "object",
+    source_feedback_id: ["or", ["fbk_", "null"]],
+    "redaction_warning?": "string"
+  },
   Comparison: {
     id: "cmp_",
     task_id: "tsk_",
@@ -268,7 +274,12 @@ export const shapes: Readonly<Record<string, Shape>> = {
   },
   SupersededCorrection: { id: "fbk_", superseded_by: "fbk_" },
   PromoteRequest: { base_dataset_id: ["or", ["dst_", "null"]], expected_feedback_revision: "string" },
-  PromotionResult: { dataset: "Dataset", promoted: ["list", "fbk_"], feedback_revision: "string" },
+  PromotionResult: {
+    dataset: "Dataset",
+    promoted: ["list", "fbk_"],
+    feedback_revision: "string",
+    "redaction_warning?": "string"
+  },
   NewAgentSession: { "task_id?": ["or", ["tsk_", "null"]], "metadata?": "object" },
   AgentSession: {
     session_id: "ses_",
@@ -456,6 +467,21 @@ export const shapes: Readonly<Record<string, Shape>> = {
   QueuedDelivery: { queued: ["is", [true]], id: "ndl_" },
   ReplayWindow: { since: "time", "until?": ["or", ["time", "null"]] },
   ReplayCounts: { queued: "number", skipped: "number" },
+  RedactionSettings: {
+    patterns: ["list", "RedactionPattern"],
+    exceptions: ["list", "RedactionPattern"],
+    personal_data: ["list", ["is", ["email_address", "phone_number", "card_number", "iban"]]],
+    redact_runs: "boolean",
+    revision: "number"
+  },
+  RedactionPattern: { name: "string", pattern: "string" },
+  ReplaceRedactionSettings: {
+    "patterns?": ["list", "RedactionPattern"],
+    "exceptions?": ["list", "RedactionPattern"],
+    "personal_data?": ["list", ["is", ["email_address", "phone_number", "card_number", "iban"]]],
+    "redact_runs?": "boolean",
+    "revision?": "number"
+  },
   AuditEntry: {
     id: "aud_",
     action: "string",
@@ -622,6 +648,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   PROVIDER_KEY_EXISTS: {},
   QUEUE_FULL: {},
   RATE_LIMITED: { retry_after_seconds: "number" },
+  REDACTION_SETTINGS_CHANGED: { current_revision: "number" },
   REQUEST_TIMEOUT: {},
   RULES_CHANGED: { current_revision: "number" },
   SELF_APPROVAL: {},
@@ -1031,6 +1058,16 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       json: "ReplayCounts"
     }
   },
+  redaction_settings: {
+    get: { method: "GET", path: "/v1/redaction-settings", status: 200, json: "RedactionSettings" },
+    replace: {
+      method: "PUT",
+      path: "/v1/redaction-settings",
+      payload: "ReplaceRedactionSettings",
+      status: 200,
+      json: "RedactionSettings"
+    }
+  },
   audit_log: {
     list: {
       method: "GET",
@@ -1056,6 +1093,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "destination.removed",
             "destination.tested",
             "rules.replaced",
+            "redaction_settings.replaced",
             "approval.approved",
             "approval.rejected",
             "session.closed",

@@ -21,6 +21,7 @@ export const AuditAction = documentedEnum({
   "destination.removed": "A telemetry destination was removed.",
   "destination.tested": "A test span was sent to a telemetry destination.",
   "rules.replaced": "The approval rules were replaced.",
+  "redaction_settings.replaced": "The redaction settings were replaced.",
   "approval.approved": "An approval was approved by a person.",
   "approval.rejected": "An approval was rejected by a person.",
   "session.closed": "An agent session was closed.",

@@ -5,8 +5,10 @@ export const Scope = documentedEnum({
   "feedback.write": "Give, stage and reject feedback.",
   "feedback.read": "Read feedback and preview promotions.",
   "datasets.write": "Create dataset versions and promote corrections.",
-  "org_config.read": "Read webhook endpoints, telemetry destinations and their deliveries.",
-  "org_config.write": "Change webhook endpoints and telemetry destinations; test and replay them.",
+  "org_config.read":
+    "Read webhook endpoints, telemetry destinations and their deliveries, and redaction settings.",
+  "org_config.write":
+    "Change webhook endpoints, telemetry destinations and redaction settings; test and replay deliveries.",
   "tasks.read": "Read tasks, comparisons and releases.",
   "tasks.write": "Change tasks; start comparisons; release.",
   "tasks.run": "Run tasks.",

@@ -39,6 +39,9 @@ export const Example = Schema.Struct({
   }),
   source_feedback_id: Schema.NullOr(FeedbackId).annotateKey({
     description: "The feedback whose correction this example is. Null if it was added directly."
+  }),
+  redaction_warning: Schema.optionalKey(Schema.String).annotateKey({
+    description: "In exports, if protected values were removed from this example: names the fields."
   })
 }).annotate({
   identifier: "Example",

@@ -11,6 +11,7 @@ import { type ApprovalRefusal, transition } from "../../domain/approvals/Approva
 import { approvalTransitionedEvent } from "../../domain/approvals/SessionEvent.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
+import { redactText } from "../../domain/redaction/Redaction.ts"
 import { listApprovals } from "./Approvals/listApprovals.ts"
 import { closedSpan, recordTransitionsOf } from "./Approvals/recordTransitions.ts"
 import {
@@ -25,6 +26,7 @@ import { Audit } from "../identity/Audit.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { toPageWithinBytes, type Page } from "../store/Pagination.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 import { SessionWriter } from "./SessionWriter.ts"
 import { Spans } from "../telemetry/Spans.ts"
@@ -64,6 +66,14 @@ export class Approvals extends Context.Service<
       const events = yield* SessionEvents
       const audit = yield* Audit
       const writer = yield* SessionWriter
+      const secrets = yield* KnownSecrets
+
+      /** Removes secrets from the comment, before it is stored, answered, streamed or sent. */
+      const redactComment = Effect.fnUntraced(function* ({ org_id }: Principal, request: DecideRequest) {
+        const { comment } = request
+        if (comment === undefined || comment === null || comment === "") return request
+        return { ...request, comment: redactText(comment, yield* secrets.forOrg(org_id)) }
+      })
 
       /** Decides in a transaction of its own, which waits for the locks. It works in every case. */
       const decideInTransaction = (principal: Principal, id: ApprovalId, request: DecideRequest) =>
@@ -143,9 +153,10 @@ export class Approvals extends Context.Service<
         }),
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
           const principal = yield* Authorized("approvals.decide")
-          const shared = (yield* isInTransaction) ? undefined : yield* decideShared(principal, id, request)
+          const redacted = yield* redactComment(principal, request)
+          const shared = (yield* isInTransaction) ? undefined : yield* decideShared(principal, id, redacted)
           if (shared !== undefined) return shared
-          const { approval, refusal } = yield* decideInTransaction(principal, id, request)
+          const { approval, refusal } = yield* decideInTransaction(principal, id, redacted)
           if (refusal !== null) return yield* refused(refusal, approval)
           return approval
         })

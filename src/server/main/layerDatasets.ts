@@ -3,6 +3,7 @@ import { Audit } from "../identity/Audit.ts"
 import { Datasets } from "../tasks/Datasets.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import type { StoreSettings } from "../config/Settings.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { CompiledSchemas } from "../tasks/CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { layerMatchingStore } from "./layerStore.ts"
@@ -10,7 +11,7 @@ import { layerMatchingStore } from "./layerStore.ts"
 /** The services for datasets, on an existing database with this version's schema. For the command line. */
 export const layerDatasets = (store: StoreSettings) =>
   Datasets.layer.pipe(
-    Layer.provide([CompiledSchemas.layer, Audit.layer]),
+    Layer.provide([CompiledSchemas.layer, Audit.layer, KnownSecrets.layerPolicyOnly]),
     Layer.provideMerge(Organizations.layer),
     Layer.provide(StoreClock.layer),
     Layer.provide(layerMatchingStore(store))

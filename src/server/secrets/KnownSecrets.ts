@@ -2,6 +2,7 @@ import { Array as Arr, Context, Effect, Layer, Redacted, Semaphore } from "effec
 import { SqlClient } from "effect/sql"
 import { KnownValues } from "../../domain/redaction/Redaction.ts"
 import type { OrgId } from "../../domain/Ids.ts"
+import { readPolicy } from "./KnownSecrets/readPolicy.ts"
 import { readSecrets } from "./KnownSecrets/readSecrets.ts"
 import { readSecretsVersion } from "./secretsVersion.ts"
 import { SecretBox } from "./SecretBox.ts"
@@ -18,14 +19,14 @@ const MAX_CONCURRENT_READS = 4
 const SECRETS_PER_TICK = 100
 
 /**
- * The credentials that the service stores for an organization: signing secrets, collector headers, provider keys. Texts from callers are
- * searched for these values before they are stored or sent. API keys are not among them: redaction recognizes an API key by its format
+ * The credentials that the service stores for an organization (signing secrets, collector headers, provider keys), and its redaction
+ * settings. Texts from callers are searched for these values before they are stored or sent. API keys are not among them: redaction recognizes an API key by its format
  * and checksum.
  */
 export class KnownSecrets extends Context.Service<
   KnownSecrets,
   {
-    /** The organization's current secrets, indexed for searching. Cached; each call queries only whether the secrets have changed. */
+    /** The organization's current secrets, indexed for searching, and its policy. Cached; each call queries only whether they have changed. */
     readonly forOrg: (org_id: OrgId) => Effect.Effect<KnownValues>
     /** Like `forOrg`, for a caller that has read `secretsVersion` in a statement of its own. */
     readonly forVersion: (org_id: OrgId, version: string) => Effect.Effect<KnownValues>
@@ -52,12 +53,12 @@ export class KnownSecrets extends Context.Service<
         const cached = findCached(org_id, version)
         if (cached !== undefined) return cached
         const secrets = yield* readSecrets(sql, box, org_id)
-        const values = new KnownValues([])
+        const values = new KnownValues([], yield* readPolicy(sql, org_id))
         for (const chunk of Arr.chunksOf(secrets, SECRETS_PER_TICK)) {
           values.add(chunk.flatMap((secret) => searchForms(Redacted.value(secret))))
           yield* Effect.yieldNow
         }
-        cache.set(org_id, { version, values }, values.size)
+        cache.set(org_id, { version, values }, values.size + values.policy.size)
         return values
       }, Effect.orDie)
 
@@ -75,6 +76,16 @@ export class KnownSecrets extends Context.Service<
             forVersion(org_id, version)
           )
       })
+    })
+  )
+
+  /** Without the credentials, for commands that have no master key. */
+  static readonly layerPolicyOnly = Layer.effect(
+    KnownSecrets,
+    Effect.map(SqlClient.SqlClient, (sql) => {
+      const forOrg = (org_id: OrgId) =>
+        Effect.map(Effect.orDie(readPolicy(sql, org_id)), (policy) => new KnownValues([], policy))
+      return KnownSecrets.of({ forOrg, forVersion: forOrg })
     })
   )
 }

@@ -12,12 +12,14 @@ import {
 } from "../../api/Problems.ts"
 import type { Dataset, Example, NewExample } from "../../domain/tasks/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../../domain/Ids.ts"
+import type { KnownValues } from "../../domain/redaction/Redaction.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
 import { dieOnDatabaseError, permitTimeout } from "../store/databaseErrors.ts"
 import { atomic, atomicWithoutRetry, isInTransaction } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { beginVersion, type DerivedVersion, type NewVersion } from "./Datasets/beginVersion.ts"
 import { checkExamples } from "./Datasets/checkExamples.ts"
@@ -26,6 +28,7 @@ import { importLines, type InvalidLine } from "./Datasets/importLines.ts"
 import { readExamples } from "./Datasets/readExamples.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versionRows.ts"
 import { findTask, type TaskRow } from "./Tasks/rows.ts"
+import { redactionWarning, redactObject } from "./redactJson.ts"
 import { requireTask } from "./requireTask.ts"
 
 export type { DerivedVersion, NewVersion } from "./Datasets/beginVersion.ts"
@@ -53,11 +56,11 @@ export class Datasets extends Context.Service<
       id: DatasetId,
       request: PageRequest<ExampleId>
     ) => Effect.Effect<Page<Example, ExampleId>, NotFound, Authorized<"datasets.read">>
-    /** Streams all examples of a version, newest first. Reads one page at a time, as the stream is consumed. */
+    /** Streams all examples of a version, newest first and without secrets. Reads one page at a time, as the stream is consumed. */
     readonly export: (
       id: DatasetId
     ) => Effect.Effect<Stream.Stream<Example>, NotFound, Authorized<"datasets.read">>
-    /** Like `export`, for the operator's command line, which has no API key. */
+    /** Like `export`, for the operator's command line, which has no API key. It cannot decrypt credentials, and removes only other secrets. */
     readonly exportFor: (org_id: OrgId, id: DatasetId) => Effect.Effect<Stream.Stream<Example>, NotFound>
     /** Creates the first version from examples, or the next version by adding them to `base_dataset_id`; see `derive`. */
     readonly create: (
@@ -103,6 +106,7 @@ export class Datasets extends Context.Service<
       const audit = yield* Audit
       const clock = yield* StoreClock
       const schemas = yield* CompiledSchemas
+      const secrets = yield* KnownSecrets
       const semaphore = makeKeyedSemaphore({ permits: 1, onTimeout: permitTimeout })
 
       const schemaOf = (digest: string, schema: Schema.Json) => schemas.get(digest, Effect.succeed(schema))
@@ -132,13 +136,15 @@ export class Datasets extends Context.Service<
 
       const exportFor = Effect.fn("Datasets.exportFor")(function* (org_id: OrgId, id: DatasetId) {
         const version = yield* requireVersion(org_id, id)
+        const known = yield* secrets.forOrg(org_id)
         const first: ExampleId | undefined = undefined
-        return Stream.paginate(first, (after: ExampleId | undefined) =>
+        const examples = Stream.paginate(first, (after: ExampleId | undefined) =>
           readExamples(sql, org_id, version, { after, limit: EXPORT_BATCH_SIZE }).pipe(
             Effect.orDie,
-            Effect.map(({ examples, next }) => [examples, Option.fromNullOr(next)] as const)
+            Effect.map((page) => [page.examples, Option.fromNullOr(page.next)] as const)
           )
         )
+        return Stream.mapEffect(examples, (example) => redactExample(example, known))
       })
 
       return Datasets.of({
@@ -228,6 +234,16 @@ export class Datasets extends Context.Service<
     })
   )
 }
+
+/** Removes secrets from an example before it leaves by an export. The stored example does not change. */
+const redactExample = Effect.fnUntraced(function* (example: Example, known: KnownValues) {
+  const input = yield* redactObject(example.input, known, "#/input")
+  const answer = yield* redactObject(example.answer, known, "#/answer")
+  const count = input.count + answer.count
+  if (count === 0) return example
+  const redaction_warning = redactionWarning({ count, pointers: [...input.pointers, ...answer.pointers] })
+  return { ...example, input: input.value, answer: answer.value, redaction_warning }
+})
 
 /** Finishes a version with at least one example; an empty one is a defect of the caller. */
 const finishNonEmpty = Effect.fnUntraced(function* (

@@ -211,16 +211,17 @@ export class Feedback extends Context.Service<
         }, dieOnDatabaseError),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")
+          const known = yield* secrets.forOrg(principal.org_id)
           const transaction = atomically(
             Effect.gen(function* () {
               const now = yield* clock.now
-              const { dataset, promoted, superseded } = yield* promoteStaged(
+              const { dataset, promoted, redaction_warning, superseded } = yield* promoteStaged(
                 sql,
                 datasets,
                 principal,
                 task_id,
                 request,
-                now
+                { known, now }
               )
               yield* audit.record(principal, "feedback.promoted", dataset.id, {
                 task_id,
@@ -230,7 +231,12 @@ export class Feedback extends Context.Service<
               const { feedback_revision } = yield* previewPromotion(sql, principal.org_id, task_id, {
                 limit: 1
               })
-              return { dataset, promoted, feedback_revision }
+              return {
+                dataset,
+                promoted,
+                feedback_revision,
+                ...(redaction_warning === undefined ? {} : { redaction_warning })
+              }
             })
           )
           return yield* dieOnDatabaseError(datasets.serialize(principal.org_id, task_id)(transaction))

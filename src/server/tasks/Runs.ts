@@ -31,9 +31,11 @@ import { makeRunSlots } from "./Runs/makeRunSlots.ts"
 import { lockSchemas, type LoggedRunPlan, readRunPlan, type RunPlan } from "./Runs/runPlan.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { redactObject } from "./redactJson.ts"
 import { readSchemas } from "./Tasks/rows.ts"
 
 /** The request headers of a run. */
@@ -92,6 +94,7 @@ export class Runs extends Context.Service<
       const schemas = yield* CompiledSchemas
       const onFinished = yield* RunFinished
       const withSlot = makeRunSlots(yield* OrganizationLimits, yield* LimitUse)
+      const secrets = yield* KnownSecrets
 
       /**
        * Plans by organization and task, for runs whose answer the caller supplies. The statement that logs such a run checks the plan, so a
@@ -182,6 +185,15 @@ export class Runs extends Context.Service<
           }
         })
 
+      /** Removes secrets from a run before it is logged. The caller still gets the original answer. */
+      const redact = Effect.fnUntraced(function* (run: FinishedRun) {
+        const known = yield* secrets.forOrg(run.org_id)
+        const input = yield* redactObject(run.input, known, "#/input")
+        const answer = run.answer === null ? null : yield* redactObject(run.answer, known, "#/answer")
+        const metadata = yield* redactObject(run.metadata, known, "#/metadata")
+        return { ...run, input: input.value, answer: answer?.value ?? null, metadata: metadata.value }
+      })
+
       const idempotent = makeRunIdempotency(sql, box, clock)
       const keyClaim = makeKeyClaim(box, clock)
 
@@ -233,15 +245,23 @@ export class Runs extends Context.Service<
         const logged = yield* logByCachedPlan(input, answer)
         if (Option.isSome(logged)) return logged.value
         const { task } = yield* readPlan(org_id, task_id, request)
-        const { answer_schema_digest, dataset_id, input_schema_digest, provider, release_id, task_name } =
-          task
+        const {
+          answer_schema_digest,
+          dataset_id,
+          input_schema_digest,
+          provider,
+          redacts_runs,
+          release_id,
+          task_name
+        } = task
         const plan = {
           task_name,
           input_schema_digest,
           answer_schema_digest,
           release_id,
           provider,
-          dataset_id
+          dataset_id,
+          redacts_runs
         }
         plans.set(planKey(org_id, task_id), plan, 1)
         const run = yield* beginRun(insert, clock, { ...input, plan, isPlanCached: false })
@@ -256,7 +276,7 @@ export class Runs extends Context.Service<
         { traceparent }: RunHeaders,
         saveResponse?: SaveResponse
       ) {
-        const input = { principal, task_id, request, traceparent, saveResponse }
+        const input = { principal, task_id, request, traceparent, saveResponse, redact }
         if (request.answer !== undefined) return yield* logAnswer(input, request.answer)
         const { org_id } = principal
         return yield* Effect.gen(function* () {
@@ -287,6 +307,7 @@ export class Runs extends Context.Service<
               request,
               traceparent,
               saveResponse: undefined,
+              redact,
               claimKey: keyClaim(keyed)
             }
             // A refused request continues below: a problem of the key precedes those of the content.

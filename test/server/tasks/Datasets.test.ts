@@ -5,6 +5,7 @@ import { Authorized } from "../../../src/api/Authorization.ts"
 import type { PageRequest } from "../../../src/api/Pagination.ts"
 import type { Example, NewExample } from "../../../src/domain/tasks/Dataset.ts"
 import { DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../src/domain/Ids.ts"
+import { KnownSecrets } from "../../../src/server/secrets/KnownSecrets.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Datasets } from "../../../src/server/tasks/Datasets.ts"
@@ -70,7 +71,7 @@ const contents = (task: Task, id: DatasetId) =>
   )
 
 const live = Datasets.layer.pipe(
-  Layer.provide([CompiledSchemas.layer, Audit.layer]),
+  Layer.provide([CompiledSchemas.layer, Audit.layer, KnownSecrets.layerPolicyOnly]),
   Layer.provide(StoreClock.layer),
   Layer.provideMerge(TestDatabase.layerSql)
 )

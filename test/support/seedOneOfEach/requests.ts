@@ -74,6 +74,10 @@ export const requests: Readonly<
   "approval_rules.replace": ({ ids }) => ({
     body: { rules: [{ id: ids.rule, effect: "allow", task_id: ids.task }] }
   }),
+  "redaction_settings.get": () => ({}),
+  "redaction_settings.replace": () => ({
+    body: { patterns: [{ name: "Employee", pattern: "EMP-[0-9]{6}" }], personal_data: ["iban"] }
+  }),
   "notification_endpoints.list": () => ({}),
   "notification_endpoints.create": () => ({ body: { url: "http://127.0.0.1:9/another" } }),
   "notification_endpoints.update": ({ ids }) => ({

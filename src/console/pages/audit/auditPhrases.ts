@@ -18,6 +18,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "destination.removed": "removed the telemetry collector",
   "destination.tested": "sent a test span to the telemetry collector",
   "rules.replaced": "updated the approval rules",
+  "redaction_settings.replaced": "updated the redaction settings",
   "approval.approved": "approved a step",
   "approval.rejected": "rejected a step",
   "session.closed": "closed a session",

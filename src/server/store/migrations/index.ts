@@ -34,6 +34,7 @@ import deliveryComments from "./0035_delivery_comments.ts"
 import openSessions from "./0036_open_sessions.ts"
 import keyMakers from "./0037_key_makers.ts"
 import auditChain from "./0038_audit_chain.ts"
+import redactionSettings from "./0039_redaction_settings.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -70,5 +71,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0035_delivery_comments": deliveryComments,
   "0036_open_sessions": openSessions,
   "0037_key_makers": keyMakers,
-  "0038_audit_chain": auditChain
+  "0038_audit_chain": auditChain,
+  "0039_redaction_settings": redactionSettings
 }

@@ -6,11 +6,13 @@ import type { NewExample } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId, FeedbackId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { planPromotion, type Promotion, sortByStagingTime } from "../../../domain/tasks/Promotion.ts"
+import type { KnownValues } from "../../../domain/redaction/Redaction.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import type { Datasets } from "../Datasets.ts"
 import { acquireDatasetLock } from "../Datasets/datasetLock.ts"
+import { redactionWarning, redactObject } from "../redactJson.ts"
 import { readNewestVersion, readStaged, readWithInputs, type StagedRow } from "./stagedRows.ts"
 
 /**
@@ -24,7 +26,7 @@ export const promoteStaged = Effect.fnUntraced(function* (
   { actor, org_id }: Principal,
   task_id: TaskId,
   request: PromoteRequest,
-  now: Timestamp
+  { known, now }: { readonly known: KnownValues; readonly now: Timestamp }
 ) {
   yield* acquireDatasetLock(sql, org_id, task_id)
   const base = yield* readNewestVersion(sql, org_id, task_id)
@@ -49,15 +51,39 @@ export const promoteStaged = Effect.fnUntraced(function* (
       ...current
     })
   }
+  const removed = { count: 0, pointers: new Array<string>() }
   const { dataset } = yield* datasets.derive(
     { org_id, task_id, base, by: actor, now },
-    streamExamples(sql, org_id, plan)
+    streamExamples(sql, org_id, plan).pipe(
+      Stream.mapEffect((example) => redactInput(example, known, removed))
+    )
   )
   const promoted = idsOf(plan.promoted)
   const superseded = plan.superseded.map(({ id }) => id)
   yield* updateStatus(sql, org_id, promoted, "promoted", dataset.id)
   yield* updateStatus(sql, org_id, superseded, "superseded", null)
-  return { dataset, promoted, superseded: superseded.length }
+  const redaction_warning = removed.count === 0 ? undefined : redactionWarning(removed)
+  return { dataset, promoted, superseded: superseded.length, redaction_warning }
+})
+
+/** Maximum number of fields that the warning of a promotion names. */
+const MAX_POINTERS = 20
+
+/** Removes secrets from the input of a run before it enters a dataset. A correction is redacted when it is created. */
+const redactInput = Effect.fnUntraced(function* (
+  example: NewExample,
+  known: KnownValues,
+  removed: { count: number; readonly pointers: Array<string> }
+) {
+  const { count, pointers, value } = yield* redactObject(example.input, known, "#/input")
+  if (count === 0) return example
+  removed.count += count
+  removed.pointers.push(
+    ...pointers
+      .slice(0, MAX_POINTERS - removed.pointers.length)
+      .map((pointer) => `${pointer} of ${example.source_feedback_id ?? "an example"}`)
+  )
+  return { ...example, input: value }
 })
 
 const updateStatus = (

@@ -1,20 +1,17 @@
 import { Effect } from "effect"
 import { CorrectionNeedsSafeValue, InvalidCorrection, PayloadTooLarge } from "../../../api/Problems.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import { type KnownValues, redact, redactInSteps, collectTexts } from "../../../domain/redaction/Redaction.ts"
+import { type KnownValues, redact } from "../../../domain/redaction/Redaction.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
+import { redactTexts, redactionWarning } from "../redactJson.ts"
 
 /** The JSON pointer of a correction in its request. */
 const AT = "#/correction"
 
-/** Characters of JSON above which the texts of a correction are redacted one by one, and characters of them per turn. */
+/** Characters of JSON above which the texts of a correction are redacted one by one. */
 const LARGE_CORRECTION = 64 * 1024
-const CHARACTERS_PER_TURN = 16 * 1024
-
-/** What searching a text costs apart from its length, in characters. */
-const CHARACTERS_PER_TEXT = 32
 
 /** A correction without protected values. */
 export interface RedactedCorrection {
@@ -45,7 +42,8 @@ export const redactCorrection = Effect.fnUntraced(function* (
   }
   yield* nextTurn
   const text = JSON.stringify(correction)
-  const redactedTexts = text.length > LARGE_CORRECTION ? yield* redactTexts(correction, values) : undefined
+  const redactedTexts =
+    text.length > LARGE_CORRECTION ? yield* redactTexts(correction, values, nextTurn) : undefined
   yield* nextTurn
   const redaction = redact(correction, values, AT, redactedTexts)
   if (redaction._tag === "Unsearchable") {
@@ -73,32 +71,7 @@ export const redactCorrection = Effect.fnUntraced(function* (
   const redacted: RedactedCorrection = {
     correction: value,
     text: JSON.stringify(value),
-    warning: warningOf(redaction.pointers, redaction.count)
+    warning: redactionWarning(redaction)
   }
   return redacted
 })
-
-/** Redacts the texts of a large value one by one, in turns. */
-const redactTexts = Effect.fnUntraced(function* (correction: JsonObject, known: KnownValues) {
-  const redacted = new Map<string, string>()
-  let characters = 0
-  yield* nextTurn
-  for (const text of collectTexts(correction)) {
-    const steps = redactInSteps(text, known)
-    let step = steps.next()
-    for (; step.done !== true; step = steps.next()) yield* nextTurn
-    redacted.set(text, step.value)
-    // A short text costs more than its characters.
-    characters += text.length + CHARACTERS_PER_TEXT
-    if (characters > CHARACTERS_PER_TURN) {
-      characters = 0
-      yield* nextTurn
-    }
-  }
-  return redacted
-})
-
-const warningOf = (pointers: ReadonlyArray<string>, count: number): string => {
-  const more = count - pointers.length
-  return `Protected values were removed from ${pointers.join(", ")}${more > 0 ? ` and ${more} more` : ""}`
-}

@@ -84,11 +84,12 @@ export const insertRuns = (
         ${boolArray(rows.map(({ cachedPlan }) => cachedPlan !== null))}::bool[],
         ${texts(({ cachedPlan }) => cachedPlan?.task_name ?? null)},
         ${texts(({ cachedPlan }) => cachedPlan?.input_schema_digest ?? null)},
-        ${texts(({ cachedPlan }) => cachedPlan?.answer_schema_digest ?? null)}
+        ${texts(({ cachedPlan }) => cachedPlan?.answer_schema_digest ?? null)},
+        ${boolArray(rows.map(({ cachedPlan }) => cachedPlan?.redacts_runs === true))}::bool[]
       ) WITH ORDINALITY AS n (
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, input, answer, failure, metadata, provider,
         model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
-        created_by_name, is_cached, task_name, input_schema_digest, answer_schema_digest, number
+        created_by_name, is_cached, task_name, input_schema_digest, answer_schema_digest, redacts_runs, number
       )
     ), checked AS MATERIALIZED (
       SELECT
@@ -107,6 +108,12 @@ export const insertRuns = (
               JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
             WHERE tasks.org_id = n.org_id
               AND tasks.task_id = n.task_id
+            LIMIT 1
+          ), false)
+          AND n.redacts_runs = coalesce((
+            SELECT (rules->>'redact_runs')::boolean
+            FROM redaction_settings
+            WHERE redaction_settings.org_id = n.org_id
             LIMIT 1
           ), false)
           AND (

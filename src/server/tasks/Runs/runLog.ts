@@ -28,6 +28,8 @@ export interface RunInput {
   readonly saveResponse: SaveResponse | undefined
   /** Makes the claim of the idempotency key, for a run that claims it by the statement that logs the run. */
   readonly claimKey?: ClaimKey
+  /** Removes secrets from a run, if the plan says so. */
+  readonly redact: (run: FinishedRun) => Effect.Effect<FinishedRun>
 }
 
 /** A run in progress. Exactly one of its methods is called, and logs the run. */
@@ -43,7 +45,7 @@ export interface RunHandle {
 export const beginRun = Effect.fnUntraced(function* (
   insert: (row: NewRunRow) => Effect.Effect<boolean, SqlError.SqlError>,
   clock: StoreClock["Service"],
-  { claimKey, isPlanCached, plan, principal, request, saveResponse, task_id, traceparent }: RunInput
+  { claimKey, isPlanCached, plan, principal, redact, request, saveResponse, task_id, traceparent }: RunInput
 ) {
   const startedAt = yield* monotonicNow
   const run = {
@@ -69,7 +71,7 @@ export const beginRun = Effect.fnUntraced(function* (
   ) {
     yield* nextTurn
     const finished = { ...run, ...outcome, duration_ms: Math.round((yield* monotonicNow) - startedAt) }
-    const row = toNewRunRow(finished, {
+    const row = toNewRunRow(plan.redacts_runs ? yield* redact(finished) : finished, {
       cachedPlan: isPlanCached ? plan : null,
       saveResponse:
         response === undefined || saveResponse === undefined ? undefined : yield* saveResponse(response),

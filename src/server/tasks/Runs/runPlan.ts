@@ -16,14 +16,22 @@ const RunPlan = Schema.Struct({
   instructions: Schema.String,
   provider: Provider,
   dataset_id: Schema.NullOr(DatasetId),
-  session_exists: Schema.Boolean
+  session_exists: Schema.Boolean,
+  /** Whether the organization has runs redacted before they are logged. */
+  redacts_runs: Schema.Boolean
 })
 export type RunPlan = typeof RunPlan.Type
 
 /** The part of a plan that logging an answer of the caller needs, without the instructions, which may be long. */
 export type LoggedRunPlan = Pick<
   RunPlan,
-  "task_name" | "input_schema_digest" | "answer_schema_digest" | "release_id" | "provider" | "dataset_id"
+  | "task_name"
+  | "input_schema_digest"
+  | "answer_schema_digest"
+  | "release_id"
+  | "provider"
+  | "dataset_id"
+  | "redacts_runs"
 >
 
 const planRows = rowsOf(RunPlan)
@@ -44,7 +52,11 @@ export const readRunPlan = (
         session_id === null
           ? sql.literal("true")
           : sql`EXISTS (SELECT 1 FROM agent_sessions WHERE org_id = ${org_id} AND session_id = ${session_id})`
-      } AS session_exists
+      } AS session_exists,
+      coalesce(
+        (SELECT (rules->>'redact_runs')::boolean FROM redaction_settings WHERE redaction_settings.org_id = tasks.org_id),
+        false
+      ) AS redacts_runs
     FROM tasks
       JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
     WHERE tasks.org_id = ${org_id}

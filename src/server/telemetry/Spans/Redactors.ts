@@ -5,7 +5,7 @@ import {
   type KnownValues,
   redact,
   REDACTED,
-  redactText,
+  redactInSteps,
   collectTexts
 } from "../../../domain/redaction/Redaction.ts"
 import { MAX_CONTENT_CHARACTERS } from "../../../domain/telemetry/SpanConventions.ts"
@@ -38,7 +38,10 @@ const redactContent = Effect.fnUntraced(function* (
   if (JSON.stringify(value).length > MAX_CONTENT_CHARACTERS) return TOO_LONG
   const redactedTexts = new Map<string, string>()
   for (const text of collectTexts(value)) {
-    redactedTexts.set(text, redactText(text, known))
+    const steps = redactInSteps(text, known)
+    let step = steps.next()
+    for (; step.done !== true; step = steps.next()) yield* pause
+    redactedTexts.set(text, step.value)
     yield* pause
   }
   const redaction = redact(value, known, "#", redactedTexts)

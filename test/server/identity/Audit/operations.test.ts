@@ -26,6 +26,7 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "sessions.close": ["session.closed", "session_to_close"],
   "approvals.decide": ["approval.approved", "approval"],
   "approval_rules.replace": ["rules.replaced", "new"],
+  "redaction_settings.replace": ["redaction_settings.replaced", "new"],
   "notification_endpoints.create": ["endpoint.created", "new"],
   "notification_endpoints.update": ["endpoint.updated", "endpoint"],
   "notification_endpoints.remove": ["endpoint.removed", "endpoint"],

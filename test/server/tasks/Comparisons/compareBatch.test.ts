@@ -15,6 +15,7 @@ import {
   type ProviderRequest,
   Providers
 } from "../../../../src/server/tasks/Providers.ts"
+import { KnownSecrets } from "../../../../src/server/secrets/KnownSecrets.ts"
 import { Audit } from "../../../../src/server/identity/Audit.ts"
 import { Releases } from "../../../../src/server/tasks/Releases.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
@@ -56,6 +57,7 @@ const live = Layer.mergeAll(Comparisons.layer(), ShortLease.layer, Datasets.laye
   Layer.provideMerge(Answers.layer),
   Layer.provide([
     CompiledSchemas.layer,
+    KnownSecrets.layerPolicyOnly,
     Audit.layer,
     Layer.unwrap(Effect.map(generateMasterKey, (key) => SecretBox.layer({ masterKeys: Arr.of(key) }))),
     ProviderEgress.layer({ dnsServers: [], allow: [], allowHttp: true, deny: [], ownHost: undefined })

@@ -1,0 +1,72 @@
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { RedactionRules } from "../domain/redaction/RedactionRules.ts"
+import { Authentication, requires } from "./Authorization.ts"
+import { RequestBody } from "./Middleware.ts"
+import { RedactionSettingsChanged } from "./Problems.ts"
+
+const { exceptions, patterns, personal_data, redact_runs } = RedactionRules.fields
+
+export const RedactionSettings = Schema.Struct({
+  ...RedactionRules.fields,
+  revision: Schema.Int.annotateKey({
+    description: "Revision of the settings. It increases with every change; 0 before the first."
+  })
+}).annotate({
+  identifier: "RedactionSettings",
+  description: "What the organization has redacted besides its credentials and recognizable secrets."
+})
+export type RedactionSettings = typeof RedactionSettings.Type
+
+export const ReplaceRedactionSettings = Schema.Struct({
+  patterns: Schema.optionalKey(patterns),
+  exceptions: Schema.optionalKey(exceptions),
+  personal_data: Schema.optionalKey(personal_data),
+  redact_runs: Schema.optionalKey(redact_runs),
+  revision: Schema.optionalKey(Schema.Int).annotateKey({
+    description:
+      "The revision that is to be replaced. If it is no longer current, the request fails. Absent: any."
+  })
+}).annotate({
+  identifier: "ReplaceRedactionSettings",
+  description: "The complete settings. A list that is absent becomes empty, and `redact_runs` false."
+})
+export type ReplaceRedactionSettings = typeof ReplaceRedactionSettings.Type
+
+export class RedactionSettingsApi extends HttpApiGroup.make("redaction_settings")
+  .add(
+    HttpApiEndpoint.get("get", "/", { success: RedactionSettings })
+      .middleware(requires("org_config.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getRedactionSettings",
+          summary: "Get the redaction settings",
+          description:
+            "Returns the organization's patterns, exceptions, kinds of personal data, and whether runs are redacted."
+        })
+      ),
+    HttpApiEndpoint.put("replace", "/", {
+      payload: ReplaceRedactionSettings,
+      success: RedactionSettings,
+      error: RedactionSettingsChanged
+    })
+      .middleware(requires("org_config.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "replaceRedactionSettings",
+          summary: "Replace the redaction settings",
+          description:
+            "Replaces all lists. The settings apply from the next request on; what is stored already does not change. A pattern that cannot be matched in linear time, matches an empty text or is too large is rejected with 400 and its pointer. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if the settings changed since."
+        })
+      )
+  )
+  .prefix("/v1/redaction-settings")
+  .middleware(RequestBody)
+  .middleware(Authentication)
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Redaction settings",
+      description:
+        "Patterns and exceptions of the organization, and personal data, for the redaction of corrections, review notes, comments and exported content."
+    })
+  ) {}

@@ -1,0 +1,109 @@
+import { Context, Effect, Layer, Result, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../api/Authorization.ts"
+import { InvalidRequest, RedactionSettingsChanged } from "../../api/Problems.ts"
+import type { RedactionSettings as Settings, ReplaceRedactionSettings } from "../../api/RedactionSettings.ts"
+import type { OrgId } from "../../domain/Ids.ts"
+import { compilePolicy } from "../../domain/redaction/RedactionPolicy.ts"
+import { RedactionRules } from "../../domain/redaction/RedactionRules.ts"
+import { Audit } from "../identity/Audit.ts"
+import { rowsOf } from "../store/rows.ts"
+import { atomic } from "../store/transaction.ts"
+
+/**
+ * What an organization has redacted besides its credentials and recognizable secrets. The settings reach redaction through `KnownSecrets`: a
+ * trigger raises the version of the organization's secrets with each change, so that no replica applies stale settings.
+ */
+export class RedactionSettings extends Context.Service<
+  RedactionSettings,
+  {
+    /** The organization's settings, with their revision. */
+    readonly get: Effect.Effect<Settings, never, Authorized<"org_config.read">>
+    /** Replaces the settings. A `revision` other than the current one fails; without one there is no check. */
+    readonly replace: (
+      input: ReplaceRedactionSettings
+    ) => Effect.Effect<Settings, RedactionSettingsChanged | InvalidRequest, Authorized<"org_config.write">>
+  }
+>()("countersign/server/redaction/RedactionSettings") {
+  static readonly layer = Layer.effect(
+    RedactionSettings,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const audit = yield* Audit
+
+      const read = Effect.fnUntraced(function* (org_id: OrgId) {
+        const row = yield* settingsRows.first(sql`
+          SELECT revision, rules
+          FROM redaction_settings
+          WHERE org_id = ${org_id}
+        `)
+        return row === undefined ? noSettings : { ...row.rules, revision: row.revision }
+      }, Effect.orDie)
+
+      return RedactionSettings.of({
+        get: Effect.gen(function* () {
+          const { org_id } = yield* Authorized("org_config.read")
+          return yield* read(org_id)
+        }).pipe(Effect.withSpan("RedactionSettings.get")),
+        replace: Effect.fn("RedactionSettings.replace")(function* ({
+          exceptions = [],
+          patterns = [],
+          personal_data = [],
+          redact_runs = false,
+          revision: replaced
+        }) {
+          const principal = yield* Authorized("org_config.write")
+          const { org_id } = principal
+          const rules: RedactionRules = { patterns, exceptions, personal_data, redact_runs }
+          const compiled = compilePolicy(rules)
+          if (Result.isFailure(compiled)) {
+            return yield* new InvalidRequest({
+              detail: "The settings contain expressions that cannot be used; see `errors`.",
+              errors: compiled.failure
+            })
+          }
+          return yield* atomically(
+            Effect.gen(function* () {
+              // Creates the row of an organization without settings, so that two first requests conflict on it.
+              yield* sql`
+                INSERT INTO redaction_settings (org_id, revision, rules)
+                VALUES (${org_id}, 0, ${JSON.stringify(noRules)})
+                ON CONFLICT (org_id) DO NOTHING
+              `
+              const rows = yield* sql<{ readonly revision: number }>`
+                UPDATE redaction_settings
+                SET rules = ${JSON.stringify(rules)}, revision = revision + 1
+                WHERE org_id = ${org_id}
+                  ${replaced === undefined ? sql.literal("") : sql`AND revision = ${replaced}`}
+                RETURNING revision
+              `
+              if (rows[0] === undefined) {
+                const { revision } = yield* read(org_id)
+                return yield* new RedactionSettingsChanged({
+                  detail:
+                    "The settings were changed by another request. Re-read them and send the change with their `revision`.",
+                  current_revision: revision
+                })
+              }
+              const { revision } = rows[0]
+              yield* audit.record(principal, "redaction_settings.replaced", org_id, {
+                revision,
+                patterns: patterns.length,
+                exceptions: exceptions.length,
+                personal_data,
+                redact_runs
+              })
+              return { ...rules, revision }
+            })
+          )
+        })
+      })
+    })
+  )
+}
+
+const noRules: RedactionRules = { patterns: [], exceptions: [], personal_data: [], redact_runs: false }
+const noSettings: Settings = { ...noRules, revision: 0 }
+
+const settingsRows = rowsOf(Schema.Struct({ revision: Schema.Int, rules: RedactionRules }))

