@@ -147,6 +147,14 @@ describe("Countersign.layer › replacements", () => {
     })
   )
 
+  it.live("without a TestClock the service's time is the database's, in statements too", () =>
+    Effect.gen(function* () {
+      const { now, simulated } = yield* StoreClock
+      assert.isUndefined(simulated)
+      assert.closeTo(DateTime.toEpochMillis(yield* now), Date.now(), 5_000)
+    }).pipe(Effect.provide(Layer.fresh(service())))
+  )
+
   it("a replacement that the service would not use does not compile", () => {
     const steps = Layer.effect(Steps, Effect.never)
     // @ts-expect-error -- Steps is no service of the edge
