@@ -94,6 +94,8 @@ describe("countersign serve", () => {
           const second = yield* startService({ ...variables, COUNTERSIGN_ADMIN_KEY: given(11) })
           assert.strictEqual(yield* count(second.url, given(7)), 1)
           assert.include(String(yield* count(second.url, given(11))), "INVALID_API_KEY: Unknown API key.")
+          yield* second.service.waitForStderr(/COUNTERSIGN_ADMIN_KEY has no effect/)
+          assert.notInclude(second.out, given(11))
         })
       ),
     timeout

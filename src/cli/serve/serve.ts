@@ -28,6 +28,14 @@ export const serve = Effect.fnUntraced(function* () {
     org_name: DEFAULT_ORGANIZATION,
     key: Option.map(Option.fromUndefinedOr(settings.adminKey), ({ key }) => key)
   })
+  if (Option.isNone(first) && settings.adminKey !== undefined) {
+    yield* Effect.catchTag(keys.verify(settings.adminKey.key), "INVALID_API_KEY", () =>
+      Effect.logWarning(
+        "COUNTERSIGN_ADMIN_KEY has no effect: this database has keys already, and this one is not among those that can be used, so " +
+          "requests with it get 401. Unset it, or create a key with `countersign keys create --preset admin`."
+      )
+    )
+  }
   yield* Console.log(
     announcement(settings, localUrl(settings, Context.get(running, HttpServer.HttpServer)), first)
   )

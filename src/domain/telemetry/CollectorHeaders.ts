@@ -27,6 +27,9 @@ export interface HeaderFault {
 /** A header name (RFC 9110, 5.6.2). */
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
+/** A name of words, such as `X-B3-TraceId`: no credential of a common form matches. */
+const wordsOnly = /^(?=.{1,64}$)(?:[A-Za-z]{1,16}|[A-Za-z0-9]{1,4})(?:-(?:[A-Za-z]{1,16}|[A-Za-z0-9]{1,4}))*$/
+
 /** Visible ASCII with inner spaces and tabs; the meaning of bytes beyond ASCII differs between recipients (RFC 9110, 5.5). */
 const visibleAscii = /^[\x20\t\x21-\x7e]+$/
 
@@ -78,8 +81,8 @@ export const checkCollectorHeaders = (
     const refusal = refusalOf(name, text, seen)
     seen.add(name.toLowerCase())
     if (refusal === undefined) return []
-    // An invalid name may be a whole header line including the secret, so the fault names the header's position instead.
-    const isValidName = refusal !== "NotAToken"
+    // What stands in a name's place may be a secret, so the fault names the header's position unless the name is one of words.
+    const isValidName = refusal !== "NotAToken" && wordsOnly.test(name)
     return [
       {
         refusal,

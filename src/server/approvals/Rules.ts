@@ -14,6 +14,7 @@ import {
 import { type OrgId, RuleId } from "../../domain/Ids.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/transaction.ts"
+import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 
@@ -63,6 +64,27 @@ export class Rules extends Context.Service<
         return list
       }, Effect.orDie)
 
+      /** Rules of tasks that do not exist: a mistyped id would leave the task to the rules below. */
+      const findUnknownTasks = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        rules: ReadonlyArray<ApprovalRule>
+      ) {
+        const named = [...new Set(rules.flatMap(({ task_id }) => (task_id === null ? [] : [task_id])))]
+        if (named.length === 0) return []
+        const rows = yield* sql<{ readonly task_id: string }>`
+          SELECT task_id
+          FROM tasks
+          WHERE org_id = ${org_id}
+            AND task_id = ANY (${textArray(named)})
+        `
+        const known = new Set(rows.map(({ task_id }) => task_id))
+        return rules.flatMap(({ task_id }, index): ReadonlyArray<FieldError> =>
+          task_id === null || known.has(task_id)
+            ? []
+            : [{ pointer: `#/rules/${index}/task_id`, detail: "No such task in this organization." }]
+        )
+      })
+
       return Rules.of({
         cached: (org_id) => {
           const list = cache.get(org_id)
@@ -85,6 +107,11 @@ export class Rules extends Context.Service<
           const text = JSON.stringify(rules)
           return yield* atomically(
             Effect.gen(function* () {
+              const unknown = yield* findUnknownTasks(org_id, rules)
+              if (unknown.length > 0) {
+                const detail = "A rule names a task that does not exist in this organization; see `errors`."
+                return yield* new InvalidRequest({ detail, errors: unknown })
+              }
               // Creates the row of an organization without rules, so that two first lists conflict on it.
               yield* sql`
                 INSERT INTO approval_rules (org_id, revision, rules)

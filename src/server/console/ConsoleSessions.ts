@@ -12,6 +12,7 @@ import { keyMakers } from "../identity/keyMakers.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
+import type { KeyRef } from "../identity/KeyRef.ts"
 import { Revocations } from "../identity/Revocations.ts"
 import { findEndedSessions, makeSessionWatch, type SessionRef } from "./ConsoleSessions/SessionWatch.ts"
 import { atomic } from "../store/transaction.ts"
@@ -23,6 +24,9 @@ export const SESSION_LIFETIME: Duration.Duration = Duration.hours(8)
 
 /** Random bytes of a session token. */
 const TOKEN_BYTES = 32
+
+/** The most open sessions of one key: signing in once more ends the oldest. */
+export const MAX_SESSIONS_PER_KEY = 20
 
 /** The most expired sessions that one sign-in deletes, which bounds the table without a background worker. */
 const EXPIRED_BATCH = 100
@@ -48,7 +52,7 @@ export class ConsoleSessions extends Context.Service<
   {
     /**
      * Opens a session for a valid API key; returns it with its token. `lookUp` runs before the database query for the key, and `request`
-     * before the session is created: both can fail to reject the request.
+     * before the session is created: both can fail to reject the request. Ends the key's oldest sessions beyond `MAX_SESSIONS_PER_KEY`.
      */
     readonly open: <E>(
       key: Redacted.Redacted,
@@ -134,6 +138,13 @@ export class ConsoleSessions extends Context.Service<
           const opened = yield* atomically(
             Effect.gen(function* () {
               yield* deleteExpired(sql, org_id, now)
+              const ended = yield* deleteOldest(sql, { org_id, key_id: actor.id })
+              for (let count = 0; count < ended.length; count++) {
+                yield* audit.record({ org_id, actor }, "console.signed_out", actor.id, {
+                  reason: "session limit"
+                })
+              }
+              yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => watch.end(digest))))
               yield* sql`
                 INSERT INTO console_sessions (org_id, digest, key_id, created_at, expires_at)
                 VALUES (
@@ -244,5 +255,25 @@ const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) 
         LIMIT ${EXPIRED_BATCH}
       )
   `.pipe(Effect.orDie)
+
+const endedRows = rowsOf(Schema.Struct({ digest: Schema.String }))
+
+/** Makes room for one more session of the key. The lock keeps concurrent sign-ins from exceeding the limit. */
+const deleteOldest = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) {
+  yield* sql`SELECT 1 FROM api_keys WHERE org_id = ${org_id} AND key_id = ${key_id} FOR NO KEY UPDATE`
+  return yield* endedRows.all(sql`
+    DELETE FROM console_sessions
+    WHERE org_id = ${org_id}
+      AND digest IN (
+        SELECT digest
+        FROM console_sessions
+        WHERE org_id = ${org_id}
+          AND key_id = ${key_id}
+        ORDER BY expires_at DESC, digest
+        OFFSET ${MAX_SESSIONS_PER_KEY - 1}
+      )
+    RETURNING encode(digest, 'hex') AS digest
+  `)
+}, Effect.orDie)
 
 const notSignedIn = Effect.fail(new InvalidApiKey({ detail: "Not signed in, or the session has expired." }))

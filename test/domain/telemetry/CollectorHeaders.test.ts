@@ -101,10 +101,19 @@ describe("checkCollectorHeaders on a header's name", () => {
     assert.match(fault?.detail ?? "", /^Header 2 has an invalid name/)
   })
 
-  it("a refused valid name has a pointer", () => {
-    const [fault] = checkCollectorHeaders([["content-~a", "x"]])
-    assert.deepInclude(fault, { pointer: "#/headers/content-~0a" })
-    assert.match(fault?.detail ?? "", /^content-~a describes the connection or the body/)
+  it("a refused name of words has a pointer; a name that may be a secret is not repeated", () => {
+    const [words] = checkCollectorHeaders([["X-B3-TraceId", "x"]])
+    assert.deepInclude(words, { pointer: "#/headers/X-B3-TraceId" })
+    assert.match(words?.detail ?? "", /^X-B3-TraceId /)
+    for (const secret of [
+      "csk_4Zr8mWq2LxT0aBcD_x",
+      "550e8400-e29b-41d4-a716-446655440000",
+      "content-9f8e7d6c5b4a"
+    ]) {
+      const [fault] = checkCollectorHeaders([[secret, "\u00fc"]])
+      assert.strictEqual(fault?.pointer, "#/headers")
+      assert.match(fault?.detail ?? "", /^Header 1 /)
+    }
   })
 
   it("refuses a name that is given twice, regardless of case", () => {

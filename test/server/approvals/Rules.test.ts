@@ -2,9 +2,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalRules } from "../../../src/api/ApprovalRules.ts"
-import { StepId } from "../../../src/domain/Ids.ts"
+import { StepId, TaskId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { send, service } from "../../support/service.ts"
+import { pointersOf, send, service } from "../../support/service.ts"
+import { sortingTask } from "../../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("Rules", (it) => {
   it.effect("an organization starts without rules, and omitted members get their defaults", () =>
@@ -128,6 +129,26 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         assert.strictEqual(yield* decision, "allow")
         yield* write(put.revision + 2, put, "reject")
         assert.strictEqual(yield* decision, "allow")
+      })
+  )
+
+  it.effect(
+    "a rule for a task that does not exist is refused, and so is one for another organization's task",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const { tasks } = yield* countersign.client({}, "task owner")
+        const { id: foreign } = yield* tasks.create({ payload: sortingTask })
+        const { approval_rules } = yield* countersign.client({}, "task rules")
+        for (const task_id of [foreign, TaskId.make(`tsk_${"0".repeat(32)}`)]) {
+          const refused = yield* Effect.flip(
+            approval_rules.replace({
+              payload: { rules: [{ effect: "allow" }, { task_id, effect: "reject" }] }
+            })
+          )
+          assert.deepStrictEqual(pointersOf(refused), ["#/rules/1/task_id"])
+        }
+        assert.deepStrictEqual((yield* approval_rules.list({})).rules, [])
       })
   )
 

@@ -3,7 +3,7 @@ import { Deferred, Effect, Fiber, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConsoleSession } from "../../../src/api/Console.ts"
 import { request } from "node:http"
-import { ConsoleSessions } from "../../../src/server/console/ConsoleSessions.ts"
+import { ConsoleSessions, MAX_SESSIONS_PER_KEY } from "../../../src/server/console/ConsoleSessions.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type Answer, send, service } from "../../support/service.ts"
 
@@ -183,6 +183,25 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
           const named = [...answer.headers.keys()].filter((name) => name.startsWith("access-control-"))
           assert.deepStrictEqual(named, [], path)
         }
+      })
+    )
+
+    it.effect("signing in again ends the browser's old session, and a key has at most twenty sessions", () =>
+      Effect.gen(function* () {
+        const { key, url } = yield* Countersign
+        const secret = yield* key({ preset: "reviewer", name: "Eve" }, "many sessions")
+        const status = (cookie: string) =>
+          Effect.map(
+            send("/console/api/v1/agent-approvals", { headers: { cookie, ...sameOrigin(url) } }),
+            (answer) => answer.status
+          )
+        const first = cookieOf(yield* signIn(secret))
+        const second = cookieOf(yield* signIn(secret, { cookie: first }))
+        assert.deepStrictEqual([yield* status(first), yield* status(second)], [401, 200])
+        for (let count = 1; count < MAX_SESSIONS_PER_KEY; count++) yield* signIn(secret)
+        assert.strictEqual(yield* status(second), 200)
+        yield* signIn(secret)
+        assert.strictEqual(yield* status(second), 401)
       })
     )
 

@@ -24,6 +24,8 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
               quota.refused === undefined ? Effect.void : Effect.fail(rateLimitExceeded(quota.refused))
             )
         })
+        // The new cookie replaces the browser's old one, whose session would otherwise stay open without an owner.
+        yield* sessions.close(sessionToken(request))
         const { name, options } = cookieFor(transport)
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>
           Effect.orDie(
