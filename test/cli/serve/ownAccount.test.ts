@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
-import { readFileSync } from "node:fs"
+import { readFileSync, realpathSync } from "node:fs"
 import { chmod, chown, link, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises"
 import { createServer, type Server } from "node:net"
 import { tmpdir } from "node:os"
@@ -26,8 +26,11 @@ const reasonToSkip = await Effect.runPromise(
     if (process.platform !== "linux") return "/proc, which they read, exists on Linux only"
     const account = yield* findAccount(NAME)
     if (account === undefined) return `this machine has no account ${NAME}`
-    const barrier = yield* firstBarrier(account, path.join(repository, "package.json"))
-    return barrier === undefined ? undefined : `the account ${NAME} cannot read ${barrier}`
+    for (const needed of [path.join(repository, "package.json"), realpathSync(process.execPath), tmpdir()]) {
+      const barrier = yield* firstBarrier(account, needed)
+      if (barrier !== undefined) return `the account ${NAME} cannot read ${barrier}`
+    }
+    return undefined
   })
 )
 if (reasonToSkip !== undefined)
