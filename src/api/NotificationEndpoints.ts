@@ -13,7 +13,8 @@ import {
   LimitReached,
   NotFound,
   NotReplayable,
-  QueueFull
+  QueueFull,
+  RateLimited
 } from "./Problems.ts"
 
 const Events = Schema.NonEmptyArray(ApprovalEventType)
@@ -209,7 +210,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
       headers: idempotencyHeaders,
       params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       success: TestDelivery.pipe(HttpApiSchema.status(202)),
-      error: NotFound
+      error: [NotFound, RateLimited]
     })
       .middleware(Idempotent)
       .middleware(requires("org_config.write"))
@@ -218,7 +219,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           identifier: "testNotificationEndpoint",
           summary: "Send a test event",
           description:
-            "Queues an event of type `test`, with `approval` null, to this endpoint, whatever event types it selected. For a disabled endpoint the delivery is recorded as failed."
+            "Queues an event of type `test`, with `approval` null, to this endpoint, whatever event types it selected. For a disabled endpoint the delivery is recorded as failed. Each endpoint has a limit of test events per minute."
         })
       ),
     HttpApiEndpoint.get("deliveries", "/:id/deliveries", {

@@ -99,6 +99,7 @@ export { layerStore } from "./main/layerStore.ts"
 /** The settings of the services, without the database, the edge and the listening address. */
 export type ServiceSettings = Pick<
   Settings,
+  | "mailsPerHour"
   | "notifications"
   | "telemetry"
   | "metricsToken"

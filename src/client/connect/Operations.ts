@@ -514,9 +514,10 @@ export interface NotificationEndpointsOperations {
    * Send a test event.
    *
    * Queues an event of type `test`, with `approval` null, to this endpoint, whatever event types it
-   * selected. For a disabled endpoint the delivery is recorded as failed.
+   * selected. For a disabled endpoint the delivery is recorded as failed. Each endpoint has a limit of
+   * test events per minute.
    *
-   * @throws NOT_FOUND, or a problem of any operation.
+   * @throws NOT_FOUND, RATE_LIMITED, or a problem of any operation.
    */
   readonly test: (input: TestNotificationEndpointInput, options?: CallOptions) => Promise<TestDelivery>
   /**

@@ -81,7 +81,7 @@ export const renderApprovalEmail = (input: ApprovalEmailInput): ApprovalEmail =>
   const { approval, publicUrl } = input
   const tool = toSafeLine(approval.tool)
   const link = `${publicUrl}/console/approvals/${approval.approval_id}`
-  const { lead, subject } = subjectAndLead(input, tool)
+  const { lead, subject } = subjectAndLead(input)
   const isPending = input.type !== "approval.expired"
   const facts: ReadonlyArray<readonly [string, string]> = [
     ["Tool", tool],
@@ -107,30 +107,36 @@ export const renderApprovalEmail = (input: ApprovalEmailInput): ApprovalEmail =>
   }
 }
 
-const subjectAndLead = (
-  { approval, type }: ApprovalEmailInput,
-  tool: string
-): { readonly subject: string; readonly lead: string } => {
+/**
+ * The subject has no text of the agent: addresses are not verified, and whoever may submit steps could otherwise write to strangers in the
+ * operator's name. The operator gave the organization its name.
+ */
+const subjectAndLead = ({
+  approval,
+  organization,
+  type
+}: ApprovalEmailInput): { readonly subject: string; readonly lead: string } => {
+  const named = toSafeLine(organization)
   const outcome = approval.outcome === "allow" ? "allowed" : "rejected"
   switch (type) {
     case "approval.requested":
       return {
-        subject: `Approval requested: ${tool}`,
+        subject: `Approval requested: ${named}`,
         lead: "An agent is waiting for approval to use a tool."
       }
     case "approval.expiring":
       return {
-        subject: `Approval expires ${formatMinute(approval.expires_at)}: ${tool}`,
+        subject: `Approval expires ${formatMinute(approval.expires_at)}: ${named}`,
         lead: "The time to decide is almost over. The agent is still waiting."
       }
     case "approval.escalated":
       return {
-        subject: `Approval escalated to admins: ${tool}`,
+        subject: `Approval escalated to admins: ${named}`,
         lead: "The reviewers did not decide in time, so an admin must decide. The agent is still waiting."
       }
     case "approval.expired":
       return {
-        subject: `Approval expired, step ${outcome}: ${tool}`,
+        subject: `Approval expired, step ${outcome}: ${named}`,
         lead:
           approval.decision_source === "session_closed"
             ? "The session was closed before anyone decided, so the step was rejected."

@@ -29,6 +29,13 @@ export const rateLimit = (perSecond: number): RateLimit => ({
   windowMillis: 1000
 })
 
+/** A rate limit of so many requests in a longer window, with a burst of all of them. */
+export const rateLimitWithin = (requests: number, windowMillis: number): RateLimit => ({
+  perSecond: (requests * 1000) / windowMillis,
+  intervalMillis: windowMillis / requests,
+  windowMillis
+})
+
 /** Takes a token from the bucket that is full at `fullAt`. A refused request takes none. */
 export const takeToken = (limit: RateLimit, fullAt: number, now: number): RateLimitResult => {
   const next = Math.max(fullAt, now) + limit.intervalMillis
@@ -42,4 +49,19 @@ export const takeToken = (limit: RateLimit, fullAt: number, now: number): RateLi
         remaining: Math.floor(remainingMillis / limit.intervalMillis + 0.001),
         waitMillis: 0
       }
+}
+
+/**
+ * Takes the next token of the bucket that is full at `fullAt`, also if it is not there yet. The caller waits `waitMillis` and then uses it
+ * without asking again.
+ */
+export const reserveToken = (
+  limit: RateLimit,
+  fullAt: number,
+  now: number
+): { readonly fullAt: number; readonly waitMillis: number } => {
+  const next = Math.max(fullAt, now) + limit.intervalMillis
+  const waitMillis = next - now - limit.windowMillis
+  // Tolerates a thousandth of a request, as `takeToken`.
+  return { fullAt: next, waitMillis: waitMillis > limit.intervalMillis / 1000 ? waitMillis : 0 }
 }

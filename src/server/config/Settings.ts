@@ -47,6 +47,8 @@ export interface Settings {
   readonly user: string | undefined
   readonly adminKey: ParsedApiKey | undefined
   readonly mail: { readonly url: Redacted.Redacted; readonly from: string } | undefined
+  /** Emails per organization, address and hour; 0 disables the limit. */
+  readonly mailsPerHour: number
   readonly metricsToken: Redacted.Redacted | undefined
   readonly egress: EgressOptions
   /** Networks of the operator's model servers, which providers may reach although they are not public. */
@@ -58,6 +60,8 @@ export interface Settings {
     readonly cooldownAfter: number
     readonly cooldown: Duration.Duration
     readonly maxCooldown: Duration.Duration
+    /** Deliveries per second to one host; 0 disables a limit. */
+    readonly hostRates: { readonly perOrganization: number; readonly total: number }
     readonly retention: Duration.Duration
   }
   readonly telemetry: {
@@ -75,6 +79,7 @@ export interface Settings {
     readonly openSessions: number
     readonly concurrentRuns: number
     readonly runBytes: number
+    readonly testsPerMinute: number
   }
   /** How long audit log entries are retained. */
   readonly auditRetention: Duration.Duration
@@ -218,6 +223,7 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
     user: values.COUNTERSIGN_USER,
     adminKey: values.COUNTERSIGN_ADMIN_KEY,
     mail: smtp === undefined || sender === undefined ? undefined : { url: smtp, from: sender },
+    mailsPerHour: values.COUNTERSIGN_MAIL_PER_ADDRESS_AND_HOUR,
     metricsToken: values.COUNTERSIGN_METRICS_TOKEN,
     egress: {
       dnsServers: values.COUNTERSIGN_DNS_SERVERS ?? [],
@@ -233,6 +239,10 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       cooldownAfter: values.COUNTERSIGN_NOTIFY_COOLDOWN_AFTER,
       cooldown: values.COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS,
       maxCooldown: values.COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS,
+      hostRates: {
+        perOrganization: values.COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND,
+        total: values.COUNTERSIGN_NOTIFY_HOST_TOTAL_RATE_PER_SECOND
+      },
       retention: values.COUNTERSIGN_NOTIFY_RETENTION_DAYS
     },
     telemetry: {
@@ -250,7 +260,8 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       keys: values.COUNTERSIGN_KEY_LIMIT,
       openSessions: values.COUNTERSIGN_OPEN_SESSION_LIMIT,
       concurrentRuns: values.COUNTERSIGN_RUN_CONCURRENCY,
-      runBytes: values.COUNTERSIGN_RUN_CONCURRENCY_MEBIBYTES * 1024 * 1024
+      runBytes: values.COUNTERSIGN_RUN_CONCURRENCY_MEBIBYTES * 1024 * 1024,
+      testsPerMinute: values.COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE
     },
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
     stop: values.COUNTERSIGN_STOP_SECONDS,

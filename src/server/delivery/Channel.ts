@@ -4,6 +4,7 @@ import { type CooldownPolicy, defaultCooldownPolicy } from "../../domain/deliver
 import type { AttemptOutcome } from "../../domain/delivery/DeliveryState.ts"
 import type { EventId, OrgId } from "../../domain/Ids.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "../../domain/delivery/RetryPolicy.ts"
+import type { ReceiverRateOptions } from "./Delivery/ReceiverRates.ts"
 
 /** Identifies a delivery to its channel. */
 export interface DeliveryRef {
@@ -32,6 +33,8 @@ export interface ChannelPolicy {
    * it twice.
    */
   readonly deadlineMillis: number
+  /** Attempts per second to one receiver, as `Channel.receiverOf` names it. Default: not limited. */
+  readonly receiverRates?: ReceiverRateOptions
 }
 
 /**
@@ -71,6 +74,10 @@ export interface Channel {
    * delivery is loaded again after a short wait.
    */
   readonly load: (ref: DeliveryRef) => Effect.Effect<Effect.Effect<AttemptOutcome>, SqlError.SqlError>
+  /**
+   * Names the receiver that a delivery goes to, if several destinations can share one, such as the host of a URL. Called right after `load`.
+   */
+  readonly receiverOf?: (ref: DeliveryRef) => string | undefined
   /**
    * Runs last within the transaction that records the final status of these deliveries, to update counters that must
    * agree with the log and to delete payloads that are no longer needed. Called exactly once for each delivery, also

@@ -48,6 +48,7 @@ export {
   type CompletedDelivery
 } from "./Channel.ts"
 export type { DestinationHealth, DeliveryLogEntry, DeliveryLogDetail } from "./Delivery/DeliveryLog.ts"
+export type { ReceiverRateOptions } from "./Delivery/ReceiverRates.ts"
 export type { NewDelivery } from "./Delivery/QueuedDelivery.ts"
 export type { EnqueuedWith, EnqueueParts } from "./Delivery/DeliveryQueue.ts"
 export type { InsertedDelivery, PreparedDelivery } from "./Delivery/QueueWrites.ts"

@@ -10,10 +10,12 @@ export interface OrganizationLimitValues {
   readonly concurrentRuns: number
   /** Bytes of the inputs of these runs, in one replica. */
   readonly runBytes: number
+  /** Test events per minute to one webhook endpoint, in one replica. */
+  readonly testsPerMinute: number
 }
 
 /** The limits of every organization of the installation. By default there are none. */
 export const OrganizationLimits = Context.Reference<OrganizationLimitValues>(
   "countersign/server/identity/OrganizationLimits",
-  { defaultValue: () => ({ keys: 0, openSessions: 0, concurrentRuns: 0, runBytes: 0 }) }
+  { defaultValue: () => ({ keys: 0, openSessions: 0, concurrentRuns: 0, runBytes: 0, testsPerMinute: 0 }) }
 )

@@ -13,7 +13,8 @@ import {
   LimitReached,
   type NotFound,
   type NotReplayable,
-  type QueueFull
+  type QueueFull,
+  type RateLimited
 } from "../../api/Problems.ts"
 import {
   approvalEventBody,
@@ -48,8 +49,11 @@ import { publishToEndpoints } from "./Notifications/publishToEndpoints.ts"
 import { RecentEvents } from "./Notifications/RecentEvents.ts"
 import { WEBHOOK } from "./Notifications/WebhookChannel.ts"
 import { endpointVersions, type PreparedEvent } from "./PreparedEvent.ts"
+import { makeTestLimit } from "./Notifications/makeTestLimit.ts"
 import { rotateSecret } from "./Notifications/rotateSecret.ts"
+import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
 import { Organizations } from "../identity/Organizations.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -91,7 +95,9 @@ export class Notifications extends Context.Service<
       id: EndpointId
     ) => Effect.Effect<Redacted.Redacted<string>, NotFound, Authorized<"org_config.write">>
     /** Sends a test event to one endpoint, whatever it subscribes to. */
-    readonly test: (id: EndpointId) => Effect.Effect<TestDelivery, NotFound, Authorized<"org_config.write">>
+    readonly test: (
+      id: EndpointId
+    ) => Effect.Effect<TestDelivery, NotFound | RateLimited, Authorized<"org_config.write">>
     /** The latest 50 deliveries, newest first. */
     readonly deliveries: (
       id: EndpointId
@@ -157,6 +163,8 @@ export class Notifications extends Context.Service<
       const endpointCache = makeEndpointCache(sql)
       const invalidateEndpoints = (org_id: OrgId) => Effect.sync(() => endpointCache.invalidate(org_id))
       const deliveries = makeEndpointDeliveries(sql, delivery, recent, clock, audit)
+
+      const admitTest = makeTestLimit((yield* OrganizationLimits).testsPerMinute, yield* LimitUse)
 
       const withHealth = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
         const health = yield* delivery.health(
@@ -254,7 +262,9 @@ export class Notifications extends Context.Service<
           )
         }),
         test: Effect.fn("Notifications.test")(function* (id) {
-          return yield* deliveries.test(yield* Authorized("org_config.write"), id)
+          const principal = yield* Authorized("org_config.write")
+          yield* admitTest(principal.org_id, id)
+          return yield* deliveries.test(principal, id)
         }),
         deliveries: Effect.fn("Notifications.deliveries")(function* (id) {
           const { org_id } = yield* Authorized("org_config.read")

@@ -10,7 +10,9 @@ export const limitNames = [
   "concurrent_runs",
   "run_bytes",
   "api_keys",
-  "open_sessions"
+  "open_sessions",
+  "endpoint_tests",
+  "address_mails"
 ] as const
 export type LimitName = (typeof limitNames)[number]
 

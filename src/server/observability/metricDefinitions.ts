@@ -66,6 +66,15 @@ export const deliveryQueueFull = series((channel: string) =>
   })
 )
 
+export const deliveriesHeld = series((channel: string) =>
+  Metric.counter("countersign_delivery_held_total", {
+    description:
+      "Times that the rate limit of a receiver's host held an attempt back; each is sent when its turn comes",
+    attributes: { channel },
+    incremental: true
+  })
+)
+
 export const deliveryQueueDepth = series((channel: string) =>
   Metric.gauge("countersign_delivery_queue_depth", {
     description:

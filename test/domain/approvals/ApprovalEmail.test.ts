@@ -49,7 +49,7 @@ const expired = { outcome: "reject", decision_source: "timeout" } as const
 describe("renderApprovalEmail", () => {
   it("the email shows the step, the deadline, the timeout action and the link to decide", () => {
     const { subject, text } = renderApprovalEmail(requested)
-    assert.strictEqual(subject, "Approval requested: payments.refund")
+    assert.strictEqual(subject, "Approval requested: acme")
     assert.strictEqual(
       text,
       `An agent is waiting for approval to use a tool.
@@ -105,13 +105,30 @@ You receive this because API key "Ada" of acme lists your address as an approver
     )
   })
 
+  it("the subject has no text of the agent, so that it cannot write to strangers in the operator's name", () => {
+    const tool = "Your account is locked, sign in at evil.example"
+    for (const type of [
+      "approval.requested",
+      "approval.expiring",
+      "approval.escalated",
+      "approval.expired"
+    ] as const) {
+      const { subject, text } = renderApprovalEmail(
+        of(type, { ...expired, tool, action_class: tool, step_id: StepId.make("evil") })
+      )
+      assert.notMatch(subject, /account|evil/)
+      assert.include(subject, "acme")
+      assert.include(text, tool)
+    }
+  })
+
   it("the email about an expired approval names the outcome", () => {
     assert.strictEqual(
       renderApprovalEmail(of("approval.expired", expired)).subject,
-      "Approval expired, step rejected: payments.refund"
+      "Approval expired, step rejected: acme"
     )
     const allowed = renderApprovalEmail(of("approval.expired", { ...expired, outcome: "allow" }))
-    assert.strictEqual(allowed.subject, "Approval expired, step allowed: payments.refund")
+    assert.strictEqual(allowed.subject, "Approval expired, step allowed: acme")
     assert.notInclude(allowed.text, "Decide by")
     const closed = renderApprovalEmail(
       of("approval.expired", { ...expired, decision_source: "session_closed" })

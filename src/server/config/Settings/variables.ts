@@ -86,6 +86,12 @@ export const variables = {
     unit: "address",
     read: read.mailbox
   }),
+  COUNTERSIGN_MAIL_PER_ADDRESS_AND_HOUR: withDefault("60", {
+    description:
+      "Maximum number of emails of one organization to one address within an hour; 0: no limit. Emails beyond it fail",
+    unit: "emails",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
   COUNTERSIGN_METRICS_TOKEN: secret({
     description: "Bearer token for /metrics",
     unit: "token",
@@ -143,6 +149,22 @@ export const variables = {
     description: "Longest cooldown",
     unit: "seconds",
     read: read.seconds(1, 86_400)
+  }),
+  COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND: withDefault("100", {
+    description:
+      "Maximum rate of webhook deliveries from all endpoints of one organization to one host, per replica, with a burst of as many again; 0: no limit. Deliveries beyond it wait",
+    unit: "deliveries per second",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_NOTIFY_HOST_TOTAL_RATE_PER_SECOND: withDefault("1000", {
+    description: "The same from all organizations to one host",
+    unit: "deliveries per second",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE: withDefault("10", {
+    description: "Maximum number of test events to one endpoint, per minute and replica; 0: no limit",
+    unit: "events",
+    read: read.wholeNumber(0, 1_000_000)
   }),
   COUNTERSIGN_NOTIFY_RETENTION_DAYS: withDefault("30", {
     description: "How long deliveries and their events are retained",

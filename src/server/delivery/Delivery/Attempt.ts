@@ -29,8 +29,14 @@ export interface AttemptResult {
   readonly durationMillis: number
 }
 
-/** The two ways in which an attempt ends. */
+/** The ways in which an attempt ends, and what decides whether a loaded one is sent. */
 export interface AttemptCallbacks {
+  /**
+   * Called when the loading ended: whether the receiver's rate allows the attempt now. If not, it ends without any other callback.
+   */
+  readonly admit: (lane: Lane, delivery: QueuedDelivery) => boolean
+  /** Called when the loading ended, before anything else. */
+  readonly loaded: (lane: Lane) => void
   readonly finished: (result: AttemptResult) => void
   /** Nothing was sent: the delivery returns to its lane unchanged. */
   readonly requeue: (lane: Lane, delivery: QueuedDelivery) => void
@@ -42,7 +48,7 @@ export type Fork = <A>(effect: Effect.Effect<A, SqlError.SqlError>) => Fiber.Fib
 /**
  * Makes one attempt: loads the payload and the destination, checks the lease again, and sends under the channel's
  * deadline. Every attempt calls exactly one of the two callbacks, also if the database or the channel fails, throws or
- * is interrupted.
+ * is interrupted; only one that `admit` refuses calls neither.
  *
  * This runs for every delivery, so each of the two steps is a single fiber, and the code after them is a plain
  * observer: no fiber spans both, and no step races a timer.
@@ -55,13 +61,14 @@ export const makeAttempt = (
   shards: Pick<Shards, "canStart">,
   timers: TimerWheel,
   fork: Fork,
-  { finished, requeue }: AttemptCallbacks
+  { admit, finished, loaded, requeue }: AttemptCallbacks
 ): ((lane: Lane, delivery: QueuedDelivery) => void) => {
   const send = (lane: Lane, delivery: QueuedDelivery, sending: Effect.Effect<AttemptOutcome>): void => {
     const before = monotonicMillis(clock)
     // Loading may have taken long: the lease may be too short by now, or the shard may have changed its owner and come
     // back.
     if (!shards.canStart(lane.owned, before)) return requeue(lane, delivery)
+    if (!admit(lane, delivery)) return
     const startedAt = dueClock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(sending)
@@ -92,6 +99,7 @@ export const makeAttempt = (
     const cancelTimer = timers.schedule(LOAD_TIMEOUT_MILLIS, () => loading.interruptUnsafe())
     loading.addObserver((exit) => {
       cancelTimer()
+      loaded(lane)
       if (Exit.isSuccess(exit)) return send(lane, delivery, exit.value)
       fork(Effect.logWarning("Could not load a delivery; it will be loaded again", exit.cause))
       requeue(lane, delivery)

@@ -11,6 +11,8 @@ import { makeLanes } from "./Lanes.ts"
 import { makeReadTracker, type ReadTracker } from "./ReadTracker.ts"
 import { type Shards } from "./Shards.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
+import { deliveriesHeld } from "../../observability/metricDefinitions.ts"
+import { makeReceiverRates } from "./ReceiverRates.ts"
 import { makeSlots, type SlotOptions } from "./Slots.ts"
 
 /** Results waiting to be recorded; beyond this, each result waits for space in a fiber of its own. */
@@ -97,7 +99,8 @@ export interface Dispatcher {
  *   ready ───────────────────────────────> attempt in flight ── finished ──> ready
  *     │ ^                                        │
  *     │ │                                        └── result ──> Finisher ── acknowledge ──> ready (retry) or done
- *     │ └── slot released ── waits for a slot (`Slots`)
+ *     │ ├── slot released ── waits for a slot (`Slots`)
+ *     │ └── its turn ── held back by its receiver's rate (`ReceiverRates`)
  *     │
  *     └── nothing due: parked until its time, or dropped from memory; the timer or the sweep makes it ready again
  * ```
@@ -113,6 +116,7 @@ export const makeDispatcher = (
 ): Effect.Effect<Dispatcher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
+    const context = yield* Effect.context<never>()
     const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
     const results = yield* Queue.bounded<AttemptResult>(MAX_RESULTS)
     const fullBatch = Latch.makeUnsafe(false)
@@ -193,6 +197,11 @@ export const makeDispatcher = (
         if (lane.health._tag === "CoolingDown") parkUntil(lane, lane.health.until, now)
         return false
       }
+      if (lane.hold !== undefined && lane.hold.until > now) {
+        wakeAt(lane, lane.hold.until)
+        return false
+      }
+      if (lane.isThrottled && lane.loading > 0) return false
       const head = lane.waiting[0]
       if (head === undefined) {
         lanes.requestRefill(lane)
@@ -211,6 +220,7 @@ export const makeDispatcher = (
       if (!slots.acquire(lane, delivery)) return false
       checkOut(lane, delivery)
       lane.inFlight++
+      lane.loading++
       sending.add(delivery.delivery_id)
       attempt(lane, delivery)
       return true
@@ -264,7 +274,43 @@ export const makeDispatcher = (
       if (after !== lane.health) lanes.setHealth(lane, after)
     }
 
+    const receiverRates = new Map(
+      [...channels.values()].flatMap(({ name, policy }) =>
+        policy.receiverRates === undefined ? [] : [[name, makeReceiverRates(policy.receiverRates)] as const]
+      )
+    )
+
+    /** Whether the receiver's rate allows a loaded attempt now; if not, it returns to its lane, which is held back. */
+    const admit = (lane: Lane, delivery: QueuedDelivery): boolean => {
+      const receiver = lane.channel.receiverOf?.(delivery)
+      const reserve = receiverRates.get(lane.channel.name)
+      if (receiver === undefined || reserve === undefined) return true
+      const now = monotonicMillis(dueClock)
+      if (lane.hold === undefined || lane.hold.until <= now) {
+        const before = lane.hold
+        lane.hold = reserve(lane.org_id, receiver, now, before)
+        lane.isThrottled = before !== undefined || lane.hold !== undefined
+        if (lane.hold === undefined) return true
+      }
+      deliveriesHeld(lane.channel.name).updateUnsafe(1, context)
+      lane.owned.unfinished--
+      releaseSlots(lane, delivery)
+      // Unchanged, so that it stays the first of its lane.
+      if (lanes.has(lane)) insert(lane, delivery)
+      else lanes.unload(lane, delivery)
+      dispatch()
+      return false
+    }
+
     const attempt = makeAttempt(clock, dueClock, shards, yield* makeTimerWheel, fork, {
+      admit,
+      loaded: (lane) => {
+        lane.loading--
+        if (!lane.isThrottled) return
+        readyLanes.add(lane)
+        // After this attempt was admitted or held back.
+        queueMicrotask(dispatch)
+      },
       finished: (result) => {
         updateHealth(result.lane, result.outcome)
         releaseSlots(result.lane, result.delivery)

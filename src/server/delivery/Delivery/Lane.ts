@@ -3,6 +3,7 @@ import { type Health } from "../../../domain/delivery/Cooldown.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 import type { Channel } from "../Channel.ts"
 import { isRetry, type QueuedDelivery } from "./QueuedDelivery.ts"
+import type { Hold } from "./ReceiverRates.ts"
 import type { OwnedShard } from "./Shards.ts"
 
 /** Waiting deliveries of one lane held in memory; the rest stay in the database until the lane is refilled. */
@@ -38,6 +39,12 @@ export class Lane {
   healthSavedAt = -1
   /** Row numbers of results that could not be recorded. They are not sent again while the lane is in memory. */
   readonly abandoned: Array<number> = []
+  /** Set if the receiver's rates hold the lane back, or did for the attempt that comes next. */
+  hold: Hold | undefined
+  /** Whether the receiver's rates held its last attempt back. Then one attempt at a time is loaded, as most would be held back again. */
+  isThrottled = false
+  /** Attempts that are being loaded. */
+  loading = 0
   timer: { readonly at: number; readonly fiber: Fiber.Fiber<void> } | undefined
 
   constructor(key: string, channel: Channel, owned: OwnedShard, delivery: QueuedDelivery, health: Health) {

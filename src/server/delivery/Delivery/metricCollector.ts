@@ -1,6 +1,7 @@
 import { Effect, Metric } from "effect"
 import type { MetricCollector } from "../../observability/Metrics.ts"
 import {
+  deliveriesHeld,
   deliveryCoolingDestinations,
   deliveryInFlight,
   deliveryOldestDue,
@@ -24,6 +25,7 @@ export const makeDeliveryCollector: Effect.Effect<MetricCollector, never, Delive
         yield* Metric.update(deliveryCoolingDestinations(channel), one.coolingDown)
         // Prometheus sees an increase only from an existing value, so the counter exists before its first increment.
         yield* Metric.update(deliveryQueueFull(channel), 0)
+        yield* Metric.update(deliveriesHeld(channel), 0)
       }
     })
 )

@@ -7,6 +7,8 @@ import { DeliveryId } from "../../../domain/Ids.ts"
 import { type Channel, type ChannelPolicy, defaultChannelPolicy } from "../../delivery/Delivery.ts"
 import { refuse } from "../../delivery/Channel.ts"
 import { expireEvents } from "../../delivery/expireEvents.ts"
+import { LimitUse } from "../../observability/LimitUse.ts"
+import { makeAddressLimit } from "./makeAddressLimit.ts"
 import { loadMail, type LoadedMail } from "./rows.ts"
 import { MAX_CONNECTIONS } from "./Smtp.ts"
 import { MailTransport, noMailServer } from "../MailTransport.ts"
@@ -19,6 +21,8 @@ export const MAIL = "mail"
 export interface MailOptions {
   /** The base URL of the service, without a trailing slash. */
   readonly publicUrl: string
+  /** Emails of one organization to one address within an hour. Default 0: not limited. */
+  readonly mailsPerHour?: number
   /** Default: {@link mailPolicy}. */
   readonly policy?: ChannelPolicy
 }
@@ -53,11 +57,12 @@ export const mailDestination = (server: string): string => `smtp:${server}`
  * Email to reviewers and admins: a delivery channel. An email is rendered when it is sent, from the current approval and key: none is sent
  * for an approval that was decided in the meantime, nor to the holder of a key that was revoked.
  */
-export const make = Effect.fnUntraced(function* ({ policy, publicUrl }: MailOptions) {
+export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, publicUrl }: MailOptions) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
   const transport = yield* MailTransport
   const host = new URL(publicUrl).hostname
+  const withinLimit = makeAddressLimit(mailsPerHour, yield* LimitUse)
   let serverFault: string | null = null
 
   /** Logs when the mail server starts to fail, fails differently, or works again, and not every attempt. */
@@ -81,13 +86,17 @@ export const make = Effect.fnUntraced(function* ({ policy, publicUrl }: MailOpti
         const { email, key_name, occurred_at, organization, type, ...approval } = found.value
         const rendered = renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl })
         return Effect.tap(
-          transport.send({
-            ...rendered,
-            to: email ?? "",
-            messageId: `<${ref.event_id}@${host}>`,
-            thread: `<${approval.approval_id}@${host}>`,
-            date: new Date(occurred_at.epochMilliseconds)
-          }),
+          withinLimit(
+            ref.org_id,
+            email ?? "",
+            transport.send({
+              ...rendered,
+              to: email ?? "",
+              messageId: `<${ref.event_id}@${host}>`,
+              thread: `<${approval.approval_id}@${host}>`,
+              date: new Date(occurred_at.epochMilliseconds)
+            })
+          ),
           logTransition
         )
       }

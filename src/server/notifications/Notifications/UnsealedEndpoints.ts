@@ -22,6 +22,8 @@ export interface SealedEndpoint {
 /** An endpoint ready to be sent to. */
 export interface UnsealedEndpoint {
   readonly url: string
+  /** The host of the URL, without the port: what may be shared with other endpoints. */
+  readonly host: string
   readonly keys: SigningKeys
 }
 
@@ -55,6 +57,9 @@ export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
       return cached?.sealed.version === version && cached.sealed.previousSecret === null ? cached : undefined
     },
 
+    /** The host of an endpoint that was returned just now. */
+    hostOf: ({ destination_id }: DeliveryRef): string | undefined => cache.get(destination_id)?.host,
+
     /** Removes an endpoint from the cache, so that its row is read before the next attempt. */
     evict: (destination_id: string): void => void cache.delete(destination_id),
 
@@ -69,7 +74,13 @@ export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
       const current = yield* signingKey("secret", sealed.secret)
       const previous =
         sealed.previousSecret === null ? null : yield* signingKey("previous_secret", sealed.previousSecret)
-      const endpoint: CachedEndpoint = { sealed, url: Redacted.value(url), keys: { current, previous } }
+      const endpoint: CachedEndpoint = {
+        sealed,
+        url: Redacted.value(url),
+        // A name with a final dot is the same host.
+        host: new URL(Redacted.value(url)).hostname.replace(/\.$/, ""),
+        keys: { current, previous }
+      }
       cache.set(destination_id, endpoint, 1)
       return endpoint
     })

@@ -9,7 +9,8 @@ import {
   type Channel,
   type ChannelPolicy,
   defaultChannelPolicy,
-  type DeliveryRef
+  type DeliveryRef,
+  type ReceiverRateOptions
 } from "../../delivery/Delivery.ts"
 import { refuse } from "../../delivery/Channel.ts"
 import { expireEvents } from "../../delivery/expireEvents.ts"
@@ -39,6 +40,8 @@ export interface WebhookOptions {
   readonly cooldown?: Duration.Duration
   /** Upper bound of the growing cooldowns. */
   readonly maxCooldown?: Duration.Duration
+  /** Attempts per second to one host. Default: not limited. */
+  readonly hostRates?: ReceiverRateOptions
 }
 
 /** Bytes that are read of a response. Only its status and `Retry-After` are used. */
@@ -59,7 +62,8 @@ const policyOf = (options: WebhookOptions): ChannelPolicy => {
       longestMillis:
         options.maxCooldown === undefined ? cooldown.longestMillis : Duration.toMillis(options.maxCooldown)
     },
-    queueLimit: options.queueLimit ?? defaultChannelPolicy.queueLimit
+    queueLimit: options.queueLimit ?? defaultChannelPolicy.queueLimit,
+    ...(options.hostRates === undefined ? {} : { receiverRates: options.hostRates })
   }
 }
 
@@ -139,17 +143,18 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
       )
     })
 
+  // Unsealed here and not when it is sent: the engine then asks for the host.
   const loadStored = (ref: DeliveryRef) =>
-    Effect.map(loadAttempt(ref), ({ active, body, previousSecret, secret, type, url, version }) => {
+    Effect.flatMap(loadAttempt(ref), ({ active, body, previousSecret, secret, type, url, version }) => {
       if (url === null || secret === null || version === null || active !== true) {
         endpoints.evict(ref.destination_id)
-        return refuse(url === null ? "the endpoint was removed" : "the endpoint is disabled")
+        return Effect.succeed(refuse(url === null ? "the endpoint was removed" : "the endpoint is disabled"))
       }
-      if (body === null || type === null) return refuse("the event was removed by retention")
+      if (body === null || type === null) return Effect.succeed(refuse("the event was removed by retention"))
       const sealed = { url, secret, previousSecret, version }
       const cached = endpoints.get(ref, sealed)
-      if (cached !== undefined) return send(ref, type, body, cached)
-      return Effect.matchEffect(endpoints.unseal(ref, sealed), {
+      if (cached !== undefined) return Effect.succeed(send(ref, type, body, cached))
+      return Effect.match(endpoints.unseal(ref, sealed), {
         onSuccess: (endpoint) => send(ref, type, body, endpoint),
         onFailure: (error) =>
           Effect.as(Effect.logError("Could not decrypt a webhook endpoint", error), undecryptable)
@@ -169,6 +174,8 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     ids: DeliveryId,
     policy,
     load,
+    // Attempts in flight are fewer than cached endpoints, so the endpoint of one that was just loaded is cached. A refused one has none.
+    receiverOf: endpoints.hostOf,
     disable: (org_id, endpoint_id) =>
       Effect.andThen(
         Effect.sync(() => endpoints.evict(endpoint_id)),

@@ -41,6 +41,8 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
   const start = makeAttempt(clock, clock, { canStart: () => true }, yield* makeTimerWheel, fork, {
     finished: ({ outcome }) =>
       Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
+    admit: () => true,
+    loaded: () => {},
     requeue: () => Queue.offerUnsafe(ends, "put back")
   })
   start(new Lane("key", channel, ownedShard(1), item, healthy), item)

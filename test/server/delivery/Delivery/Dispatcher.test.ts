@@ -216,4 +216,44 @@ describe("Dispatcher", () => {
       yield* Queue.take(reading)
     }).pipe(Effect.scoped)
   )
+
+  it.effect(
+    "destinations of one receiver take turns within its rate, in order, and hold up no other receiver",
+    () =>
+      Effect.gen(function* () {
+        const policy = quickPolicy({ receiverRates: { perOrganization: 4, total: 0 } })
+        const sent: Array<string> = []
+        const channel: Channel = {
+          ...(yield* manualChannel(policy)).channel,
+          receiverOf: ({ destination_id }) => (destination_id === "other" ? "free.example" : "busy.example"),
+          load: ({ destination_id, event_id }) =>
+            Effect.succeed(
+              Effect.sync(() => {
+                sent.push(`${destination_id} ${Number(event_id.slice(-3))}`)
+                return delivered
+              })
+            )
+        }
+        const { dispatcher } = yield* setUp(channel)
+        yield* Effect.forkChild(Effect.forever(dispatcher.takeResults(64)))
+        const rows = (destination_id: string, first: number, count: number) =>
+          Array.from({ length: count }, (_, index) => queueRow({ seq: first + index, destination_id }))
+        dispatcher.offer([...rows("a", 100, 6), ...rows("b", 200, 6)], 0)
+        yield* TestClock.adjust("1 millis")
+        assert.lengthOf(sent, 4)
+        dispatcher.offer(rows("other", 300, 3), 1)
+        yield* TestClock.adjust("1 millis")
+        assert.deepStrictEqual(sent.slice(4), ["other 300", "other 301", "other 302"])
+
+        // Four a second, and each destination's in the order of its queue.
+        yield* TestClock.adjust("1 seconds")
+        assert.lengthOf(sent, 4 + 3 + 4)
+        yield* TestClock.adjust("1 seconds")
+        assert.lengthOf(sent, 12 + 3)
+        const byDestination = Map.groupBy(sent, (one) => one.split(" ")[0])
+        for (const list of byDestination.values()) assert.deepStrictEqual(list, list.toSorted())
+        const turns = sent.slice(7).map((one) => one.split(" ")[0])
+        assert.deepStrictEqual(new Set(turns.slice(0, 2)), new Set(["a", "b"]))
+      }).pipe(Effect.scoped)
+  )
 })

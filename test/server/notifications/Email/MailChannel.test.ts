@@ -20,13 +20,15 @@ const publicUrl = "https://approvals.example.org"
 
 /** Runs with the mail channel on a delivery engine of its own. */
 const withMail =
-  (port: number, policy: ChannelPolicy = quickPolicy()) =>
+  (port: number, policy: ChannelPolicy = quickPolicy(), mailsPerHour = 0) =>
   <A, E, R>(use: Effect.Effect<A, E, R>) => {
     const mail = { url: Redacted.make(`smtp://127.0.0.1:${port}`), from: "c@example.org" }
     return Effect.provide(
       use,
       Email.layer.pipe(
-        Layer.provideMerge(Delivery.layer(Effect.all([MailChannel.make({ publicUrl, policy })]))),
+        Layer.provideMerge(
+          Delivery.layer(Effect.all([MailChannel.make({ publicUrl, policy, mailsPerHour })]))
+        ),
         Layer.provide([StoreClock.layer, MailTransport.layer(mail)])
       ),
       { local: true }
@@ -138,6 +140,44 @@ describe("MailChannel", () => {
         )
         assert.lengthOf(server.received, 1)
       }).pipe(withMail(server.port))
+    }))
+
+  test("emails beyond the limit of an address fail, and other organizations' to it do not", () =>
+    Effect.gen(function* () {
+      // The mail server puts the first attempt off: an email that was not accepted does not count.
+      const server = yield* mailServer({ message: (nth) => (nth < 2 ? 451 : undefined) })
+      yield* Effect.gen(function* () {
+        const waiting = yield* seedPendingApproval
+        const sql = yield* SqlClient.SqlClient
+        const statuses = (count: number) =>
+          eventually(
+            sql<{ readonly status: string; readonly last_error: string | null }>`
+              SELECT status, last_error
+              FROM deliveries
+              WHERE org_id = ${waiting.org_id}
+              ORDER BY delivery_id
+            `,
+            (rows) => rows.length === count && rows.every(({ status }) => status !== "pending")
+          )
+        const accepted = { status: "delivered", last_error: null }
+        for (let sent = 1; sent <= 2; sent++) {
+          yield* publish(waiting)
+          assert.deepStrictEqual(
+            yield* statuses(sent),
+            Array.from({ length: sent }, () => accepted)
+          )
+        }
+        yield* publish(waiting)
+        assert.deepStrictEqual(yield* statuses(3), [
+          accepted,
+          accepted,
+          { status: "failed", last_error: "more than 2 emails to this address within an hour" }
+        ])
+        const other = yield* seedPendingApproval
+        yield* publish(other)
+        yield* awaitRecord(other, "delivered")
+        assert.lengthOf(server.received, 3)
+      }).pipe(withMail(server.port, quickPolicy(), 2))
     }))
 
   test("an email whose result was lost is sent again with the same message id", () =>

@@ -1,0 +1,78 @@
+import { type RateLimit, rateLimit, reserveToken } from "../../../domain/identity/RateLimit.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
+
+/** Attempts per second to one receiver, each with a burst of as many again; 0 is no limit. */
+export interface ReceiverRateOptions {
+  /** From all destinations of one organization. */
+  readonly perOrganization: number
+  /** From all organizations. */
+  readonly total: number
+}
+
+/**
+ * What the receiver's rates hold a lane back for: until `until`, on the monotonic clock, it starts nothing. `reserved` is what its next
+ * attempt then has: its turn within the organization's rate, or within both rates.
+ */
+export interface Hold {
+  readonly until: number
+  readonly reserved: "nothing" | "organization" | "both"
+}
+
+/** Reserves an attempt to a receiver. Undefined: it may start now. `before` is a hold that has ended. */
+export type ReserveAttempt = (org_id: OrgId, receiver: string, now: number, before?: Hold) => Hold | undefined
+
+/**
+ * The furthest reservation, in milliseconds. Without this limit a receiver's queue of reservations would be as long as the number of its
+ * destinations allows. With the default rates it takes 60,000 destinations to reach it.
+ */
+export const MAX_RESERVATION_MILLIS = 60_000
+
+/** Buckets above which those that are full again are removed. */
+const SWEEP_ABOVE = 1_000
+
+/** The shortest time between two such removals, in milliseconds. */
+const SWEEP_MILLIS = 1_000
+
+/**
+ * Bounds attempts per second to each receiver, which many destinations may share: without it, one event for fifty endpoints of one host is
+ * fifty requests at once. A destination reserves one attempt at a time, so those of one receiver take turns. Counted by each replica, for the
+ * destinations that it owns.
+ */
+export const makeReceiverRates = ({ perOrganization, total }: ReceiverRateOptions): ReserveAttempt => {
+  const ofOrganizations = makeBuckets(perOrganization)
+  const ofAll = makeBuckets(total)
+  return (org_id, receiver, now, before) => {
+    const reserved = before?.reserved ?? "nothing"
+    if (reserved === "nothing") {
+      const waitMillis = ofOrganizations(`${org_id} ${receiver}`, now)
+      if (waitMillis === undefined) return { until: now + MAX_RESERVATION_MILLIS, reserved }
+      if (waitMillis > 0) return { until: now + waitMillis, reserved: "organization" }
+    }
+    if (reserved === "both") return undefined
+    // Only now, so that a turn within the total rate is used when it comes.
+    const waitMillis = ofAll(receiver, now)
+    if (waitMillis === undefined) return { until: now + MAX_RESERVATION_MILLIS, reserved: "organization" }
+    return waitMillis === 0 ? undefined : { until: now + waitMillis, reserved: "both" }
+  }
+}
+
+/**
+ * Token buckets by name; one that is not stored is full. The result is the wait for the next token, which is taken, or undefined if that is
+ * too far ahead.
+ */
+const makeBuckets = (perSecond: number): ((name: string, now: number) => number | undefined) => {
+  if (perSecond === 0) return () => 0
+  const limit: RateLimit = rateLimit(perSecond)
+  const buckets = new Map<string, number>()
+  let sweptAt = Number.NEGATIVE_INFINITY
+  return (name, now) => {
+    const { fullAt, waitMillis } = reserveToken(limit, buckets.get(name) ?? now, now)
+    if (waitMillis > MAX_RESERVATION_MILLIS) return undefined
+    buckets.set(name, fullAt)
+    if (buckets.size > SWEEP_ABOVE && now - sweptAt >= SWEEP_MILLIS) {
+      sweptAt = now
+      for (const [other, at] of buckets) if (at <= now) buckets.delete(other)
+    }
+    return waitMillis
+  }
+}

@@ -1,0 +1,52 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { allHaveStatus, awaitDeliveries, seedEndpoint } from "../../../support/notifications.ts"
+import { send, service } from "../../../support/service.ts"
+
+const limited = {
+  COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE: "2",
+  COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND: "4"
+}
+
+layer(service({ environment: limited }), { excludeTestServices: true })("Notifications with limits", (it) => {
+  it.effect("an endpoint is sent so many test events per minute, and other endpoints as many", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const { params } = yield* seedEndpoint("tests")
+      const other = yield* seedEndpoint("tests")
+      const key = yield* countersign.key({}, "tests")
+      const test = (id: string) =>
+        send(`/v1/notification-endpoints/${id}/test`, { key, method: "POST", body: "{}" })
+      const answers = yield* Effect.replicateEffect(test(params.id), 3)
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [202, 202, 429]
+      )
+      assert.strictEqual(answers[2]?.body["code"], "RATE_LIMITED")
+      assert.match(String(answers[2]?.body["detail"]), /2 test events per minute/)
+      assert.isAtMost(Number(answers[2]?.headers.get("retry-after")), 30)
+      assert.strictEqual((yield* test(other.params.id)).status, 202)
+    })
+  )
+
+  it.effect("endpoints of one host share its rate: deliveries beyond it wait and all arrive", () =>
+    Effect.gen(function* () {
+      const { admin, params, receiver } = yield* seedEndpoint("amplified")
+      const endpoints = [params.id]
+      for (let more = 0; more < 5; more++) {
+        const { endpoint } = yield* admin.notification_endpoints.create({
+          payload: { url: `${receiver.url}/${more}` }
+        })
+        endpoints.push(endpoint.id)
+      }
+      const began = performance.now()
+      for (const id of endpoints) yield* admin.notification_endpoints.test({ params: { id } })
+      for (const id of endpoints) yield* admin.notification_endpoints.test({ params: { id } })
+      for (const id of endpoints) yield* awaitDeliveries(admin, id, allHaveStatus(2, "delivered"))
+      assert.lengthOf(receiver.seen, 12)
+      // Four at once, then four a second.
+      assert.isAtLeast(performance.now() - began, 2_000 - 10)
+    })
+  )
+})
