@@ -14,8 +14,9 @@ export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principa
   "countersign/api/CurrentPrincipal"
 ) {}
 
+// In lower case, as registered: documentation pages compare it exactly. Requests may spell it in any case.
 const bearer = HttpApiSecurity.annotate(
-  HttpApiSecurity.bearer,
+  HttpApiSecurity.http({ scheme: "bearer" }),
   OpenApi.Description,
   "An API key as bearer token: `Authorization: Bearer csk_…`. Each operation names the scope that the key needs."
 )

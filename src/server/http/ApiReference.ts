@@ -3,7 +3,9 @@
  * them is loaded then: the page's script alone is 3 MB of source, which would take 15 MB of every process.
  */
 import { Effect, Scope } from "effect"
-import { HttpRouter } from "effect/http"
+import { HttpRouter, HttpServerRequest } from "effect/http"
+import { respondWith } from "./ApiReference/EncodedDocument.ts"
+import { pageHeaders } from "./securityHeaders.ts"
 
 const render = Effect.promise(() => import("./ApiReference/render.ts"))
 
@@ -18,7 +20,21 @@ export const layer = HttpRouter.use((router) =>
     const page = yield* Effect.cached(
       Effect.uninterruptible(Effect.flatMap(render, ({ makePage }) => Scope.provide(makePage, scope)))
     )
-    yield* router.add("GET", "/openapi.json", document)
-    yield* router.add("GET", "/docs", Effect.flatten(page))
+    yield* router.add(
+      "GET",
+      "/openapi.json",
+      Effect.gen(function* () {
+        return respondWith(yield* document, yield* HttpServerRequest.HttpServerRequest, {})
+      })
+    )
+    yield* router.add(
+      "GET",
+      "/docs",
+      Effect.gen(function* () {
+        const { document, policy } = yield* page
+        const request = yield* HttpServerRequest.HttpServerRequest
+        return respondWith(document, request, { ...pageHeaders, "content-security-policy": policy })
+      })
+    )
   })
 )

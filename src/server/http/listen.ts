@@ -12,13 +12,21 @@ import {
 import { type Etag, type HttpPlatform, HttpServer, type HttpServerError } from "effect/http"
 import type { ChildProcessSpawner } from "effect/process"
 import { IncomingMessage, Server, ServerResponse } from "node:http"
+import { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { uuidV7Hex } from "../../domain/Ids.ts"
 import { AccountAfterListening, type AccountNotChanged, changeAccount } from "./changeAccount.ts"
+import {
+  type Connection,
+  type ConnectionLimits,
+  Connections,
+  COUNTED_BYTES,
+  defaultConnectionLimits
+} from "./listen/Connections.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 
-/** Limits on the time and size of a request before it is routed. */
-export interface ListenLimits {
+/** Limits on connections, on the time and size of a request before it is routed, and on unread responses. */
+export interface ListenLimits extends ConnectionLimits {
   /** The longest time for the headers of a request, of the first on a connection too. Default 10 s. */
   readonly headersMillis: number
   /** The longest time for the whole request. Default 30 s. */
@@ -27,6 +35,8 @@ export interface ListenLimits {
   readonly checkMillis: number
   /** Idle time of a kept-alive connection. Longer than usual load balancers', so that they close first. Default 65 s. */
   readonly keepAliveMillis: number
+  /** How long a client may read nothing of a response before its connection is cut. Default 30 s. */
+  readonly stalledMillis: number
   /** Size of the request line and headers. Default 16 KiB. */
   readonly headerBytes: number
   /** Number of header fields. Default 100. */
@@ -35,10 +45,12 @@ export interface ListenLimits {
 
 /** The default limits. */
 export const defaultListenLimits: ListenLimits = {
+  ...defaultConnectionLimits,
   headersMillis: 10_000,
   requestMillis: 30_000,
   checkMillis: 5_000,
   keepAliveMillis: 65_000,
+  stalledMillis: 30_000,
   headerBytes: 16 * 1024,
   headerFields: 100
 }
@@ -46,15 +58,25 @@ export const defaultListenLimits: ListenLimits = {
 /** The body of `/healthz`. */
 export const HEALTHY = { status: "alive" }
 
+/** The connections of each server, for its responses. */
+const connectionsOf = new WeakMap<Socket, Connections>()
+
 /**
  * Sends headers and body in one write. Node does so only if it need not compare the length of the body with `content-length`, which the
  * library asks for; of a body that is passed to `end` as one text, the library has computed `content-length` itself.
+ *
+ * Large texts that the system does not take at once are counted, and connections are cut past a limit. Bodies that come as bytes are shared
+ * by all responses, so they are not counted.
  */
 class SingleWriteResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
   override end(...args: ReadonlyArray<unknown>): this {
-    if (typeof args[0] === "string") this.strictContentLength = false
+    const [body] = args
+    if (typeof body === "string") this.strictContentLength = false
     // oxlint-disable-next-line typescript/unbound-method -- it is applied to `this`
     Reflect.apply(super.end, this, args)
+    if (typeof body === "string" && body.length >= COUNTED_BYTES && this.writableLength >= COUNTED_BYTES) {
+      connectionsOf.get(this.req.socket)?.addUnsent(this, this.writableLength)
+    }
     return this
   }
 }
@@ -62,9 +84,13 @@ class SingleWriteResponse<Request extends IncomingMessage> extends ServerRespons
 /**
  * Node's HTTP server, with problem responses where Node sends a bare status. Until the routes are attached it answers 503, except for
  * `/healthz`; without this, requests between `listen()` and the routes are never answered.
+ *
+ * Pipelined requests are served one after the other: otherwise one connection could have hundreds of responses in memory at once.
  */
 class GuardedServer extends Server {
   readonly #fields: number
+  /** The open connections. */
+  readonly clients: Connections
 
   constructor(limits: ListenLimits) {
     super({
@@ -80,6 +106,9 @@ class GuardedServer extends Server {
       shouldUpgradeCallback: () => false
     })
     this.#fields = limits.headerFields
+    this.clients = new Connections(limits)
+    this.timeout = limits.stalledMillis
+    this.on("timeout", (socket) => this.#onSilence(socket))
     // Node drops header fields beyond its limit silently, so its limit is off; `maxHeaderSize` still bounds them.
     this.maxHeadersCount = 0
     this.on("clientError", (error, socket) => refuseConnection(socket, refusalOf(error)))
@@ -87,8 +116,18 @@ class GuardedServer extends Server {
     this.on("checkExpectation", (_request, response) => refuse(response, "expectation"))
   }
 
-  /** Checks a request before any listener gets it. */
+  /** Checks a connection and a request before any listener gets it. */
   override emit(event: string, ...args: ReadonlyArray<unknown>): boolean {
+    if (event === "connection") {
+      const [socket] = args
+      if (socket instanceof Socket) {
+        if (this.clients.admit(socket) !== undefined) {
+          refuseConnection(socket, "connections")
+          return true
+        }
+        connectionsOf.set(socket, this.clients)
+      }
+    }
     if (event === "request" || event === "checkContinue") {
       const [request, response] = args
       if (request instanceof IncomingMessage && response instanceof ServerResponse) {
@@ -97,9 +136,49 @@ class GuardedServer extends Server {
         if (refusal !== undefined) refuse(response, refusal)
         else if (starting) respondAlive(response)
         if (refusal !== undefined || starting) return true
+        const connection = this.clients.get(request.socket)
+        if (connection !== undefined) return this.#serveInTurn(connection, event, request, response)
       }
     }
     return super.emit(event, ...args)
+  }
+
+  /** Serves a request once the responses before it on its connection have been read. */
+  #serveInTurn(
+    connection: Connection,
+    event: string,
+    request: IncomingMessage,
+    response: ServerResponse
+  ): boolean {
+    const { socket } = request
+    const before = connection.response
+    if (before === undefined || (before.writableFinished && !connection.isQueueing)) {
+      connection.response = response
+      return super.emit(event, request, response)
+    }
+    if (socket.destroyed) return true
+    if (this.clients.hasTooManyWaiting(connection)) {
+      this.clients.cut(socket, "pipelining")
+      return true
+    }
+    if (!connection.isQueueing) {
+      connection.isQueueing = true
+      before.once("finish", () => serveNext(connection))
+    }
+    connection.waiting.push(() => {
+      if (socket.destroyed) return
+      connection.response = response
+      response.once("finish", () => serveNext(connection))
+      super.emit(event, request, response)
+    })
+    return true
+  }
+
+  /** Nothing was read or written for a while: the connection is idle, its response is still being computed, or its client does not read. */
+  #onSilence(socket: Socket): void {
+    const response = this.clients.get(socket)?.response
+    if (response === undefined || response.writableFinished) socket.destroy()
+    else if (socket.writableLength > 0) this.clients.cut(socket, "stalled")
   }
 
   #refusal({ headers, httpVersionMinor, rawHeaders }: IncomingMessage): Refusal | undefined {
@@ -114,6 +193,12 @@ class GuardedServer extends Server {
     const coding = headers["transfer-encoding"]
     return coding === undefined || coding.toLowerCase() === "chunked" ? undefined : "coding"
   }
+}
+
+const serveNext = (connection: Connection): void => {
+  const serve = connection.waiting.shift()
+  if (serve === undefined) connection.isQueueing = false
+  else serve()
 }
 
 /** Liveness is answered while the service starts: a long migration or crash recovery must not cause a restart. */
@@ -135,7 +220,8 @@ const respondAlive = (response: ServerResponse): void => {
 const host = /^(?:[\w.~!$&'()*+,;=%-]+|\[[\da-fA-F:.]+\])?(?::\d*)?$/
 
 /** A server with these limits; the caller makes it listen. */
-export const makeServer = (limits: ListenLimits = defaultListenLimits): Server => new GuardedServer(limits)
+export const makeServer = (limits: ListenLimits = defaultListenLimits): GuardedServer =>
+  new GuardedServer(limits)
 
 const refusalOf = (error: Error): Refusal => {
   switch ("code" in error ? error.code : undefined) {

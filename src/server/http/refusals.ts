@@ -17,6 +17,11 @@ import { uuidV7Hex } from "../../domain/Ids.ts"
  */
 const refusals = {
   starting: [Unavailable, "The service is starting; retry shortly.", { "retry-after": "1" }],
+  connections: [
+    Unavailable,
+    "Too many connections. Close idle ones, or retry shortly.",
+    { "retry-after": "1" }
+  ],
   malformed: [InvalidRequest, "Malformed HTTP/1.1 request (RFC 9112).", {}],
   host: [InvalidRequest, "Send exactly one Host header with a valid host.", {}],
   coding: [InvalidRequest, "Transfer encodings other than chunked are not supported.", {}],

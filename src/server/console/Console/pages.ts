@@ -3,6 +3,7 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CONSOLE_API_PATH, CONSOLE_PATH } from "../../../api/Console.ts"
 import { NotFound } from "../../../api/Problems.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
+import { pageHeaders } from "../../http/securityHeaders.ts"
 import { type Asset, type Assets, findAssets } from "./assets.ts"
 
 /** Loads the built page; undefined if it is not built. A reference, so that tests can replace it. */
@@ -28,15 +29,7 @@ const POLICY = [
   "require-trusted-types-for 'script'"
 ].join("; ")
 
-const headers = {
-  "content-security-policy": POLICY,
-  "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
-  "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-  "referrer-policy": "no-referrer",
-  "x-content-type-options": "nosniff",
-  "x-frame-options": "DENY"
-}
+const headers = { ...pageHeaders, "content-security-policy": POLICY }
 
 /** Caching of files that have a content digest in their names. */
 const IMMUTABLE = "public, max-age=31536000, immutable"

@@ -1,10 +1,68 @@
 import { Effect } from "effect"
-import { HttpRouter, HttpServerResponse } from "effect/http"
+import { HttpRouter, type HttpServerResponse } from "effect/http"
 import { HttpApiScalar } from "effect/http-api"
+import { createHash } from "node:crypto"
 import { documentedApi, openApiDocument } from "../../../api/openApiDocument.ts"
+import { type EncodedDocument, encodeDocument } from "./EncodedDocument.ts"
 
-/** Makes the response of `/openapi.json`. */
-export const makeDocument = Effect.sync(() => HttpServerResponse.jsonUnsafe(openApiDocument()))
+/** Makes `/openapi.json`. */
+export const makeDocument: Effect.Effect<EncodedDocument> = Effect.promise(() =>
+  encodeDocument(JSON.stringify(openApiDocument()), "application/json")
+)
 
-/** Makes the handler of `/docs`. */
-export const makePage = HttpRouter.toHttpEffect(HttpApiScalar.layer(documentedApi, { path: "/docs" }))
+/** The page of `/docs`, and its Content Security Policy. */
+export interface ReferencePage {
+  readonly document: EncodedDocument
+  readonly policy: string
+}
+
+/**
+ * Everything that would load from or send to other hosts is off: fonts, the button that opens the vendor's client, and the
+ * developer tools, which upload the document.
+ */
+const scalar = {
+  withDefaultFonts: false,
+  hideClientButton: true,
+  showDeveloperTools: "never",
+  telemetry: false,
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  authentication: { preferredSecurityScheme: "api_key" },
+  favicon: "/favicon.ico"
+}
+
+/** Makes the page of `/docs`. */
+export const makePage = Effect.gen(function* () {
+  const handler = yield* HttpRouter.toHttpEffect(
+    HttpApiScalar.layer(documentedApi, { path: "/docs", scalar })
+  )
+  const html = textOf(yield* handler)
+  const document = yield* Effect.promise(() => encodeDocument(html, "text/html; charset=utf-8"))
+  return { document, policy: policyOf(html) } satisfies ReferencePage
+})
+
+const textOf = ({ body }: HttpServerResponse.HttpServerResponse): string => {
+  if (body._tag !== "Uint8Array") throw new Error("The API reference is no text")
+  return Buffer.from(body.body).toString("utf8")
+}
+
+/**
+ * Only the page's own two scripts run, and they reach only this service. Styles may be inline, because the page's script inserts its style
+ * sheet as an element.
+ */
+const policyOf = (html: string): string => {
+  const hashes = [...html.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
+    ([, script = ""]) => `'sha256-${createHash("sha256").update(script).digest("base64")}'`
+  )
+  return [
+    "default-src 'none'",
+    `script-src ${hashes.join(" ")}`,
+    "style-src 'unsafe-inline'",
+    "img-src 'self' data:",
+    "font-src 'self' data:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'"
+  ].join("; ")
+}

@@ -1,0 +1,252 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import type { RequestListener } from "node:http"
+import * as Net from "node:net"
+import { fileURLToPath } from "node:url"
+import { defaultListenLimits, type ListenLimits, makeServer } from "../../../../src/server/http/listen.ts"
+import { addressKey } from "../../../../src/server/http/listen/Connections.ts"
+import { exchange } from "../../../support/rawSocket.ts"
+
+const MIB = 1024 * 1024
+const GET = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+const GET_AND_CLOSE = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+/** A server that treats loopback clients as it treats remote ones. */
+const listening = (limits: Partial<ListenLimits>, answer: RequestListener) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const server = makeServer({ ...defaultListenLimits, trustedProxies: [], ...limits })
+      server.on("request", answer)
+      server.listen(0, "127.0.0.1")
+      await once(server, "listening")
+      const address = server.address()
+      return { server, port: typeof address === "object" && address !== null ? address.port : 0 }
+    }),
+    ({ server }) =>
+      Effect.callback<void>((resume) => {
+        server.close(() => resume(Effect.void))
+        server.closeAllConnections()
+      })
+  )
+
+/** A client that sends bytes and reads nothing, not even the end of the connection. */
+const unread = (port: number, bytes: string) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const socket = Net.connect({
+        port,
+        host: "127.0.0.1",
+        onread: { buffer: Buffer.alloc(1), callback: () => false }
+      })
+      socket.on("error", () => undefined)
+      await once(socket, "connect")
+      socket.pause()
+      socket.write(bytes)
+      return socket
+    }),
+    (socket) => Effect.sync(() => socket.destroy())
+  )
+
+const text = (bytes: number): RequestListener => {
+  const body = "x".repeat(bytes)
+  return (_request, response) => void response.end(body)
+}
+
+/** Resolves once a condition that an event of the server changes holds. */
+const until = (isTrue: () => boolean) =>
+  Effect.promise(async () => {
+    while (!isTrue()) await new Promise((next) => setImmediate(next))
+  })
+
+describe("Connections: clients that do not read", () => {
+  it.live("a client that reads nothing of a response is cut, while others are served", () =>
+    Effect.gen(function* () {
+      const { port, server } = yield* listening({ stalledMillis: 200 }, text(12 * MIB))
+      yield* unread(port, GET)
+      yield* until(() => server.clients.unsentBytes > 0)
+      assert.strictEqual((yield* exchange(port, GET_AND_CLOSE)).status, 200)
+      yield* until(() => server.clients.open === 0)
+      assert.strictEqual(server.clients.cuts.stalled, 1)
+      assert.strictEqual(server.clients.unsentBytes, 0)
+    })
+  )
+
+  it.live("a streamed response that is not read is cut", () =>
+    Effect.gen(function* () {
+      const { port, server } = yield* listening({ stalledMillis: 200 }, (_request, response) => {
+        const chunk = Buffer.alloc(MIB)
+        const write = (): void => {
+          while (response.write(chunk));
+          response.once("drain", write)
+        }
+        write()
+      })
+      yield* unread(port, GET)
+      yield* until(() => server.clients.cuts.stalled === 1)
+    })
+  )
+
+  it.live("a response that takes longer to compute than clients may stall is sent", () =>
+    Effect.gen(function* () {
+      const { port, server } = yield* listening({ stalledMillis: 50 }, (_request, response) => {
+        setTimeout(() => response.end("late"), 200)
+      })
+      assert.include((yield* exchange(port, GET_AND_CLOSE)).text, "late")
+      assert.strictEqual(server.clients.cuts.stalled, 0)
+    })
+  )
+
+  it.live("a response that took long to compute and is not read is cut", () =>
+    Effect.gen(function* () {
+      const { port, server } = yield* listening({ stalledMillis: 50 }, (_request, response) => {
+        setTimeout(() => response.end("x".repeat(16 * MIB)), 200)
+      })
+      yield* unread(port, GET)
+      yield* until(() => server.clients.cuts.stalled === 1)
+    })
+  )
+
+  it.live("unread responses of one address stay within its limit, and the oldest ones are cut", () =>
+    Effect.gen(function* () {
+      const limit = 16 * MIB
+      const { port, server } = yield* listening({ unsentBytesPerAddress: limit }, text(6 * MIB))
+      for (let count = 0; count < 12; count++) {
+        yield* unread(port, GET)
+        assert.isAtMost(server.clients.unsentBytes, limit)
+      }
+      yield* until(() => server.clients.cuts.memory > 0)
+      assert.isAtMost(server.clients.unsentBytes, limit)
+      const { text: received } = yield* exchange(port, GET_AND_CLOSE)
+      assert.isAbove(received.length, 6 * MIB)
+    })
+  )
+
+  it.live("unread responses of all addresses stay within the common limit", () =>
+    Effect.gen(function* () {
+      const limit = 16 * MIB
+      const { port, server } = yield* listening({ unsentBytes: limit }, text(6 * MIB))
+      for (let count = 0; count < 12; count++) yield* unread(port, GET)
+      yield* until(() => server.clients.cuts.memory > 0)
+      assert.isAtMost(server.clients.unsentBytes, limit)
+    })
+  )
+})
+
+describe("Connections: limits", () => {
+  const status = (port: number) => Effect.map(exchange(port, GET_AND_CLOSE), (answer) => answer.status)
+
+  it.live.each([
+    ["one address", "address", { connectionsPerAddress: 3 }],
+    ["all addresses", "total", { connections: 3 }]
+  ] as const)("a connection past the limit of %s gets 503, until another closes", ([, reason, limits]) =>
+    Effect.gen(function* () {
+      const { port, server } = yield* listening(limits, text(1))
+      const [first] = yield* Effect.all([unread(port, ""), unread(port, ""), unread(port, "")])
+      yield* until(() => server.clients.open === 3)
+      const refused = yield* exchange(port, GET_AND_CLOSE)
+      assert.strictEqual(refused.status, 503)
+      assert.strictEqual(refused.body["code"], "UNAVAILABLE")
+      assert.strictEqual(refused.headers.get("retry-after"), "1")
+      assert.strictEqual(server.clients.refused[reason], 1)
+      first.destroy()
+      yield* until(() => server.clients.open === 2)
+      assert.strictEqual(yield* status(port), 200)
+    })
+  )
+
+  it.live("a trusted proxy has as many connections as all clients together", () =>
+    Effect.gen(function* () {
+      const { trustedProxies } = defaultListenLimits
+      const { port } = yield* listening({ connectionsPerAddress: 1, trustedProxies }, text(1))
+      yield* unread(port, "")
+      assert.strictEqual(yield* status(port), 200)
+    })
+  )
+
+  it("IPv6 addresses of one network of 64 bits are one client", () => {
+    assert.strictEqual(addressKey("2001:db8:1:2::1"), addressKey("2001:db8:1:2:ffff::2"))
+    assert.notStrictEqual(addressKey("2001:db8:1:2::1"), addressKey("2001:db8:1:3::1"))
+    assert.strictEqual(addressKey("::ffff:192.0.2.1"), "192.0.2.1")
+    assert.notStrictEqual(addressKey("192.0.2.1"), addressKey("192.0.2.2"))
+    assert.strictEqual(addressKey("fe80::1%eth0"), addressKey("fe80::2"))
+  })
+})
+
+describe("Connections: pipelined requests", () => {
+  it.live("are served one after the other, in order", () =>
+    Effect.gen(function* () {
+      let running = 0
+      let most = 0
+      const { port } = yield* listening({}, (request, response) => {
+        most = Math.max(most, ++running)
+        setImmediate(() => {
+          running--
+          response.end(`[${request.url}]`)
+        })
+      })
+      const requests = Array.from({ length: 20 }, (_, index) => `GET /${index} HTTP/1.1\r\nHost: a\r\n\r\n`)
+      const { text: received } = yield* exchange(port, requests.join("") + GET_AND_CLOSE.replace("/", "/20"))
+      assert.deepStrictEqual(
+        [...received.matchAll(/\[\/(\d+)\]/g)].map(([, index]) => Number(index)),
+        Array.from({ length: 21 }, (_, index) => index)
+      )
+      assert.strictEqual(most, 1)
+    })
+  )
+
+  it.live("past their limit the connection is cut", () =>
+    Effect.gen(function* () {
+      let served = 0
+      const { port, server } = yield* listening({}, () => void served++)
+      yield* exchange(port, GET.repeat(40))
+      assert.strictEqual(served, 1)
+      assert.strictEqual(server.clients.cuts.pipelining, 1)
+    })
+  )
+})
+
+describe("Connections: a process with a small heap", () => {
+  const program = fileURLToPath(new URL("./unreadProcess.ts", import.meta.url))
+
+  /** The service with a heap of so many MiB. */
+  const start = (heap: number) =>
+    Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [`--max-old-space-size=${heap}`, program], {
+          stdio: ["ignore", "pipe", "inherit"]
+        })
+      ),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+
+  const decodeMemory = Schema.decodeUnknownSync(Schema.Struct({ rss: Schema.Number }))
+
+  it.live.each([["/docs", 300, 256, 96]] as const)(
+    "unread responses of GET %s neither end it nor fill its memory",
+    ([path, clients, heap, growth]) =>
+      Effect.gen(function* () {
+        const child = yield* start(heap)
+        const port = yield* Effect.callback<number>((resume) => {
+          child.stdout.on("data", (line) => {
+            const found = /listening on (\d+)/.exec(String(line))
+            if (found !== null) resume(Effect.succeed(Number(found[1])))
+          })
+        })
+        const get = (target: string) =>
+          exchange(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+        const memory = Effect.map(get("/memory"), ({ body }) => decodeMemory(body).rss / MIB)
+        yield* get(path)
+        const before = yield* memory
+        for (let count = 0; count < clients; count++) {
+          yield* unread(port, `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+          if (count % 10 === 9) yield* get("/memory")
+        }
+        assert.strictEqual((yield* get(path)).status, 200)
+        assert.isBelow((yield* memory) - before, growth)
+        assert.isNull(child.exitCode)
+      }),
+    { timeout: 60_000 }
+  )
+})
