@@ -37,18 +37,23 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
     return Authentication.of({
       // Plain functions, not `Effect.fn`: this precedes every operation.
       api_key: (operation, { credential, endpoint }) =>
-        Effect.flatMap(Effect.catch(keys.verify(credential, admit), refuseInTurn), (principal) =>
-          Effect.flatMap(limits.admitRequest(principal), (quota) =>
-            Effect.map(
-              quota.refused === undefined
-                ? reads.run(
-                    principal.org_id,
-                    endpoint
-                  )(Effect.provideService(operation, CurrentPrincipal, principal))
-                : problemResponse(rateLimitExceeded(quota.refused)),
-              quota.addHeaders
+        Effect.flatMap(
+          Effect.matchEffect(keys.verify(credential, admit), {
+            onFailure: refuseInTurn,
+            onSuccess: Effect.succeed
+          }),
+          (principal) =>
+            Effect.flatMap(limits.admitRequest(principal), (quota) =>
+              Effect.map(
+                quota.refused === undefined
+                  ? reads.run(
+                      principal.org_id,
+                      endpoint
+                    )(Effect.provideService(operation, CurrentPrincipal, principal))
+                  : problemResponse(rateLimitExceeded(quota.refused)),
+                quota.addHeaders
+              )
             )
-          )
         )
     })
   })

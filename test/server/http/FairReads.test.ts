@@ -12,12 +12,14 @@ const ok = Effect.succeed(HttpServerResponse.text("ok"))
 const GET = { method: "GET" }
 
 /** Turns that are always free, so that only permits make a read wait. */
-const freeTurns: LoopTurns = {
+const turnsWith = (options: { readonly hasCompany?: boolean; readonly onTake?: () => void }): LoopTurns => ({
   arrive: () => undefined,
-  hasCompany: () => false,
+  hasCompany: () => options.hasCompany ?? false,
   charge: () => undefined,
-  take: () => Effect.void
-}
+  take: () => Effect.sync(() => options.onTake?.())
+})
+
+const freeTurns = turnsWith({})
 
 /** Four reads of an organization that are in progress until `release`. */
 const setUp = Effect.gen(function* () {
@@ -53,11 +55,7 @@ describe("FairReads", () => {
       let taken = 0
       const write = Effect.fnUntraced(function* (hasCompany: boolean) {
         const reads = yield* makeFairReads.pipe(
-          Effect.provideService(LoopTurns, {
-            ...freeTurns,
-            hasCompany: () => hasCompany,
-            take: () => Effect.sync(() => void taken++)
-          })
+          Effect.provideService(LoopTurns, turnsWith({ hasCompany, onTake: () => taken++ }))
         )
         yield* reads.run(org, { method: "POST" })(ok)
         return taken
@@ -71,10 +69,7 @@ describe("FairReads", () => {
     Effect.gen(function* () {
       let taken = 0
       const reads = yield* makeFairReads.pipe(
-        Effect.provideService(LoopTurns, {
-          ...freeTurns,
-          take: () => Effect.sync(() => void taken++)
-        })
+        Effect.provideService(LoopTurns, turnsWith({ onTake: () => taken++ }))
       )
       const org = yield* OrgId.generate
       const streamed = Effect.fnUntraced(function* (contentType: string) {
