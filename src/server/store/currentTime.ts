@@ -1,9 +1,11 @@
-import type { SqlClient, Statement } from "effect/sql"
+import { type SqlClient, Statement } from "effect/sql"
 import type { StoreClock } from "./StoreClock.ts"
+
+/** Made once: statements of every request contain it. */
+const databaseTime = Statement.fragment([Statement.literal("statement_timestamp()")])
 
 /** The current time as an expression of a statement: the database's own, unless a test simulates it. */
 export const currentTime = (
   sql: SqlClient.SqlClient,
   { simulated }: Pick<StoreClock["Service"], "simulated">
-): Statement.Fragment =>
-  simulated === undefined ? sql.literal("statement_timestamp()") : sql`${simulated()}::timestamptz`
+): Statement.Fragment => (simulated === undefined ? databaseTime : sql`${simulated()}::timestamptz`)
