@@ -1,7 +1,12 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer, Result, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { readdirSync } from "node:fs"
+import { type VerifiedChain, verifyEntry } from "../../../src/domain/identity/AuditChain.ts"
+import { OrgId } from "../../../src/domain/Ids.ts"
+import { AuditChain } from "../../../src/server/identity/AuditChain.ts"
+import auditChain from "../../../src/server/store/migrations/0038_audit_chain.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { migrations } from "../../../src/server/store/migrations/index.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
@@ -35,6 +40,37 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
         ORDER BY 1
       `
       assert.deepStrictEqual(missing, [])
+    })
+  )
+
+  it.effect("the migration of the audit chain chains existing entries in the order of their ids", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const asBefore = [
+        "DROP TABLE audit_chain, audit_heads",
+        "DROP TRIGGER audit_log_chain ON audit_log",
+        "DROP FUNCTION audit_log_chain, audit_chain_append(audit_log)",
+        `INSERT INTO audit_log (org_id, entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail)
+          SELECT 'org_' || lpad(to_hex(n % 2), 32, '0'), 'aud_' || lpad(to_hex(n), 32, '0'), 'key.created', 'key_1', 'key_2', 'Ä "', now(),
+            'req_1', '{"name":"\u2028 é","n":1.5}'
+          FROM generate_series(9, 0, -1) n`
+      ]
+      yield* Effect.forEach(asBefore, (statement) => sql.unsafe(statement))
+      yield* auditChain
+      const chain = yield* Effect.provide(AuditChain, AuditChain.layer.pipe(Layer.provide(StoreClock.layer)))
+      for (const org of ["0", "1"]) {
+        const entries = yield* Stream.runCollect(chain.export(OrgId.make(`org_${org.padStart(32, "0")}`)))
+        assert.deepStrictEqual(
+          entries.map(({ position }) => position),
+          [1, 2, 3, 4, 5]
+        )
+        assert.deepStrictEqual(
+          entries,
+          entries.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+        )
+        let verified: VerifiedChain | undefined
+        for (const entry of entries) verified = Result.getOrThrow(verifyEntry(verified, entry))
+      }
     })
   )
 })
