@@ -137,7 +137,7 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
   // A cookie's value contains names and values, which findAuthorizations separates.
   if (/cookie$/i.test(name)) return undefined
   if (isSecretName(name)) return isKeyName(name) ? "key" : "token"
-  if (isSomeKeyName(name)) return "someKey"
+  if (isSomeKeyName(name) || (/^key$/i.test(name) && isUnnamedKey(text, at))) return "someKey"
   // The first words of a name with several words precede the match.
   if (/^passe$/i.test(name) && /\bmots? de $/i.test(before(text, at))) return "password"
   return /^key$/i.test(name) &&
@@ -146,6 +146,12 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
     )
     ? "key"
     : undefined
+}
+
+/** Whether the word `key` follows no word that makes it a name or a public value: `?key=`, `Using Key=`, but not `cache key:`. */
+const isUnnamedKey = (text: string, at: number): boolean => {
+  const word = /([A-Za-z0-9]+)[ _-]?$/.exec(before(text, at))?.[1]
+  return word === undefined ? /[?&]$/.test(before(text, at)) : isSomeKeyName(`${word} key`)
 }
 
 /** Minimum length of a password and of any other secret. */

@@ -57,6 +57,8 @@ export const contexts: ReadonlyArray<readonly [text: string, template: string]> 
   // URLs and connection strings
   ["Endpoint=sb://x.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey=§", "{B:43}="],
   ["HostName=hub.azure-devices.net;DeviceId=d1;SharedAccessKey=§", "{B:43}="],
+  ["https://maps.example.com/api/geocode/json?address=x&key=§", "{A:32}"],
+  ["[DEBUG] Using Key=§", "{A:40}"],
   ["Server=db;Database=x;Uid=app;Pwd=§;", "Kl9{A:8}"],
   ["jdbc:postgresql://db/x?user=app&password=§", "Qw1{A:8}"],
   ["mongodb+srv://app:§@cluster0.ab1cd.mongodb.net/shop", "Er2{A:10}"],
