@@ -5,6 +5,12 @@ import { Context, Effect } from "effect"
  */
 const REST = 1
 
+/**
+ * Rest that a key may owe and still get a turn. A timer waits a millisecond at the least, several times as long as a small request takes, so
+ * a rest after each would leave the event loop idle.
+ */
+const OWED_MILLIS = 2
+
 /** How long after its last request a key counts as having requests. */
 const ACTIVE_MILLIS = 1_000
 
@@ -73,18 +79,21 @@ export const makeLoopTurns = (): LoopTurns => {
     let nextAt = Number.POSITIVE_INFINITY
     for (const [key, turns] of keys) {
       const start = performance.now()
-      if (turns.restsUntil <= start) {
-        const [resume] = turns.waiting
-        if (resume === undefined) {
-          keys.delete(key)
-          continue
-        }
+      const [resume] = turns.waiting
+      if (resume === undefined) {
+        if (turns.restsUntil <= start) keys.delete(key)
+        else nextAt = Math.min(nextAt, turns.restsUntil)
+        continue
+      }
+      if (turns.restsUntil <= start + OWED_MILLIS) {
         turns.waiting.delete(resume)
         resume()
         const end = performance.now()
-        if (hasCompany(key)) turns.restsUntil = Math.max(turns.restsUntil, end) + (end - start) * REST
+        const spent = end - start
+        // The slice itself is no rest.
+        if (hasCompany(key)) turns.restsUntil = Math.max(turns.restsUntil + spent, end) + spent * REST
       }
-      nextAt = Math.min(nextAt, turns.restsUntil)
+      nextAt = Math.min(nextAt, turns.restsUntil - OWED_MILLIS)
     }
     if (keys.size === 0 || isDue) return
     const rest = nextAt - performance.now()

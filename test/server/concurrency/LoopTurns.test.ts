@@ -84,6 +84,25 @@ describe("LoopTurns", () => {
     })
   )
 
+  it.effect("beside requests of another key, small slices wait for no timer after each", () =>
+    Effect.gen(function* () {
+      const elapsed = Effect.gen(function* () {
+        const { slice, turns } = setUp()
+        turns.arrive("b")
+        turns.arrive("a")
+        const start = performance.now()
+        for (let count = 0; count < 200; count++) yield* slice("a", "a", 0.1)
+        return performance.now() - start
+      })
+      const trials: Array<number> = []
+      for (let trial = 0; trial < 5; trial++) trials.push(yield* elapsed)
+      const fastest = Math.min(...trials)
+      // 20 ms of work and as much rest. A timer after each slice would take 200 ms.
+      assert.isBelow(fastest, 150)
+      assert.isAbove(fastest, 2 * 20 - 5)
+    })
+  )
+
   it.effect("a key rests for charged work while another key has requests, and not alone", () =>
     Effect.gen(function* () {
       const elapsed = Effect.fnUntraced(function* (keys: ReadonlyArray<string>) {
