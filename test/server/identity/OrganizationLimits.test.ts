@@ -20,7 +20,9 @@ const post = (path: string, key: Parameters<typeof send>[1] & {}, body: object =
   send(path, { ...key, method: "POST", body: JSON.stringify(body) })
 
 const outcomes = (answers: ReadonlyArray<Answer>) =>
-  answers.map(({ body, status }) => `${status} ${String(body["code"] ?? "")}`.trim()).toSorted()
+  answers
+    .map(({ body: { code }, status }) => (typeof code === "string" ? `${status} ${code}` : String(status)))
+    .toSorted()
 
 const times = <A>(count: number, one: A): ReadonlyArray<A> => Array.from({ length: count }, () => one)
 
