@@ -1,11 +1,23 @@
 import { Effect, type Types } from "effect"
-import { HttpRouter, HttpServerResponse } from "effect/http"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { NotFound } from "../../api/Problems.ts"
 import { uuidV7Hex } from "../../domain/Ids.ts"
 import { RequestId } from "../observability/RequestId.ts"
 import { causeResponse } from "./causeResponse.ts"
+import { problemResponse } from "./problemResponse.ts"
+import { isOtherSpelling } from "./spelling.ts"
 
 /** The `retry-after` header of every 503, in seconds. */
 const RETRY_AFTER_SECONDS = "1"
+
+const unknownPath = Effect.suspend(() =>
+  problemResponse(
+    new NotFound({
+      detail:
+        "Unknown path. Leave out a slash at its end, and percent-encode only characters of identifiers. See /docs."
+    })
+  )
+)
 
 /**
  * The outermost middleware, around the API, the console and the operator routes. It gives the request its id, answers unknown paths and
@@ -15,7 +27,10 @@ export const layer = HttpRouter.middleware(
   (route) =>
     Effect.suspend(() => {
       const id = `req_${uuidV7Hex()}`
-      return Effect.matchCauseEffect(route, {
+      const spelled = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
+        isOtherSpelling(url) ? unknownPath : route
+      )
+      return Effect.matchCauseEffect(spelled, {
         onSuccess: (response) => Effect.succeed(withHeaders(response, id)),
         // `unhandled` stays in the type because the router requires that a middleware hides no error of its routes.
         onFailure: (cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
@@ -26,7 +41,12 @@ export const layer = HttpRouter.middleware(
 )
 
 const withHeaders = (response: HttpServerResponse.HttpServerResponse, id: string) => {
-  const identified = HttpServerResponse.setHeader(response, "x-request-id", id)
+  const identified = HttpServerResponse.setHeaders(response, {
+    "x-request-id": id,
+    "x-content-type-options": "nosniff",
+    // Responses of operations depend on the key and may contain secrets. Other routes choose for themselves.
+    "cache-control": response.headers["cache-control"] ?? "no-store"
+  })
   switch (response.status) {
     case 401:
       return HttpServerResponse.setHeader(identified, "www-authenticate", 'Bearer realm="countersign"')

@@ -42,7 +42,9 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
             )
           }
           const { headers } = yield* HttpServerRequest.HttpServerRequest
-          if (!constantTimeEqual(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
+          // Schemes have no case (RFC 9110, 11.1).
+          const given = (headers["authorization"] ?? "").replace(/^bearer +/i, "Bearer ")
+          if (!constantTimeEqual(given, `Bearer ${Redacted.value(token.value)}`)) {
             return yield* problemResponse(
               new InvalidApiKey({ detail: "Send the metrics token as a bearer token." })
             )

@@ -136,6 +136,7 @@ class GuardedServer extends Server {
         if (refusal !== undefined) refuse(response, refusal)
         else if (starting) respondAlive(response)
         if (refusal !== undefined || starting) return true
+        request.url = encodeSemicolons(request.url ?? "")
         const connection = this.clients.get(request.socket)
         if (connection !== undefined) return this.#serveInTurn(connection, event, request, response)
       }
@@ -184,12 +185,16 @@ class GuardedServer extends Server {
   #refusal({ headers, httpVersionMinor, rawHeaders }: IncomingMessage): Refusal | undefined {
     if (rawHeaders.length > 2 * this.#fields) return "headers"
     let hosts = 0
+    let authorizations = 0
     for (let index = 0; index < rawHeaders.length; index += 2) {
       const name = rawHeaders[index]
       if (name?.length === 4 && name.toLowerCase() === "host") hosts++
+      else if (name?.length === 13 && name.toLowerCase() === "authorization") authorizations++
     }
     if (hosts > 1 || (hosts === 0 && httpVersionMinor !== 0)) return "host"
     if (headers.host !== undefined && !host.test(headers.host)) return "host"
+    // Node keeps the first of several, a proxy may check another one.
+    if (authorizations > 1) return "authorization"
     const coding = headers["transfer-encoding"]
     return coding === undefined || coding.toLowerCase() === "chunked" ? undefined : "coding"
   }
@@ -200,6 +205,10 @@ const serveNext = (connection: Connection): void => {
   if (serve === undefined) connection.isQueueing = false
   else serve()
 }
+
+/** Percent-encodes the semicolons of a path: the router takes them for the end of the path, but identifiers may contain them. */
+const encodeSemicolons = (url: string): string =>
+  url.includes(";") ? url.replace(/^[^?#]*/, (path) => path.replaceAll(";", "%3B")) : url
 
 /** Liveness is answered while the service starts: a long migration or crash recovery must not cause a restart. */
 const isHealthCheck = ({ method, url }: IncomingMessage): boolean =>

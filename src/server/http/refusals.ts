@@ -24,6 +24,7 @@ const refusals = {
   ],
   malformed: [InvalidRequest, "Malformed HTTP/1.1 request (RFC 9112).", {}],
   host: [InvalidRequest, "Send exactly one Host header with a valid host.", {}],
+  authorization: [InvalidRequest, "Send only one Authorization header.", {}],
   coding: [InvalidRequest, "Transfer encodings other than chunked are not supported.", {}],
   slow: [RequestTimeout, "The request was not received in time.", {}],
   chunks: [PayloadTooLarge, "The chunk extensions of the body are too large.", {}],

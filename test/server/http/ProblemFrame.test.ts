@@ -233,6 +233,35 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
         })
     )
 
+    it.effect("a path that a proxy may not recognize as a closed one gets 404", () =>
+      Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key()
+        assert.strictEqual((yield* send("/v1/api-keys", { key })).status, 200)
+        for (const path of [
+          "/v1/api-keys/",
+          "/v1/api%2dkeys",
+          "/v1/api-keys;a=b",
+          "/metrics;x",
+          "/readyz/"
+        ]) {
+          const answer = yield* send(path, { key })
+          assert.strictEqual(answer.status, 404, path)
+          assert.strictEqual(answer.body["code"], "NOT_FOUND", path)
+        }
+      })
+    )
+
+    it.effect("responses of operations are not cached, and no response's type is guessed", () =>
+      Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key()
+        for (const path of ["/v1/api-keys", "/v1/tasks", "/v1/nothing"]) {
+          const { headers } = yield* send(path, { key })
+          assert.strictEqual(headers.get("cache-control"), "no-store", path)
+          assert.strictEqual(headers.get("x-content-type-options"), "nosniff", path)
+        }
+      })
+    )
+
     it.effect("the OpenAPI document has the headers of an operation and the common headers", () =>
       Effect.gen(function* () {
         for (const path of ["/openapi.json", "/docs"]) {

@@ -112,6 +112,12 @@ describe("listen: unparsable requests", () => {
     ["has no host", "GET / HTTP/1.1\r\nConnection: close\r\n\r\n", 400, "INVALID_REQUEST"],
     ["has two hosts", `GET / HTTP/1.1\r\n${CLOSE}hOST: other\r\n\r\n`, 400, "INVALID_REQUEST"],
     [
+      "has two Authorization headers",
+      `GET / HTTP/1.1\r\n${CLOSE}Authorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n`,
+      400,
+      "INVALID_REQUEST"
+    ],
+    [
       "has two lengths",
       `POST / HTTP/1.1\r\n${CLOSE}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
       400,

@@ -1,0 +1,31 @@
+import { Api } from "../../api/Api.ts"
+import { ConsoleApi } from "../../api/Console.ts"
+
+/** The fixed segments of all paths. */
+const words: ReadonlySet<string> = new Set([
+  ...["healthz", "readyz", "metrics", "openapi.json", "docs", "console", "api", "assets"],
+  ...[...Object.values(Api.groups), ...Object.values(ConsoleApi.groups)].flatMap((group) =>
+    Object.values(group.endpoints).flatMap(({ path }) =>
+      path.split("/").filter((segment: string) => segment !== "" && !segment.startsWith(":"))
+    )
+  )
+])
+
+/**
+ * Whether a path is another spelling of a known one: with a slash at its end, or with percent-encoded characters in a fixed segment. The
+ * router accepts these, but a reverse proxy that closes a path may not recognize them.
+ */
+export const isOtherSpelling = (url: string): boolean => {
+  const end = url.search(/[?#]/)
+  const path = end === -1 ? url : url.slice(0, end)
+  if (path.endsWith("/") && path !== "/" && path !== "/console/") return true
+  return path.includes("%") && path.split("/").some((segment) => segment.includes("%") && isWord(segment))
+}
+
+const isWord = (segment: string): boolean => {
+  try {
+    return words.has(decodeURIComponent(segment))
+  } catch {
+    return false
+  }
+}
