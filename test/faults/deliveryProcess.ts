@@ -2,7 +2,7 @@
  * A process that only delivers webhooks, for the fault tests to kill, stop and freeze. It prints "ready" once it has
  * claimed shards.
  */
-import { NodeRuntime } from "@effect/platform-node"
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Duration, Effect, Layer, Redacted, Result } from "effect"
 import { parseAllowedNetworks } from "../../src/domain/network/PublicAddress.ts"
 import * as Database from "../../src/server/store/Database.ts"

@@ -18,9 +18,12 @@ const words: ReadonlySet<string> = new Set([
 export const isOtherSpelling = (url: string): boolean => {
   const end = url.search(/[?#]/)
   const path = end === -1 ? url : url.slice(0, end)
-  if (path.endsWith("/") && path !== "/" && path !== "/console/") return true
+  if (path.endsWith("/") && path !== "/" && !isPage(path)) return true
   return path.includes("%") && path.split("/").some((segment) => segment.includes("%") && isWord(segment))
 }
+
+/** The console interprets the paths of its pages itself. */
+const isPage = (path: string): boolean => path.startsWith("/console/") && !path.startsWith("/console/api/")
 
 const isWord = (segment: string): boolean => {
   try {

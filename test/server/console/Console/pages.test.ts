@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { NodeServices } from "@effect/platform-node"
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
 import type { Assets } from "../../../../src/server/console/Console/assets.ts"
