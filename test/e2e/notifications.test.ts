@@ -68,8 +68,10 @@ const createPendingStep = async (url: string, adminKey: string) => {
   const admin = connect({ url, key: adminKey })
   const reviewerKey = await admin.api_keys.create({ payload: { name: "Ada", preset: "reviewer" } })
   const reviewer = connect({ url, key: reviewerKey.secret })
-  const session = await admin.sessions.create()
-  const step = await admin.sessions.step({
+  const agentKey = await admin.api_keys.create({ payload: { name: "agent", preset: "runtime" } })
+  await using agent = connect({ url, key: agentKey.secret })
+  const session = await agent.sessions.create()
+  const step = await agent.sessions.step({
     params: { id: session.session_id },
     payload: { step_id: StepId.make("refund 1"), tool: "payments.refund", action_class: "write" }
   })
