@@ -48,7 +48,8 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › f
           DATABASE_URL: Redacted.value(url),
           COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
           COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
-          COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0"
+          COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
+          COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "0"
         }
         const start = Effect.tap(spawnCli(["serve"], environment), ({ waitForStdout }) =>
           waitForStdout(/is ready/)

@@ -31,14 +31,17 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Organiz
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const key = yield* countersign.key({}, "keys")
-      const create = post("/v1/api-keys", { key }, { name: "one more", preset: "runtime" })
+      let created = 0
+      const create = Effect.suspend(() =>
+        post("/v1/api-keys", { key }, { name: `agent ${++created}`, preset: "runtime" })
+      )
       const answers = yield* Effect.all(times(8, create), { concurrency: 8 })
       assert.deepStrictEqual(outcomes(answers), [...times(3, "201"), ...times(5, "409 LIMIT_REACHED")])
       const refusal = answers.find(({ status }) => status === 409)
       assert.match(String(refusal?.body["detail"]), /limit 4 for each organization.*Revoke one first/)
 
       const { keys } = yield* (yield* countersign.clientWith(key)).api_keys.list({ query: {} })
-      const spare = keys.find(({ name }) => name === "one more")
+      const spare = keys.find(({ name }) => name.startsWith("agent"))
       yield* send(`/v1/api-keys/${spare?.id}`, { key, method: "DELETE" })
       assert.strictEqual((yield* create).status, 201)
       assert.strictEqual((yield* create).status, 409)
