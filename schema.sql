@@ -4,27 +4,38 @@ CREATE OR REPLACE FUNCTION public.audit_chain_append(entry audit_log)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
-    DECLARE
-      head audit_heads;
-      next_position bigint;
-      next_digest bytea;
     BEGIN
-      SELECT * INTO head FROM audit_heads WHERE org_id = entry.org_id FOR UPDATE;
-      IF NOT FOUND THEN
-        INSERT INTO audit_heads VALUES (entry.org_id, 0, decode(repeat('00', 32), 'hex')) ON CONFLICT DO NOTHING;
-        SELECT * INTO head FROM audit_heads WHERE org_id = entry.org_id FOR UPDATE;
-      END IF;
-      next_position := head.position + 1;
-      next_digest := sha256(convert_to(concat(
-        '["', encode(head.digest, 'hex'), '",', next_position, ',', to_json(entry.org_id), ',', to_json(entry.entry_id), ',',
+      LOOP
+        WITH head AS (
+          UPDATE audit_heads SET
+            position = position + 1,
+            previous_digest = digest,
+            digest = audit_chain_digest(digest, position + 1, entry)
+          WHERE org_id = entry.org_id
+          RETURNING *
+        )
+        INSERT INTO audit_chain
+        SELECT org_id, position, entry.entry_id, previous_digest, digest FROM head;
+        EXIT WHEN FOUND;
+        INSERT INTO audit_heads
+        SELECT entry.org_id, 0, zeros, zeros FROM decode(repeat('00', 32), 'hex') AS zeros
+        ON CONFLICT DO NOTHING;
+      END LOOP;
+    END
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.audit_chain_digest(previous_digest bytea, "position" bigint, entry audit_log)
+ RETURNS bytea
+ LANGUAGE sql
+ STABLE
+AS $function$
+      SELECT sha256(convert_to(concat(
+        '["', encode(previous_digest, 'hex'), '",', "position", ',', to_json(entry.org_id), ',', to_json(entry.entry_id), ',',
         to_json(entry.action), ',', to_json(entry.target_id), ',', coalesce(to_json(entry.actor_id), 'null'), ',',
         coalesce(to_json(entry.actor_name), 'null'), ',"',
         to_char(entry.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), '",',
         coalesce(to_json(entry.request_id), 'null'), ',', entry.detail, ']'
-      ), 'UTF8'));
-      INSERT INTO audit_chain VALUES (entry.org_id, next_position, entry.entry_id, head.digest, next_digest);
-      UPDATE audit_heads SET position = next_position, digest = next_digest WHERE org_id = entry.org_id;
-    END
+      ), 'UTF8'))
     $function$;
 
 CREATE OR REPLACE FUNCTION public.audit_log_append_only()
@@ -262,13 +273,15 @@ COMMENT ON COLUMN audit_chain.digest IS 'SHA-256 of the previous digest, the pos
 CREATE TABLE audit_heads (
   org_id text COLLATE "C" NOT NULL,
   "position" bigint NOT NULL,
+  previous_digest bytea NOT NULL,
   digest bytea NOT NULL,
   CONSTRAINT audit_heads_pkey PRIMARY KEY (org_id)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE audit_heads IS 'Newest position of each organization''s audit chain. Its lock orders concurrent commits.';
 COMMENT ON COLUMN audit_heads.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN audit_heads."position" IS 'Newest position.';
-COMMENT ON COLUMN audit_heads.digest IS 'Digest at that position.';
+COMMENT ON COLUMN audit_heads.previous_digest IS 'Digest at the position before; zeros at position 0 and 1.';
+COMMENT ON COLUMN audit_heads.digest IS 'Digest at the newest position.';
 
 CREATE TABLE audit_log (
   org_id text COLLATE "C" NOT NULL,

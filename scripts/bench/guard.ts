@@ -68,7 +68,10 @@ const program = Effect.gen(function* () {
   let full = 0
   let now = 0
   show("token bucket, pure function", () => void (full = takeToken(rate, full, (now += 1)).fullAt))
-  const limits = yield* Effect.provide(RateLimits, RateLimits.layer({ perKey: 1_000_000, perOrganization: 1_000_000 }))
+  const limits = yield* Effect.provide(
+    RateLimits,
+    RateLimits.layer({ perKey: 1_000_000, perOrganization: 1_000_000 })
+  )
   const requester = { org_id: yield* OrgId.generate, actor: { id: yield* KeyId.generate } }
   show("token buckets of key and organization", () => void Effect.runSync(limits.admitRequest(requester)))
 

@@ -49,7 +49,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
       const asBefore = [
         "DROP TABLE audit_chain, audit_heads",
         "DROP TRIGGER audit_log_chain ON audit_log",
-        "DROP FUNCTION audit_log_chain, audit_chain_append(audit_log)",
+        "DROP FUNCTION audit_log_chain, audit_chain_append(audit_log), audit_chain_digest(bytea, bigint, audit_log)",
         `INSERT INTO audit_log (org_id, entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail)
           SELECT 'org_' || lpad(to_hex(n % 2), 32, '0'), 'aud_' || lpad(to_hex(n), 32, '0'), 'key.created', 'key_1', 'key_2', 'Ä "', now(),
             'req_1', '{"name":"\u2028 é","n":1.5}'
