@@ -9,7 +9,7 @@ import { Effect, Layer } from "effect"
 const OwnProvider = Layer.succeed(Providers, {
   answer: ({ input }) =>
     Effect.succeed({
-      answer: { category: String(input["text"]).includes("invoice") ? "billing" : "other" },
+      answer: { category: JSON.stringify(input).includes("invoice") ? "billing" : "other" },
       usage: noUsage,
       calls: []
     })
