@@ -12,10 +12,14 @@ const ok = Effect.succeed(HttpServerResponse.text("ok"))
 const GET = { method: "GET" }
 
 /** Turns that are always free, so that only permits make a read wait. */
-const turnsWith = (options: { readonly hasCompany?: boolean; readonly onTake?: () => void }): LoopTurns => ({
+const turnsWith = (options: {
+  readonly hasCompany?: boolean
+  readonly onTake?: () => void
+  readonly onCharge?: (key: string, millis: number) => void
+}): LoopTurns => ({
   arrive: () => undefined,
   hasCompany: () => options.hasCompany ?? false,
-  charge: () => undefined,
+  charge: (key, millis) => options.onCharge?.(key, millis),
   take: () => Effect.sync(() => options.onTake?.())
 })
 
@@ -62,6 +66,28 @@ describe("FairReads", () => {
       })
       assert.strictEqual(yield* write(false), 0)
       assert.strictEqual(yield* write(true), 1)
+    })
+  )
+
+  it.effect("a read is charged for the size of its response, up to a limit, and a write is not", () =>
+    Effect.gen(function* () {
+      const org = yield* OrgId.generate
+      const charged: Array<readonly [string, number]> = []
+      const reads = yield* makeFairReads.pipe(
+        Effect.provideService(
+          LoopTurns,
+          turnsWith({ onCharge: (key, millis) => charged.push([key, Math.round(millis)]) })
+        )
+      )
+      const page = (kibibytes: number) =>
+        Effect.sync(() => HttpServerResponse.uint8Array(new Uint8Array(kibibytes * 1_024)))
+      yield* reads.run(org, GET)(page(100))
+      yield* reads.run(org, GET)(page(10_000))
+      yield* reads.run(org, { method: "POST" })(page(100))
+      assert.deepStrictEqual(charged, [
+        [org, 10],
+        [org, 50]
+      ])
     })
   )
 

@@ -57,12 +57,25 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
       ]
       yield* Effect.forEach(asBefore, (statement) => sql.unsafe(statement))
       yield* auditChain
+      // Each head is written once: with a version for each entry, which no one can remove before the commit, a million entries would take days.
+      const heads =
+        yield* sql`SELECT ctid::text AS place, position::int AS position FROM audit_heads ORDER BY ctid`
+      assert.deepStrictEqual(heads, [
+        { place: "(0,1)", position: 5 },
+        { place: "(0,2)", position: 5 }
+      ])
+      // The chains continue.
+      yield* sql`
+        INSERT INTO audit_log (org_id, entry_id, action, target_id, occurred_at, detail)
+        SELECT org_id, 'aud_' || repeat('f', 32), 'key.created', 'key_1', now(), '{}'
+        FROM audit_heads
+      `
       const chain = yield* Effect.provide(AuditChain, AuditChain.layer.pipe(Layer.provide(StoreClock.layer)))
       for (const org of ["0", "1"]) {
         const entries = yield* Stream.runCollect(chain.export(OrgId.make(`org_${org.padStart(32, "0")}`)))
         assert.deepStrictEqual(
           entries.map(({ position }) => position),
-          [1, 2, 3, 4, 5]
+          [1, 2, 3, 4, 5, 6]
         )
         assert.deepStrictEqual(
           entries,
