@@ -10,6 +10,7 @@ import { emptyTally } from "../../domain/tasks/ComparisonTally.ts"
 import { ComparisonId, type ExampleId, type TaskId } from "../../domain/Ids.ts"
 import { withProviderDefaults } from "../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../domain/tasks/Task.ts"
+import { monotonicNow } from "../concurrency/monotonicMillis.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import { Organizations } from "../identity/Organizations.ts"
@@ -130,8 +131,8 @@ export class Comparisons extends Context.Service<
 
         const work = Effect.fnUntraced(function* (claimed: ComparisonRow) {
           const job = yield* loadJob(sql, claimed, compile)
-          const sliceEnd = DateTime.addDuration(yield* clock.now, TIME_SLICE)
-          const isTimeSliceOver = Effect.map(clock.now, DateTime.isGreaterThanOrEqualTo(sliceEnd))
+          const sliceEnd = (yield* monotonicNow) + Duration.toMillis(TIME_SLICE)
+          const isTimeSliceOver = Effect.map(monotonicNow, (now) => now >= sliceEnd)
           let row = claimed
           while (row.status === "running" && !(yield* isTimeSliceOver)) {
             const batch = yield* compareBatch(sql, providers, job, row, isTimeSliceOver)

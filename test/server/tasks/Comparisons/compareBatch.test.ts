@@ -170,7 +170,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         const clock = yield* Clock.Clock
         let offset = 0
         const shifted: Clock.Clock = Object.assign(Object.create(clock), {
-          currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + offset
+          monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe() + BigInt(offset) * 1_000_000n
         })
         const runSlice = Effect.map(Effect.provideService(runOnce, Clock.Clock, shifted), Option.getOrThrow)
         // Eight answers, of four examples, are computed concurrently, so this simulates ten seconds per answer.
