@@ -19,7 +19,7 @@ const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<st
 const SECTIONS: ReadonlyArray<readonly [title: string, names: RegExp]> = [
   [
     "Address and database",
-    /^(PORT|HOST|DATABASE_URL|COUNTERSIGN_(PUBLIC_URL|DATA_DIR|POSTGRES_BIN|USER|STOP_SECONDS))$/
+    /^(PORT|HOST|DATABASE_URL|COUNTERSIGN_(PUBLIC_URL|CONNECTION_LIMIT.*|TRUSTED_PROXIES|DATA_DIR|POSTGRES_BIN|USER|STOP_SECONDS))$/
   ],
   ["Keys and tokens", /^COUNTERSIGN_(MASTER_KEY|ADMIN_KEY|METRICS_TOKEN|AUDIT_.*)$/],
   [

@@ -70,6 +70,7 @@ import { RulesHttp } from "./approvals/Rules/http.ts"
 import { Runs } from "./tasks/Runs.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
+import { loopbackNetworks } from "./http/listen/Connections.ts"
 import { layerHandlers } from "./http/layerHandlers.ts"
 import { layerStore } from "./main/layerStore.ts"
 import { Sessions } from "./approvals/Sessions.ts"
@@ -347,7 +348,12 @@ const layerOnCurrentClock = (settings: Settings) =>
       layerListen({
         host: settings.host,
         port: settings.port,
-        drain: Duration.times(settings.stop, 1 - ENGINE_SHARE)
+        drain: Duration.times(settings.stop, 1 - ENGINE_SHARE),
+        limits: {
+          connections: settings.connections.total,
+          connectionsPerAddress: settings.connections.perAddress,
+          trustedProxies: [...loopbackNetworks, ...settings.connections.trustedProxies]
+        }
       })
     ),
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),

@@ -40,6 +40,13 @@ export const ROOT = "root"
 export interface Settings {
   readonly host: string
   readonly port: number
+  /** Limits on client connections. */
+  readonly connections: {
+    readonly total: number
+    readonly perAddress: number
+    /** Reverse proxies besides those on this machine: the limits per address do not apply to them. */
+    readonly trustedProxies: ReadonlyArray<IpNetwork.IpNetwork>
+  }
   /** Without a trailing slash. */
   readonly publicUrl: string
   readonly store: StoreSettings
@@ -218,6 +225,11 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
   return {
     host: values.HOST,
     port: values.PORT,
+    connections: {
+      total: values.COUNTERSIGN_CONNECTION_LIMIT,
+      perAddress: values.COUNTERSIGN_CONNECTION_LIMIT_PER_ADDRESS,
+      trustedProxies: values.COUNTERSIGN_TRUSTED_PROXIES ?? []
+    },
     publicUrl,
     store: storeOf(values, machine),
     user: values.COUNTERSIGN_USER,

@@ -263,10 +263,11 @@ export const layerListen = (options: {
   readonly host: string
   readonly port: number
   readonly drain: Duration.Input
+  readonly limits?: Partial<ListenLimits>
 }): Layer.Layer<HttpServer.HttpServer | PlatformServices, HttpServerError.ServeError | AccountNotChanged> =>
   Layer.unwrap(
     Effect.map(
-      Effect.sync(() => makeServer()),
+      Effect.sync(() => makeServer({ ...defaultListenLimits, ...options.limits })),
       (server) =>
         // Built last, so its finalizer runs first: the platform's own finalizer waits for idle clients without limit.
         Layer.effectDiscard(

@@ -64,6 +64,12 @@ describe("Settings from a valid value", () => {
   > = [
     ["port 0 lets the system choose", { PORT: "0" }, (s) => s.port, 0],
     [
+      "connections are limited, and proxies on other hosts exempt",
+      { COUNTERSIGN_CONNECTION_LIMIT: "20", COUNTERSIGN_TRUSTED_PROXIES: "10.0.0.0/8, fd00::/8" },
+      (s) => [s.connections.total, s.connections.perAddress, s.connections.trustedProxies.length],
+      [20, 1_000, 2]
+    ],
+    [
       "an IPv6 host gets brackets in the public URL",
       { HOST: "::1" },
       (s) => s.publicUrl,

@@ -265,6 +265,10 @@ describe("MasterKeys", () => {
 const unsealedColumns = [
   "api_keys.digest",
   "approval_events.body",
+  "audit_chain.digest",
+  "audit_chain.previous_digest",
+  "audit_heads.digest",
+  "audit_heads.previous_digest",
   "console_sessions.digest",
   "dataset_examples.input_digest",
   "dataset_words.counts",

@@ -29,6 +29,23 @@ export const variables = {
     unit: "address",
     read: read.host
   }),
+  COUNTERSIGN_CONNECTION_LIMIT: withDefault("10000", {
+    description: "Open client connections; further ones get 503",
+    unit: "connections",
+    read: count
+  }),
+  COUNTERSIGN_CONNECTION_LIMIT_PER_ADDRESS: withDefault("1000", {
+    description:
+      "Open client connections of one address, or of one IPv6 network of 64 bits; further ones get 503",
+    unit: "connections",
+    read: count
+  }),
+  COUNTERSIGN_TRUSTED_PROXIES: optional({
+    description:
+      "Addresses of reverse proxies on other hosts, which stand for many clients: the limits per address do not apply to them. Loopback addresses are always trusted",
+    unit: "CIDR, separated by commas",
+    read: networks
+  }),
   COUNTERSIGN_PUBLIC_URL: optional({
     description:
       "Public URL of the service, for links in email and the console. Webhook endpoints may not use its host",
