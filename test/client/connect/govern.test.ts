@@ -177,7 +177,6 @@ describe("connect's govern", () => {
   it("rejects after its timeout, and when its signal aborts", async () => {
     const never: SessionFollower = {
       lastSeen: () => undefined,
-      // oxlint-disable-next-line require-yield -- a session in which nothing happens
       async *stream(_, { signal } = {}) {
         signal?.throwIfAborted()
         await new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
