@@ -86,7 +86,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
       query: {
         made_keys: Schema.optionalKey(MadeKeys).annotateKey({
           description:
-            "Whether the keys that this key created, and those that they created, are revoked with it (`revoke`) or remain usable (`keep`, to replace a key that has not leaked). Default `revoke`."
+            "Whether the keys that this key created, and the keys that those created in turn, are revoked with it (`revoke`) or remain usable (`keep`, to replace a key that has not leaked). Default `revoke`."
         })
       },
       error: [NotFound, LastAdminKey]

@@ -14,7 +14,7 @@ export const RedactionSettings = Schema.Struct({
   })
 }).annotate({
   identifier: "RedactionSettings",
-  description: "What the organization has redacted besides its credentials and recognizable secrets."
+  description: "The organization's own redaction rules, besides its credentials and recognizable secrets."
 })
 export type RedactionSettings = typeof RedactionSettings.Type
 
@@ -56,7 +56,7 @@ export class RedactionSettingsApi extends HttpApiGroup.make("redaction_settings"
           identifier: "replaceRedactionSettings",
           summary: "Replace the redaction settings",
           description:
-            "Replaces all lists. The settings apply from the next request on; what is stored already does not change. A pattern that cannot be matched in linear time, matches an empty text or is too large is rejected with 400 and its pointer. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if the settings changed since."
+            "Replaces all lists. The settings apply from the next request on; stored texts do not change. A pattern that cannot be matched in linear time, matches an empty text or is too large is rejected with 400 and its pointer. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if the settings changed since."
         })
       )
   )

@@ -3,7 +3,7 @@ import { errorsOf } from "../server/observability/errorsOf.ts"
 import { originalStack } from "./originalStack.ts"
 
 /**
- * Formats an error for the log: its stack and those of its causes. Other properties, which libraries attach, are left out: they may hold a
+ * Formats an error for the log: its stack and the stacks of its causes. Other properties, which libraries attach, are left out: they may hold a
  * request with its headers, an invalid URL or a rejected row.
  */
 export const showError = (error: unknown): string =>

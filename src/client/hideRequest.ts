@@ -4,7 +4,7 @@ import { InvalidRequest } from "../api/Problems.ts"
 import { type FailedRequest, reasonOf, ServiceUnreachable, TIMEOUT } from "./ServiceUnreachable.ts"
 import { UnexpectedResponse } from "./UnexpectedResponse.ts"
 
-/** What an error may tell of a request. */
+/** The parts of a request that an error may show. */
 export const requestOf = (
   operation: string,
   { method, url }: HttpClientRequest.HttpClientRequest

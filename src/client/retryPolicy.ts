@@ -18,7 +18,7 @@ const TRANSIENT: ReadonlySet<number> = new Set([502, 503, 504])
 /** Rejected before processing, so any request may be retried. */
 const TOO_MANY_REQUESTS = 429
 
-/** What a retry depends on. `contentType` is that of the response. */
+/** The facts that decide about a retry. `contentType` is the response's. */
 export interface RetriedResponse {
   readonly status: number
   readonly contentType: string | undefined

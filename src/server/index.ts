@@ -7,7 +7,7 @@ export * as Server from "./Server.ts"
 /** Settings and how they are decoded from environment variables. */
 export * as Settings from "./config/Settings.ts"
 
-// The edge: what a test replaces.
+// The edge, which a test can replace.
 export { Egress, type EgressOptions, type EgressRequest, ProviderEgress } from "./egress/Egress.ts"
 export { EgressFailed, type EgressReason, UrlRefused, type UrlRefusalReason } from "./egress/EgressFailed.ts"
 export type { EgressResponse } from "./egress/EgressResponse.ts"

@@ -42,7 +42,7 @@ done
 
 /** A process that removes a directory, with the PostgreSQL in it, once this process has ended or has released it. */
 export interface DirectoryGuard {
-  /** Ends the guard. It removes what is left of the directory, then exits. */
+  /** Ends the guard. It removes the rest of the directory, then exits. */
   readonly release: () => Promise<void>
 }
 

@@ -31,7 +31,7 @@ export const temporaryDirectory = (prefix: string): Effect.Effect<string, never,
     ({ directory }) => directory
   )
 
-/** Removes directories of ended processes with their servers. Those of other accounts and hosts stay. */
+/** Removes directories of ended processes with their servers. Directories of other accounts and hosts stay. */
 const removeAbandoned = async (prefix: string): Promise<void> => {
   const names = await readdir(tmpdir()).catch(() => [])
   const abandoned = await Promise.all(

@@ -60,7 +60,7 @@ export const printCheckpoint = Effect.fnUntraced(function* (flags: { readonly or
   yield* Console.log(JSON.stringify(yield* encodeCheckpoint(checkpoint)))
 })
 
-/** The export is not what the service wrote. */
+/** The export differs from the entries that the service wrote. */
 class AuditLogAltered extends Schema.TaggedError<AuditLogAltered>()("AuditLogAltered", {
   message: Schema.String
 }) {}

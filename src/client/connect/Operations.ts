@@ -577,10 +577,10 @@ export interface RedactionSettingsOperations {
   /**
    * Replace the redaction settings.
    *
-   * Replaces all lists. The settings apply from the next request on; what is stored already does not
-   * change. A pattern that cannot be matched in linear time, matches an empty text or is too large is
-   * rejected with 400 and its pointer. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if
-   * the settings changed since.
+   * Replaces all lists. The settings apply from the next request on; stored texts do not change. A
+   * pattern that cannot be matched in linear time, matches an empty text or is too large is rejected
+   * with 400 and its pointer. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if the
+   * settings changed since.
    *
    * @throws REDACTION_SETTINGS_CHANGED, or a problem of any operation.
    */
@@ -851,8 +851,8 @@ export interface RevokeApiKeyInput {
   readonly query?:
     | {
         /**
-         * Whether the keys that this key created, and those that they created, are revoked with it (`revoke`)
-         * or remain usable (`keep`, to replace a key that has not leaked). Default `revoke`.
+         * Whether the keys that this key created, and the keys that those created in turn, are revoked with it
+         * (`revoke`) or remain usable (`keep`, to replace a key that has not leaked). Default `revoke`.
          */
         readonly made_keys?: "revoke" | "keep" | undefined
       }
@@ -2788,7 +2788,7 @@ export interface RedactionPattern {
   readonly pattern: string
 }
 
-/** What the organization has redacted besides its credentials and recognizable secrets. */
+/** The organization's own redaction rules, besides its credentials and recognizable secrets. */
 export interface RedactionSettings {
   /** Values that are redacted besides recognizable secrets. At most 50. */
   readonly patterns: ReadonlyArray<RedactionPattern>

@@ -32,7 +32,7 @@ export interface ServiceProblem extends Error {
   readonly errors?: ReadonlyArray<FieldError>
 }
 
-/** What a call of {@link connect}'s client rejects with, unless its signal aborted it. `code` tells which. */
+/** The error with which a call of {@link connect}'s client rejects, unless its signal aborted it. `code` tells which one. */
 export type Problem = AnyServiceProblem | ServiceUnreachable | UnexpectedResponse | DecisionTimeout
 
 /** The codes of {@link Problem}. */
@@ -51,7 +51,7 @@ export const isProblem = <const Code extends ProblemCode = ProblemCode>(
 ): error is Extract<Problem, { readonly code: Code }> =>
   isClientError(error) && (codes.length === 0 || codes.some((code) => code === error.code))
 
-/** A problem of the service as an error. Its members are those of the response, checked and with times as `Date`. */
+/** A problem of the service as an error. It has the members of the response, checked and with times as `Date`. */
 export class ProblemError extends ClientError {
   override readonly code: string
 

@@ -9,7 +9,7 @@ import { shapes } from "./operationTable.ts"
  * - `number`, `boolean`, `null`, `time` (RFC 3339 on the wire, a `Date` in code), `json` (any JSON) and `object` (any JSON object).
  * - The name of a shared shape, with an initial capital.
  * - `["is", values]` one of these values, `["or", shapes]` one of these shapes, `["list", item]`, `["record", value]`.
- * - An object of fields, of which those that end in `?` may be absent.
+ * - An object of fields. Fields that end in `?` may be absent.
  */
 export type Shape =
   | string
@@ -46,7 +46,7 @@ export interface OperationEntry {
 export class Mismatch {
   /** JSON Pointer to the value, in URI fragment form. */
   readonly pointer: string
-  /** What is wrong with it. Never contains the value. */
+  /** The fault. Never contains the value. */
   readonly detail: string
 
   constructor(pointer: string, detail: string) {

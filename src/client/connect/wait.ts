@@ -4,11 +4,11 @@ import { Duration } from "effect"
 /** The longest timer; a longer one would fire immediately. */
 const MAX_TIMER_MILLIS = 2 ** 31 - 1
 
-/** Milliseconds of a duration, at most what a timer can wait. */
+/** Milliseconds of a duration, at most the longest time of a timer. */
 export const toMillis = (duration: Duration.Input): number =>
   Math.min(Duration.toMillis(Duration.fromInputUnsafe(duration)), MAX_TIMER_MILLIS)
 
-/** What ends calls early: an `AbortSignal`, or the {@link Closing} of a client. */
+/** A signal that ends calls early: an `AbortSignal`, or the {@link Closing} of a client. */
 export interface AbortSource {
   readonly aborted: boolean
   readonly reason: unknown

@@ -108,7 +108,7 @@ export const renderApprovalEmail = (input: ApprovalEmailInput): ApprovalEmail =>
 }
 
 /**
- * The subject has no text of the agent: addresses are not verified, and whoever may submit steps could otherwise write to strangers in the
+ * The subject has no text of the agent: addresses are not verified, and a key that may submit steps could otherwise send its text to any address in the
  * operator's name. The operator gave the organization its name.
  */
 const subjectAndLead = ({

@@ -66,7 +66,7 @@ export interface VerifiedChain {
   readonly count: number
 }
 
-/** Verifies the next entry of an export; `verified` is undefined for the first. A failure is a sentence about what does not match. */
+/** Verifies the next entry of an export; `verified` is undefined for the first. A failure is a sentence that names the difference. */
 export const verifyEntry = (
   verified: VerifiedChain | undefined,
   entry: ChainedEntry

@@ -123,7 +123,7 @@ const totalSize = (expressions: ReadonlyArray<Expression>): number =>
 /** Finds nothing and excepts nothing. */
 export const noPolicy = new RedactionPolicy([], [], new Set())
 
-/** Removes what was redacted before from the ranges, so that redacting twice changes nothing. */
+/** Removes earlier redactions from the ranges, so that redacting twice changes nothing. */
 const withoutMarks = (text: string, ranges: ReadonlyArray<TextRange>): ReadonlyArray<TextRange> => {
   if (ranges.length === 0 || !text.includes(REDACTED)) return ranges
   const left: Array<TextRange> = []

@@ -37,7 +37,7 @@ export type RedactionPattern = typeof RedactionPattern.Type
 
 const patterns = Schema.Array(RedactionPattern).check(Schema.isMaxLength(MAX_PATTERNS))
 
-/** What an organization has redacted besides recognizable secrets. */
+/** The rules of one organization, besides recognizable secrets. */
 export const RedactionRules = Schema.Struct({
   patterns: patterns.annotateKey({
     description: "Values that are redacted besides recognizable secrets. At most 50."

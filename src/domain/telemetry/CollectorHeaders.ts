@@ -81,7 +81,7 @@ export const checkCollectorHeaders = (
     const refusal = refusalOf(name, text, seen)
     seen.add(name.toLowerCase())
     if (refusal === undefined) return []
-    // What stands in a name's place may be a secret, so the fault names the header's position unless the name is one of words.
+    // A caller may have sent a secret in place of the name, so the fault names the header's position unless the name is one of words.
     const isValidName = refusal !== "NotAToken" && wordsOnly.test(name)
     return [
       {

@@ -97,6 +97,7 @@ export const makeLoopTurns = (): LoopTurns => {
     }
     if (keys.size === 0 || isDue) return
     const rest = nextAt - performance.now()
+    // Not a fiber's sleep: turns share out the process's event loop, so they follow its timers, also when a test moves Effect's clock.
     if (rest > 0) restTimer = setTimeout(passSoon, rest)
     else passSoon()
   }
@@ -126,7 +127,7 @@ export const LoopTurns = Context.Reference<LoopTurns>("countersign/server/concur
   defaultValue: makeLoopTurns
 })
 
-/** What the current request waits for between two slices of its work. Nothing, unless it is a large one. */
+/** The wait of the current request between two slices of its work. Small requests do not wait. */
 const NextTurn = Context.Reference<Effect.Effect<void>>("countersign/server/concurrency/NextTurn", {
   defaultValue: () => Effect.void
 })
@@ -141,7 +142,7 @@ export const inTurns =
     Effect.provideService(request, NextTurn, turn)
 
 /**
- * Makes `nextTurn` only yield to what is ready, while the request holds what others wait for, such as a transaction. Nothing changes for a
+ * Makes `nextTurn` only yield to ready work, while the request holds something that other requests wait for, such as a transaction. Nothing changes for a
  * small request.
  */
 export const yieldingOnly = <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>

@@ -80,7 +80,7 @@ export interface Settings {
   }
   /** Requests per second, of each key and of each organization; 0 disables a limit. */
   readonly rateLimits: { readonly perKey: number; readonly perOrganization: number }
-  /** What an organization may have or do at a time; 0 disables a limit. */
+  /** Limits of one organization at a time; 0 disables a limit. */
   readonly organizationLimits: {
     readonly keys: number
     readonly openSessions: number

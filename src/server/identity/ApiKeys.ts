@@ -45,7 +45,7 @@ export const MAX_GENERATIONS = 32
 
 /** What becomes of the keys that a revoked key created. */
 export interface RevokeOptions {
-  /** `revoke` also revokes the keys that the key created, and those that they created; `keep` leaves them usable. */
+  /** `revoke` also revokes the keys that the key created, and the keys that those created in turn; `keep` leaves them usable. */
   readonly made_keys: MadeKeys
 }
 
@@ -69,7 +69,7 @@ export class ApiKeys extends Context.Service<
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
     /**
-     * A key cannot grant a scope that it does not have, nor create a key that outlasts it. The name must differ from those of the
+     * A key cannot grant a scope that it does not have, nor create a key that outlasts it. The name must differ from the names of the
      * organization's usable keys, because decisions are attributed to it.
      * The organization's usable keys have a limit; the operator's commands do not.
      */
@@ -133,7 +133,7 @@ export class ApiKeys extends Context.Service<
         })
       })
 
-      /** Stores a new key. `scopes` and `expiryOf` are what the caller may grant of `input`. */
+      /** Stores a new key. `scopes` and `expiryOf` limit `input` to the caller's rights. */
       const make = Effect.fn("ApiKeys.make")(function* <E>(
         org_id: OrgId,
         input: NewApiKey,

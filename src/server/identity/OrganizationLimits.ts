@@ -1,6 +1,6 @@
 import { Context } from "effect"
 
-/** What one organization may have or do at a time. 0 is no limit. */
+/** The limits of one organization at a time. 0 is no limit. */
 export interface OrganizationLimitValues {
   /** API keys that are neither revoked nor expired. Exact: counted in the transaction that creates a key. */
   readonly keys: number

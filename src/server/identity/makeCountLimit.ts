@@ -3,7 +3,7 @@ import type { OrgId } from "../../domain/Ids.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { monotonicNow } from "../concurrency/monotonicMillis.ts"
 
-/** How long a count is used. Within this time a replica does not see what the others create. */
+/** How long a count is used. Within this time a replica does not see the creations of others. */
 const FRESH_MILLIS = 30_000
 
 /** The shortest time between two counts for an organization at its limit, so that one that floods is not counted with every request. */
@@ -21,12 +21,12 @@ interface Counted {
 
 /**
  * Limits how many of something an organization has, where an exact count with every creation would cost too much. Each replica counts an
- * organization at most every 30 seconds, or every second at the limit, and adds what it admits in between. So one replica alone keeps the
- * limit; several exceed it by at most what the others create in 30 seconds.
+ * organization at most every 30 seconds, or every second at the limit, and adds its own admissions in between. So one replica alone keeps the
+ * limit; several exceed it by at most the others' creations in 30 seconds.
  */
 export const makeCountLimit = <E>(options: {
   readonly limit: number
-  /** Counts what the organization has, up to `limit`. */
+  /** Counts the organization's present ones, up to `limit`. */
   readonly count: (org_id: OrgId, limit: number) => Effect.Effect<number, E>
 }) => {
   const { count, limit } = options

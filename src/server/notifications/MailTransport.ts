@@ -4,7 +4,7 @@ import { type Mail, type MailSettings, makeSmtp } from "./Email/Smtp.ts"
 
 export type { Mail, MailSettings } from "./Email/Smtp.ts"
 
-/** Sends the emails that the delivery engine hands over: an SMTP server, or what a test provides instead. */
+/** Sends the emails that the delivery engine hands over: through an SMTP server, or a test's replacement. */
 export class MailTransport extends Context.Service<
   MailTransport,
   {

@@ -11,7 +11,7 @@ import { rowsOf } from "../store/rows.ts"
 import { atomic } from "../store/transaction.ts"
 
 /**
- * What an organization has redacted besides its credentials and recognizable secrets. The settings reach redaction through `KnownSecrets`: a
+ * The redaction rules of one organization, besides its credentials and recognizable secrets. The settings reach redaction through `KnownSecrets`: a
  * trigger raises the version of the organization's secrets with each change, so that no replica applies stale settings.
  */
 export class RedactionSettings extends Context.Service<

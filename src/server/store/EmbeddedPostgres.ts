@@ -49,7 +49,7 @@ export interface EmbeddedPostgresOptions {
    * Whether commits wait for the disk. Default true. `false` is for temporary databases of tests: a crash of the machine corrupts them.
    */
   readonly sync?: boolean
-  /** The directory of the programs of an installed PostgreSQL, 15 or newer. Default: those of the npm package. */
+  /** The directory of the programs of an installed PostgreSQL, 15 or newer. Default: the programs of the npm package. */
   readonly postgresBin?: string | undefined
   /**
    * The account to run the server as, if this process is root. Default: the owner of the cluster, else `countersign`, `postgres` or `nobody`.

@@ -28,7 +28,7 @@ export class KnownValues {
   readonly #needles = new Map<number, Array<Needle>>()
   readonly #values = new Set<string>()
 
-  /** What the organization has redacted besides secrets. */
+  /** The organization's own rules, besides secrets. */
   readonly policy: RedactionPolicy
 
   constructor(values: Iterable<string>, policy: RedactionPolicy = noPolicy) {

@@ -16,7 +16,7 @@ export const findPersonalData = (
 const emailAddress =
   /(?<![\p{L}\p{N}.!#$%&'*+/=?^_`{|}~-])[\p{L}\p{N}.!#$%&'*+=?^_`{|}~-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}[\p{L}\p{N}-]{1,24}(?![\p{L}\p{N}-])/gu
 
-/** Domains reserved for examples and tests (RFC 2606), and the account of Git servers, which is nobody's. */
+/** Domains reserved for examples and tests (RFC 2606), and the account name of Git servers, which belongs to no person. */
 const notPersonal = /@(?:[^@]*\.)?(?:example(?:\.(?:com|net|org))?|test|invalid|localhost)$|^git@/i
 
 const findEmailAddresses = (text: string): ReadonlyArray<TextRange> =>

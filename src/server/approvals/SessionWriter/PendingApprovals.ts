@@ -10,7 +10,7 @@ const MAX_APPROVALS = 2_000
 /** Characters of arguments in all of them together. */
 const MAX_TEXT = 2 * 1024 * 1024
 
-/** What an entry without arguments counts. */
+/** The weight of an entry without arguments. */
 const ENTRY_WEIGHT = 500
 
 /**

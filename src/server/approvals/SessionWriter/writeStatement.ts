@@ -30,11 +30,11 @@ import { newSteps, savedRows, savedSteps, stepChange } from "./stepChange.ts"
 import { decisionChange, outcomeChange } from "./stepUpdates.ts"
 import { transitionChange } from "./transitionChange.ts"
 
-/** What a write's notification was refused for. */
+/** Why a write's notification was refused. */
 export type Refusal = "EndpointsChanged" | "QueueNearLimit"
 
 /**
- * By index in the list of writes: those that were applied, the steps that were saved before, and the refused notifications. Also the
+ * By index in the list of writes: the applied writes, the steps that were saved before, and the refused notifications. Also the
  * deliveries that were inserted.
  */
 export interface WriteResult {

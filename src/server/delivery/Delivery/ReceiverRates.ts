@@ -10,7 +10,7 @@ export interface ReceiverRateOptions {
 }
 
 /**
- * What the receiver's rates hold a lane back for: until `until`, on the monotonic clock, it starts nothing. `reserved` is what its next
+ * Why a lane waits for its receiver's rates: it starts nothing before `until`, on the monotonic clock. `reserved` is what its next
  * attempt then has: its turn within the organization's rate, or within both rates.
  */
 export interface Hold {
@@ -27,7 +27,7 @@ export type ReserveAttempt = (org_id: OrgId, receiver: string, now: number, befo
  */
 export const MAX_RESERVATION_MILLIS = 60_000
 
-/** Buckets above which those that are full again are removed. */
+/** Above this number of buckets, full ones are removed. */
 const SWEEP_ABOVE = 1_000
 
 /** The shortest time between two such removals, in milliseconds. */
@@ -35,7 +35,7 @@ const SWEEP_MILLIS = 1_000
 
 /**
  * Bounds attempts per second to each receiver, which many destinations may share: without it, one event for fifty endpoints of one host is
- * fifty requests at once. A destination reserves one attempt at a time, so those of one receiver take turns. Counted by each replica, for the
+ * fifty requests at once. A destination reserves one attempt at a time, so the destinations of one receiver take turns. Counted by each replica, for the
  * destinations that it owns.
  */
 export const makeReceiverRates = ({ perOrganization, total }: ReceiverRateOptions): ReserveAttempt => {

@@ -95,7 +95,7 @@ export class Connections {
     return this.#connections.size
   }
 
-  /** Bytes of responses that clients have not read, of those that are counted. */
+  /** Bytes of counted responses that clients have not read. */
   get unsentBytes(): number {
     return this.#unsentBytes
   }
@@ -147,7 +147,7 @@ export class Connections {
     while (this.#unsentBytes > this.#limits.unsentBytes) this.#cutOldest(this.#largestClient())
   }
 
-  /** Closes a connection at once: a reset also frees what the system has buffered. */
+  /** Closes a connection at once: a reset also frees the system's buffers. */
   cut(socket: Socket, reason: ConnectionCut): void {
     this.cuts[reason]++
     socket.resetAndDestroy()

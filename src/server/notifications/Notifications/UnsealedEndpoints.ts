@@ -22,7 +22,7 @@ export interface SealedEndpoint {
 /** An endpoint ready to be sent to. */
 export interface UnsealedEndpoint {
   readonly url: string
-  /** The host of the URL, without the port: what may be shared with other endpoints. */
+  /** The host of the URL, without the port. Other endpoints may share it. */
   readonly host: string
   readonly keys: SigningKeys
 }

@@ -9,7 +9,7 @@ import type { LimitUse } from "../../observability/LimitUse.ts"
 /** Endpoints whose tests one replica counts. */
 const MAX_ENDPOINTS = 10_000
 
-/** Limits test events to each endpoint: they are sent to a host that nobody asked, as often as the caller likes. */
+/** Limits test events to each endpoint: without it, a caller could send any number of them to a host that never agreed to receive any. */
 export const makeTestLimit = (perMinute: number, use: (typeof LimitUse)["Service"]) => {
   if (perMinute === 0) return () => Effect.void
   const limit = rateLimitWithin(perMinute, 60_000)

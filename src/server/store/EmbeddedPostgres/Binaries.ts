@@ -225,7 +225,7 @@ const packagedBinaries = Effect.fn("EmbeddedPostgres.packagedBinaries")(function
 })
 
 /**
- * The PostgreSQL programs to run: those of `installedIn` if it is set, else those of the npm package. An installed PostgreSQL is never looked
+ * The PostgreSQL programs to run: from `installedIn` if it is set, else from the npm package. An installed PostgreSQL is never looked
  * for: which server opens a database must not depend on what else the machine has.
  */
 export const locateBinaries = (options: {

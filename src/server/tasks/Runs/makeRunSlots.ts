@@ -22,7 +22,7 @@ export const makeRunSlots = (
 
   return (org_id: OrgId, input: Schema.Json) =>
     <A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E | RateLimited, R> =>
-      // Not interruptible in between: a run that was counted and then interrupted before it started would be counted for ever.
+      // Not interruptible in between: a run that was counted and then interrupted before it started would stay counted until the process ends.
       Effect.uninterruptibleMask((restore): Effect.Effect<A, E | RateLimited, R> => {
         const waiting = organizations.get(org_id) ?? { runs: 0, bytes: 0 }
         const bytes = limits.runBytes === 0 ? 0 : sizeOf(input)
