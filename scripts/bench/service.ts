@@ -189,6 +189,8 @@ export const startService = async (
       COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
       COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
       COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "0",
+      // A run opens more sessions than an organization may have; counting them stays part of what is measured.
+      COUNTERSIGN_OPEN_SESSION_LIMIT: "1000000",
       COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND: "0",
       COUNTERSIGN_NOTIFY_HOST_TOTAL_RATE_PER_SECOND: "0",
       ...environment
