@@ -69,6 +69,8 @@ export interface Settings {
     readonly maxCooldown: Duration.Duration
     /** Deliveries per second to one host; 0 disables a limit. */
     readonly hostRates: { readonly perOrganization: number; readonly total: number }
+    /** Deliveries per second to one network of addresses; 0 disables a limit. */
+    readonly networkRates: { readonly perOrganization: number; readonly total: number }
     readonly retention: Duration.Duration
   }
   readonly telemetry: {
@@ -254,6 +256,10 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       hostRates: {
         perOrganization: values.COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND,
         total: values.COUNTERSIGN_NOTIFY_HOST_TOTAL_RATE_PER_SECOND
+      },
+      networkRates: {
+        perOrganization: values.COUNTERSIGN_NOTIFY_NETWORK_RATE_PER_SECOND,
+        total: values.COUNTERSIGN_NOTIFY_NETWORK_TOTAL_RATE_PER_SECOND
       },
       retention: values.COUNTERSIGN_NOTIFY_RETENTION_DAYS
     },

@@ -1,4 +1,4 @@
-import { type DateTime, Effect } from "effect"
+import { Data, type DateTime, Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import { type CooldownPolicy, defaultCooldownPolicy } from "../../domain/delivery/Cooldown.ts"
 import type { AttemptOutcome } from "../../domain/delivery/DeliveryState.ts"
@@ -35,7 +35,21 @@ export interface ChannelPolicy {
   readonly deadlineMillis: number
   /** Attempts per second to one receiver, as `Channel.receiverOf` names it. Default: not limited. */
   readonly receiverRates?: ReceiverRateOptions
+  /** Attempts per second to one network, as the channel names it to `AdmitNetwork`. Default: not limited. */
+  readonly networkRates?: ReceiverRateOptions
 }
+
+/**
+ * Whether the rates of a network allow the attempt that is being made now. A name is not enough to count by: any number of names can have
+ * one address. If it returns false, the channel sends nothing and fails with {@link AttemptHeld}.
+ */
+export type AdmitNetwork = (network: string) => boolean
+
+/** Nothing was sent, because the rates of the network hold the attempt back. The delivery returns to its queue unchanged. */
+export class AttemptHeld extends Data.TaggedError("AttemptHeld") {}
+
+/** Sends a loaded delivery. */
+export type SendAttempt = Effect.Effect<AttemptOutcome, AttemptHeld>
 
 /**
  * The defaults of the contract for webhooks: ten attempts, 10,000 queued deliveries, 8 concurrent attempts, 5 s. The
@@ -73,7 +87,7 @@ export interface Channel {
    * immediately, outside any transaction, and interrupts it at the deadline. A failed load is not a failed attempt: the
    * delivery is loaded again after a short wait.
    */
-  readonly load: (ref: DeliveryRef) => Effect.Effect<Effect.Effect<AttemptOutcome>, SqlError.SqlError>
+  readonly load: (ref: DeliveryRef, admit: AdmitNetwork) => Effect.Effect<SendAttempt, SqlError.SqlError>
   /**
    * Names the receiver that a delivery goes to, if several destinations can share one, such as the host of a URL. Called right after `load`.
    */

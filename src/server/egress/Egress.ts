@@ -42,6 +42,8 @@ export interface EgressRequest {
   readonly timeout: Duration.Input
   /** Reading a response body stops here, and the connection is closed. */
   readonly maxResponseBytes: number
+  /** Called with each address before the request is sent to it. If it returns false, nothing is sent: `HeldBack`. Default: all are admitted. */
+  readonly admit?: ((address: NetAddress.IpAddress) => boolean) | undefined
 }
 
 interface EgressClient {
@@ -142,7 +144,9 @@ const makeSend = (
       const address = addresses[index]
       if (address === undefined) return Effect.fail(new EgressFailed({ reason: "Unreachable" }))
       const sent = Effect.suspend(() =>
-        exchange(connections.to(request.pool, url, address), message, progress, deadline)
+        request.admit === undefined || request.admit(address)
+          ? exchange(connections.to(request.pool, url, address), message, progress, deadline)
+          : Effect.fail(new EgressFailed({ reason: "HeldBack" }))
       )
       return index + 1 >= Math.min(addresses.length, MAX_DIALS)
         ? sent

@@ -20,6 +20,7 @@ export type EgressReason =
   | "HeadersTooLarge"
   | "MalformedResponse"
   | "RefusedRequest"
+  | "HeldBack"
   | "Unknown"
 
 const reasonPhrases: Readonly<Record<EgressReason, string>> = {
@@ -39,6 +40,7 @@ const reasonPhrases: Readonly<Record<EgressReason, string>> = {
   HeadersTooLarge: "the response headers are too large",
   MalformedResponse: "malformed HTTP response",
   RefusedRequest: "the request cannot be sent with these headers",
+  HeldBack: "held back by the rate limit of its network",
   Unknown: "the request failed"
 }
 

@@ -69,7 +69,7 @@ export const deliveryQueueFull = series((channel: string) =>
 export const deliveriesHeld = series((channel: string) =>
   Metric.counter("countersign_delivery_held_total", {
     description:
-      "Times that the rate limit of a receiver's host held an attempt back; each is sent when its turn comes",
+      "Times that the rate limit of a receiver's host or network held an attempt back; each is sent when its turn comes",
     attributes: { channel },
     incremental: true
   })

@@ -322,10 +322,10 @@ describe("Delivery", () => {
       const channel: Channel = {
         ...well,
         policy: { ...well.policy, deadlineMillis: 100 },
-        load: (ref) =>
+        load: (ref, admit) =>
           Effect.suspend(() => {
             sent++
-            return hangs ? Effect.succeed(Effect.never) : well.load(ref)
+            return hangs ? Effect.succeed(Effect.never) : well.load(ref, admit)
           })
       }
       yield* Effect.gen(function* () {

@@ -178,6 +178,17 @@ export const variables = {
     unit: "deliveries per second",
     read: read.wholeNumber(0, 1_000_000)
   }),
+  COUNTERSIGN_NOTIFY_NETWORK_RATE_PER_SECOND: withDefault("200", {
+    description:
+      "Maximum rate of webhook deliveries from all endpoints of one organization to one network (/24 of IPv4, /48 of IPv6), whatever the names of its hosts, per replica, with a burst of as many again; 0: no limit. Deliveries beyond it wait",
+    unit: "deliveries per second",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_NOTIFY_NETWORK_TOTAL_RATE_PER_SECOND: withDefault("2000", {
+    description: "The same from all organizations to one network",
+    unit: "deliveries per second",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
   COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE: withDefault("10", {
     description: "Maximum number of test events to one endpoint, per minute and replica; 0: no limit",
     unit: "events",

@@ -1,6 +1,7 @@
-import { type Clock, Effect, Exit, type Fiber } from "effect"
+import { type Clock, Effect, Exit, type Fiber, Option } from "effect"
 import type { SqlError } from "effect/sql"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
+import { AttemptHeld, type SendAttempt } from "../Channel.ts"
 import type { TimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { QueuedDelivery } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
@@ -35,6 +36,10 @@ export interface AttemptCallbacks {
    * Called when the loading ended: whether the receiver's rate allows the attempt now. If not, it ends without any other callback.
    */
   readonly admit: (lane: Lane, delivery: QueuedDelivery) => boolean
+  /** Whether the rates of the network that an attempt is about to connect to allow it. */
+  readonly admitNetwork: (lane: Lane, network: string) => boolean
+  /** Nothing was sent, because `admitNetwork` returned false: the delivery returns to its lane unchanged. */
+  readonly held: (lane: Lane, delivery: QueuedDelivery) => void
   /** Called when the loading ended, before anything else. */
   readonly loaded: (lane: Lane) => void
   readonly finished: (result: AttemptResult) => void
@@ -43,12 +48,14 @@ export interface AttemptCallbacks {
 }
 
 /** Runs an effect in a fiber that lives as long as the engine. */
-export type Fork = <A>(effect: Effect.Effect<A, SqlError.SqlError>) => Fiber.Fiber<A, SqlError.SqlError>
+export type Fork = <A, E extends SqlError.SqlError | AttemptHeld>(
+  effect: Effect.Effect<A, E>
+) => Fiber.Fiber<A, E>
 
 /**
  * Makes one attempt: loads the payload and the destination, checks the lease again, and sends under the channel's
- * deadline. Every attempt calls exactly one of the two callbacks, also if the database or the channel fails, throws or
- * is interrupted; only one that `admit` refuses calls neither.
+ * deadline. Every attempt calls exactly one of `finished`, `requeue` and `held`, also if the database or the channel fails, throws or
+ * is interrupted; only one that `admit` refuses calls none.
  *
  * This runs for every delivery, so each of the two steps is a single fiber, and the code after them is a plain
  * observer: no fiber spans both, and no step races a timer.
@@ -61,9 +68,9 @@ export const makeAttempt = (
   shards: Pick<Shards, "canStart">,
   timers: TimerWheel,
   fork: Fork,
-  { admit, finished, loaded, requeue }: AttemptCallbacks
+  { admit, admitNetwork, finished, held, loaded, requeue }: AttemptCallbacks
 ): ((lane: Lane, delivery: QueuedDelivery) => void) => {
-  const send = (lane: Lane, delivery: QueuedDelivery, sending: Effect.Effect<AttemptOutcome>): void => {
+  const send = (lane: Lane, delivery: QueuedDelivery, sending: SendAttempt): void => {
     const before = monotonicMillis(clock)
     // Loading may have taken long: the lease may be too short by now, or the shard may have changed its owner and come
     // back.
@@ -78,6 +85,7 @@ export const makeAttempt = (
     })
     fiber.addObserver((exit) => {
       cancelTimer()
+      if (isHeld(exit)) return held(lane, delivery)
       const outcome = Exit.isSuccess(exit) ? exit.value : overdue ? timedOut : crashed
       if (outcome === crashed && Exit.isFailure(exit)) {
         fork(Effect.logError("Defect while sending a delivery; the attempt will be retried", exit.cause))
@@ -95,7 +103,9 @@ export const makeAttempt = (
   return (lane, delivery) => {
     // `suspend` turns an exception in the channel's `load` into a failure of this fiber; thrown here it would end the
     // dispatcher's pass.
-    const loading = fork(Effect.suspend(() => lane.channel.load(delivery)))
+    const loading = fork(
+      Effect.suspend(() => lane.channel.load(delivery, (network) => admitNetwork(lane, network)))
+    )
     const cancelTimer = timers.schedule(LOAD_TIMEOUT_MILLIS, () => loading.interruptUnsafe())
     loading.addObserver((exit) => {
       cancelTimer()
@@ -106,6 +116,9 @@ export const makeAttempt = (
     })
   }
 }
+
+const isHeld = (exit: Exit.Exit<AttemptOutcome, AttemptHeld>): boolean =>
+  Exit.isFailure(exit) && Option.isSome(Exit.findErrorOption(exit))
 
 const timedOut: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
 const crashed: AttemptOutcome = { _tag: "Retry", error: "internal error", status: null, retryAfter: null }

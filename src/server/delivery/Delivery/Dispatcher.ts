@@ -4,7 +4,7 @@ import * as Cooldown from "../../../domain/delivery/Cooldown.ts"
 import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
 import { type AttemptResult, makeAttempt } from "./Attempt.ts"
 import { makeTimerWheel } from "../../concurrency/TimerWheel.ts"
-import type { Channel } from "../Channel.ts"
+import type { AttemptHeld, Channel } from "../Channel.ts"
 import type { QueuedDelivery, QueueRow } from "./QueuedDelivery.ts"
 import { type Lane, LANE_LOW_WATERMARK } from "./Lane.ts"
 import { makeLanes } from "./Lanes.ts"
@@ -100,7 +100,7 @@ export interface Dispatcher {
  *     │ ^                                        │
  *     │ │                                        └── result ──> Finisher ── acknowledge ──> ready (retry) or done
  *     │ ├── slot released ── waits for a slot (`Slots`)
- *     │ └── its turn ── held back by its receiver's rate (`ReceiverRates`)
+ *     │ └── its turn ── held back by the rates of its receiver's host or network (`ReceiverRates`)
  *     │
  *     └── nothing due: parked until its time, or dropped from memory; the timer or the sweep makes it ready again
  * ```
@@ -117,7 +117,7 @@ export const makeDispatcher = (
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const context = yield* Effect.context<never>()
-    const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
+    const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError | AttemptHeld>()
     const results = yield* Queue.bounded<AttemptResult>(MAX_RESULTS)
     const fullBatch = Latch.makeUnsafe(false)
     const reads = makeReadTracker()
@@ -201,7 +201,12 @@ export const makeDispatcher = (
         wakeAt(lane, lane.hold.until)
         return false
       }
+      if (lane.networkHold !== undefined && lane.networkHold.until > now) {
+        wakeAt(lane, lane.networkHold.until)
+        return false
+      }
       if (lane.isThrottled && lane.loading > 0) return false
+      if (lane.isNetworkThrottled && lane.inFlight > 0) return false
       const head = lane.waiting[0]
       if (head === undefined) {
         lanes.requestRefill(lane)
@@ -274,11 +279,24 @@ export const makeDispatcher = (
       if (after !== lane.health) lanes.setHealth(lane, after)
     }
 
-    const receiverRates = new Map(
-      [...channels.values()].flatMap(({ name, policy }) =>
-        policy.receiverRates === undefined ? [] : [[name, makeReceiverRates(policy.receiverRates)] as const]
+    const ratesBy = (name: "receiverRates" | "networkRates") =>
+      new Map(
+        [...channels.values()].flatMap(({ name: channel, policy: { [name]: rates } }) =>
+          rates === undefined ? [] : [[channel, makeReceiverRates(rates)] as const]
+        )
       )
-    )
+    const receiverRates = ratesBy("receiverRates")
+    const networkRates = ratesBy("networkRates")
+
+    /** Returns a delivery that was held back to its lane, unchanged, so that it stays the first of its lane. */
+    const putBack = (lane: Lane, delivery: QueuedDelivery): void => {
+      deliveriesHeld(lane.channel.name).updateUnsafe(1, context)
+      lane.owned.unfinished--
+      releaseSlots(lane, delivery)
+      if (lanes.has(lane)) insert(lane, delivery)
+      else lanes.unload(lane, delivery)
+      dispatch()
+    }
 
     /** Whether the receiver's rate allows a loaded attempt now; if not, it returns to its lane, which is held back. */
     const admit = (lane: Lane, delivery: QueuedDelivery): boolean => {
@@ -292,18 +310,31 @@ export const makeDispatcher = (
         lane.isThrottled = before !== undefined || lane.hold !== undefined
         if (lane.hold === undefined) return true
       }
-      deliveriesHeld(lane.channel.name).updateUnsafe(1, context)
-      lane.owned.unfinished--
-      releaseSlots(lane, delivery)
-      // Unchanged, so that it stays the first of its lane.
-      if (lanes.has(lane)) insert(lane, delivery)
-      else lanes.unload(lane, delivery)
-      dispatch()
+      putBack(lane, delivery)
       return false
+    }
+
+    /** Whether the rates of a network allow an attempt now. If not, the lane has a hold, with which it reserves its next attempt. */
+    const admitNetwork = (lane: Lane, network: string): boolean => {
+      const reserve = networkRates.get(lane.channel.name)
+      if (reserve === undefined) return true
+      const now = monotonicMillis(dueClock)
+      const before = lane.networkHold
+      if (before !== undefined && before.until > now) return false
+      const hold = reserve(lane.org_id, network, now, before?.network === network ? before : undefined)
+      lane.networkHold = hold === undefined ? undefined : { ...hold, network }
+      return hold === undefined
     }
 
     const attempt = makeAttempt(clock, dueClock, shards, yield* makeTimerWheel, fork, {
       admit,
+      admitNetwork,
+      held: (lane, delivery) => {
+        lane.isNetworkThrottled = true
+        // Its turn within the rates of the host is not used yet.
+        lane.hold ??= { until: monotonicMillis(dueClock), reserved: "both" }
+        putBack(lane, delivery)
+      },
       loaded: (lane) => {
         lane.loading--
         if (!lane.isThrottled) return
@@ -312,6 +343,7 @@ export const makeDispatcher = (
         queueMicrotask(dispatch)
       },
       finished: (result) => {
+        result.lane.isNetworkThrottled = false
         updateHealth(result.lane, result.outcome)
         releaseSlots(result.lane, result.delivery)
         dispatch()

@@ -18,6 +18,11 @@ export interface Hold {
   readonly reserved: "nothing" | "organization" | "both"
 }
 
+/** The same for the rates of a network. */
+export interface NetworkHold extends Hold {
+  readonly network: string
+}
+
 /** Reserves an attempt to a receiver. Undefined: it may start now. `before` is a hold that has ended. */
 export type ReserveAttempt = (org_id: OrgId, receiver: string, now: number, before?: Hold) => Hold | undefined
 
@@ -34,7 +39,7 @@ const SWEEP_ABOVE = 1_000
 const SWEEP_MILLIS = 1_000
 
 /**
- * Bounds attempts per second to each receiver, which many destinations may share: without it, one event for fifty endpoints of one host is
+ * Bounds attempts per second to each receiver (a host, or a network), which many destinations may share: without it, one event for fifty endpoints of one host is
  * fifty requests at once. A destination reserves one attempt at a time, so the destinations of one receiver take turns. Counted by each replica, for the
  * destinations that it owns.
  */

@@ -2,6 +2,7 @@ import { Clock, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
+import { addressNetwork } from "../../../domain/network/addressNetwork.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import { VERSION } from "../../../domain/Version.ts"
 import { signatureHeaders } from "../../../domain/delivery/WebhookSignature.ts"
@@ -12,7 +13,7 @@ import {
   type DeliveryRef,
   type ReceiverRateOptions
 } from "../../delivery/Delivery.ts"
-import { refuse } from "../../delivery/Channel.ts"
+import { type AdmitNetwork, AttemptHeld, refuse, type SendAttempt } from "../../delivery/Channel.ts"
 import { expireEvents } from "../../delivery/expireEvents.ts"
 import { deliveryRefRows } from "../../delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
@@ -42,6 +43,8 @@ export interface WebhookOptions {
   readonly maxCooldown?: Duration.Duration
   /** Attempts per second to one host. Default: not limited. */
   readonly hostRates?: ReceiverRateOptions
+  /** Attempts per second to one network of addresses. Default: not limited. */
+  readonly networkRates?: ReceiverRateOptions
 }
 
 /** Bytes that are read of a response. Only its status and `Retry-After` are used. */
@@ -63,7 +66,8 @@ const policyOf = (options: WebhookOptions): ChannelPolicy => {
         options.maxCooldown === undefined ? cooldown.longestMillis : Duration.toMillis(options.maxCooldown)
     },
     queueLimit: options.queueLimit ?? defaultChannelPolicy.queueLimit,
-    ...(options.hostRates === undefined ? {} : { receiverRates: options.hostRates })
+    ...(options.hostRates === undefined ? {} : { receiverRates: options.hostRates }),
+    ...(options.networkRates === undefined ? {} : { networkRates: options.networkRates })
   }
 }
 
@@ -116,11 +120,12 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     ref: DeliveryRef,
     type: string,
     body: Uint8Array,
-    endpoint: UnsealedEndpoint
-  ): Effect.Effect<AttemptOutcome> =>
+    endpoint: UnsealedEndpoint,
+    admit: AdmitNetwork
+  ): SendAttempt =>
     Effect.suspend(() => {
       const now = clock.currentTimeMillisUnsafe()
-      return Effect.match(
+      return Effect.matchEffect(
         egress.send({
           pool: ref.destination_id,
           url: endpoint.url,
@@ -137,14 +142,19 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
           },
           body,
           timeout: policy.deadlineMillis,
-          maxResponseBytes: MAX_RESPONSE_BYTES
+          maxResponseBytes: MAX_RESPONSE_BYTES,
+          admit: (address) => admit(addressNetwork(address))
         }),
-        { onSuccess: (response) => outcomeOf(response, now), onFailure: ({ phrase }) => retry(phrase) }
+        {
+          onSuccess: (response) => Effect.succeed(outcomeOf(response, now)),
+          onFailure: ({ phrase, reason }) =>
+            reason === "HeldBack" ? Effect.fail(new AttemptHeld()) : Effect.succeed(retry(phrase))
+        }
       )
     })
 
   // Unsealed here and not when it is sent: the engine then asks for the host.
-  const loadStored = (ref: DeliveryRef) =>
+  const loadStored = (ref: DeliveryRef, admit: AdmitNetwork) =>
     Effect.flatMap(loadAttempt(ref), ({ active, body, previousSecret, secret, type, url, version }) => {
       if (url === null || secret === null || version === null || active !== true) {
         endpoints.evict(ref.destination_id)
@@ -153,20 +163,20 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
       if (body === null || type === null) return Effect.succeed(refuse("the event was removed by retention"))
       const sealed = { url, secret, previousSecret, version }
       const cached = endpoints.get(ref, sealed)
-      if (cached !== undefined) return Effect.succeed(send(ref, type, body, cached))
+      if (cached !== undefined) return Effect.succeed(send(ref, type, body, cached, admit))
       return Effect.match(endpoints.unseal(ref, sealed), {
-        onSuccess: (endpoint) => send(ref, type, body, endpoint),
+        onSuccess: (endpoint) => send(ref, type, body, endpoint, admit),
         onFailure: (error) =>
           Effect.as(Effect.logError("Could not decrypt a webhook endpoint", error), undecryptable)
       })
     })
 
-  const load: Channel["load"] = (ref) => {
+  const load: Channel["load"] = (ref, admit) => {
     const event = recent.take(ref)
     const endpoint = event === undefined ? undefined : endpoints.getVersion(ref, event.version)
-    if (event === undefined || endpoint === undefined) return loadStored(ref)
+    if (event === undefined || endpoint === undefined) return loadStored(ref, admit)
     // The commit's own fiber starts this attempt: its request is answered first.
-    return Effect.as(Effect.yieldNow, send(ref, event.type, event.body, endpoint))
+    return Effect.as(Effect.yieldNow, send(ref, event.type, event.body, endpoint, admit))
   }
 
   return {

@@ -4,6 +4,7 @@ import type { SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { DeliveryId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
 import { makeTimerWheel } from "../../../../src/server/concurrency/TimerWheel.ts"
+import type { AttemptHeld } from "../../../../src/server/delivery/Channel.ts"
 import { type Channel, defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
 import { makeAttempt } from "../../../../src/server/delivery/Delivery/Attempt.ts"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
@@ -29,7 +30,7 @@ const item: QueuedDelivery = {
 /** Makes one attempt on a channel. Returns a queue with its end. */
 const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
   const clock = yield* Clock.Clock
-  const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
+  const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError | AttemptHeld>()
   const ends = yield* Queue.unbounded<string>()
   const channel: Channel = {
     name: "test",
@@ -42,6 +43,8 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
     finished: ({ outcome }) =>
       Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
     admit: () => true,
+    admitNetwork: () => true,
+    held: () => Queue.offerUnsafe(ends, "held"),
     loaded: () => {},
     requeue: () => Queue.offerUnsafe(ends, "put back")
   })

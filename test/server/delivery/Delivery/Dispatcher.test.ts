@@ -4,7 +4,9 @@ import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { TestClock } from "effect/testing"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
 import type { AttemptOutcome } from "../../../../src/domain/delivery/DeliveryState.ts"
+import { AttemptHeld } from "../../../../src/server/delivery/Channel.ts"
 import type { Channel } from "../../../../src/server/delivery/Delivery.ts"
+import type { AttemptResult } from "../../../../src/server/delivery/Delivery/Attempt.ts"
 import { FULL_BATCH, makeDispatcher } from "../../../../src/server/delivery/Delivery/Dispatcher.ts"
 import type { OwnedShard } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { defaultSlots } from "../../../../src/server/delivery/Delivery/Slots.ts"
@@ -255,5 +257,52 @@ describe("Dispatcher", () => {
         const turns = sent.slice(7).map((one) => one.split(" ")[0])
         assert.deepStrictEqual(new Set(turns.slice(0, 2)), new Set(["a", "b"]))
       }).pipe(Effect.scoped)
+  )
+
+  it.effect("hosts in one network take turns within its rates, in order, and hold up no other network", () =>
+    Effect.gen(function* () {
+      const policy = quickPolicy({
+        receiverRates: { perOrganization: 100, total: 100 },
+        networkRates: { perOrganization: 0, total: 4 }
+      })
+      const sent: Array<string> = []
+      const channel: Channel = {
+        ...(yield* manualChannel(policy)).channel,
+        receiverOf: ({ destination_id }) => `${destination_id}.victim.example`,
+        load: ({ destination_id, event_id }, admit) =>
+          Effect.succeed(
+            Effect.suspend(() => {
+              if (!admit(destination_id === "other" ? "2.2.2.0/24" : "1.1.1.0/24"))
+                return Effect.fail(new AttemptHeld())
+              sent.push(`${destination_id} ${Number(event_id.slice(-3))}`)
+              return Effect.succeed(delivered)
+            })
+          )
+      }
+      const { dispatcher } = yield* setUp(channel)
+      const results: Array<AttemptResult> = []
+      yield* dispatcher.takeResults(64).pipe(
+        Effect.tap((list) => Effect.sync(() => results.push(...list))),
+        Effect.forever,
+        Effect.forkChild
+      )
+      const rows = (destination_id: string, first: number, count: number) =>
+        Array.from({ length: count }, (_, index) => queueRow({ seq: first + index, destination_id }))
+      dispatcher.offer([...rows("a", 100, 6), ...rows("b", 200, 6)], 0)
+      yield* TestClock.adjust("1 millis")
+      assert.lengthOf(sent, 4)
+      dispatcher.offer(rows("other", 300, 3), 1)
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual(sent.slice(4), ["other 300", "other 301", "other 302"])
+      yield* TestClock.adjust("1 seconds")
+      assert.lengthOf(sent, 4 + 3 + 4)
+      yield* TestClock.adjust("1 seconds")
+      assert.lengthOf(sent, 12 + 3)
+      for (const list of Map.groupBy(sent, (one) => one.split(" ")[0]).values())
+        assert.deepStrictEqual(list, list.toSorted())
+      // What was held back is neither an attempt nor a failure.
+      assert.lengthOf(results, 15)
+      assert.isTrue(results.every(({ outcome }) => outcome._tag === "Delivered"))
+    }).pipe(Effect.scoped)
   )
 })

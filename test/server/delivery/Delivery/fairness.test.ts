@@ -83,8 +83,10 @@ describe("Fairness", () => {
       const slow = new Set<string>()
       const channel: Channel = {
         ...held.channel,
-        load: (ref) =>
-          slow.has(ref.destination_id) ? held.channel.load(ref) : Effect.succeed(Effect.succeed(delivered))
+        load: (ref, admit) =>
+          slow.has(ref.destination_id)
+            ? held.channel.load(ref, admit)
+            : Effect.succeed(Effect.succeed(delivered))
       }
       yield* Effect.gen(function* () {
         for (let count = 0; count < 4; count++) {

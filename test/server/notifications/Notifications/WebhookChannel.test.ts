@@ -105,7 +105,7 @@ describe("WebhookChannel", () => {
           event_id,
           delivery_id: "ndl"
         }))
-        const attempt = (one: DeliveryRef) => Effect.flatten(load(one))
+        const attempt = (one: DeliveryRef) => Effect.flatten(load(one, () => true))
         const keep = ({ event_id }: DeliveryRef) =>
           Effect.map(
             sql<{ readonly version: string }>`

@@ -1,6 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
+import { NetAddress } from "effect/net"
+import type { EndpointId } from "../../../../src/domain/Ids.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
+import { nameServer } from "../../../support/dns.ts"
 import { allHaveStatus, awaitDeliveries, seedEndpoint } from "../../../support/notifications.ts"
 import { send, service } from "../../../support/service.ts"
 
@@ -44,6 +47,47 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Notific
       for (const id of endpoints) yield* admin.notification_endpoints.test({ params: { id } })
       for (const id of endpoints) yield* admin.notification_endpoints.test({ params: { id } })
       for (const id of endpoints) yield* awaitDeliveries(admin, id, allHaveStatus(2, "delivered"))
+      assert.lengthOf(receiver.seen, 12)
+      // Four at once, then four a second.
+      assert.isAtLeast(performance.now() - began, 2_000 - 10)
+    })
+  )
+})
+
+/** Every name has the address of the receivers, as with a wildcard in a zone of an attacker. */
+const wildcard = Layer.unwrap(
+  Effect.map(
+    nameServer(() => ["127.0.0.1"]),
+    ({ address }) =>
+      service({
+        environment: {
+          COUNTERSIGN_DNS_SERVERS: NetAddress.formatInet(address),
+          COUNTERSIGN_NOTIFY_NETWORK_TOTAL_RATE_PER_SECOND: "4"
+        }
+      })
+  )
+)
+
+layer(wildcard, { excludeTestServices: true })("Notifications to many names of one address", (it) => {
+  it.effect("endpoints share the rate of their network, over all organizations", () =>
+    Effect.gen(function* () {
+      const { admin, receiver } = yield* seedEndpoint("wildcard")
+      const { port } = new URL(receiver.url)
+      const other = yield* (yield* Countersign).client({}, "another")
+      const endpoints: Array<{ readonly client: typeof admin; readonly id: EndpointId }> = []
+      for (const [index, client] of [admin, admin, other, other].entries()) {
+        const { endpoint } = yield* client.notification_endpoints.create({
+          payload: { url: `http://n${index}.attacker.net:${port}/` }
+        })
+        endpoints.push({ client, id: endpoint.id })
+      }
+      const began = performance.now()
+      for (let count = 0; count < 3; count++)
+        for (const { client, id } of endpoints) yield* client.notification_endpoints.test({ params: { id } })
+      for (const { client, id } of endpoints) {
+        const deliveries = yield* awaitDeliveries(client, id, allHaveStatus(3, "delivered"))
+        assert.deepStrictEqual(new Set(deliveries.map(({ attempts }) => attempts)), new Set([1]))
+      }
       assert.lengthOf(receiver.seen, 12)
       // Four at once, then four a second.
       assert.isAtLeast(performance.now() - began, 2_000 - 10)
