@@ -33,11 +33,11 @@ export const bundleOptions = {
 
 /**
  * Options of the library entry points, by name. One build with shared chunks, so that a class exported by two entry points is the same class
- * in both. The promise client is an entry point too, which gives it chunks of its own: a bundler then leaves out the Effect client.
+ * in both. `connect` is an entry point of its own, which gives it chunks of its own: a bundler then leaves out the Effect client.
  */
 export const libraryOptions = (entries) => ({
   ...bundleOptions,
-  entryPoints: { ...entries, "client/connect": join(root, "src", "client", "connect.ts") },
+  entryPoints: entries,
   chunkNames: "chunks/[name]-[hash]",
   banner: {}
 })

@@ -9,7 +9,11 @@ import { libraryOptions } from "./bundle.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const names = Schema.Record(Schema.String, Schema.String)
-const Module = Schema.Struct({ types: Schema.String, default: Schema.String })
+const Module = Schema.Struct({
+  "@countersign/source": Schema.String,
+  types: Schema.String,
+  default: Schema.String
+})
 const Manifest = Schema.Struct({
   exports: Schema.Record(Schema.String, Schema.Union([Module, Schema.String])),
   dependencies: names,
@@ -22,7 +26,9 @@ const manifest = Schema.decodeUnknownSync(Schema.fromJsonString(Manifest))(
 
 /** The exported modules with the files that a build writes for each; package.json itself is exported too. */
 export const modules = Object.entries(manifest.exports).flatMap(([name, exported]) =>
-  typeof exported === "string" ? [] : [{ name, built: [exported.default, exported.types] }]
+  typeof exported === "string"
+    ? []
+    : [{ name, source: exported["@countersign/source"], built: [exported.default, exported.types] }]
 )
 
 /** npm packages that the package installs. */
@@ -33,10 +39,10 @@ export const dependencies = [
 
 /** Entry points by name, such as `api`, with their sources. */
 const entries = Object.fromEntries(
-  modules.map(({ name }) => {
-    const source = path.join(root, "src", name, "index.ts")
-    if (!existsSync(source)) throw new Error(`package.json exports ${name}, but ${source} is missing`)
-    return [path.basename(name), source]
+  modules.map(({ name, source }) => {
+    const file = path.join(root, source)
+    if (!existsSync(file)) throw new Error(`package.json exports ${name}, but ${file} is missing`)
+    return [path.basename(name), file]
   })
 )
 

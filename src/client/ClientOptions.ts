@@ -1,5 +1,5 @@
-import { Redacted } from "effect"
 import type { Duration } from "effect"
+import * as Redacted from "effect/Redacted"
 
 /** Timeouts and retries of a client. */
 export interface RetryOptions {

@@ -8,16 +8,21 @@ import { gzipSync } from "node:zlib"
 import { libraryOptions } from "../../scripts/bundle.js"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
-const entry = (name: string) => path.join(root, "src", name, "index.ts")
+const entries = {
+  api: path.join(root, "src", "api", "index.ts"),
+  client: path.join(root, "src", "client", "index.ts"),
+  connect: path.join(root, "src", "client", "connect", "index.ts"),
+  testing: path.join(root, "src", "testing", "index.ts"),
+  webhook: path.join(root, "src", "webhook", "index.ts")
+}
 
 /** Builds the library entry points into a package of their own, as they are published. */
 const buildPackage = async (directory: string) => {
   const published = path.join(directory, "node_modules", "countersign")
   mkdirSync(published, { recursive: true })
   copyFileSync(path.join(root, "package.json"), path.join(published, "package.json"))
-  const names = ["api", "client", "testing", "webhook"]
   await build({
-    ...libraryOptions(Object.fromEntries(names.map((name) => [name, entry(name)]))),
+    ...libraryOptions(entries),
     outdir: path.join(published, "dist"),
     packages: "external"
   })

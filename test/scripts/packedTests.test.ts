@@ -1,4 +1,5 @@
-import { assert, describe, it } from "@effect/vitest"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
 import { type SpawnSyncReturns, spawnSync } from "node:child_process"
 import {
   cpSync,
@@ -56,51 +57,89 @@ const installPackage = async (temporary: string, modules: string) => {
   run("mv", ["package", "countersign"], modules)
 }
 
-describe("the packed package", () => {
-  it(
-    "tests that compose layers compile and pass against the packed tarball",
-    { timeout: 300_000 },
-    async () => {
-      const temporary = mkdtempSync(path.join(tmpdir(), "countersign-packed-"))
-      try {
-        const project = path.join(temporary, "project")
-        const modules = path.join(project, "node_modules")
-        mkdirSync(modules, { recursive: true })
-        linkPackages(modules)
-        await installPackage(temporary, modules)
+const Imports = Schema.fromJsonString(
+  Schema.Struct({ light: Schema.Int, all: Schema.Int, isSame: Schema.Boolean, code: Schema.String })
+)
 
-        const tests = readdirSync(path.join(root, "examples")).filter((name) => name.endsWith(".test.ts"))
-        assert.includeMembers(tests, RUN)
-        for (const name of tests) cpSync(path.join(root, "examples", name), path.join(project, name))
-        writeFileSync(path.join(project, "package.json"), JSON.stringify({ type: "module" }))
-        writeFileSync(
-          path.join(project, "tsconfig.json"),
-          JSON.stringify({
-            compilerOptions: {
-              strict: true,
-              noEmit: true,
-              module: "nodenext",
-              target: "es2024",
-              types: ["node"]
-            },
-            include: ["*.ts"]
-          })
-        )
-        run(
-          process.execPath,
-          [path.join(root, "node_modules", "typescript", "bin", "tsc"), "-p", project],
-          project
-        )
-        const vitest = path.join(root, "node_modules", "vitest", "vitest.mjs")
-        const output = run(
-          process.execPath,
-          [vitest, "run", "--root", project, "--no-file-parallelism", "--testTimeout=60000", ...RUN],
-          project
-        )
-        assert.match(output, new RegExp(`Test Files\\s+${RUN.length} passed`))
-      } finally {
-        rmSync(temporary, { recursive: true, force: true })
-      }
+/** Imports `countersign/connect`, then the whole client; prints how many modules of Effect each loads. */
+const importsOfConnect = `
+  import { registerHooks } from "node:module"
+  let loaded = 0
+  registerHooks({
+    load: (url, context, next) => {
+      if (url.includes("/node_modules/effect/")) loaded++
+      return next(url, context)
+    }
+  })
+  const { connect, isProblem } = await import("countersign/connect")
+  const light = loaded
+  const client = await import("countersign/client")
+  const { Redacted } = await import("effect")
+  const countersign = connect({ url: "http://127.0.0.1:9", key: Redacted.make("csk_a"), retries: 0 })
+  const code = await countersign.tasks.list().then(
+    () => "answered",
+    (error) => isProblem(error, "SERVICE_UNREACHABLE") && client.isProblem(error) && error.code
+  )
+  console.log(JSON.stringify({ light, all: loaded, isSame: connect === client.connect, code }))
+`
+
+describe("the packed package", () => {
+  let temporary: string
+  let project: string
+
+  beforeAll(async () => {
+    temporary = mkdtempSync(path.join(tmpdir(), "countersign-packed-"))
+    project = path.join(temporary, "project")
+    const modules = path.join(project, "node_modules")
+    mkdirSync(modules, { recursive: true })
+    linkPackages(modules)
+    await installPackage(temporary, modules)
+  }, 300_000)
+
+  afterAll(() => rmSync(temporary, { recursive: true, force: true }))
+
+  it(
+    "an import of connect loads a fraction of Effect, and is the connect of the client",
+    { timeout: 60_000 },
+    () => {
+      writeFileSync(path.join(project, "imports.mjs"), importsOfConnect)
+      const printed = run(process.execPath, ["imports.mjs"], project)
+      const { all, code, isSame, light } = Schema.decodeUnknownSync(Imports)(printed)
+      assert.isBelow(light, 60)
+      assert.isAbove(all, 2 * light)
+      assert.deepStrictEqual([isSame, code], [true, "SERVICE_UNREACHABLE"])
     }
   )
+
+  it("tests that compose layers compile and pass against the packed tarball", { timeout: 300_000 }, () => {
+    const tests = readdirSync(path.join(root, "examples")).filter((name) => name.endsWith(".test.ts"))
+    assert.includeMembers(tests, RUN)
+    for (const name of tests) cpSync(path.join(root, "examples", name), path.join(project, name))
+    writeFileSync(path.join(project, "package.json"), JSON.stringify({ type: "module" }))
+    writeFileSync(
+      path.join(project, "tsconfig.json"),
+      JSON.stringify({
+        compilerOptions: {
+          strict: true,
+          noEmit: true,
+          module: "nodenext",
+          target: "es2024",
+          types: ["node"]
+        },
+        include: ["*.ts"]
+      })
+    )
+    run(
+      process.execPath,
+      [path.join(root, "node_modules", "typescript", "bin", "tsc"), "-p", project],
+      project
+    )
+    const vitest = path.join(root, "node_modules", "vitest", "vitest.mjs")
+    const output = run(
+      process.execPath,
+      [vitest, "run", "--root", project, "--no-file-parallelism", "--testTimeout=60000", ...RUN],
+      project
+    )
+    assert.match(output, new RegExp(`Test Files\\s+${RUN.length} passed`))
+  })
 })

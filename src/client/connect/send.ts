@@ -1,5 +1,5 @@
 /** Sends requests with timeouts and retries. */
-import { Redacted } from "effect"
+import * as Redacted from "effect/Redacted"
 import { isIdempotent, isRetriable, retryDelay } from "../retryPolicy.ts"
 import { type FailedRequest, reasonOf, ServiceUnreachable, TIMEOUT } from "../ServiceUnreachable.ts"
 import { type AbortSource, linkSignals, sleep } from "./wait.ts"

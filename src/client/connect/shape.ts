@@ -1,5 +1,5 @@
 /** Checks and converts the values of requests and responses by the generated table. */
-import { Redacted } from "effect"
+import * as Redacted from "effect/Redacted"
 import { shapes } from "./operationTable.ts"
 
 /**

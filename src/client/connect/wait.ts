@@ -1,5 +1,6 @@
 /** Timers and abort signals. */
-import { Duration } from "effect"
+// Not from "effect", which would load all of the library where no bundler removes the rest.
+import * as Duration from "effect/Duration"
 
 /** The longest timer; a longer one would fire immediately. */
 const MAX_TIMER_MILLIS = 2 ** 31 - 1
