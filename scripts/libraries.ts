@@ -28,7 +28,14 @@ const manifest = Schema.decodeUnknownSync(Schema.fromJsonString(Manifest))(
 export const modules = Object.entries(manifest.exports).flatMap(([name, exported]) =>
   typeof exported === "string"
     ? []
-    : [{ name, source: exported["@countersign/source"], built: [exported.default, exported.types] }]
+    : [
+        {
+          name,
+          source: exported["@countersign/source"],
+          types: exported.types,
+          built: [exported.default, exported.types]
+        }
+      ]
 )
 
 /** npm packages that the package installs. */

@@ -7,6 +7,7 @@
 import { spawnSync } from "node:child_process"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import path from "node:path"
+import { modules } from "../libraries.ts"
 import { codeBlocks, documents, readDocument, report, root } from "./markdown.ts"
 
 const directory = path.join(root, "node_modules", ".cache", "examples")
@@ -24,7 +25,12 @@ const tsconfig = {
     types: ["node"],
     module: "nodenext",
     moduleDetection: "force",
-    paths: { "countersign/*": ["../declarations/*/index.d.ts"] }
+    paths: Object.fromEntries(
+      modules.map(({ name, types }) => [
+        path.posix.join("countersign", name),
+        [types.replace("./dist/types/", "../declarations/")]
+      ])
+    )
   },
   include: ["*.ts"]
 }
