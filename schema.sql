@@ -99,6 +99,17 @@ COMMENT ON COLUMN agent_sessions.created_by_name IS 'Name of that key at the tim
 COMMENT ON COLUMN agent_sessions.closed_at IS 'When the session was closed; null: open.';
 COMMENT ON COLUMN agent_sessions.last_event IS 'Number of the newest event. Raised under the row lock, so that event numbers follow commit order.';
 
+CREATE TABLE api_key_uses (
+  org_id text COLLATE "C" NOT NULL,
+  key_id text COLLATE "C" NOT NULL,
+  last_used_at timestamp with time zone NOT NULL,
+  CONSTRAINT api_key_uses_pkey PRIMARY KEY (org_id, key_id)
+) WITH (fillfactor=50);
+COMMENT ON TABLE api_key_uses IS 'When each API key was last used. Written at most once a minute for a key.';
+COMMENT ON COLUMN api_key_uses.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN api_key_uses.key_id IS 'API key.';
+COMMENT ON COLUMN api_key_uses.last_used_at IS 'When a request with the key was last accepted.';
+
 CREATE TABLE api_keys (
   org_id text COLLATE "C" NOT NULL,
   key_id text COLLATE "C" NOT NULL,
@@ -113,10 +124,13 @@ CREATE TABLE api_keys (
   revoked_at timestamp with time zone,
   created_by_id text COLLATE "C",
   created_by_name text,
+  allowed_networks text[],
+  revocation_reason text,
   CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, key_id),
   CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(org_id),
   CONSTRAINT api_keys_check CHECK (((scopes IS NOT NULL) OR (preset IS NOT NULL))),
-  CONSTRAINT api_keys_check1 CHECK (((created_by_id IS NULL) = (created_by_name IS NULL)))
+  CONSTRAINT api_keys_check1 CHECK (((created_by_id IS NULL) = (created_by_name IS NULL))),
+  CONSTRAINT api_keys_revocation_reason_check CHECK ((revocation_reason = ANY (ARRAY['requested'::text, 'leaked'::text])))
 );
 CREATE INDEX api_keys_created_by ON api_keys USING btree (org_id, created_by_id) WHERE (created_by_id IS NOT NULL);
 CREATE INDEX api_keys_email ON api_keys USING btree (org_id, key_id) WHERE ((email IS NOT NULL) AND (revoked_at IS NULL));
@@ -135,6 +149,8 @@ COMMENT ON COLUMN api_keys.expires_at IS 'When the key expires; null: never.';
 COMMENT ON COLUMN api_keys.revoked_at IS 'When the key was revoked; null: not revoked.';
 COMMENT ON COLUMN api_keys.created_by_id IS 'API key that created the row; null: the operator, on the command line or at the first start.';
 COMMENT ON COLUMN api_keys.created_by_name IS 'Name of that key at the time; null: the operator.';
+COMMENT ON COLUMN api_keys.allowed_networks IS 'Networks that requests with the key may come from, in CIDR notation; null: anywhere.';
+COMMENT ON COLUMN api_keys.revocation_reason IS 'requested: by a key or the operator; leaked: its text was reported; null: requested, if the key is revoked.';
 
 CREATE TABLE approval_events (
   org_id text COLLATE "C" NOT NULL,

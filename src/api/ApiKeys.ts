@@ -1,5 +1,6 @@
-import { Schema } from "effect"
+import { Result, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { MAX_ALLOWED_NETWORKS, parseAllowedNetwork } from "../domain/identity/AllowedNetworks.ts"
 import { ApiKey } from "../domain/identity/ApiKey.ts"
 import { KeyId } from "../domain/Ids.ts"
 import { Preset, Scope } from "../domain/identity/Scope.ts"
@@ -15,6 +16,13 @@ const EmailAddress = Schema.String.check(
   Schema.isMaxLength(254),
   Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/u, { expected: "an email address" }),
   isVisibleLine
+)
+
+const Network = Schema.String.check(
+  Schema.isMaxLength(49),
+  Schema.makeFilter((text) => Result.isSuccess(parseAllowedNetwork(text)), {
+    expected: "a network in CIDR notation, such as 203.0.113.0/24 or 2001:db8::/32"
+  })
 )
 
 export const NewApiKey = Schema.Struct({
@@ -36,6 +44,11 @@ export const NewApiKey = Schema.Struct({
   expires_at: Schema.optionalKey(Schema.NullOr(Timestamp)).annotateKey({
     description:
       "When the key expires: no later than the calling key. Default null: it expires with the calling key, or never."
+  }),
+  allowed_networks: Schema.optionalKey(
+    Schema.NullOr(Schema.NonEmptyArray(Network).check(Schema.isMaxLength(MAX_ALLOWED_NETWORKS)))
+  ).annotateKey({
+    description: `The networks that requests with the key may come from: 1 to ${MAX_ALLOWED_NETWORKS}, in CIDR notation, each within one of the calling key's. Requests from elsewhere get 403 \`ADDRESS_NOT_ALLOWED\`. Default null: those of the calling key, or anywhere.`
   })
 }).annotate({ identifier: "NewApiKey", description: "An API key to create. Give a preset, scopes, or both." })
 export type NewApiKey = typeof NewApiKey.Type

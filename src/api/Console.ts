@@ -13,7 +13,7 @@ import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
 import { problem } from "./Problem.ts"
-import { InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
+import { AddressNotAllowed, InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
 import { ApprovalSnapshot } from "./SessionStream.ts"
 
 /** Path of the console. */
@@ -54,7 +54,7 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
     HttpApiEndpoint.post("sign_in", "/", {
       payload: Schema.Struct({ key: Schema.String.check(Schema.isMaxLength(200)) }),
       success: ConsoleSession,
-      error: [InvalidApiKey, InsecureAddress, RateLimited]
+      error: [InvalidApiKey, AddressNotAllowed, InsecureAddress, RateLimited]
     }),
     // Null means not signed in. A page that has just been opened asks for this, so it is not an error.
     HttpApiEndpoint.get("get", "/", { success: Schema.NullOr(ConsoleSession) }),

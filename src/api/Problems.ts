@@ -1,7 +1,7 @@
 /**
  * Every error that a client can act on: one class per code, with its status. An operation declares the problems of its own; its middleware
- * adds the shared ones: `INVALID_REQUEST`, `UNAVAILABLE` and `INTERNAL_ERROR` (every operation), `INVALID_API_KEY` and `RATE_LIMITED`
- * (authentication), `INSUFFICIENT_SCOPE` (a required scope), `PAYLOAD_TOO_LARGE` and `UNSUPPORTED_MEDIA_TYPE` (a body).
+ * adds the shared ones: `INVALID_REQUEST`, `UNAVAILABLE` and `INTERNAL_ERROR` (every operation), `INVALID_API_KEY`, `ADDRESS_NOT_ALLOWED` and
+ * `RATE_LIMITED` (authentication), `INSUFFICIENT_SCOPE` (a required scope), `PAYLOAD_TOO_LARGE` and `UNSUPPORTED_MEDIA_TYPE` (a body).
  * `REQUEST_TIMEOUT`, `EXPECTATION_FAILED` and `HEADERS_TOO_LARGE` are sent before a request reaches an operation.
  */
 import { Schema } from "effect"
@@ -52,6 +52,13 @@ export class InsufficientScope extends problem<InsufficientScope>()(
   {
     required_scope: Scope.annotateKey({ description: "The scope that the key lacks." })
   }
+) {}
+
+export class AddressNotAllowed extends problem<AddressNotAllowed>()(
+  "ADDRESS_NOT_ALLOWED",
+  403,
+  "Address not allowed",
+  "The API key is valid, but its `allowed_networks` do not contain the address that the request came from."
 ) {}
 
 export class SelfApproval extends problem<SelfApproval>()(

@@ -32,6 +32,12 @@ const create = Command.make(
       Flag.withDescription("Expiry time, such as 2027-01-31T00:00:00Z"),
       Flag.optional
     ),
+    allowFrom: Flag.String("allow-from").pipe(
+      Flag.withDescription(
+        "Comma-separated networks that its requests may come from, such as 203.0.113.0/24"
+      ),
+      Flag.optional
+    ),
     json
   },
   lazily(async () => (await handlers()).createKey)

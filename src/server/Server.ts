@@ -11,6 +11,7 @@ import type { Authentication as AuthenticationMiddleware } from "../api/Authoriz
 import { MAX_STEP_ID_LENGTH } from "../domain/Ids.ts"
 import { ApiKeys } from "./identity/ApiKeys.ts"
 import { ApiKeysHttp } from "./identity/ApiKeys/http.ts"
+import { layerAuthenticationRefusals } from "./identity/AuthenticationRefusals.ts"
 import { ApprovalFeed } from "./console/ApprovalFeed.ts"
 import { Approvals } from "./approvals/Approvals.ts"
 import { ApprovalsHttp } from "./approvals/Approvals/http.ts"
@@ -21,6 +22,7 @@ import * as Authentication from "./http/Authentication.ts"
 import { Comparisons } from "./tasks/Comparisons.ts"
 import { ComparisonsHttp } from "./tasks/Comparisons/http.ts"
 import { layerWorker } from "./concurrency/Worker.ts"
+import { ClientAddress } from "./http/ClientAddress.ts"
 import * as Console from "./console/Console.ts"
 import { ConsoleSessions } from "./console/ConsoleSessions.ts"
 import { MAX_CONNECTIONS } from "./store/Database.ts"
@@ -108,6 +110,7 @@ export type ServiceSettings = Pick<
   | "rateLimits"
   | "organizationLimits"
   | "auditRetention"
+  | "connections"
   | "stop"
 >
 
@@ -309,7 +312,7 @@ export const layerRoutes = (settings: ServiceSettings) =>
     Console.layerRoutes({ publicUrl: settings.publicUrl, contract: layerContract }),
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
     Envelope.layer
-  ).pipe(Layer.provide(RateLimits.layer(settings.rateLimits)))
+  ).pipe(Layer.provide([RateLimits.layer(settings.rateLimits), ClientAddress.layer(settings.connections)]))
 
 /** The whole service on the clock of its context. */
 const layerOnCurrentClock = (settings: Settings) =>
@@ -357,7 +360,7 @@ const layerOnCurrentClock = (settings: Settings) =>
       })
     ),
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
-    Layer.provideMerge(layerLimitUse),
+    Layer.provideMerge(Layer.mergeAll(layerLimitUse, layerAuthenticationRefusals)),
     Layer.provideMerge(layerRegistry),
     // Without a collector no spans are created: they would be a third of the cost of a small request.
     Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry?.traces !== undefined))

@@ -29,6 +29,8 @@ const decodeNewKey = (typed: object) =>
     Effect.mapError((error) => new InvalidKey({ message: `invalid key: ${error.message}` }))
   )
 
+const splitList = (list: string) => list.split(",").map((entry) => entry.trim())
+
 /** `keys create` */
 export const createKey = Effect.fnUntraced(function* (flags: {
   readonly org: string
@@ -37,6 +39,7 @@ export const createKey = Effect.fnUntraced(function* (flags: {
   readonly scopes: Option.Option<string>
   readonly email: Option.Option<string>
   readonly expires: Option.Option<string>
+  readonly allowFrom: Option.Option<string>
   readonly json: boolean
 }) {
   const preset = Option.getOrUndefined(flags.preset)
@@ -45,7 +48,11 @@ export const createKey = Effect.fnUntraced(function* (flags: {
     ...(preset === undefined ? {} : { preset }),
     ...Option.match(flags.scopes, {
       onNone: () => ({}),
-      onSome: (list) => ({ scopes: list.split(",").map((scope) => scope.trim()) })
+      onSome: (list) => ({ scopes: splitList(list) })
+    }),
+    ...Option.match(flags.allowFrom, {
+      onNone: () => ({}),
+      onSome: (list) => ({ allowed_networks: splitList(list) })
     }),
     ...Option.match(flags.email, { onNone: () => ({}), onSome: (email) => ({ email }) }),
     ...Option.match(flags.expires, { onNone: () => ({}), onSome: (expires_at) => ({ expires_at }) })
@@ -87,7 +94,9 @@ const allKeys = Effect.fnUntraced(function* (keys: ApiKeys["Service"], organizat
 })
 
 const statusOf = (key: ApiKey, now: DateTime.Utc): string => {
-  if (key.revoked_at !== null) return `revoked ${DateTime.formatIso(key.revoked_at)}`
+  if (key.revoked_at !== null) {
+    return `${key.revocation_reason === "leaked" ? "leaked, revoked" : "revoked"} ${DateTime.formatIso(key.revoked_at)}`
+  }
   if (key.expires_at === null) return "valid"
   return `${DateTime.isLessThanOrEqualTo(key.expires_at, now) ? "expired" : "valid until"} ${DateTime.formatIso(key.expires_at)}`
 }
@@ -104,12 +113,13 @@ export const listKeys = Effect.fnUntraced(function* (flags: {
   const now = yield* DateTime.now
   yield* Console.log(
     formatTable([
-      ["ID", "KEY", "PRESET", "STATUS", "NAME"],
+      ["ID", "KEY", "PRESET", "STATUS", "LAST USED", "NAME"],
       ...keys.map((key) => [
         key.id,
         `${key.hint}…`,
         key.preset ?? `${key.scopes.length} scopes`,
         statusOf(key, now),
+        key.last_used_at === null ? "never" : DateTime.formatIso(key.last_used_at),
         key.name
       ])
     ])

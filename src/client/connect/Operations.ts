@@ -730,6 +730,18 @@ export interface ApiKey {
   readonly expires_at: Date | null
   /** When the key was revoked. Null if it was not. */
   readonly revoked_at: Date | null
+  /** Why the key was revoked. Null if it was not. */
+  readonly revocation_reason: "requested" | "leaked" | (string & {}) | null
+  /**
+   * The networks that requests with the key may come from, in CIDR notation. Null if they may come from
+   * anywhere.
+   */
+  readonly allowed_networks: ReadonlyArray<string> | null
+  /**
+   * When a request with the key, or with a console session of it, was last accepted, to within two
+   * minutes. Null if none was.
+   */
+  readonly last_used_at: Date | null
 }
 
 /** One page of the list, newest first. */
@@ -812,6 +824,12 @@ export interface NewApiKey {
    * or never.
    */
   readonly expires_at?: Date | string | null | undefined
+  /**
+   * The networks that requests with the key may come from: 1 to 50, in CIDR notation, each within one of
+   * the calling key's. Requests from elsewhere get 403 `ADDRESS_NOT_ALLOWED`. Default null: those of the
+   * calling key, or anywhere.
+   */
+  readonly allowed_networks?: readonly [string, ...ReadonlyArray<string>] | null | undefined
 }
 
 /** The input of `api_keys.create`. */
@@ -3313,6 +3331,17 @@ export interface SessionClosedEvent {
 export type SessionEvent =
   StepGovernedEvent | ToolOutcomeEvent | ApprovalTransitionedEvent | SessionClosedEvent
 
+/**
+ * The API key is valid, but its `allowed_networks` do not contain the address that the request came
+ * from.
+ */
+export interface AddressNotAllowedProblem extends ServiceProblem {
+  /** Always `ADDRESS_NOT_ALLOWED`. */
+  readonly code: "ADDRESS_NOT_ALLOWED"
+  /** Always 403. */
+  readonly status: 403
+}
+
 /** The approval was escalated; deciding it requires `approvals.admin`. */
 export interface AdminRequiredProblem extends ServiceProblem {
   /** Always `ADMIN_REQUIRED`. */
@@ -3788,6 +3817,7 @@ export interface UnsupportedMediaTypeProblem extends ServiceProblem {
 
 /** A problem that the service answered with. `code` tells which. */
 export type AnyServiceProblem =
+  | AddressNotAllowedProblem
   | AdminRequiredProblem
   | ApprovalAlreadyDecidedProblem
   | ApprovalExpiredProblem

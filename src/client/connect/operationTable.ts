@@ -13,7 +13,10 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_at: "time",
     created_by: ["or", ["Actor", "null"]],
     expires_at: ["or", ["time", "null"]],
-    revoked_at: ["or", ["time", "null"]]
+    revoked_at: ["or", ["time", "null"]],
+    revocation_reason: ["or", ["string", "null"]],
+    allowed_networks: ["or", [["list", "string"], "null"]],
+    last_used_at: ["or", ["time", "null"]]
   },
   Actor: { id: "key_", name: "string" },
   NewApiKey: {
@@ -44,7 +47,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
       ]
     ],
     "email?": ["or", ["string", "null"]],
-    "expires_at?": ["or", ["time", "null"]]
+    "expires_at?": ["or", ["time", "null"]],
+    "allowed_networks?": ["or", [["list", "string"], "null"]]
   },
   CreatedApiKey: { key: "ApiKey", secret: "string" },
   Task: {
@@ -587,6 +591,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
 
 /** The members that a problem has besides those of every problem, by code. */
 export const problemShapes: Readonly<Record<string, Fields>> = {
+  ADDRESS_NOT_ALLOWED: {},
   ADMIN_REQUIRED: {},
   APPROVAL_ALREADY_DECIDED: { approval: "Approval" },
   APPROVAL_EXPIRED: { approval: "Approval" },

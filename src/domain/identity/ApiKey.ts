@@ -1,9 +1,16 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import { openEnum } from "../OpenEnum.ts"
 import { KeyId } from "../Ids.ts"
 import { Actor } from "./Principal.ts"
 import { Preset, Scope } from "./Scope.ts"
 import { timestamp, Timestamp } from "../Time.ts"
+
+export const RevocationReason = documentedEnum({
+  requested: "A key with `keys.write`, or the operator, revoked it.",
+  leaked: "Its text was reported as leaked, or that of a key that created it."
+})
+export type RevocationReason = typeof RevocationReason.Type
 
 export const ApiKey = Schema.Struct({
   id: KeyId.annotateKey({ description: "The key's ID." }),
@@ -29,6 +36,17 @@ export const ApiKey = Schema.Struct({
   }),
   revoked_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When the key was revoked. Null if it was not."
+  }),
+  revocation_reason: Schema.NullOr(openEnum(RevocationReason)).annotateKey({
+    description: "Why the key was revoked. Null if it was not."
+  }),
+  allowed_networks: Schema.NullOr(Schema.Array(Schema.String)).annotateKey({
+    description:
+      "The networks that requests with the key may come from, in CIDR notation. Null if they may come from anywhere."
+  }),
+  last_used_at: Schema.NullOr(Timestamp).annotateKey({
+    description:
+      "When a request with the key, or with a console session of it, was last accepted, to within two minutes. Null if none was."
   })
 }).annotate({ identifier: "ApiKey", description: "An API key, without its secret part." })
 export type ApiKey = typeof ApiKey.Type

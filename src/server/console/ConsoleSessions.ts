@@ -1,15 +1,18 @@
 import { Context, DateTime, Duration, Effect, Layer, Redacted, Schema } from "effect"
+import { IpNetwork } from "effect/net"
 import { SqlClient } from "effect/sql"
 import { createHash, randomBytes } from "node:crypto"
 import type { ConsoleSession } from "../../api/Console.ts"
-import { InvalidApiKey } from "../../api/Problems.ts"
+import { type AddressNotAllowed, InvalidApiKey } from "../../api/Problems.ts"
+import { containsAddress } from "../../domain/identity/AllowedNetworks.ts"
 import { KeyId, OrgId } from "../../domain/Ids.ts"
 import { Actor, type Principal } from "../../domain/identity/Principal.ts"
 import { Scope } from "../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { grantedScopes } from "../identity/grantedScopes.ts"
 import { keyMakers } from "../identity/keyMakers.ts"
-import { ApiKeys } from "../identity/ApiKeys.ts"
+import { addressNotAllowed, ApiKeys, type KeyPresentation } from "../identity/ApiKeys.ts"
+import { AuthenticationRefusals } from "../identity/AuthenticationRefusals.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import type { KeyRef } from "../identity/KeyRef.ts"
@@ -39,6 +42,8 @@ export interface SignedInSession {
   readonly row: SessionRef
   readonly principal: Principal
   readonly view: ConsoleSession
+  /** The networks that its key may be used from; null: anywhere. */
+  readonly networks: ReadonlyArray<IpNetwork.IpNetwork> | null
   /** The time until it expires. */
   readonly remaining: Duration.Duration
 }
@@ -51,21 +56,26 @@ export class ConsoleSessions extends Context.Service<
   ConsoleSessions,
   {
     /**
-     * Opens a session for a valid API key; returns it with its token. `lookUp` runs before the database query for the key, and `request`
+     * Opens a session for a valid API key; returns it with its token. `admit` runs before the database query for the key, and `request`
      * before the session is created: both can fail to reject the request. Ends the key's oldest sessions beyond `MAX_SESSIONS_PER_KEY`.
      */
     readonly open: <E>(
       key: Redacted.Redacted,
-      limits: {
-        readonly lookUp: Effect.Effect<void, E>
+      signIn: KeyPresentation<E, never> & {
         readonly request: (principal: Principal) => Effect.Effect<void, E>
       }
     ) => Effect.Effect<
       { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
-      InvalidApiKey | E
+      InvalidApiKey | AddressNotAllowed | E
     >
-    /** The session of a token. Fails with 401 if it is unknown, expired or signed out, or if its key has ended. */
-    readonly find: (token: Redacted.Redacted) => Effect.Effect<SignedInSession, InvalidApiKey>
+    /**
+     * The session of a token, for a request from an address. Fails with 401 if it is unknown, expired or signed out, or if its key has ended, and
+     * with 403 if its key may not be used from that address.
+     */
+    readonly find: (
+      token: Redacted.Redacted,
+      address: string
+    ) => Effect.Effect<SignedInSession, InvalidApiKey | AddressNotAllowed>
     /** Signs a session out, and ends its streams on this replica immediately. An unknown token is ignored. */
     readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
     /**
@@ -85,6 +95,7 @@ export class ConsoleSessions extends Context.Service<
       const keys = yield* ApiKeys
       const audit = yield* Audit
       const clock = yield* StoreClock
+      const refusals = yield* AuthenticationRefusals
       const watch = makeSessionWatch()
 
       const check = Effect.gen(function* () {
@@ -112,7 +123,7 @@ export class ConsoleSessions extends Context.Service<
           .first(
             sql`
           SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name,
-            ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, organizations.name AS organization
+            ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, api_keys.allowed_networks, organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
             JOIN organizations USING (org_id)
@@ -128,9 +139,9 @@ export class ConsoleSessions extends Context.Service<
       })
 
       return ConsoleSessions.of({
-        open: Effect.fn("ConsoleSessions.open")(function* (key, limits) {
-          const principal = yield* keys.verify(key, limits.lookUp)
-          yield* limits.request(principal)
+        open: Effect.fn("ConsoleSessions.open")(function* (key, signIn) {
+          const principal = yield* keys.authenticate(key, signIn)
+          yield* signIn.request(principal)
           const { actor, org_id } = principal
           const now = yield* clock.now
           const secret = randomBytes(TOKEN_BYTES).toString("base64url")
@@ -158,10 +169,21 @@ export class ConsoleSessions extends Context.Service<
           )
           return { token: Redacted.make(`${org_id}.${secret}`), session: opened.view }
         }),
-        find: Effect.fn("ConsoleSessions.find")(function* (text) {
+        find: Effect.fn("ConsoleSessions.find")(function* (text, address) {
           const token = parseToken(text)
           const session = token === undefined ? undefined : yield* findByToken(token, yield* clock.now)
-          return session === undefined ? yield* notSignedIn : session
+          if (session === undefined) {
+            // A page that is opened without a cookie is no attempt.
+            if (Redacted.value(text) !== "") refusals.record({ reason: "session", address })
+            return yield* notSignedIn
+          }
+          const { networks, row } = session
+          if (networks !== null && !containsAddress(networks, address)) {
+            refusals.record({ reason: "address", address, key: row })
+            return yield* addressNotAllowed(address)
+          }
+          keys.recordUse(row)
+          return session
         }),
         close: Effect.fn("ConsoleSessions.close")(function* (text) {
           const token = parseToken(text)
@@ -213,6 +235,7 @@ const SessionRow = Schema.Struct({
   name: Schema.String,
   scopes: Schema.Array(Scope),
   makers: Schema.Array(KeyId),
+  allowed_networks: Schema.NullOr(Schema.Array(Schema.String)),
   organization: Schema.String
 })
 
@@ -239,6 +262,7 @@ const toSession = (
     expires_at: row.expires_at,
     now
   },
+  networks: row.allowed_networks?.map(IpNetwork.fromStringUnsafe) ?? null,
   remaining: DateTime.distance(now, row.expires_at)
 })
 

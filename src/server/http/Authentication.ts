@@ -1,4 +1,4 @@
-import { Array as Arr, Effect, Layer, Option, type Types } from "effect"
+import { Array as Arr, Effect, Layer, type Redacted, type Types } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import {
   Authentication,
@@ -13,47 +13,48 @@ import type { InsufficientScope } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
 import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
+import { ClientAddress } from "./ClientAddress.ts"
 import { makeFairReads } from "./FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
 
 /** Authenticates a request by its bearer key, within the rate limit of the key. */
-export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = Layer.effect(
+export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress | RateLimits> = Layer.effect(
   Authentication,
   Effect.gen(function* () {
     const keys = yield* ApiKeys
     const limits = yield* RateLimits
+    const client = yield* ClientAddress
     const reads = yield* makeFairReads
     const turns = yield* LoopTurns
-    /** Of the requests of an address that have no valid key, one is answered per pass of the event loop. */
-    const refuseInTurn = <E>(error: E): Effect.Effect<never, E, HttpServerRequest.HttpServerRequest> =>
-      Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ remoteAddress }) =>
-        Effect.andThen(turns.take(Option.getOrElse(remoteAddress, () => "unknown")), Effect.fail(error))
-      )
-    const admit = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ remoteAddress }) =>
-      limits.admitKeyLookup(Option.getOrElse(remoteAddress, () => "unknown"))
-    )
+    /** Of the requests of an address that are refused, one is answered per pass of the event loop. */
+    const authenticate = (credential: Redacted.Redacted<string>) =>
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+        const address = client.of(request)
+        return Effect.matchEffect(
+          keys.authenticate(credential, { address, admit: limits.admitKeyLookup(address) }),
+          {
+            onFailure: (error) => Effect.andThen(turns.take(address), Effect.fail(error)),
+            onSuccess: Effect.succeed
+          }
+        )
+      })
     return Authentication.of({
       // Plain functions, not `Effect.fn`: this precedes every operation.
       api_key: (operation, { credential, endpoint }) =>
-        Effect.flatMap(
-          Effect.matchEffect(keys.verify(credential, admit), {
-            onFailure: refuseInTurn,
-            onSuccess: Effect.succeed
-          }),
-          (principal) =>
-            Effect.flatMap(limits.admitRequest(principal), (quota) =>
-              Effect.map(
-                quota.refused === undefined
-                  ? reads.run(
-                      principal.org_id,
-                      endpoint
-                    )(Effect.provideService(operation, CurrentPrincipal, principal))
-                  : problemResponse(rateLimitExceeded(quota.refused)),
-                quota.addHeaders
-              )
+        Effect.flatMap(authenticate(credential), (principal) =>
+          Effect.flatMap(limits.admitRequest(principal), (quota) =>
+            Effect.map(
+              quota.refused === undefined
+                ? reads.run(
+                    principal.org_id,
+                    endpoint
+                  )(Effect.provideService(operation, CurrentPrincipal, principal))
+                : problemResponse(rateLimitExceeded(quota.refused)),
+              quota.addHeaders
             )
+          )
         )
     })
   })

@@ -1,4 +1,5 @@
 import { Context, DateTime, Effect, Layer, Option, Redacted, Result } from "effect"
+import { IpNetwork } from "effect/net"
 import { SqlClient } from "effect/sql"
 import type { MadeKeys, NewApiKey } from "../../api/ApiKeys.ts"
 import { Authorized } from "../../api/Authorization.ts"
@@ -12,6 +13,7 @@ import {
   LimitReached,
   type NotFound
 } from "../../api/Problems.ts"
+import { findNetworkOutside } from "../../domain/identity/AllowedNetworks.ts"
 import type { ApiKey } from "../../domain/identity/ApiKey.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, type OrgId } from "../../domain/Ids.ts"
@@ -31,7 +33,9 @@ import {
   revokeKeys,
   toApiKey
 } from "./ApiKeys/rows.ts"
-import { invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
+import { makeKeyUses } from "./ApiKeys/KeyUses.ts"
+import { type AuthenticateKey, invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
+import type { KeyRef } from "./KeyRef.ts"
 import { OrganizationLimits } from "./OrganizationLimits.ts"
 import { Organizations } from "./Organizations.ts"
 import { Revocations } from "./Revocations.ts"
@@ -39,6 +43,8 @@ import { LimitUse } from "../observability/LimitUse.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+
+export { addressNotAllowed, type KeyPresentation } from "./ApiKeys/verifyKey.ts"
 
 /** The longest line of keys of which each created the next. It bounds what verifying a key and revoking one cost. */
 export const MAX_GENERATIONS = 32
@@ -64,12 +70,21 @@ export class ApiKeys extends Context.Service<
      * key that this replica has not verified before; if it fails, so does the verification.
      */
     readonly verify: VerifyKey
+    /**
+     * `verify` for a request: it must come from the key's allowed networks. Records the use of the key, and counts a refusal in
+     * `AuthenticationRefusals`.
+     */
+    readonly authenticate: AuthenticateKey
+    /** Records a use of a key that was verified by other means, such as a console session. */
+    readonly recordUse: (key: KeyRef) => void
+    /** Writes the recorded uses, which a worker does every minute. Returns the number of keys. */
+    readonly writeUses: Effect.Effect<number>
     /** Lists the organization's keys, newest first, including revoked and expired ones. */
     readonly list: (
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
     /**
-     * A key cannot grant a scope that it does not have, nor create a key that outlasts it. The name must differ from the names of the
+     * A key cannot grant a scope that it does not have, nor create a key that outlasts it or may be used from more networks. The name must differ from the names of the
      * organization's usable keys, because decisions are attributed to it.
      * The organization's usable keys have a limit; the operator's commands do not.
      */
@@ -118,7 +133,8 @@ export class ApiKeys extends Context.Service<
       const audit = yield* Audit
 
       const revocations = yield* Revocations
-      const verify = yield* makeVerifyKey(sql, clock, revocations)
+      const uses = yield* makeKeyUses(sql, clock)
+      const { authenticate, verify } = yield* makeVerifyKey(sql, clock, revocations, uses)
       const { keys: maxKeys } = yield* OrganizationLimits
       const use = yield* LimitUse
 
@@ -133,19 +149,19 @@ export class ApiKeys extends Context.Service<
         })
       })
 
-      /** Stores a new key. `scopes` and `expiryOf` limit `input` to the caller's rights. */
+      /** Stores a new key. `scopes` and `limitsOf` limit `input` to the caller's rights. */
       const make = Effect.fn("ApiKeys.make")(function* <E>(
         org_id: OrgId,
         input: NewApiKey,
         {
           created_by,
-          expiryOf,
+          limitsOf,
           provided = Option.none(),
           scopes
         }: {
           readonly scopes: ReadonlyArray<Scope>
           readonly created_by: Actor | null
-          readonly expiryOf: (now: Timestamp) => Effect.Effect<Timestamp | null, E>
+          readonly limitsOf: (now: Timestamp) => Effect.Effect<KeyLimits, E>
           readonly provided?: Option.Option<ApiKeyFormat.ParsedApiKey>
         }
       ) {
@@ -158,6 +174,7 @@ export class ApiKeys extends Context.Service<
             // Serializes it with revocations: a key that is being revoked must not leave a new key behind.
             yield* organizations.lockForUpdate(org_id)
             const now = yield* clock.now
+            const { allowed_networks, expires_at } = yield* limitsOf(now)
             const row: KeyRow = {
               org_id,
               key_id,
@@ -169,32 +186,35 @@ export class ApiKeys extends Context.Service<
               created_at: now,
               created_by_id: created_by?.id ?? null,
               created_by_name: created_by?.name ?? null,
-              expires_at: yield* expiryOf(now),
-              revoked_at: null
+              expires_at,
+              revoked_at: null,
+              revocation_reason: null,
+              allowed_networks
             }
             yield* insertKey(sql, row, ApiKeyFormat.apiKeyDigest(key), input.scopes === undefined)
             yield* audit.record({ org_id, actor: created_by }, "key.created", key_id, {
               name: row.name,
               preset: row.preset,
               scopes,
-              expires_at: row.expires_at === null ? null : formatTimestamp(row.expires_at)
+              expires_at: row.expires_at === null ? null : formatTimestamp(row.expires_at),
+              ...(allowed_networks === null ? {} : { allowed_networks })
             })
             return row
           })
         )
-        return { key: toApiKey(row), secret: key }
+        return { key: toApiKey({ ...row, last_used_at: null }), secret: key }
       })
 
       /**
-       * When a key expires that another creates: by default with its maker, and never later. Also checks what else limits the maker; runs under
-       * the organization's lock.
+       * What limits a key that another creates: by default what limits its maker, and never less. Also checks whether the maker may create keys;
+       * runs under the organization's lock.
        */
       const limitByMaker = Effect.fnUntraced(function* (
         { actor, org_id }: Principal,
         input: NewApiKey,
         now: Timestamp
       ) {
-        const expires_at = yield* expiryIn(input, now)
+        const requested = yield* limitsIn(input, now)
         yield* requireCapacity(org_id, now)
         const maker = yield* Effect.orDie(findMaker(sql, { org_id, key_id: actor.id }))
         // The key was verified up to five seconds ago.
@@ -214,14 +234,10 @@ export class ApiKeys extends Context.Service<
             "A usable key of this organization has this name. Choose another, or revoke that key first."
           )
         }
-        if (maker.expires_at === null) return expires_at
-        if (expires_at === null) return maker.expires_at
-        return DateTime.isGreaterThan(expires_at, maker.expires_at)
-          ? yield* invalid(
-              "#/expires_at",
-              `The calling key expires at ${formatTimestamp(maker.expires_at)}; a key that it creates cannot expire later.`
-            )
-          : expires_at
+        return {
+          expires_at: yield* expiryWithin(requested.expires_at, maker.expires_at),
+          allowed_networks: yield* networksWithin(requested.allowed_networks, maker.allowed_networks)
+        }
       })
 
       const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: PageRequest<KeyId>) {
@@ -253,7 +269,7 @@ export class ApiKeys extends Context.Service<
                     : "This is the organization's last usable admin key. Create another admin key before you revoke it."
               })
             }
-            yield* revokeKeys(sql, org_id, keys, now)
+            yield* revokeKeys(sql, org_id, keys, now, "requested")
             for (const key of keys) {
               yield* audit.record(author, "key.revoked", key, key === id ? {} : { revoked_with: id })
             }
@@ -266,6 +282,9 @@ export class ApiKeys extends Context.Service<
 
       return ApiKeys.of({
         verify,
+        authenticate,
+        recordUse: uses.record,
+        writeUses: uses.write,
         list: Effect.fn("ApiKeys.list")(function* (request) {
           const { org_id } = yield* Authorized("keys.write")
           return yield* listOf(org_id, request)
@@ -286,7 +305,7 @@ export class ApiKeys extends Context.Service<
           return yield* make(principal.org_id, input, {
             scopes,
             created_by: principal.actor,
-            expiryOf: (now) => limitByMaker(principal, input, now)
+            limitsOf: (now) => limitByMaker(principal, input, now)
           })
         }),
         revoke: Effect.fn("ApiKeys.revoke")(function* (id, options) {
@@ -308,7 +327,7 @@ export class ApiKeys extends Context.Service<
                 {
                   scopes: allScopes,
                   created_by: null,
-                  expiryOf: () => Effect.succeed(null),
+                  limitsOf: () => Effect.succeed({ expires_at: null, allowed_networks: null }),
                   provided: Option.flatMap(provided, Result.getSuccess)
                 }
               )
@@ -321,7 +340,7 @@ export class ApiKeys extends Context.Service<
           return yield* make(org_id, input, {
             scopes: yield* scopesOf(input),
             created_by: null,
-            expiryOf: (now) => expiryIn(input, now)
+            limitsOf: (now) => limitsIn(input, now)
           })
         }),
         listFor: Effect.fn("ApiKeys.listFor")(function* (org_name, request) {
@@ -338,11 +357,46 @@ export class ApiKeys extends Context.Service<
 const invalid = (pointer: string, detail: string) =>
   Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
 
-/** The requested expiry, which must be in the future. */
-const expiryIn = ({ expires_at = null }: NewApiKey, now: Timestamp) =>
-  expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)
-    ? invalid("#/expires_at", "Expected a time in the future.")
-    : Effect.succeed(expires_at)
+/** Until when, and from where, a key can be used. Null: always, and from anywhere. */
+type KeyLimits = Pick<KeyRow, "expires_at" | "allowed_networks">
+
+/** The requested limits: an expiry in the future, and networks in their canonical notation. */
+const limitsIn = Effect.fnUntraced(function* (
+  { allowed_networks = null, expires_at = null }: NewApiKey,
+  now: Timestamp
+): Effect.fn.Return<KeyLimits, InvalidRequest> {
+  if (expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)) {
+    return yield* invalid("#/expires_at", "Expected a time in the future.")
+  }
+  const networks = allowed_networks?.map((network) => IpNetwork.format(IpNetwork.fromStringUnsafe(network)))
+  return { expires_at, allowed_networks: networks === undefined ? null : [...new Set(networks)] }
+})
+
+/** The requested expiry, or the maker's, which is the latest possible. */
+const expiryWithin = (requested: Timestamp | null, maker: Timestamp | null) => {
+  if (maker === null || requested === null) return Effect.succeed(requested ?? maker)
+  return DateTime.isGreaterThan(requested, maker)
+    ? invalid(
+        "#/expires_at",
+        `The calling key expires at ${formatTimestamp(maker)}; a key that it creates cannot expire later.`
+      )
+    : Effect.succeed(requested)
+}
+
+/** The requested networks, or the maker's, which must contain them. */
+const networksWithin = (requested: ReadonlyArray<string> | null, maker: ReadonlyArray<string> | null) => {
+  if (maker === null || requested === null) return Effect.succeed(requested ?? maker)
+  const outside = findNetworkOutside(
+    requested.map(IpNetwork.fromStringUnsafe),
+    maker.map(IpNetwork.fromStringUnsafe)
+  )
+  return outside < 0
+    ? Effect.succeed(requested)
+    : invalid(
+        `#/allowed_networks/${outside}`,
+        `The calling key may be used from ${maker.join(", ")} only, and so may a key that it creates.`
+      )
+}
 
 /** The scopes of a new key: `scopes`, each of which must be in `preset` if there is one, or else all scopes of `preset`. */
 const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, InvalidRequest> => {

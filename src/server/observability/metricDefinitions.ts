@@ -118,6 +118,16 @@ export const limitRefusals = series((limit: string) =>
   })
 )
 
+/** `reason`: one of `refusalReasons`. */
+export const authenticationRefusals = series((reason: string) =>
+  Metric.counter("countersign_authentication_refusals_total", {
+    description:
+      "Requests that this replica did not authenticate, by reason: malformed or missing key, checksum, unknown, revoked, expired, address (not allowed for the key), session (of the console)",
+    attributes: { reason },
+    incremental: true
+  })
+)
+
 /** `limit`: one of `limitNames`. */
 export const limitUse = series((limit: string) =>
   Metric.gauge("countersign_limit_use_ratio", {

@@ -42,7 +42,9 @@ export default function Keys() {
       </PageHeader>
       <PagedList atom={keysAtom}>
         {(keys) => (
-          <Table columns={["Name", "Access", "Status", "Created", { name: "Actions", hidden: true }]}>
+          <Table
+            columns={["Name", "Access", "Status", "Last used", "Created", { name: "Actions", hidden: true }]}
+          >
             {keys.map((key) => (
               <Row key={key.id} apiKey={key} />
             ))}
@@ -100,10 +102,13 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
             ))}
           </ul>
         </details>
+        {apiKey.allowed_networks === null ? null : (
+          <div className="quiet small">from {apiKey.allowed_networks.join(", ")}</div>
+        )}
       </td>
       <td>
         {apiKey.revoked_at !== null ? (
-          <Badge tone="bad">Revoked</Badge>
+          <Badge tone="bad">{apiKey.revocation_reason === "leaked" ? "Leaked, revoked" : "Revoked"}</Badge>
         ) : expired ? (
           <Badge tone="quiet">Expired</Badge>
         ) : (
@@ -113,6 +118,13 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
           <div className="quiet small">
             expires <AbsoluteTime time={apiKey.expires_at} />
           </div>
+        )}
+      </td>
+      <td>
+        {apiKey.last_used_at === null ? (
+          <span className="quiet">never</span>
+        ) : (
+          <RelativeTime time={apiKey.last_used_at} />
         )}
       </td>
       <td>

@@ -30,18 +30,21 @@ export const NewKey = ({
   const [name, setName] = useState("")
   const [email, setEmail] = useState("")
   const [expires, setExpires] = useState("")
+  const [networks, setNetworks] = useState("")
   const grantable = Preset.literals.filter((one) =>
     presetScopes(one).every((scope) => session.scopes.includes(scope))
   )
   // Undefined if the session's key covers no preset completely: its scopes are then offered one by one.
   const [preset, setPreset] = useState(grantable.find((one) => one === "reviewer") ?? grantable[0])
   const [scopes, setScopes] = useState<ReadonlyArray<Scope>>([])
+  const listed = networks.split(/[\s,]+/).filter((network) => network !== "")
   const create = useAction(() =>
     apiClient.api_keys.create({
       payload: {
         name: name.trim(),
         ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(scopes) ? { scopes } : {}),
         ...(email.trim() === "" ? {} : { email: email.trim() }),
+        ...(Arr.isReadonlyArrayNonEmpty(listed) ? { allowed_networks: listed } : {}),
         ...(expires === "" ? {} : { expires_at: DateTime.makeUnsafe(new Date(expires)) })
       }
     })
@@ -117,6 +120,15 @@ export const NewKey = ({
               value={expires}
               onChange={(event) => setExpires(event.target.value)}
             />
+          )}
+        </Field>
+        <Field
+          label="Allowed networks"
+          hint="Optional. Requests from elsewhere are refused. In CIDR notation, such as 203.0.113.0/24, separated by commas."
+          error={fieldError(create.failure, "allowed_networks")}
+        >
+          {(field) => (
+            <input {...field} value={networks} onChange={(event) => setNetworks(event.target.value)} />
           )}
         </Field>
         <div className="dialog-actions">

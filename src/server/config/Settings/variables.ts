@@ -42,7 +42,7 @@ export const variables = {
   }),
   COUNTERSIGN_TRUSTED_PROXIES: optional({
     description:
-      "Addresses of reverse proxies on other hosts, which stand for many clients: the limits per address do not apply to them. Loopback addresses are always trusted",
+      "Addresses of reverse proxies, which stand for many clients: the limits per address do not apply to them, which holds for loopback addresses without this setting too. From the proxies named here, loopback included, the last address in X-Forwarded-For is taken as the client's",
     unit: "CIDR, separated by commas",
     read: networks
   }),

@@ -2,6 +2,7 @@ import { Effect, Layer, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
+import { ClientAddress } from "../../http/ClientAddress.ts"
 import { makeFairReads } from "../../http/FairReads.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
@@ -11,34 +12,36 @@ import { sessionToken } from "./browserRequest.ts"
  * Authenticates a request by its session cookie, as the principal of the session's API key. Bearer keys are ignored here, as cookies are
  * under `/v1`. A streamed response ends when its session ends, for any reason.
  */
-export const layer: Layer.Layer<Authentication, never, ConsoleSessions | RateLimits> = Layer.effect(
-  Authentication,
-  Effect.gen(function* () {
-    const sessions = yield* ConsoleSessions
-    const limits = yield* RateLimits
-    const reads = yield* makeFairReads
-    return Authentication.of({
-      api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
-        const request = yield* HttpServerRequest.HttpServerRequest
-        const session = yield* sessions.find(sessionToken(request))
-        const { principal } = session
-        const quota = yield* limits.admitRequest(principal)
-        const handled =
-          quota.refused === undefined
-            ? reads.run(
-                principal.org_id,
-                endpoint
-              )(Effect.provideService(operation, CurrentPrincipal, principal))
-            : problemResponse(rateLimitExceeded(quota.refused))
-        const response = quota.addHeaders(yield* handled)
-        return response.body._tag === "Stream"
-          ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
-              status: response.status,
-              headers: response.headers,
-              contentType: response.body.contentType
-            })
-          : response
+export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSessions | RateLimits> =
+  Layer.effect(
+    Authentication,
+    Effect.gen(function* () {
+      const sessions = yield* ConsoleSessions
+      const limits = yield* RateLimits
+      const client = yield* ClientAddress
+      const reads = yield* makeFairReads
+      return Authentication.of({
+        api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
+          const request = yield* HttpServerRequest.HttpServerRequest
+          const session = yield* sessions.find(sessionToken(request), client.of(request))
+          const { principal } = session
+          const quota = yield* limits.admitRequest(principal)
+          const handled =
+            quota.refused === undefined
+              ? reads.run(
+                  principal.org_id,
+                  endpoint
+                )(Effect.provideService(operation, CurrentPrincipal, principal))
+              : problemResponse(rateLimitExceeded(quota.refused))
+          const response = quota.addHeaders(yield* handled)
+          return response.body._tag === "Stream"
+            ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
+                status: response.status,
+                headers: response.headers,
+                contentType: response.body.contentType
+              })
+            : response
+        })
       })
     })
-  })
-)
+  )

@@ -1,8 +1,9 @@
-import { Effect, Option, Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { ConsoleApi, InsecureAddress } from "../../../api/Console.ts"
 import { ConsoleSessions, SESSION_LIFETIME } from "../ConsoleSessions.ts"
+import { ClientAddress } from "../../http/ClientAddress.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { cookieFor, transportOf, sessionToken } from "./browserRequest.ts"
 
@@ -13,12 +14,15 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const sessions = yield* ConsoleSessions
     const limits = yield* RateLimits
+    const client = yield* ClientAddress
     return handlers.handleAll({
       sign_in: Effect.fnUntraced(function* ({ payload, request }) {
         const transport = transportOf(request)
         if (transport === "open") return yield* insecureAddress
+        const address = client.of(request)
         const { session, token } = yield* sessions.open(Redacted.make(payload.key.trim()), {
-          lookUp: limits.admitKeyLookup(Option.getOrElse(request.remoteAddress, () => "unknown")),
+          address,
+          admit: limits.admitKeyLookup(address),
           request: (principal) =>
             Effect.flatMap(limits.admitRequest(principal), (quota) =>
               quota.refused === undefined ? Effect.void : Effect.fail(rateLimitExceeded(quota.refused))
@@ -38,9 +42,9 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
         return session
       }),
       get: ({ request }) =>
-        sessions.find(sessionToken(request)).pipe(
+        sessions.find(sessionToken(request), client.of(request)).pipe(
           Effect.map(({ view }) => view),
-          Effect.catchTag("INVALID_API_KEY", () => Effect.succeed(null))
+          Effect.catchTag(["INVALID_API_KEY", "ADDRESS_NOT_ALLOWED"], () => Effect.succeed(null))
         ),
       sign_out: Effect.fnUntraced(function* ({ request }) {
         yield* sessions.close(sessionToken(request))

@@ -1,6 +1,7 @@
 import { Effect, Schema } from "effect"
+import { IpNetwork } from "effect/net"
 import type { SqlClient } from "effect/sql"
-import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
+import { type ApiKey, RevocationReason } from "../../../domain/identity/ApiKey.ts"
 import { apiKeyHint, digestsEqual, PublicId } from "../../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
@@ -26,14 +27,17 @@ export const KeyRow = Schema.Struct({
   created_by_id: Schema.NullOr(KeyId),
   created_by_name: Schema.NullOr(Schema.String),
   expires_at: Schema.NullOr(TimestampFromDate),
-  revoked_at: Schema.NullOr(TimestampFromDate)
+  revoked_at: Schema.NullOr(TimestampFromDate),
+  revocation_reason: Schema.NullOr(RevocationReason),
+  /** Canonical CIDR notation. */
+  allowed_networks: Schema.NullOr(Schema.Array(Schema.String))
 })
 export type KeyRow = typeof KeyRow.Type
 
-const keyRows = rowsOf(KeyRow)
+const listedRows = rowsOf(Schema.Struct({ ...KeyRow.fields, last_used_at: Schema.NullOr(TimestampFromDate) }))
 
 /** A row as the API returns it. */
-export const toApiKey = (row: KeyRow): ApiKey => ({
+export const toApiKey = (row: KeyRow & { readonly last_used_at: Timestamp | null }): ApiKey => ({
   id: row.key_id,
   name: row.name,
   hint: apiKeyHint(row.public_id),
@@ -43,7 +47,11 @@ export const toApiKey = (row: KeyRow): ApiKey => ({
   created_at: row.created_at,
   created_by: row.created_by_id === null ? null : { id: row.created_by_id, name: row.created_by_name ?? "" },
   expires_at: row.expires_at,
-  revoked_at: row.revoked_at
+  revoked_at: row.revoked_at,
+  // An older version of the service revokes without a reason.
+  revocation_reason: row.revoked_at === null ? null : (row.revocation_reason ?? "requested"),
+  allowed_networks: row.allowed_networks,
+  last_used_at: row.last_used_at
 })
 
 /** An existing key, reduced to what verification needs, because the cache holds one for each key in use. */
@@ -52,6 +60,8 @@ export interface VerifiedKey {
   /** Epoch milliseconds. */
   readonly expires_at: number | null
   readonly revoked_at: number | null
+  /** The networks that requests may come from; null: anywhere. */
+  readonly networks: ReadonlyArray<IpNetwork.IpNetwork> | null
 }
 
 const verifiedRows = rowsOf(
@@ -63,6 +73,7 @@ const verifiedRows = rowsOf(
     makers: Schema.Array(KeyId),
     expires_at: Schema.NullOr(Schema.Date),
     revoked_at: Schema.NullOr(Schema.Date),
+    allowed_networks: Schema.NullOr(Schema.Array(Schema.String)),
     digest: Schema.Uint8Array
   })
 )
@@ -74,7 +85,8 @@ export const findKey = Effect.fnUntraced(function* (
   digest: Uint8Array
 ) {
   const row = yield* verifiedRows.first(sql`
-    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, expires_at, revoked_at, digest
+    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, expires_at, revoked_at,
+      allowed_networks, digest
     FROM api_keys
     WHERE public_id = ${public_id}
   `)
@@ -87,7 +99,8 @@ export const findKey = Effect.fnUntraced(function* (
       makers: row.makers
     },
     expires_at: row.expires_at?.getTime() ?? null,
-    revoked_at: row.revoked_at?.getTime() ?? null
+    revoked_at: row.revoked_at?.getTime() ?? null,
+    networks: row.allowed_networks?.map(IpNetwork.fromStringUnsafe) ?? null
   }
   return key
 })
@@ -109,11 +122,12 @@ export const insertKey = (
 
 /** The organization's keys, newest first, from the one after `before`. */
 export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number, before: KeyId | undefined) =>
-  keyRows.all(sql`
+  listedRows.all(sql`
     SELECT
       org_id, key_id, public_id, name, preset, ${grantedScopes(sql)} AS scopes, email, created_at, created_by_id, created_by_name,
-      expires_at, revoked_at
+      expires_at, revoked_at, revocation_reason, allowed_networks, last_used_at
     FROM api_keys
+      LEFT JOIN api_key_uses USING (org_id, key_id)
     WHERE org_id = ${org_id}
       ${beforeCursor(sql, "key_id", before)}
     ORDER BY key_id DESC
@@ -143,20 +157,22 @@ export interface MakerRow {
   readonly revoked: boolean
   /** Number of its own makers. */
   readonly generation: number
+  readonly allowed_networks: ReadonlyArray<string> | null
 }
 
 const makerRows = rowsOf(
   Schema.Struct({
     expires_at: Schema.NullOr(TimestampFromDate),
     revoked: Schema.Boolean,
-    generation: Schema.Number
+    generation: Schema.Number,
+    allowed_networks: Schema.NullOr(Schema.Array(Schema.String))
   })
 )
 
 /** What limits the keys that a key may create; undefined if the key was deleted. */
 export const findMaker = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) =>
   makerRows.first(sql`
-    SELECT expires_at, revoked_at IS NOT NULL AS revoked, cardinality(${keyMakers(sql)}) AS generation
+    SELECT expires_at, revoked_at IS NOT NULL AS revoked, cardinality(${keyMakers(sql)}) AS generation, allowed_networks
     FROM api_keys
     WHERE org_id = ${org_id}
       AND key_id = ${key_id}
@@ -233,10 +249,11 @@ export const revokeKeys = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   keys: ReadonlyArray<KeyId>,
-  now: Timestamp
+  now: Timestamp,
+  reason: RevocationReason
 ) => sql`
   UPDATE api_keys
-  SET revoked_at = ${toDate(now)}
+  SET revoked_at = ${toDate(now)}, revocation_reason = ${reason}
   WHERE org_id = ${org_id}
     AND key_id = ANY (${textArray(keys)})
     AND revoked_at IS NULL

@@ -35,6 +35,7 @@ import openSessions from "./0036_open_sessions.ts"
 import keyMakers from "./0037_key_makers.ts"
 import auditChain from "./0038_audit_chain.ts"
 import redactionSettings from "./0039_redaction_settings.ts"
+import keyUse from "./0040_key_use.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -72,5 +73,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0036_open_sessions": openSessions,
   "0037_key_makers": keyMakers,
   "0038_audit_chain": auditChain,
-  "0039_redaction_settings": redactionSettings
+  "0039_redaction_settings": redactionSettings,
+  "0040_key_use": keyUse
 }

@@ -11,7 +11,8 @@ const key: VerifiedKey = {
     makers: []
   },
   expires_at: null,
-  revoked_at: null
+  revoked_at: null,
+  networks: null
 }
 
 const SECOND = 1_000

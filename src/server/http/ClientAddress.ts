@@ -1,0 +1,46 @@
+import { Context, Layer, Option } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { IpNetwork, NetAddress } from "effect/net"
+import { containsAddress, parseClientAddress } from "../../domain/identity/AllowedNetworks.ts"
+
+/** Most proxies of a chain: each address is compared with every trusted network. */
+const MAX_HOPS = 20
+
+/** The parts of a request that this service reads. */
+type AddressedRequest = Pick<HttpServerRequest.HttpServerRequest, "remoteAddress" | "headers">
+
+/**
+ * Finds the address of the client that sent a request: the connection's, or, if that is a configured reverse proxy, the last address in
+ * `X-Forwarded-For` that is not one. Earlier addresses are what the client claims, and not read. Loopback is not trusted by itself here:
+ * a proxy that passes on its client's header would let the client choose its address.
+ */
+export class ClientAddress extends Context.Service<
+  ClientAddress,
+  {
+    /** The address as text; `unknown` if the connection has none. */
+    readonly of: (request: AddressedRequest) => string
+  }
+>()("countersign/server/http/ClientAddress") {
+  static readonly layer = (options: {
+    readonly trustedProxies: ReadonlyArray<IpNetwork.IpNetwork>
+  }): Layer.Layer<ClientAddress> =>
+    Layer.succeed(ClientAddress, { of: clientAddress(options.trustedProxies) })
+}
+
+const clientAddress =
+  (trusted: ReadonlyArray<IpNetwork.IpNetwork>) =>
+  ({ headers, remoteAddress }: AddressedRequest): string => {
+    const peer = Option.getOrElse(remoteAddress, () => "unknown")
+    const forwarded = headers["x-forwarded-for"]
+    if (forwarded === undefined || trusted.length === 0 || !containsAddress(trusted, peer)) return peer
+    const hops = forwarded.split(",").slice(-MAX_HOPS).toReversed()
+    let address = peer
+    for (const hop of hops) {
+      const parsed = parseClientAddress(hop.trim())
+      // Nothing before a malformed entry can be trusted: the address is that of the proxy that wrote it.
+      if (parsed === undefined) return address
+      address = NetAddress.formatIp(parsed)
+      if (!containsAddress(trusted, address)) return address
+    }
+    return address
+  }
