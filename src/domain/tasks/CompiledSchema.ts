@@ -34,9 +34,13 @@ export interface CompiledSchema {
 /**
  * Compiles a user's schema: JSON Schema 2020-12 with an object at the top level and without external references. Unknown keywords and
  * `format` are annotations. Patterns match in linear time. Compiling takes milliseconds, within the limits at most about 200 ms, so cache
- * the result.
+ * the result. `onDefect` gets an error that a check threw, and the schema's digest; the value is then invalid, because nothing shows that
+ * it is valid.
  */
-export const compileSchema = (schema: Schema.Json): Result.Result<CompiledSchema, SchemaFault> =>
+export const compileSchema = (
+  schema: Schema.Json,
+  onDefect: (error: unknown, digest: string) => void = () => undefined
+): Result.Result<CompiledSchema, SchemaFault> =>
   Result.gen(function* () {
     const text = JSON.stringify(schema)
     const bytes = Buffer.byteLength(text)
@@ -47,7 +51,8 @@ export const compileSchema = (schema: Schema.Json): Result.Result<CompiledSchema
     if (schema["type"] !== "object")
       return yield* fault("#/type", 'The top level of the schema must have "type": "object"')
     const prepared = yield* blueprint(schema)
-    return { digest: digestOf(text), bytes, check: makeCheck(prepared) }
+    const digest = digestOf(text)
+    return { digest, bytes, check: makeCheck(prepared, (error) => onDefect(error, digest)) }
   })
 
 /** The `digest` that the {@link CompiledSchema} of a schema has. */
@@ -55,7 +60,7 @@ export const schemaDigest = (schema: Schema.Json): string => digestOf(JSON.strin
 
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex")
 
-const makeCheck = (prepared: Blueprint): CompiledSchema["check"] => {
+const makeCheck = (prepared: Blueprint, onDefect: (error: unknown) => void): CompiledSchema["check"] => {
   const meter = new Meter()
   const validate = makeValidator(prepared, meter)
   return (value, at = "#", shared) => {
@@ -71,7 +76,11 @@ const makeCheck = (prepared: Blueprint): CompiledSchema["check"] => {
           { pointer: at, detail: "takes too much work to validate against this schema; send a smaller value" }
         ]
       }
-      throw error
+      // Not thrown: the caller may have paid for the value, and must be able to record that it was not accepted.
+      onDefect(error)
+      return [
+        { pointer: at, detail: "could not be validated against this schema; the service logged the cause" }
+      ]
     } finally {
       if (shared !== undefined) shared.left -= limit - meter.left
       validate.errors = null

@@ -36,34 +36,47 @@ export class CompiledSchemas extends Context.Service<
     ) => Effect.Effect<CompiledSchema, E, R>
   }
 >()("countersign/server/tasks/CompiledSchemas") {
-  static readonly layer = Layer.sync(CompiledSchemas, () => {
-    const cache = new LruCache<CompiledSchema>({ entries: MAX_CACHED_SCHEMAS, weight: MAX_CACHED_BYTES })
+  static readonly layer = Layer.effect(
+    CompiledSchemas,
+    Effect.map(Effect.context<never>(), (context) => {
+      const cache = new LruCache<CompiledSchema>({ entries: MAX_CACHED_SCHEMAS, weight: MAX_CACHED_BYTES })
+      const run = Effect.runForkWith(context)
 
-    const compileAndCache = (schema: Schema.Json): Result.Result<CompiledSchema, SchemaFault> => {
-      const compiled = compileSchema(schema)
-      if (Result.isSuccess(compiled)) {
-        const { bytes, digest } = compiled.success
-        cache.set(digest, compiled.success, bytes)
-      }
-      return compiled
-    }
-
-    return CompiledSchemas.of({
-      compile: (schema, at = "#") =>
-        Effect.suspend(() => {
-          const cached = cache.get(schemaDigest(schema))
-          if (cached !== undefined) return Effect.succeed(cached)
-          return Effect.mapError(Effect.fromResult(compileAndCache(schema)), ({ detail, pointer }) => {
-            const errors = redactFaults([{ pointer: at + pointer.slice(1), detail }])
-            return new InvalidSchema({ detail, errors })
-          })
-        }),
-      get: (digest, load) =>
-        Effect.suspend(() => {
-          const cached = cache.get(digest)
-          if (cached !== undefined) return Effect.succeed(cached)
-          return Effect.flatMap(load, (schema) => Effect.orDie(Effect.fromResult(compileAndCache(schema))))
+      const compileAndCache = (schema: Schema.Json): Result.Result<CompiledSchema, SchemaFault> => {
+        const compiled = compileSchema(schema, (error, digest) => {
+          run(Effect.logError(`Defect while validating against schema ${digest}`, withoutMessage(error)))
         })
+        if (Result.isSuccess(compiled)) {
+          const { bytes, digest } = compiled.success
+          cache.set(digest, compiled.success, bytes)
+        }
+        return compiled
+      }
+
+      return CompiledSchemas.of({
+        compile: (schema, at = "#") =>
+          Effect.suspend(() => {
+            const cached = cache.get(schemaDigest(schema))
+            if (cached !== undefined) return Effect.succeed(cached)
+            return Effect.mapError(Effect.fromResult(compileAndCache(schema)), ({ detail, pointer }) => {
+              const errors = redactFaults([{ pointer: at + pointer.slice(1), detail }])
+              return new InvalidSchema({ detail, errors })
+            })
+          }),
+        get: (digest, load) =>
+          Effect.suspend(() => {
+            const cached = cache.get(digest)
+            if (cached !== undefined) return Effect.succeed(cached)
+            return Effect.flatMap(load, (schema) => Effect.orDie(Effect.fromResult(compileAndCache(schema))))
+          })
+      })
     })
-  })
+  )
+}
+
+/** An error's type and stack. Its message can name a field of the value, which can be a secret. */
+const withoutMessage = (error: unknown): string => {
+  if (!(error instanceof Error)) return typeof error
+  const frames = error.stack?.split("\n").filter((line) => line.startsWith("    at ")) ?? []
+  return [error.constructor.name, ...frames].join("\n")
 }

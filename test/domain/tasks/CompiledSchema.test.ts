@@ -350,7 +350,10 @@ describe("CompiledSchema.check has a work limit", () => {
       check(
         {
           type: "object",
-          properties: { b: { type: "string" }, a: { anyOf: [{ $ref: "#" }, { $ref: "#" }, true] } }
+          properties: {
+            b: { type: "string" },
+            a: { anyOf: [{ $ref: "#" }, { $ref: "#" }, { type: ["object", "string"] }] }
+          }
         },
         value
       ),

@@ -38,7 +38,7 @@ export interface Blueprint {
   readonly patterns: ReadonlyMap<string, LinearPattern>
   /** Whether a reference points to the root schema, which then applies to parts of a value too. */
   readonly recurs: boolean
-  /** Whether it uses `unevaluatedProperties`. */
+  /** Whether it uses `unevaluatedProperties` or `unevaluatedItems`. */
   readonly unevaluated: boolean
 }
 
@@ -75,6 +75,7 @@ class SchemaPreparer {
   readonly #patterns = new Map<string, LinearPattern>()
   /** The place of the first `unevaluatedProperties`. */
   #unevaluated: Place | undefined
+  #unevaluatedItems = false
   #conditional = false
   #steps = 0
   #recurs = false
@@ -95,7 +96,7 @@ class SchemaPreparer {
         schema: priced,
         patterns: this.#patterns,
         recurs: this.#recurs,
-        unevaluated: this.#unevaluated !== undefined
+        unevaluated: this.#unevaluated !== undefined || this.#unevaluatedItems
       }
     })
   }
@@ -127,6 +128,7 @@ class SchemaPreparer {
           return yield* fault(here, "Only the top level can have an $id; move this schema to $defs")
         }
         if (keyword === "unevaluatedProperties") this.#unevaluated ??= here
+        if (keyword === "unevaluatedItems") this.#unevaluatedItems = true
         if (keyword === "if") this.#conditional = true
         const kind = kindOf(keyword)
         if (kind === undefined || (keyword === "uniqueItems" && value === false)) continue

@@ -17,11 +17,55 @@ export interface LinearPattern {
   readonly find: (text: string, from: number) => { readonly start: number; readonly end: number } | undefined
 }
 
+/** `\s` and line ends of ECMAScript, as members of a character class in RE2 syntax; there, `\s` is ASCII and `.` matches all but `\n`. */
+const SPACE = String.raw`\t-\r \x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}\x{FEFF}`
+const NOT_SPACE = String.raw`\x00-\x08\x0E-\x1F!-\x{9F}\x{A1}-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027}\x{202A}-\x{202E}\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{FEFE}\x{FF00}-\x{10FFFF}`
+const LINE_END = String.raw`\n\r\x{2028}\x{2029}`
+const ANY = String.raw`\x00-\x{10FFFF}`
+
+/** A token of a pattern: an escape, a POSIX class, an empty class of ECMAScript, or one character. */
+const TOKEN = /\\[\s\S]|\[:\^?\w+:\]|\[\^?\]|[\s\S]/gu
+
+/** A group that sets the flag `s`, with which `.` matches line ends too. */
+const DOT_ALL = /\(\?[a-zA-Z]*s[a-zA-Z]*(?:-[a-zA-Z]*)?[:)]/u
+
+/** Gives the classes of a pattern in RE2 syntax the meaning that they have in ECMAScript, the dialect of JSON Schema. */
+const ecmaScriptClasses = (pattern: string): string => {
+  const dotAll = DOT_ALL.test(pattern)
+  let inClass = false
+  return pattern.replaceAll(TOKEN, (token) => {
+    if (inClass) {
+      // In a class, `[` is an ordinary member.
+      if (token === "]" || token === "[]" || token === "[^]") inClass = false
+      if (token === String.raw`\s`) return SPACE
+      if (token === String.raw`\S`) return NOT_SPACE
+      return token === String.raw`\b` ? String.raw`\x08` : token
+    }
+    switch (token) {
+      case "[":
+        inClass = true
+        return token
+      case "[]":
+        return `[^${ANY}]`
+      case "[^]":
+        return `[${ANY}]`
+      case ".":
+        return dotAll ? token : `[^${LINE_END}]`
+      case String.raw`\s`:
+        return `[${SPACE}]`
+      case String.raw`\S`:
+        return `[^${SPACE}]`
+      default:
+        return token
+    }
+  })
+}
+
 /** Compiles a pattern of a schema, or fails with the reason. Look-around and back-references cannot be matched in linear time. */
 export const compilePattern = (pattern: string): Result.Result<LinearPattern, string> => {
   if (pattern.length > MAX_LENGTH) return Result.fail(`The pattern is longer than ${MAX_LENGTH} characters`)
   try {
-    const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern))
+    const compiled = RE2JS.compile(ecmaScriptClasses(RE2JS.translateRegExp(pattern)))
     return Result.succeed({
       size: compiled.programSize(),
       test: (text) => compiled.test(text),

@@ -1,7 +1,7 @@
 import { _, Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js"
-import { Predicate, Result } from "effect"
-import { canonicalJson } from "../../json/CanonicalJson.ts"
+import { Predicate } from "effect"
 import { type Blueprint, WORK } from "./Blueprint.ts"
+import { keywordDefinitions } from "./keywordDefinitions.ts"
 import { metered } from "./LinearPattern.ts"
 import { type Meter, WorkLimitExceeded } from "./Meter.ts"
 
@@ -10,11 +10,6 @@ export type Validator = ValidateFunction<unknown>
 
 /** Cost factor once there are errors, because each error takes memory. */
 const ERROR_FACTOR = 10
-
-/** Units per item of `uniqueItems`, per item that is an object or array, and characters of its text per further unit. */
-const ITEM_UNITS = 4
-const OBJECT_UNITS = 30
-const CHARACTERS_PER_UNIT = 4
 
 /**
  * Compiles a prepared schema with its own ajv instance, because an instance keeps everything that it ever compiled. Its work is charged to
@@ -46,6 +41,8 @@ export const makeValidator = (
     logger: false,
     code: { optimize: false, regExp: Object.assign(regExp, { code: "metered" }) }
   })
+  // Tracking evaluated properties for nothing costs time, and the tracking code throws for some schemas.
+  ajv.opts.unevaluated = unevaluated
   ajv.addKeyword({
     keyword: WORK,
     before: "$ref",
@@ -61,40 +58,19 @@ export const makeValidator = (
         _`if ((${counted}.left -= vErrors === null ? ${units} : ${units * ERROR_FACTOR}) < 0) throw new ${spent}(${found});`
       )
       if (weighs) gen.code(_`${counted}.weigh(${data});`)
-      // Otherwise ajv would start to track evaluated properties in the first branch that evaluates any, and only there.
-      if (unevaluated) it.props = gen.var("props", _`{}`)
+      // Otherwise ajv would start to track evaluated properties in the first branch that evaluates any, and only there. Without a
+      // prototype, because it would count a property named `toString` as evaluated.
+      if (unevaluated) it.props = gen.var("props", _`Object.create(null)`)
     }
   })
-  // ajv compares every item with every other.
-  ajv.removeKeyword("uniqueItems")
-  ajv.addKeyword({
-    keyword: "uniqueItems",
-    type: "array",
-    schema: false,
-    error: { message: "must NOT have duplicate items" },
-    validate: (items: unknown) => !Array.isArray(items) || areUnique(items, meter)
-  })
+  for (const definition of keywordDefinitions(meter)) {
+    ajv.removeKeyword(definition.keyword)
+    ajv.addKeyword(definition)
+  }
   return ajv.compile<unknown>(schema)
 }
 
 const isWork = (value: unknown): value is { readonly units: number; readonly weighs: boolean } =>
   Predicate.isReadonlyObject(value) && typeof value["units"] === "number"
-
-/** Whether no two items are equal, in time linear in their text: equal values have equal canonical texts. */
-const areUnique = (items: ReadonlyArray<unknown>, meter: Meter): boolean => {
-  const seen = new Set<unknown>()
-  for (const item of items) {
-    const isObject = typeof item === "object" && item !== null
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an item of a JSON array is JSON
-    const text = isObject ? Result.getOrThrow(canonicalJson(item as never)) : item
-    const length = typeof text === "string" ? text.length : 0
-    meter.spend((isObject ? OBJECT_UNITS : ITEM_UNITS) + length / CHARACTERS_PER_UNIT)
-    // A string item gets a prefix, so that it never equals the canonical text of an object.
-    const key = typeof item === "string" ? `"${item}` : text
-    if (seen.has(key)) return false
-    seen.add(key)
-  }
-  return true
-}
 
 export type { ErrorObject }

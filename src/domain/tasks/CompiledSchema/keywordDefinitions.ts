@@ -1,0 +1,182 @@
+/**
+ * Keywords whose definitions in ajv 8.20 give wrong results, or throw: `const` and `enum` throw for a value with a member `toString`,
+ * `contains` accepts an empty array after a sibling that matched, `multipleOf` refuses 19.99 for 0.01, `required` and `dependentRequired`
+ * below `not` and `if` ignore the empty name, and `uniqueItems` takes quadratic time.
+ */
+import {
+  _,
+  type AnySchemaObject,
+  type Code,
+  type KeywordCxt,
+  type KeywordDefinition,
+  Name,
+  str
+} from "ajv/dist/2020.js"
+import { Type } from "ajv/dist/compile/util.js"
+import { Predicate, Result, type Schema } from "effect"
+import { canonicalJson } from "../../json/CanonicalJson.ts"
+import { isEqualJson } from "../../json/isEqualJson.ts"
+import { isMultipleOf } from "./isMultipleOf.ts"
+import type { Meter } from "./Meter.ts"
+
+/** Units per item of `uniqueItems`, per item that is an object or array, and characters of its text per further unit. */
+const ITEM_UNITS = 4
+const OBJECT_UNITS = 30
+const CHARACTERS_PER_UNIT = 4
+
+/** Units of `multipleOf` for numbers that are not both safe integers. */
+const DECIMAL_UNITS = 20
+
+/** The definitions that replace ajv's, for one validator with this meter. */
+export const keywordDefinitions = (meter: Meter): ReadonlyArray<KeywordDefinition & { keyword: string }> => [
+  {
+    keyword: "const",
+    error: {
+      message: "must be equal to constant",
+      params: ({ schemaCode }) => _`{allowedValue: ${schemaCode}}`
+    },
+    compile: (allowed: Schema.Json) => (value: Schema.Json) => isEqualJson(allowed, value)
+  },
+  {
+    keyword: "enum",
+    schemaType: "array",
+    error: {
+      message: "must be equal to one of the allowed values",
+      params: ({ schemaCode }) => _`{allowedValues: ${schemaCode}}`
+    },
+    compile: (allowed: ReadonlyArray<Schema.Json>) => {
+      const scalars = new Set(allowed.filter((value) => !isContainer(value)))
+      const containers = allowed.filter(isContainer)
+      return (value: Schema.Json) =>
+        isContainer(value) ? containers.some((one) => isEqualJson(one, value)) : scalars.has(value)
+    }
+  },
+  {
+    keyword: "multipleOf",
+    type: "number",
+    schemaType: "number",
+    error: { message: ({ schemaCode }) => str`must be multiple of ${schemaCode}` },
+    compile: (divisor: number) => (value: number) => {
+      if (!Number.isSafeInteger(value) || !Number.isSafeInteger(divisor)) meter.spend(DECIMAL_UNITS)
+      return isMultipleOf(value, divisor)
+    }
+  },
+  {
+    keyword: "uniqueItems",
+    type: "array",
+    schema: false,
+    error: { message: "must NOT have duplicate items" },
+    validate: (items: ReadonlyArray<Schema.Json>) => areUnique(items, meter)
+  },
+  {
+    keyword: "required",
+    type: "object",
+    schemaType: "array",
+    trackErrors: true,
+    error: {
+      message: "must have all required properties",
+      params: ({ params }) => _`{missingProperty: ${params["name"]}}`
+    },
+    code: (cxt) => {
+      reportMissing(cxt, _`${cxt.schemaCode}`)
+      cxt.ok(_`${cxt.errsCount} === ${ERRORS}`)
+    }
+  },
+  {
+    keyword: "dependentRequired",
+    type: "object",
+    schemaType: "object",
+    trackErrors: true,
+    error: {
+      message: "must have all properties that another one requires",
+      params: ({ params }) => _`{property: ${params["property"]}, missingProperty: ${params["name"]}}`
+    },
+    code: (cxt) => {
+      const { data, gen, schemaCode } = cxt
+      for (const property of Object.keys(cxt.schema)) {
+        gen.if(hasOwn(cxt, data, property), () =>
+          reportMissing(cxt, _`${schemaCode}[${property}]`, { property })
+        )
+      }
+      cxt.ok(_`${cxt.errsCount} === ${ERRORS}`)
+    }
+  },
+  {
+    keyword: "contains",
+    type: "array",
+    schemaType: ["object", "boolean"],
+    trackErrors: true,
+    error: { message: ({ params }) => str`must contain ${params["expected"]}` },
+    code: countMatches
+  }
+]
+
+/** Generates the loop of `contains`: counts the matching items, and stops when further ones cannot change the result. */
+function countMatches(cxt: KeywordCxt): void {
+  const { data, gen, parentSchema } = cxt
+  const { max, min } = containsLimits(parentSchema)
+  if (min === 0 && max === undefined) return
+  cxt.setParams({ expected: describeLimits(min, max) })
+  const count = gen.let("count", 0)
+  const matches = gen.name("valid")
+  gen.forRange("i", 0, _`${data}.length`, (index) => {
+    cxt.subschema(
+      { keyword: "contains", dataProp: index, dataPropType: Type.Num, compositeRule: true },
+      matches
+    )
+    gen.if(matches, () => {
+      gen.code(_`${count}++;`)
+      gen.if(max === undefined ? _`${count} >= ${min}` : _`${count} > ${max}`, () => gen.break())
+    })
+  })
+  const isValid = max === undefined ? _`${count} >= ${min}` : _`${count} >= ${min} && ${count} <= ${max}`
+  // Errors of the items that do not match are no errors of the array.
+  cxt.result(isValid, () => cxt.reset())
+}
+
+/** The variable that counts the errors in generated code. */
+const ERRORS = new Name("errors")
+
+/** Generates a loop over names, with an error for each that the object lacks. */
+function reportMissing(
+  cxt: KeywordCxt,
+  names: Code | Name,
+  params: { readonly property?: string } = {}
+): void {
+  cxt.gen.forOf("name", names, (name) => {
+    cxt.gen.if(_`!${hasOwn(cxt, cxt.data, name)}`, () => {
+      cxt.setParams({ ...params, name })
+      cxt.error()
+    })
+  })
+}
+
+const hasOwn = ({ gen }: KeywordCxt, data: Name, name: Name | string): Code =>
+  _`${gen.scopeValue("func", { ref: Object.hasOwn, code: _`Object.hasOwn` })}(${data}, ${name})`
+
+const containsLimits = ({ maxContains, minContains = 1 }: AnySchemaObject) => ({
+  min: Predicate.isNumber(minContains) ? minContains : 1,
+  max: Predicate.isNumber(maxContains) ? maxContains : undefined
+})
+
+const describeLimits = (min: number, max: number | undefined): string =>
+  max === undefined
+    ? `at least ${min} valid item(s)`
+    : `at least ${min} and no more than ${max} valid item(s)`
+
+const isContainer = (value: Schema.Json): boolean => typeof value === "object" && value !== null
+
+/** Whether no two items are equal, in time linear in their text: equal values have equal canonical texts. */
+const areUnique = (items: ReadonlyArray<Schema.Json>, meter: Meter): boolean => {
+  const seen = new Set<unknown>()
+  for (const item of items) {
+    const text = isContainer(item) ? Result.getOrThrow(canonicalJson(item)) : item
+    const length = typeof text === "string" ? text.length : 0
+    meter.spend((isContainer(item) ? OBJECT_UNITS : ITEM_UNITS) + length / CHARACTERS_PER_UNIT)
+    // A string item gets a prefix, so that it never equals the canonical text of an object.
+    const key = typeof item === "string" ? `"${item}` : text
+    if (seen.has(key)) return false
+    seen.add(key)
+  }
+  return true
+}
