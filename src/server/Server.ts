@@ -49,6 +49,7 @@ import { KnownSecrets } from "./secrets/KnownSecrets.ts"
 import * as MasterKeys from "./secrets/MasterKeys.ts"
 import { layerLimitUse, LimitUse } from "./observability/LimitUse.ts"
 import { layerRegistry, Metrics } from "./observability/Metrics.ts"
+import * as LeakedKeys from "./http/LeakedKeys.ts"
 import { MailTransport } from "./notifications/MailTransport.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { NotificationsHttp } from "./notifications/Notifications/http.ts"
@@ -310,6 +311,7 @@ export const layerRoutes = (settings: ServiceSettings) =>
   Layer.mergeAll(
     layerContract(Authentication.layer),
     Console.layerRoutes({ publicUrl: settings.publicUrl, contract: layerContract }),
+    LeakedKeys.layer,
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
     Envelope.layer
   ).pipe(Layer.provide([RateLimits.layer(settings.rateLimits), ClientAddress.layer(settings.connections)]))

@@ -28,6 +28,9 @@ interface Policy {
   readonly perSecond: number
 }
 
+/** Reports of leaked keys from one address. Each can have a thousand keys, and is a single query unless it has real ones. */
+const LEAK_REPORTS_PER_SECOND = 5
+
 /** The key and the organization of a request. */
 export type Requester = Pick<Principal, "org_id"> & { readonly actor: Pick<Principal["actor"], "id"> }
 
@@ -45,6 +48,8 @@ export class RateLimits extends Context.Service<
      * statements.
      */
     readonly admitKeyLookup: (address: string) => Effect.Effect<void, RateLimited>
+    /** Counts a report of leaked keys against the address of its sender. */
+    readonly admitLeakReport: (address: string) => Effect.Effect<void, RateLimited>
   }
 >()("countersign/server/http/RateLimits") {
   /**
@@ -59,7 +64,18 @@ export class RateLimits extends Context.Service<
       Effect.map(LimitUse, (use) =>
         RateLimits.of({
           admitRequest: makeAdmitRequest(options, use),
-          admitKeyLookup: makeAdmitKeyLookup(options.perKey, use)
+          admitKeyLookup: makeAdmitAddress(
+            { perSecond: options.perKey, useName: "key_lookups", requests: "requests with invalid API keys" },
+            use
+          ),
+          admitLeakReport: makeAdmitAddress(
+            {
+              perSecond: LEAK_REPORTS_PER_SECOND,
+              useName: "leak_reports",
+              requests: "reports of leaked keys"
+            },
+            use
+          )
         })
       )
     )
@@ -116,23 +132,28 @@ const makeRequestLimit = (policy: Policy, useName: LimitName, nameOf: (requester
   return { policy, useName, take: (requester: Requester, now: number) => buckets(nameOf(requester), now) }
 }
 
-const makeAdmitKeyLookup = (
-  perSecond: number,
+/** A limit of requests that have no key, by the address of their sender. */
+const makeAdmitAddress = (
+  {
+    perSecond,
+    requests,
+    useName
+  }: { readonly perSecond: number; readonly useName: LimitName; readonly requests: string },
   use: (typeof LimitUse)["Service"]
-): RateLimits["Service"]["admitKeyLookup"] => {
+): ((address: string) => Effect.Effect<void, RateLimited>) => {
   if (perSecond === 0) return () => Effect.void
   const addresses = makeBuckets(rateLimit(perSecond))
   return (address) =>
     Effect.clockWith((clock) => {
       const { allowed, remaining, waitMillis } = addresses(networkOf(address), monotonicMillis(clock))
       if (allowed) {
-        use.used("key_lookups", 1 - remaining / perSecond)
+        use.used(useName, 1 - remaining / perSecond)
         return Effect.void
       }
-      use.refused("key_lookups")
+      use.refused(useName)
       return Effect.fail(
         new RateLimited({
-          detail: "Too many requests with invalid API keys from this address.",
+          detail: `Too many ${requests} from this address.`,
           retry_after_seconds: wholeSeconds(waitMillis)
         })
       )

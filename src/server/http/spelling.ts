@@ -1,10 +1,15 @@
 import { Api } from "../../api/Api.ts"
 import { ConsoleApi } from "../../api/Console.ts"
+import { LeakedKeysApi } from "../../api/LeakedKeys.ts"
 
 /** The fixed segments of all paths. */
 const words: ReadonlySet<string> = new Set([
   ...["healthz", "readyz", "metrics", "openapi.json", "docs", "console", "api", "assets"],
-  ...[...Object.values(Api.groups), ...Object.values(ConsoleApi.groups)].flatMap((group) =>
+  ...[
+    ...Object.values(Api.groups),
+    ...Object.values(ConsoleApi.groups),
+    ...Object.values(LeakedKeysApi.groups)
+  ].flatMap((group) =>
     Object.values(group.endpoints).flatMap(({ path }) =>
       path.split("/").filter((segment: string) => segment !== "" && !segment.startsWith(":"))
     )

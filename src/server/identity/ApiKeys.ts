@@ -14,7 +14,7 @@ import {
   type NotFound
 } from "../../api/Problems.ts"
 import { findNetworkOutside } from "../../domain/identity/AllowedNetworks.ts"
-import type { ApiKey } from "../../domain/identity/ApiKey.ts"
+import type { ApiKey, RevocationReason } from "../../domain/identity/ApiKey.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor, Principal } from "../../domain/identity/Principal.ts"
@@ -26,6 +26,7 @@ import {
   findAdminKeys,
   findKeyWithMade,
   findMaker,
+  findUsableKeys,
   insertKey,
   isNameInUse,
   type KeyRow,
@@ -100,6 +101,11 @@ export class ApiKeys extends Context.Service<
       id: KeyId,
       options: RevokeOptions
     ) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
+    /**
+     * Revokes the usable keys among these texts, which were found where they should not be, with the keys that they created: even an organization's
+     * last admin key. Other texts are ignored. Returns the number of leaked keys.
+     */
+    readonly revokeLeaked: (texts: ReadonlyArray<Redacted.Redacted>) => Effect.Effect<number>
     /**
      * Creates the first admin key of an empty database, with the provided text or a generated one. If the database has any key, nothing
      * changes and the result is none.
@@ -248,7 +254,7 @@ export class ApiKeys extends Context.Service<
       const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (
         author: Author,
         id: KeyId,
-        { made_keys }: RevokeOptions
+        { made_keys, reason = "requested" }: RevokeOptions & { readonly reason?: RevocationReason }
       ) {
         const { org_id } = author
         const now = yield* clock.now
@@ -261,7 +267,8 @@ export class ApiKeys extends Context.Service<
             const ended = line.filter(({ key_id }) => made_keys === "revoke" || key_id === id)
             const keys = ended.filter(({ revoked }) => !revoked).map(({ key_id }) => key_id)
             const { keepsAdmin, revokesAdmin } = yield* findAdminKeys(sql, org_id, allScopes, keys, now)
-            if (revokesAdmin && !keepsAdmin) {
+            // A leaked key is worse than none: the operator can create another.
+            if (reason === "requested" && revokesAdmin && !keepsAdmin) {
               return yield* new LastAdminKey({
                 detail:
                   keys.length > 1
@@ -269,9 +276,12 @@ export class ApiKeys extends Context.Service<
                     : "This is the organization's last usable admin key. Create another admin key before you revoke it."
               })
             }
-            yield* revokeKeys(sql, org_id, keys, now, "requested")
+            yield* revokeKeys(sql, org_id, keys, now, reason)
             for (const key of keys) {
-              yield* audit.record(author, "key.revoked", key, key === id ? {} : { revoked_with: id })
+              yield* audit.record(author, "key.revoked", key, {
+                ...(reason === "requested" ? {} : { reason }),
+                ...(key === id ? {} : { revoked_with: id })
+              })
             }
             yield* sql.afterCommit(
               Effect.forEach(ended, ({ key_id }) => revocations.publish(key_id), { discard: true })
@@ -310,6 +320,23 @@ export class ApiKeys extends Context.Service<
         }),
         revoke: Effect.fn("ApiKeys.revoke")(function* (id, options) {
           yield* revokeOf(yield* Authorized("keys.write"), id, options)
+        }),
+        revokeLeaked: Effect.fn("ApiKeys.revokeLeaked")(function* (texts) {
+          const parsed = texts.flatMap((text) =>
+            Result.match(ApiKeyFormat.parseApiKey(Redacted.value(text)), {
+              onFailure: () => [],
+              onSuccess: (key) => [key]
+            })
+          )
+          if (parsed.length === 0) return 0
+          const leaked = yield* Effect.orDie(findUsableKeys(sql, parsed, yield* clock.now))
+          for (const { key_id, org_id } of leaked) {
+            yield* Effect.orDie(
+              revokeOf({ org_id, actor: null }, key_id, { made_keys: "revoke", reason: "leaked" })
+            )
+            yield* Effect.logWarning("Revoked an API key that was reported as leaked", { org_id, key_id })
+          }
+          return leaked.length
         }),
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
           const provided = Option.map(key, (text) => ApiKeyFormat.parseApiKey(Redacted.value(text)))

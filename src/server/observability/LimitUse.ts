@@ -7,6 +7,7 @@ export const limitNames = [
   "key_requests",
   "organization_requests",
   "key_lookups",
+  "leak_reports",
   "concurrent_runs",
   "run_bytes",
   "api_keys",

@@ -2,7 +2,13 @@ import { Effect, Schema } from "effect"
 import { IpNetwork } from "effect/net"
 import type { SqlClient } from "effect/sql"
 import { type ApiKey, RevocationReason } from "../../../domain/identity/ApiKey.ts"
-import { apiKeyHint, digestsEqual, PublicId } from "../../../domain/identity/ApiKeyFormat.ts"
+import {
+  apiKeyDigest,
+  apiKeyHint,
+  digestsEqual,
+  type ParsedApiKey,
+  PublicId
+} from "../../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { Preset, Scope } from "../../../domain/identity/Scope.ts"
@@ -278,3 +284,25 @@ export const findEndedKeys = (sql: SqlClient.SqlClient, keys: ReadonlyArray<KeyR
       `
     )
     .pipe(Effect.map((rows) => rows.map(({ key_id }) => key_id)))
+
+const digestRows = rowsOf(
+  Schema.Struct({ org_id: OrgId, key_id: KeyId, public_id: PublicId, digest: Schema.Uint8Array })
+)
+
+/** The usable keys among these texts, each once, in one statement. */
+export const findUsableKeys = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  keys: ReadonlyArray<ParsedApiKey>,
+  now: Timestamp
+) {
+  const rows = yield* digestRows.all(sql`
+    SELECT org_id, key_id, public_id, digest
+    FROM api_keys
+    WHERE public_id = ANY (${textArray(keys.map(({ publicId }) => publicId))})
+      AND ${usable(sql, now)}
+  `)
+  const byPublicId = Map.groupBy(keys, ({ publicId }) => publicId)
+  return rows.filter(({ digest, public_id }) =>
+    byPublicId.get(public_id)?.some(({ key }) => digestsEqual(digest, apiKeyDigest(key)))
+  )
+})

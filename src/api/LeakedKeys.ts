@@ -1,0 +1,29 @@
+/**
+ * Reports of leaked API keys. Not part of `Api`, whose operations all require a key: secret scanners have none. The body is that of GitHub's
+ * secret scanning partner program.
+ */
+import { ByteSize, Schema } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { BodyLimit, ProblemFrame, RequestBody } from "./Middleware.ts"
+import { RateLimited } from "./Problems.ts"
+
+/** The most keys of one report. */
+export const MAX_REPORTED_KEYS = 1_000
+
+/** A text that a scanner found. Other members, such as `type`, `url` and `source`, are ignored. */
+export const LeakedKey = Schema.Struct({ token: Schema.String })
+
+/** Where scanners report leaked keys. */
+export class LeakedKeysApi extends HttpApi.make("countersign-leaked-keys")
+  .add(
+    HttpApiGroup.make("leaked_keys")
+      .add(
+        HttpApiEndpoint.post("report", "/", {
+          payload: Schema.NonEmptyArray(LeakedKey).check(Schema.isMaxLength(MAX_REPORTED_KEYS)),
+          error: RateLimited
+        }).annotate(BodyLimit, ByteSize.mebibytes(1))
+      )
+      .prefix("/leaked-keys")
+      .middleware(RequestBody)
+  )
+  .middleware(ProblemFrame) {}
