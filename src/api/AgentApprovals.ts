@@ -30,11 +30,14 @@ export const approvalFilter = {
 }
 export type ApprovalFilter = Schema.Struct.Type<typeof approvalFilter>
 
+/** A page of approvals. */
+export const ApprovalPage = page("approvals", Approval, ApprovalId)
+
 export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: { ...pageQuery(ApprovalId), ...approvalFilter },
-      success: page("approvals", Approval, ApprovalId)
+      success: ApprovalPage
     })
       .middleware(requires("approvals.read"))
       .annotateMerge(

@@ -59,6 +59,9 @@ export const OutcomeReport = Schema.Struct({
 }).annotate({ identifier: "OutcomeReport", description: "The outcome of a step that was allowed." })
 export type OutcomeReport = typeof OutcomeReport.Type
 
+/** A page of agent sessions. */
+export const AgentSessionPage = page("sessions", AgentSession, SessionId)
+
 export class AgentSessionsApi extends HttpApiGroup.make("sessions")
   .add(
     HttpApiEndpoint.post("create", "/", {
@@ -79,7 +82,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       ),
     HttpApiEndpoint.get("list", "/", {
       query: pageQuery(SessionId),
-      success: page("sessions", AgentSession, SessionId)
+      success: AgentSessionPage
     })
       .middleware(requires("sessions.read"))
       .annotateMerge(

@@ -64,11 +64,14 @@ export const CreatedApiKey = Schema.Struct({
   })
 }).annotate({ identifier: "CreatedApiKey", description: "A new API key with its full text." })
 
+/** A page of API keys. */
+export const ApiKeyPage = page("keys", ApiKey, KeyId)
+
 export class ApiKeysApi extends HttpApiGroup.make("api_keys")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: pageQuery(KeyId),
-      success: page("keys", ApiKey, KeyId)
+      success: ApiKeyPage
     })
       .middleware(requires("keys.write"))
       .annotateMerge(

@@ -20,11 +20,14 @@ export const auditFilter = {
 }
 export type AuditFilter = Schema.Struct.Type<typeof auditFilter>
 
+/** A page of entries of the audit log. */
+export const AuditEntryPage = page("entries", AuditEntry, AuditEntryId)
+
 export class AuditLogApi extends HttpApiGroup.make("audit_log")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: { ...pageQuery(AuditEntryId), ...auditFilter },
-      success: page("entries", AuditEntry, AuditEntryId)
+      success: AuditEntryPage
     })
       .middleware(requires("approvals.admin"))
       .annotateMerge(

@@ -60,12 +60,18 @@ export const NewRelease = Schema.Union(
 })
 export type NewRelease = typeof NewRelease.Type
 
+/** A page of comparisons. */
+export const ComparisonPage = page("comparisons", Comparison, ComparisonId)
+
+/** A page of releases. */
+export const ReleasePage = page("releases", Release, ReleaseId)
+
 export class ComparisonsApi extends HttpApiGroup.make("comparisons")
   .add(
     HttpApiEndpoint.get("list", "/tasks/:task_id/comparisons", {
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(ComparisonId),
-      success: page("comparisons", Comparison, ComparisonId),
+      success: ComparisonPage,
       error: NotFound
     })
       .middleware(requires("tasks.read"))
@@ -129,7 +135,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
     HttpApiEndpoint.get("list", "/tasks/:task_id/releases", {
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(ReleaseId),
-      success: page("releases", Release, ReleaseId),
+      success: ReleasePage,
       error: NotFound
     })
       .middleware(requires("tasks.read"))

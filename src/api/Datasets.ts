@@ -25,12 +25,18 @@ export const NewDataset = Schema.Struct({
 }).annotate({ identifier: "NewDataset", description: "A dataset version to create." })
 export type NewDataset = typeof NewDataset.Type
 
+/** A page of versions of a dataset. */
+export const DatasetPage = page("datasets", Dataset, DatasetId)
+
+/** A page of examples of a dataset version. */
+export const ExamplePage = page("examples", Example, ExampleId)
+
 export class DatasetsApi extends HttpApiGroup.make("datasets")
   .add(
     HttpApiEndpoint.get("list", "/tasks/:task_id/datasets", {
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(DatasetId),
-      success: page("datasets", Dataset, DatasetId),
+      success: DatasetPage,
       error: NotFound
     })
       .middleware(requires("datasets.read"))
@@ -74,7 +80,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
     HttpApiEndpoint.get("examples", "/datasets/:id/examples", {
       params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
       query: pageQuery(ExampleId),
-      success: page("examples", Example, ExampleId),
+      success: ExamplePage,
       error: NotFound
     })
       .middleware(requires("datasets.read"))

@@ -121,6 +121,9 @@ export const RejectRequest = Schema.Struct({
   description: "Why the correction is rejected. The body can be left out."
 })
 
+/** A page of feedback. */
+export const FeedbackPage = page("feedback", FeedbackRecord, FeedbackId)
+
 export class FeedbackApi extends HttpApiGroup.make("feedback")
   .add(
     HttpApiEndpoint.post("create", "/v1/feedback", {
@@ -146,7 +149,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       ),
     HttpApiEndpoint.get("list", "/v1/feedback", {
       query: { ...pageQuery(FeedbackId), ...feedbackFilter },
-      success: page("feedback", FeedbackRecord, FeedbackId)
+      success: FeedbackPage
     })
       .middleware(requires("feedback.read"))
       .annotateMerge(

@@ -103,11 +103,14 @@ const runDocument = OpenApi.annotations({
   }
 })
 
+/** A page of tasks. */
+export const TaskPage = page("tasks", Task, TaskId)
+
 export class TasksApi extends HttpApiGroup.make("tasks")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: pageQuery(TaskId),
-      success: page("tasks", Task, TaskId)
+      success: TaskPage
     })
       .middleware(requires("tasks.read"))
       .annotateMerge(

@@ -1,4 +1,4 @@
-import { Context, Effect } from "effect"
+import { Context, Effect, Stream } from "effect"
 
 /**
  * The share of its own time that a key rests after a slice of work while other keys have requests: 1 leaves them half of the event loop.
@@ -135,11 +135,27 @@ const NextTurn = Context.Reference<Effect.Effect<void>>("countersign/server/conc
 /** A place between two slices of work: waits for the next turn if the current request is a large one. */
 export const nextTurn: Effect.Effect<void> = Effect.withFiber((fiber) => fiber.getRef(NextTurn))
 
-/** Runs a large request, in which `nextTurn` waits for `turn`. */
+/** Runs a request whose work is large, in which `nextTurn` waits for `turn`. */
 export const inTurns =
   (turn: Effect.Effect<void>) =>
   <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.provideService(request, NextTurn, turn)
+
+/** Makes a streamed response take turns: each of its parts takes `turn`, and `nextTurn` within a part waits for it too. */
+export const streamInTurns =
+  (turn: Effect.Effect<void>) =>
+  <A, E, R>(stream: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
+    Stream.provideService(
+      Stream.mapArrayEffect(stream, (parts) => Effect.as(turn, parts)),
+      NextTurn,
+      turn
+    )
+
+/** `nextTurn`, which yields to ready work if the current request is not a large one. */
+export const nextTurnOrYield: Effect.Effect<void> = Effect.withFiber((fiber) => {
+  const turn = fiber.getRef(NextTurn)
+  return turn === Effect.void ? Effect.yieldNow : turn
+})
 
 /**
  * Makes `nextTurn` only yield to ready work, while the request holds something that other requests wait for, such as a transaction. Nothing changes for a

@@ -1,9 +1,9 @@
-import { Effect, Stream } from "effect"
+import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { RateLimited } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
-import { LoopTurns } from "../concurrency/LoopTurns.ts"
+import { inTurns, LoopTurns, streamInTurns } from "../concurrency/LoopTurns.ts"
 
 /**
  * Reads that run concurrently for one organization; others wait in order. A list of a hundred takes milliseconds of the event loop and a
@@ -11,8 +11,12 @@ import { LoopTurns } from "../concurrency/LoopTurns.ts"
  */
 const CONCURRENT_READS = 4
 
-/** What decoding and encoding a response takes per KiB, in milliseconds of the event loop, and at most as a rest. */
-const MILLIS_PER_KIB = 0.1
+/**
+ * What a read takes outside of its turns, in milliseconds of the event loop: parsing and authenticating the request, and, per KiB, reading the
+ * rows from the connection and writing the response.
+ */
+const MILLIS_PER_READ = 0.5
+const MILLIS_PER_KIB = 0.01
 const MAX_REST_MILLIS = 50
 
 /** Shares the process between the organizations that send requests to it. */
@@ -46,10 +50,10 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.map(LoopTurns, (tu
           return withReadPermit(org_id)(
             Effect.andThen(
               turn,
-              Effect.map(operation, (response) => {
+              Effect.map(inTurns(turn)(operation), (response) => {
                 const kibibytes =
                   response.body._tag === "Uint8Array" ? response.body.contentLength / 1_024 : 0
-                turns.charge(org_id, Math.min(MAX_REST_MILLIS, kibibytes * MILLIS_PER_KIB))
+                turns.charge(org_id, Math.min(MAX_REST_MILLIS, MILLIS_PER_READ + kibibytes * MILLIS_PER_KIB))
                 return inTurnsWhileSent(response, turn)
               })
             )
@@ -62,10 +66,11 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.map(LoopTurns, (tu
 const inTurnsWhileSent = (response: HttpServerResponse.HttpServerResponse, turn: Effect.Effect<void>) => {
   const { body, headers, status } = response
   return body._tag === "Stream" && !body.contentType.startsWith("text/event-stream")
-    ? HttpServerResponse.stream(
-        Stream.mapArrayEffect(body.stream, (parts) => Effect.as(turn, parts)),
-        { status, headers, contentType: body.contentType }
-      )
+    ? HttpServerResponse.stream(streamInTurns(turn)(body.stream), {
+        status,
+        headers,
+        contentType: body.contentType
+      })
     : response
 }
 

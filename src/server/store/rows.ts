@@ -1,4 +1,9 @@
 import { Effect, Schema } from "effect"
+import { nextTurn } from "../concurrency/LoopTurns.ts"
+import { compileRowDecoder } from "./rows/compileRowDecoder.ts"
+
+/** Rows from which on decoding them, and what is done with them next, is a slice of work of its own: see `LoopTurns`. */
+const MANY_ROWS = 16
 
 /** Reads the rows of a statement through a schema. */
 export interface Rows<A> {
@@ -17,7 +22,16 @@ export interface Rows<A> {
  * again, because they held when the row was written; types and brands are decoded.
  */
 export const rowsOf = <A, I>(schema: Schema.Codec<A, I>): Rows<A> => {
-  const decode = Schema.decodeUnknownEffect(Schema.Array(schema), { disableChecks: true })
-  const all: Rows<A>["all"] = (statement) => Effect.flatMap(statement, (rows) => Effect.orDie(decode(rows)))
+  const decode = compileRowDecoder(schema)
+  const decodeBySchema = Schema.decodeUnknownEffect(Schema.Array(schema), { disableChecks: true })
+  const decodeAll = (rows: ReadonlyArray<unknown>): Effect.Effect<ReadonlyArray<A>> =>
+    Effect.suspend(() => {
+      const decoded = decode(rows)
+      return decoded === undefined ? Effect.orDie(decodeBySchema(rows)) : Effect.succeed(decoded)
+    })
+  const all: Rows<A>["all"] = (statement) =>
+    Effect.flatMap(statement, (rows) =>
+      rows.length < MANY_ROWS ? decodeAll(rows) : Effect.andThen(nextTurn, decodeAll(rows))
+    )
   return { all, first: (statement) => Effect.map(all(statement), (rows) => rows[0]) }
 }

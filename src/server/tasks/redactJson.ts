@@ -1,5 +1,6 @@
 import { Effect, type Schema } from "effect"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
+import { nextTurnOrYield } from "../concurrency/LoopTurns.ts"
 import {
   collectTexts,
   type KnownValues,
@@ -37,9 +38,9 @@ export const redactTexts = Effect.fnUntraced(function* (
   return redacted
 })
 
-/** Redacts a stored JSON object, and yields to other requests in between. */
+/** Redacts a stored JSON object, and lets other requests run in between. */
 export const redactObject = Effect.fnUntraced(function* (value: JsonObject, known: KnownValues, at: string) {
-  const redaction = redactStored(value, known, at, yield* redactTexts(value, known, Effect.yieldNow))
+  const redaction = redactStored(value, known, at, yield* redactTexts(value, known, nextTurnOrYield))
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- redaction keeps every object an object
   return { ...redaction, value: redaction.value as JsonObject }
 })

@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Stream } from "effect"
+import { Deferred, Effect, Fiber, Schema, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { RateLimited } from "../../../src/api/Problems.ts"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { LoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
 import { makeFairReads } from "../../../src/server/http/FairReads.ts"
+import { rowsOf } from "../../../src/server/store/rows.ts"
 
 const ok = Effect.succeed(HttpServerResponse.text("ok"))
 
@@ -76,7 +77,7 @@ describe("FairReads", () => {
       const reads = yield* makeFairReads.pipe(
         Effect.provideService(
           LoopTurns,
-          turnsWith({ onCharge: (key, millis) => charged.push([key, Math.round(millis)]) })
+          turnsWith({ onCharge: (key, millis) => charged.push([key, millis]) })
         )
       )
       const page = (kibibytes: number) =>
@@ -85,9 +86,39 @@ describe("FairReads", () => {
       yield* reads.run(org, GET)(page(10_000))
       yield* reads.run(org, { method: "POST" })(page(100))
       assert.deepStrictEqual(charged, [
-        [org, 10],
+        [org, 1.5],
         [org, 50]
       ])
+    })
+  )
+
+  it.effect("the rows of a read are decoded in a turn of their own, also within the parts of an export", () =>
+    Effect.gen(function* () {
+      let taken = 0
+      const reads = yield* makeFairReads.pipe(
+        Effect.provideService(LoopTurns, turnsWith({ onTake: () => taken++ }))
+      )
+      const org = yield* OrgId.generate
+      const rows = rowsOf(Schema.Struct({ n: Schema.Number }))
+      const read = (count: number) =>
+        rows.all(Effect.succeed(Array.from({ length: count }, (_, n) => ({ n }))))
+      const takenBy = Effect.fnUntraced(function* <E>(operation: Effect.Effect<unknown, E>, method: string) {
+        taken = 0
+        yield* reads.run(org, { method })(Effect.andThen(operation, ok))
+        return taken
+      })
+      assert.strictEqual(yield* takenBy(read(100), "GET"), 1 + 1)
+      assert.strictEqual(yield* takenBy(read(2), "GET"), 1)
+      assert.strictEqual(yield* takenBy(read(100), "POST"), 0)
+      taken = 0
+      const part = Stream.fromEffect(Effect.as(read(100), Buffer.from("a")))
+      const { body } = yield* reads.run(
+        org,
+        GET
+      )(Effect.succeed(HttpServerResponse.stream(part, { contentType: "application/x-ndjson" })))
+      if (body._tag === "Stream") yield* Stream.runDrain(body.stream)
+      // The request, the rows, and the part.
+      assert.strictEqual(taken, 3)
     })
   )
 

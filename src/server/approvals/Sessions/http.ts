@@ -2,9 +2,13 @@ import { Effect, Option } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { AgentSessionPage } from "../../../api/AgentSessions.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Sessions } from "../Sessions.ts"
 import { SessionStream } from "../SessionStream.ts"
 import { Steps } from "../Steps.ts"
+
+const respondAgentSessionPage = jsonResponse(AgentSessionPage)
 
 /** The handlers of `/v1/agent-sessions`. */
 export const SessionsHttp = HttpApiBuilder.group(
@@ -17,7 +21,9 @@ export const SessionsHttp = HttpApiBuilder.group(
     return handlers.handleAll({
       create: ({ payload }) => sessions.create(payload),
       list: ({ query }) =>
-        Effect.map(sessions.list(query), ({ items, next_cursor }) => ({ sessions: items, next_cursor })),
+        Effect.flatMap(sessions.list(query), ({ items, next_cursor }) =>
+          respondAgentSessionPage({ sessions: items, next_cursor })
+        ),
       get: ({ params }) => sessions.get(params.id),
       step: ({ params, payload }) => steps.check(params.id, payload),
       complete: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),

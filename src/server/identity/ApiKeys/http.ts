@@ -1,7 +1,11 @@
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { ApiKeyPage } from "../../../api/ApiKeys.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { ApiKeys } from "../ApiKeys.ts"
+
+const respondApiKeyPage = jsonResponse(ApiKeyPage)
 
 /** The handlers of `/v1/api-keys`. */
 export const ApiKeysHttp = HttpApiBuilder.group(
@@ -11,7 +15,9 @@ export const ApiKeysHttp = HttpApiBuilder.group(
     const keys = yield* ApiKeys
     return handlers.handleAll({
       list: ({ query }) =>
-        Effect.map(keys.list(query), ({ items, next_cursor }) => ({ keys: items, next_cursor })),
+        Effect.flatMap(keys.list(query), ({ items, next_cursor }) =>
+          respondApiKeyPage({ keys: items, next_cursor })
+        ),
       create: ({ payload }) =>
         Effect.map(keys.create(payload), ({ key, secret }) => ({ key, secret: Redacted.value(secret) })),
       revoke: ({ params, query }) => keys.revoke(params.id, { made_keys: query.made_keys ?? "revoke" })

@@ -1,7 +1,11 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { AuditEntryPage } from "../../../api/AuditLog.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Audit } from "../Audit.ts"
+
+const respondAuditEntryPage = jsonResponse(AuditEntryPage)
 
 /** The handler of `/v1/audit-log`. */
 export const AuditLogHttp = HttpApiBuilder.group(
@@ -11,7 +15,9 @@ export const AuditLogHttp = HttpApiBuilder.group(
     const audit = yield* Audit
     return handlers.handleAll({
       list: ({ query }) =>
-        Effect.map(audit.list(query), ({ items, next_cursor }) => ({ entries: items, next_cursor }))
+        Effect.flatMap(audit.list(query), ({ items, next_cursor }) =>
+          respondAuditEntryPage({ entries: items, next_cursor })
+        )
     })
   })
 )

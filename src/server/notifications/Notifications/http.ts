@@ -1,7 +1,12 @@
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { NotificationEndpoints, NotificationDeliveries } from "../../../api/NotificationEndpoints.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Notifications } from "../Notifications.ts"
+
+const respondNotificationEndpoints = jsonResponse(NotificationEndpoints)
+const respondNotificationDeliveries = jsonResponse(NotificationDeliveries)
 
 /** The handlers of `/v1/notification-endpoints`. */
 export const NotificationsHttp = HttpApiBuilder.group(
@@ -10,7 +15,7 @@ export const NotificationsHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const notifications = yield* Notifications
     return handlers.handleAll({
-      list: () => notifications.list,
+      list: () => Effect.flatMap(notifications.list, respondNotificationEndpoints),
       create: ({ payload }) =>
         Effect.map(notifications.create(payload), ({ endpoint, secret }) => ({
           endpoint,
@@ -22,7 +27,9 @@ export const NotificationsHttp = HttpApiBuilder.group(
         Effect.map(notifications.rotateSecret(params.id), (secret) => ({ secret: Redacted.value(secret) })),
       test: ({ params }) => notifications.test(params.id),
       deliveries: ({ params }) =>
-        Effect.map(notifications.deliveries(params.id), (deliveries) => ({ deliveries })),
+        Effect.flatMap(notifications.deliveries(params.id), (deliveries) =>
+          respondNotificationDeliveries({ deliveries })
+        ),
       delivery: ({ params }) => notifications.delivery(params.id, params.delivery),
       replay: ({ params }) =>
         Effect.as(notifications.replay(params.id, params.delivery), {

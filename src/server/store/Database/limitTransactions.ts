@@ -2,6 +2,7 @@ import { Effect, Option } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { CurrentPrincipal } from "../../../api/Authorization.ts"
 import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
+import { yieldingOnly } from "../../concurrency/LoopTurns.ts"
 import { permitTimeout } from "../databaseErrors.ts"
 
 /**
@@ -58,7 +59,7 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
         hasStarted = true
         limits.waiting--
         limits.open++
-        return self
+        return yieldingOnly(self)
       })
       const run = withTransaction(counted)
       return Effect.onExit(

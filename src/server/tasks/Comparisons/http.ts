@@ -1,7 +1,11 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { ComparisonPage } from "../../../api/Comparisons.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Comparisons } from "../Comparisons.ts"
+
+const respondComparisonPage = jsonResponse(ComparisonPage)
 
 /** The handlers of the `comparisons` group. */
 export const ComparisonsHttp = HttpApiBuilder.group(
@@ -11,10 +15,9 @@ export const ComparisonsHttp = HttpApiBuilder.group(
     const comparisons = yield* Comparisons
     return handlers.handleAll({
       list: ({ params, query }) =>
-        Effect.map(comparisons.list(params.task_id, query), ({ items, next_cursor }) => ({
-          comparisons: items,
-          next_cursor
-        })),
+        Effect.flatMap(comparisons.list(params.task_id, query), ({ items, next_cursor }) =>
+          respondComparisonPage({ comparisons: items, next_cursor })
+        ),
       create: ({ params, payload }) =>
         Effect.map(comparisons.create(params.task_id, payload), (comparison) => ({ comparison })),
       get: ({ params, query }) => comparisons.get(params.id, query)

@@ -1,7 +1,12 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { DatasetPage, ExamplePage } from "../../../api/Datasets.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Datasets } from "../Datasets.ts"
+
+const respondDatasetPage = jsonResponse(DatasetPage)
+const respondExamplePage = jsonResponse(ExamplePage)
 
 /** The handlers of the `datasets` group. */
 export const DatasetsHttp = HttpApiBuilder.group(
@@ -11,17 +16,15 @@ export const DatasetsHttp = HttpApiBuilder.group(
     const datasets = yield* Datasets
     return handlers.handleAll({
       list: ({ params, query }) =>
-        Effect.map(datasets.list(params.task_id, query), ({ items, next_cursor }) => ({
-          datasets: items,
-          next_cursor
-        })),
+        Effect.flatMap(datasets.list(params.task_id, query), ({ items, next_cursor }) =>
+          respondDatasetPage({ datasets: items, next_cursor })
+        ),
       create: ({ params, payload }) => datasets.create(params.task_id, payload),
       get: ({ params }) => datasets.get(params.id),
       examples: ({ params, query }) =>
-        Effect.map(datasets.examples(params.id, query), ({ items, next_cursor }) => ({
-          examples: items,
-          next_cursor
-        })),
+        Effect.flatMap(datasets.examples(params.id, query), ({ items, next_cursor }) =>
+          respondExamplePage({ examples: items, next_cursor })
+        ),
       export: ({ params }) => datasets.export(params.id)
     })
   })

@@ -1,7 +1,12 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { FeedbackPage, PromotionPreview } from "../../../api/Feedback.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Feedback } from "../Feedback.ts"
+
+const respondFeedbackPage = jsonResponse(FeedbackPage)
+const respondPromotionPreview = jsonResponse(PromotionPreview)
 
 /** The handlers of the `feedback` group. */
 export const FeedbackHttp = HttpApiBuilder.group(
@@ -12,11 +17,14 @@ export const FeedbackHttp = HttpApiBuilder.group(
     return handlers.handleAll({
       create: ({ payload }) => feedback.create(payload),
       list: ({ query }) =>
-        Effect.map(feedback.list(query), ({ items, next_cursor }) => ({ feedback: items, next_cursor })),
+        Effect.flatMap(feedback.list(query), ({ items, next_cursor }) =>
+          respondFeedbackPage({ feedback: items, next_cursor })
+        ),
       get: ({ params }) => feedback.get(params.id),
       stage: ({ params }) => feedback.stage(params.id),
       reject: ({ params, payload }) => feedback.reject(params.id, payload?.note ?? null),
-      preview: ({ params, query }) => feedback.preview(params.task_id, query),
+      preview: ({ params, query }) =>
+        Effect.flatMap(feedback.preview(params.task_id, query), respondPromotionPreview),
       promote: ({ params, payload }) => feedback.promote(params.task_id, payload)
     })
   })

@@ -1,7 +1,11 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { ReleasePage } from "../../../api/Comparisons.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Releases } from "../Releases.ts"
+
+const respondReleasePage = jsonResponse(ReleasePage)
 
 /** The handlers of the `releases` group. */
 export const ReleasesHttp = HttpApiBuilder.group(
@@ -11,10 +15,9 @@ export const ReleasesHttp = HttpApiBuilder.group(
     const releases = yield* Releases
     return handlers.handleAll({
       list: ({ params, query }) =>
-        Effect.map(releases.list(params.task_id, query), ({ items, next_cursor }) => ({
-          releases: items,
-          next_cursor
-        })),
+        Effect.flatMap(releases.list(params.task_id, query), ({ items, next_cursor }) =>
+          respondReleasePage({ releases: items, next_cursor })
+        ),
       create: ({ params, payload }) => releases.create(params.task_id, payload)
     })
   })

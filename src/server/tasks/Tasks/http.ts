@@ -2,10 +2,14 @@ import { Effect } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { TaskPage } from "../../../api/Tasks.ts"
 import { TRACE_HEADER } from "../../../api/Tasks.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import type { TraceId } from "../../../domain/Ids.ts"
 import { Runs } from "../Runs.ts"
 import { Tasks } from "../Tasks.ts"
+
+const respondTaskPage = jsonResponse(TaskPage)
 
 /** The handlers of the `tasks` group. */
 export const TasksHttp = HttpApiBuilder.group(
@@ -16,7 +20,9 @@ export const TasksHttp = HttpApiBuilder.group(
     const runs = yield* Runs
     return handlers.handleAll({
       list: ({ query }) =>
-        Effect.map(tasks.list(query), ({ items, next_cursor }) => ({ tasks: items, next_cursor })),
+        Effect.flatMap(tasks.list(query), ({ items, next_cursor }) =>
+          respondTaskPage({ tasks: items, next_cursor })
+        ),
       create: ({ payload }) => tasks.create(payload),
       get: ({ params }) => tasks.get(params.task_id),
       update: ({ params, payload }) => tasks.update(params.task_id, payload),

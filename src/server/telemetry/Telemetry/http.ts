@@ -1,7 +1,11 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { TelemetryDeliveries } from "../../../api/TelemetryDestinations.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Telemetry } from "../Telemetry.ts"
+
+const respondTelemetryDeliveries = jsonResponse(TelemetryDeliveries)
 
 /** Handlers of `/v1/telemetry-destinations`. */
 export const TelemetryHttp = HttpApiBuilder.group(
@@ -15,7 +19,9 @@ export const TelemetryHttp = HttpApiBuilder.group(
       test: ({ params }) => Effect.as(telemetry.test(params.id), { delivered: true as const }),
       remove: ({ params }) => telemetry.remove(params.id),
       deliveries: ({ params }) =>
-        Effect.map(telemetry.deliveries(params.id), (deliveries) => ({ deliveries })),
+        Effect.flatMap(telemetry.deliveries(params.id), (deliveries) =>
+          respondTelemetryDeliveries({ deliveries })
+        ),
       replay: ({ params }) =>
         Effect.as(telemetry.replay(params.id, params.delivery), {
           queued: true as const,
