@@ -164,7 +164,7 @@ export const layerEdge = (settings: EdgeSettings) =>
           // Only providers may reach the operator's model servers, and plain http.
           ProviderEgress.layer({
             ...settings.egress,
-            allow: settings.providerAllow.map((network) => ({ network, port: undefined })),
+            allow: settings.providerAllow,
             allowHttp: true
           })
         ),

@@ -1,7 +1,13 @@
 import { IpNetwork, NetAddress } from "effect/net"
 import type { AllowedNetwork } from "./PublicAddress/AllowedNetwork.ts"
+import { isOpenPort } from "./PublicUrl/isOpenPort.ts"
 
-export { type AllowedNetwork, parseAllowedNetworks, parseNetworks } from "./PublicAddress/AllowedNetwork.ts"
+export {
+  type AllowedNetwork,
+  parseAllowedNetworks,
+  parseNetworks,
+  parseProviderNetworks
+} from "./PublicAddress/AllowedNetwork.ts"
 
 /**
  * Which addresses may be requested. IPv4: everything except the blocks below. IPv6: only the global unicast block, except the blocks below;
@@ -121,7 +127,7 @@ export const isPublic = (address: NetAddress.IpAddress): boolean => isPublicOcte
 
 /** The configured lists, prepared for {@link classifyAddress} by {@link makeAddressRule}. */
 export interface AddressRule {
-  readonly allow: ReadonlyArray<{ readonly block: Block; readonly port: number | undefined }>
+  readonly allow: ReadonlyArray<{ readonly block: Block; readonly port: AllowedNetwork["port"] }>
   readonly deny: ReadonlyArray<Block>
 }
 
@@ -133,6 +139,9 @@ export const makeAddressRule = (lists: {
   allow: lists.allow.map(({ network, port }) => ({ block: blockOf(network), port })),
   deny: lists.deny.map(blockOf)
 })
+
+const allowsPort = (allowed: AllowedNetwork["port"], port: number): boolean =>
+  allowed === undefined || (allowed === "http" ? port === 80 || isOpenPort(port) : allowed === port)
 
 /** `Allowed`: allowed by the configuration, on any port and without TLS. `Public`: accepted by the built-in blocks. */
 export type AddressClass = "Allowed" | "Public" | "NotPublic" | "Denied"
@@ -146,9 +155,7 @@ export const classifyAddress = (
   const octets = octetsOf(address)
   if (anyContains(rule.deny, octets)) return "Denied"
   for (const allowance of rule.allow) {
-    if (contains(allowance.block, octets) && (allowance.port === undefined || allowance.port === port)) {
-      return "Allowed"
-    }
+    if (contains(allowance.block, octets) && allowsPort(allowance.port, port)) return "Allowed"
   }
   return isPublicOctets(octets) ? "Public" : "NotPublic"
 }

@@ -1,5 +1,6 @@
 import { type Array as Arr, Duration, Redacted, Result, Schema } from "effect"
 import type { IpNetwork } from "effect/net"
+import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
 import type { ParsedApiKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { EgressOptions } from "../egress/Egress.ts"
 import type { OwnTelemetrySettings } from "../observability/OwnTelemetry.ts"
@@ -59,7 +60,7 @@ export interface Settings {
   readonly metricsToken: Redacted.Redacted | undefined
   readonly egress: EgressOptions
   /** Networks of the operator's model servers, which providers may reach although they are not public. */
-  readonly providerAllow: ReadonlyArray<IpNetwork.IpNetwork>
+  readonly providerAllow: ReadonlyArray<AllowedNetwork>
   readonly notifications: {
     /** Delay before each attempt; as many attempts as entries. */
     readonly delays: ReadonlyArray<Duration.Duration>

@@ -8,6 +8,7 @@ import {
   isPublic,
   classifyAddress,
   parseAllowedNetworks,
+  parseProviderNetworks,
   parseNetworks,
   wrapsIpv4
 } from "../../../src/domain/network/PublicAddress.ts"
@@ -168,6 +169,28 @@ describe("the configured allowlist and denylist", () => {
     assert.strictEqual(classifyAddress(lists, ip("::ffff:127.0.0.1"), 8443), "NotPublic")
   })
 
+  it("a network with a port is allowed on that port only", () => {
+    const lists = rule("10.1.0.0/16:8000, [fd00::/8]:8000", "")
+    assert.strictEqual(classifyAddress(lists, ip("10.1.2.3"), 8000), "Allowed")
+    assert.strictEqual(classifyAddress(lists, ip("10.1.2.3"), 22), "NotPublic")
+    assert.strictEqual(classifyAddress(lists, ip("fd00::1"), 8000), "Allowed")
+    assert.strictEqual(classifyAddress(lists, ip("fd00::1"), 6379), "NotPublic")
+  })
+
+  it("a provider's network without a port is allowed on the ports of HTTP servers only", () => {
+    const lists = makeAddressRule({
+      allow: Result.getOrThrow(parseProviderNetworks("10.1.0.0/16,10.2.0.0/16:22")),
+      deny: []
+    })
+    for (const port of [80, 443, 8000, 8080, 11434]) {
+      assert.strictEqual(classifyAddress(lists, ip("10.1.2.3"), port), "Allowed")
+    }
+    for (const port of [22, 25, 2375, 5432, 6379, 9200]) {
+      assert.strictEqual(classifyAddress(lists, ip("10.1.2.3"), port), "NotPublic")
+    }
+    assert.strictEqual(classifyAddress(lists, ip("10.2.2.3"), 22), "Allowed")
+  })
+
   it("the denylist also applies to public and allowed addresses", () => {
     const lists = rule("10.0.0.0/8", "8.8.8.0/24,10.9.0.0/16,2606:4700::/32")
     assert.strictEqual(classifyAddress(lists, ip("8.8.8.8"), 443), "Denied")
@@ -176,13 +199,20 @@ describe("the configured allowlist and denylist", () => {
     assert.strictEqual(classifyAddress(lists, ip("2606:4700::1111"), 443), "Denied")
   })
 
-  it.each(["10.0.0.0", "10.0.0.1/8", "10.0.0.0/33", "localhost:80", "127.0.0.1:99999", "127.1:80", "::1:80"])(
-    "the entry %s is rejected and named",
-    (entry) => {
-      const parsed = parseAllowedNetworks(`10.0.0.0/8,${entry}`)
-      assert.include(Result.isFailure(parsed) ? parsed.failure : "", `"${entry}"`)
-    }
-  )
+  it.each([
+    "10.0.0.0",
+    "10.0.0.1/8",
+    "10.0.0.0/33",
+    "localhost:80",
+    "127.0.0.1:99999",
+    "127.1:80",
+    "::1:80",
+    "10.0.0.0/8:99999",
+    "fd00::/8:80"
+  ])("the entry %s is rejected and named", (entry) => {
+    const parsed = parseAllowedNetworks(`10.0.0.0/8,${entry}`)
+    assert.include(Result.isFailure(parsed) ? parsed.failure : "", `"${entry}"`)
+  })
 
   it("a port in a list of networks is rejected, and so is a list over the limit", () => {
     assert.isTrue(Result.isFailure(parseNetworks("127.0.0.1:8443")))

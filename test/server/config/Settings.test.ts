@@ -174,7 +174,7 @@ describe("Settings from an invalid value: the error names the variable and what 
     ["COUNTERSIGN_EGRESS_ALLOW", "127.0.0.1", /address and port/],
     ["COUNTERSIGN_EGRESS_HTTP", "yes", /true or false/],
     ["COUNTERSIGN_EGRESS_DENY", "10.0.0.0/33", /which is not a network/],
-    ["COUNTERSIGN_PROVIDER_ALLOW", "models", /which is not a network/],
+    ["COUNTERSIGN_PROVIDER_ALLOW", "models", /which is neither a network/],
     ["COUNTERSIGN_NOTIFY_RETRY_SECONDS", "0,,5", /separated by commas/],
     ["COUNTERSIGN_NOTIFY_RETRY_SECONDS", Array.from({ length: 51 }, () => "1").join(","), /1 to 50/],
     ["COUNTERSIGN_NOTIFY_QUEUE_LIMIT", "0", /from 1 to/],

@@ -8,7 +8,7 @@ const MODELS = "http://127.0.0.2:9/v1"
 const RECEIVERS = "http://127.0.0.1:9/v1"
 
 const environment = {
-  COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.2/32",
+  COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.2/32:9",
   COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:9",
   COUNTERSIGN_EGRESS_HTTP: "true"
 }

@@ -1,10 +1,11 @@
 import { Array as Arr, Result } from "effect"
 import { IpNetwork, NetAddress } from "effect/net"
 
-/** An allowlist entry: a network on every port, or on one port. */
+/** An allowlist entry. */
 export interface AllowedNetwork {
   readonly network: IpNetwork.IpNetwork
-  readonly port: number | undefined
+  /** One port; `http` for 80 and the ports that a public URL may have, which are not those of databases and caches; undefined for every port. */
+  readonly port: number | "http" | undefined
 }
 
 /** Maximum length of a configured list: every address is compared with every entry. */
@@ -32,7 +33,17 @@ const parseNetwork = (entry: string): Result.Result<IpNetwork.IpNetwork, string>
     (error) => `has "${entry}", which is not a network such as 10.0.0.0/8: ${error.message}`
   )
 
+/** `10.0.0.0/8:8000` or `[fd00::/8]:8000`. */
+const NETWORK_AND_PORT = /^(?:\[([^\]]+\/\d+)\]|([\d.]+\/\d+)):(\d{1,5})$/
+
 const parseAllowance = (entry: string): Result.Result<AllowedNetwork, string> => {
+  const withPort = NETWORK_AND_PORT.exec(entry)
+  if (withPort !== null) {
+    const [, inBrackets, plain, digits] = withPort
+    const port = Number(digits)
+    if (port > 65_535) return Result.fail(`has "${entry}", whose port is not one from 0 to 65535`)
+    return Result.map(parseNetwork(inBrackets ?? plain ?? ""), (network) => ({ network, port }))
+  }
   if (entry.includes("/")) {
     return Result.map(parseNetwork(entry), (network) => ({ network, port: undefined }))
   }
@@ -51,8 +62,14 @@ export const parseNetworks = (text: string): Result.Result<ReadonlyArray<IpNetwo
   parseList(text, parseNetwork)
 
 /**
- * Parses networks and `address:port` (`[address]:port` for IPv6) separated by commas. The error is the rest of a sentence that starts with
+ * Parses networks, `network:port` and `address:port` (in brackets for IPv6: `[address]:port`) separated by commas. The error is the rest of a sentence that starts with
  * the variable's name.
  */
 export const parseAllowedNetworks = (text: string): Result.Result<ReadonlyArray<AllowedNetwork>, string> =>
   parseList(text, parseAllowance)
+
+/** The same, where a network without a port stands for the ports of HTTP servers. */
+export const parseProviderNetworks = (text: string): Result.Result<ReadonlyArray<AllowedNetwork>, string> =>
+  Result.map(parseAllowedNetworks(text), (allowed) =>
+    allowed.map(({ network, port }) => ({ network, port: port ?? "http" }))
+  )

@@ -1,4 +1,9 @@
-import { parseAllowedNetworks, parseNetworks } from "../../../domain/network/PublicAddress.ts"
+import {
+  type AllowedNetwork,
+  parseAllowedNetworks,
+  parseNetworks,
+  parseProviderNetworks
+} from "../../../domain/network/PublicAddress.ts"
 import type { EgressOptions } from "../../egress/Egress.ts"
 import { parseDnsServers } from "../../egress/parseDnsServers.ts"
 import * as read from "./readers.ts"
@@ -7,6 +12,7 @@ import { optional, type Reader, secret, type Variable, withDefault } from "./Var
 type Lists = Pick<EgressOptions, "dnsServers" | "allow" | "deny">
 
 const networks: Reader<Lists["deny"]> = parseNetworks
+const providerNetworks: Reader<ReadonlyArray<AllowedNetwork>> = parseProviderNetworks
 const allowances: Reader<Lists["allow"]> = parseAllowedNetworks
 const nameServers: Reader<Lists["dnsServers"]> = parseDnsServers
 
@@ -123,7 +129,7 @@ export const variables = {
   }),
   COUNTERSIGN_EGRESS_ALLOW: optional({
     description: "Non-public addresses that webhooks and exports may reach. For development and tests only",
-    unit: "CIDR or address:port, separated by commas",
+    unit: "CIDR, CIDR:port or address:port, separated by commas",
     read: allowances
   }),
   COUNTERSIGN_EGRESS_HTTP: withDefault("false", {
@@ -137,9 +143,10 @@ export const variables = {
     read: networks
   }),
   COUNTERSIGN_PROVIDER_ALLOW: optional({
-    description: "Non-public networks of your own model servers; plain http is allowed there",
-    unit: "CIDR, separated by commas",
-    read: networks
+    description:
+      "Non-public networks of your own model servers, open to every organization's tasks; plain http is allowed there. Without a port: 80, 443 and those from 1024 on that no database, cache or broker commonly has",
+    unit: "CIDR:port, address:port or CIDR, separated by commas",
+    read: providerNetworks
   }),
   COUNTERSIGN_NOTIFY_RETRY_SECONDS: withDefault("0,5,30,120,600,1800,3600,7200,14400,28800", {
     description:
