@@ -95,6 +95,7 @@ const program = Effect.gen(function* () {
     }
     const result = yield* Effect.result(
       send({
+        organization: "org_1",
         pool: `nep_${random.below(50)}`,
         url,
         method: "POST",

@@ -2,8 +2,11 @@ import { Effect, type Scope } from "effect"
 import { NetAddress } from "effect/net"
 import * as Dgram from "node:dgram"
 
-/** What a name server returns for a name: addresses of both families, an error, or no response. */
-export type Zone = ReadonlyArray<string> | "NXDOMAIN" | "SERVFAIL" | "silence"
+/**
+ * What a name server returns for a name: addresses of both families, an error, no response, bytes that are no response, or the request to ask
+ * again by TCP, where nobody listens.
+ */
+export type Zone = ReadonlyArray<string> | "NXDOMAIN" | "SERVFAIL" | "silence" | "garbage" | "truncated"
 
 /** A query as received. */
 export interface Question {
@@ -89,6 +92,17 @@ export const nameServer = (
       questions.push(question)
       const answer = zone(question, before)
       if (answer === "silence") return
+      if (answer === "garbage") {
+        // With the id of the query, so that it is taken for the response.
+        const bytes = Buffer.alloc(40, 0xff)
+        query.copy(bytes, 0, 0, 2)
+        return socket.send(bytes, from.port, from.address)
+      }
+      if (answer === "truncated") {
+        const response = reply(query, end, 0, [])
+        response.writeUInt8(response.readUInt8(2) | 0x02, 2)
+        return socket.send(response, from.port, from.address)
+      }
       const records =
         typeof answer === "string"
           ? []

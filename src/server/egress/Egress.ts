@@ -1,4 +1,5 @@
-import { Clock, Context, Duration, Effect, Layer, Result, type Scope } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Result, type Scope } from "effect"
+import { CurrentPrincipal } from "../../api/Authorization.ts"
 import type { IpNetwork, NetAddress } from "effect/net"
 import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
 import { PublicUrl, makeUrlRule, type UrlRule } from "../../domain/network/PublicUrl.ts"
@@ -30,6 +31,8 @@ export interface EgressOptions {
 
 /** A POST request. */
 export interface EgressRequest {
+  /** The id of the organization that the request is sent for: so many of its DNS lookups run at a time. */
+  readonly organization: string
   /** The destination's id; destinations never share a connection. */
   readonly pool: string
   /** The stored URL. The rules are applied to it again for every request. */
@@ -74,7 +77,12 @@ const makeVet = (rule: UrlRule, lookup: Lookup): EgressClient["vet"] =>
     if (Result.isFailure(parsed)) return yield* new UrlRefused({ reason: parsed.failure })
     const url = parsed.success
     if (url.address !== undefined) return url
-    const addresses = yield* Effect.mapError(lookup(url.host), (reason) => new UrlRefused({ reason }))
+    const principal = yield* Effect.serviceOption(CurrentPrincipal)
+    const organization = Option.match(principal, { onNone: () => "", onSome: ({ org_id }) => org_id })
+    const addresses = yield* Effect.mapError(
+      lookup(url.host, organization),
+      (reason) => new UrlRefused({ reason })
+    )
     for (const address of addresses) {
       const reason = url.checkAddress(address, rule)
       if (reason !== undefined) return yield* new UrlRefused({ reason })
@@ -106,13 +114,13 @@ const makeSend = (
 
   /** Returns the addresses of one DNS lookup if all are allowed. An address with open connections comes first. */
   const addressesOf = (
-    destination: string,
+    { organization, pool: destination }: EgressRequest,
     url: PublicUrl,
     millis: number
   ): Effect.Effect<ReadonlyArray<NetAddress.IpAddress>, EgressFailed> => {
     // An IP address in the URL was checked with the URL, for this attempt.
     if (url.address !== undefined) return Effect.succeed([url.address])
-    const found = Effect.timeoutOrElse(lookup(url.host), {
+    const found = Effect.timeoutOrElse(lookup(url.host, organization), {
       duration: millis,
       orElse: () => Effect.fail<EgressReason>("TimedOut")
     })
@@ -171,7 +179,7 @@ const makeSend = (
       const millis = Duration.toMillis(request.timeout)
       const until = now() + millis
       const progress = new Progress(request.maxResponseBytes)
-      return Effect.flatMap(addressesOf(request.pool, url, millis), (addresses) =>
+      return Effect.flatMap(addressesOf(request, url, millis), (addresses) =>
         dial(request, url, addresses, progress, until)
       )
     })

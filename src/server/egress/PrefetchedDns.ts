@@ -23,21 +23,23 @@ const PrefetchedLookups = Context.Reference<Array<PrefetchedLookup> | undefined>
 class NeedsLookup {
   readonly lookup: Lookup
   readonly host: string
+  readonly organization: string
 
-  constructor(lookup: Lookup, host: string) {
+  constructor(lookup: Lookup, host: string, organization: string) {
     this.lookup = lookup
     this.host = host
+    this.organization = organization
   }
 }
 
 /** A lookup that `withDnsPrefetch` resolves outside the effect it runs. Elsewhere it is unchanged. */
 export const withPrefetchedAnswers =
   (lookup: Lookup): Lookup =>
-  (host) =>
+  (host, organization) =>
     Effect.flatMap(PrefetchedLookups, (prefetched) => {
-      if (prefetched === undefined) return lookup(host)
+      if (prefetched === undefined) return lookup(host, organization)
       const found = prefetched.find((one) => one.lookup === lookup && one.host === host)
-      return found === undefined ? Effect.die(new NeedsLookup(lookup, host)) : found.exit
+      return found === undefined ? Effect.die(new NeedsLookup(lookup, host, organization)) : found.exit
     })
 
 /**
@@ -61,8 +63,8 @@ export const withDnsPrefetch = <A, E, R>(transaction: Effect.Effect<A, E, R>): E
           Cause.isDieReason(reason) && reason.defect instanceof NeedsLookup ? [reason.defect] : []
         )[0]
         if (first === undefined || prefetched.length === MAX_LOOKUPS) return Effect.failCause(cause)
-        const { host, lookup } = first
-        return Effect.flatMap(Effect.exit(lookup(host)), (exit) => {
+        const { host, lookup, organization } = first
+        return Effect.flatMap(Effect.exit(lookup(host, organization)), (exit) => {
           prefetched.push({ lookup, host, exit })
           return run
         })

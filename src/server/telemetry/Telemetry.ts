@@ -137,7 +137,7 @@ export class Telemetry extends Context.Service<
           const span = testSpan(yield* generateTraceId, now.epochMilliseconds)
           const request = new BatchWriter(envelope(exportSource(org_id)), MAX_BATCH_BYTES)
           request.append(encodeSpan(span, makeSampling(1).traceState))
-          return yield* sendSpans(egress, id, collector, request.finish(), 1)
+          return yield* sendSpans(egress, { org_id, destination_id: id }, collector, request.finish(), 1)
         })
 
         return Telemetry.of({

@@ -127,6 +127,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
       const now = clock.currentTimeMillisUnsafe()
       return Effect.matchEffect(
         egress.send({
+          organization: ref.org_id,
           pool: ref.destination_id,
           url: endpoint.url,
           method: "POST",

@@ -95,6 +95,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
           })
         return yield* egress
           .send({
+            organization: org_id,
             pool: task_id,
             url: `${provider.base_url}/chat/completions`,
             method: "POST",

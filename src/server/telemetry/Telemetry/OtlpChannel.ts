@@ -107,7 +107,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
         return { to, body: yield* unsealed }
       }).pipe(
         Effect.matchEffect({
-          onSuccess: ({ body, to }) => sendSpans(egress, ref.destination_id, to, body, spans),
+          onSuccess: ({ body, to }) => sendSpans(egress, ref, to, body, spans),
           onFailure: (error) =>
             Effect.as(
               Effect.logError("Could not decrypt a batch of spans or its destination", error),

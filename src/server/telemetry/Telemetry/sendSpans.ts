@@ -56,13 +56,14 @@ const notRetried: ReadonlySet<EgressReason> = new Set([
 /** Sends one request with `spans` spans once, and interprets the response. `payload` is gzipped. */
 export const sendSpans = (
   egress: Egress["Service"],
-  destination_id: string,
+  { destination_id, org_id }: { readonly destination_id: string; readonly org_id: string },
   to: CollectorAddress,
   payload: Uint8Array,
   spans: number
 ): Effect.Effect<ExportOutcome> =>
   egress
     .send({
+      organization: org_id,
       pool: destination_id,
       url: to.url,
       method: "POST",

@@ -147,6 +147,7 @@ export const egress = (
 
 /** A request with short limits. */
 export const post = (url: string, more: Partial<EgressRequest> = {}): EgressRequest => ({
+  organization: "org_1",
   pool: "nep_1",
   url,
   method: "POST",

@@ -21,7 +21,9 @@ const to = {
 }
 
 const send = (egress: Egress["Service"]) =>
-  Effect.flatMap(TelemetryDestinationId.generate, (id) => sendSpans(egress, id, to, new Uint8Array(), 1))
+  Effect.flatMap(TelemetryDestinationId.generate, (id) =>
+    sendSpans(egress, { org_id: "org_1", destination_id: id }, to, new Uint8Array(), 1)
+  )
 
 /** Typical reasons, and the outcome for the batch. */
 const ends: ReadonlyArray<readonly [EgressReason, "Retry" | "Failed"]> = [
