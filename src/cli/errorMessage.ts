@@ -1,26 +1,89 @@
 import { Cause } from "effect"
 import { isCliError } from "effect/cli/CliError"
-import { isSqlError } from "effect/sql/SqlError"
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import { describeDatabaseError, sqlState } from "../server/store/databaseErrors.ts"
 import { errnoCode } from "../server/store/errnoCode.ts"
 
 /** Describes a failure for the operator; undefined if it was already reported. */
 export const errorMessage = (cause: Cause.Cause<unknown>): string | undefined => {
   const error = Cause.squash(cause)
   if (isCliError(error)) return undefined
-  if (isSqlError(error)) return `cannot use the database: ${oneLine(rootCause(error.reason).message)}`
+  if (isSqlError(error)) return describeDatabaseFailure("cannot use the database", error)
   if (!(error instanceof Error)) return oneLine(String(error))
+  if (isSqlError(error.cause)) return describeDatabaseFailure(oneLine(error.message), error.cause)
   const root = rootCause(error)
-  switch (errnoCode(root)) {
+  return describeSystemError(root) ?? oneLine(error.message === "" ? error.name : error.message)
+}
+
+const describeDatabaseFailure = (what: string, error: SqlError): string => {
+  const advice = databaseAdvice(error)
+  return `${what}: ${describeDatabaseError(error)}${advice === undefined ? "" : `; ${advice}`}`
+}
+
+/** What to do about a failure of the database, if that is known. */
+const databaseAdvice = (error: SqlError): string | undefined => {
+  switch (sqlState(error)) {
+    case "42501":
+      return (
+        "make its role the owner of the database (ALTER DATABASE … OWNER TO …), or grant it the schema " +
+        "(GRANT USAGE, CREATE ON SCHEMA public TO …)"
+      )
+    case "3D000":
+      return "create it: CREATE ROLE countersign LOGIN PASSWORD '…'; CREATE DATABASE countersign OWNER countersign"
+    case "28P01":
+    case "28000":
+      return "check the user and the percent-encoded password of DATABASE_URL, and pg_hba.conf of the server"
+    case "25006":
+      return "set DATABASE_URL to the primary server"
+    case "53300":
+      return "raise max_connections of the server, or run fewer replicas: each opens up to 20 connections"
+    case "53100":
+      return "free disk space on the database server"
+    case "":
+      return error.reason._tag === "ConnectionError"
+        ? "check that PostgreSQL runs at the host and port of DATABASE_URL and accepts connections from here"
+        : undefined
+    default:
+      return undefined
+  }
+}
+
+/** The alternatives to a directory that this account may not use. */
+const OTHER_DIRECTORY =
+  "if it is the data directory, set COUNTERSIGN_DATA_DIR to a directory that the account may write to, or set DATABASE_URL"
+
+/** Describes a failed system call by what was called; undefined for any other error. */
+const describeSystemError = (error: Error): string | undefined => {
+  const call = "syscall" in error && typeof error.syscall === "string" ? error.syscall : ""
+  const path = "path" in error && typeof error.path === "string" ? error.path : undefined
+  const isNetwork = call === "listen" || call === "bind"
+  switch (errnoCode(error)) {
     case "EADDRINUSE":
       return "the address of HOST and PORT is already in use: set another PORT, or stop the process that uses it"
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
       return "HOST must be an address of this machine"
     case "EACCES":
-      return `permission denied for PORT or a directory: ${oneLine(root.message)}`
+    case "EPERM":
+      if (isNetwork) {
+        return "this account may not listen on PORT: set a PORT from 1024 on, or give the process the capability CAP_NET_BIND_SERVICE"
+      }
+      return path === undefined
+        ? oneLine(error.message)
+        : `permission denied for ${path} (${call}): give ${account()} access; ${OTHER_DIRECTORY}`
+    case "EROFS":
+      return path === undefined
+        ? oneLine(error.message)
+        : `the file system of ${path} is read-only: mount a writable one; ${OTHER_DIRECTORY}`
     default:
-      return oneLine(error.message === "" ? error.name : error.message)
+      return undefined
   }
+}
+
+/** The account of this process. */
+const account = (): string => {
+  const uid = process.getuid?.()
+  return uid === undefined ? "this account" : `this account (uid ${uid})`
 }
 
 /** Whether a failure is a defect of this program, whose stack trace should be printed. */

@@ -26,6 +26,30 @@ describe("errorMessage", () => {
     assert.match(errorMessage(cause) ?? "", /^the address of HOST and PORT is already in use/)
   })
 
+  it("tells a port from a directory", () => {
+    const refused = (syscall: string, more: object) =>
+      errorMessage(
+        Cause.die(
+          Object.assign(new Error(`EACCES: permission denied, ${syscall}`), {
+            code: "EACCES",
+            syscall,
+            ...more
+          })
+        )
+      )
+    assert.match(
+      refused("listen", { address: "0.0.0.0", port: 80 }) ?? "",
+      /may not listen on PORT.*PORT from 1024 on/
+    )
+    for (const syscall of ["mkdir", "stat", "open"]) {
+      const message = refused(syscall, { path: "/app/.countersign" }) ?? ""
+      assert.include(message, `permission denied for /app/.countersign (${syscall})`)
+      assert.include(message, "COUNTERSIGN_DATA_DIR")
+      assert.include(message, "DATABASE_URL")
+      assert.notInclude(message, "PORT")
+    }
+  })
+
   it("returns nothing if the command line already printed the error", () => {
     assert.strictEqual(
       errorMessage(Cause.fail(new CliError.ShowHelp({ commandPath: ["countersign"], errors: [] }))),

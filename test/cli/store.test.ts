@@ -42,6 +42,8 @@ describe("commands without a database", () => {
   )
 })
 
+const MASTER_KEY = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
+
 const latestMigration = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
 
 /** A database whose latest recorded migration can be renumbered. */
@@ -57,9 +59,8 @@ class Store extends Context.Service<
     Effect.gen(function* () {
       const url = yield* cloneDatabase
       const other = yield* PgConnection.make({ url })
-      const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
       return Store.of({
-        run: (args) => cli(args, { DATABASE_URL: Redacted.value(url), COUNTERSIGN_MASTER_KEY: masterKey }),
+        run: (args) => cli(args, { DATABASE_URL: Redacted.value(url), COUNTERSIGN_MASTER_KEY: MASTER_KEY }),
         renumber: (from, to) =>
           other
             .query(`UPDATE schema_migrations SET migration_id = ${to} WHERE migration_id = ${from}`)
@@ -107,3 +108,24 @@ layer(Store.layer, { excludeTestServices: true })(
     )
   }
 )
+
+describe("a database in which the role may not create tables", () => {
+  it.live("is reported with the server's reason and what to do", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      const connection = yield* PgConnection.make({ url })
+      yield* connection.query("DROP OWNED BY CURRENT_USER")
+      yield* connection.query("REVOKE CREATE ON SCHEMA public FROM PUBLIC, pg_database_owner")
+      const variables = {
+        DATABASE_URL: Redacted.value(url),
+        COUNTERSIGN_MASTER_KEY: MASTER_KEY
+      }
+      for (const args of [["migrate"], ["keys", "create", "--preset", "admin"]]) {
+        const { err, ok } = yield* cli(args, variables)
+        assert.isFalse(ok)
+        assert.include(err, "permission denied for schema public (SQLSTATE 42501)")
+        assert.include(err, "GRANT USAGE, CREATE ON SCHEMA public")
+      }
+    })
+  )
+})

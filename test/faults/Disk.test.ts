@@ -26,7 +26,7 @@ const decodeBody = Schema.decodeUnknownSync(
 
 describe("Embedded PostgreSQL on a full disk", () => {
   it.live(
-    "requests get 503 while the disk is full, and the service recovers once there is space",
+    "requests and readiness get 503 while the disk is full, the log says why once, and the service recovers with the space",
     () =>
       Effect.gen(function* () {
         const { directory, mounted } = yield* smallDisk
@@ -73,6 +73,13 @@ describe("Embedded PostgreSQL on a full disk", () => {
         assert.strictEqual(refused.status, 503)
         assert.strictEqual(refused.retryAfter, "1")
         assert.propertyVal(refused.body, "code", "UNAVAILABLE")
+        const readiness = Effect.promise(async () => (await fetch(`${url}/readyz`)).status)
+        assert.strictEqual(yield* readiness, 503)
+        for (let again = 0; again < 20; again++) yield* post
+        const log = yield* service.waitForStderr(/the disk is full|No space left on device/)
+        // The server may end, fail to start, and refuse a statement: a line each, and none per request.
+        assert.isAtMost((log.match(/the disk is full|No space left on device/g) ?? []).length, 3)
+        assert.isAtMost((log.match(/[Dd]atabase/g) ?? []).length, 15)
 
         rmSync(filler)
         const recovered = yield* Effect.repeat(post, {
@@ -81,6 +88,8 @@ describe("Embedded PostgreSQL on a full disk", () => {
         })
         assert.strictEqual(recovered.status, 200)
         assert.strictEqual((yield* post).status, 200)
+        yield* service.waitForStderr(/The database is available again/)
+        assert.strictEqual(yield* readiness, 200)
         yield* service.kill("SIGTERM")
         assert.strictEqual((yield* service.ended).code, 0)
       }),

@@ -11,6 +11,7 @@
  * ```
  */
 import { type Cause, type Clock, Duration, Effect, Fiber, Layer, Metric, type Scope } from "effect"
+import { logFailure } from "../observability/DatabaseOutage.ts"
 import { workerFailures, workerLastSuccess } from "../observability/metricDefinitions.ts"
 
 /** Default pause after a failed run. */
@@ -69,7 +70,7 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
     worker.clock.currentTimeMillisUnsafe() !== startedAt
 
   const failed = (cause: Cause.Cause<E>): Effect.Effect<unknown, never, R> =>
-    Effect.logWarning(
+    logFailure(
       `Worker ${name} failed; retrying in ${Duration.format(Duration.fromInputUnsafe(retryAfter))}`,
       cause
     ).pipe(

@@ -2,6 +2,7 @@ import { Effect, type Types } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { NotFound } from "../../api/Problems.ts"
 import { uuidV7Hex } from "../../domain/Ids.ts"
+import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { RequestId } from "../observability/RequestId.ts"
 import { causeResponse } from "./causeResponse.ts"
 import { problemResponse } from "./problemResponse.ts"
@@ -24,19 +25,22 @@ const unknownPath = Effect.suspend(() =>
  * methods, and turns a defect into a 500 with nothing but the request id. A defect is logged here, once.
  */
 export const layer = HttpRouter.middleware(
-  (route) =>
-    Effect.suspend(() => {
-      const id = `req_${uuidV7Hex()}`
-      const spelled = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
-        isOtherSpelling(url) ? unknownPath : route
-      )
-      return Effect.matchCauseEffect(spelled, {
-        onSuccess: (response) => Effect.succeed(withHeaders(response, id)),
-        // `unhandled` stays in the type because the router requires that a middleware hides no error of its routes.
-        onFailure: (cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
-          Effect.map(causeResponse(cause), (response) => withHeaders(response, id))
-      }).pipe(Effect.provideService(RequestId, id))
-    }),
+  Effect.map(
+    DatabaseOutage,
+    (outage) => (route) =>
+      Effect.suspend(() => {
+        const id = `req_${uuidV7Hex()}`
+        const spelled = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
+          isOtherSpelling(url) ? unknownPath : route
+        )
+        return Effect.matchCauseEffect(spelled, {
+          onSuccess: (response) => Effect.succeed(withHeaders(response, id)),
+          // `unhandled` stays in the type because the router requires that a middleware hides no error of its routes.
+          onFailure: (cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
+            Effect.map(causeResponse(cause, outage), (response) => withHeaders(response, id))
+        }).pipe(Effect.provideService(RequestId, id))
+      })
+  ),
   { global: true }
 )
 

@@ -6,6 +6,7 @@ import type { FieldError } from "../../api/Problem.ts"
 import { InvalidRequest, NotFound } from "../../api/Problems.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
+import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { recordRequest } from "../observability/recordRequest.ts"
 import { causeResponse } from "./causeResponse.ts"
 import { problemResponse } from "./problemResponse.ts"
@@ -17,25 +18,29 @@ const MAX_ERRORS = 20
  * The outermost middleware of every API operation. It turns every failure into a problem with the id of the request, and records the request
  * in the metrics.
  */
-export const layer: Layer.Layer<ProblemFrame> = Layer.succeed(
+export const layer: Layer.Layer<ProblemFrame> = Layer.effect(
   ProblemFrame,
-  (operation, { endpoint, group }) =>
-    recordRequest(
-      `${group.identifier}.${endpoint.identifier}`,
-      Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
-        for (const reason of cause.reasons) {
-          if (!Cause.isFailReason(reason)) continue
-          const { error } = reason
-          if (HttpApiError.HttpApiSchemaError.is(error)) {
-            return error.kind === "Body" || error.kind === "ResponseHeaders"
-              ? Effect.die(error)
-              : problemResponse(invalidRequest(error, endpoint))
-          }
-          if (HttpServerRespondable.isRespondable(error)) return problemResponse(error)
-        }
-        return causeResponse(cause)
-      })
-    )
+  Effect.map(
+    DatabaseOutage,
+    (outage) =>
+      (operation, { endpoint, group }) =>
+        recordRequest(
+          `${group.identifier}.${endpoint.identifier}`,
+          Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
+            for (const reason of cause.reasons) {
+              if (!Cause.isFailReason(reason)) continue
+              const { error } = reason
+              if (HttpApiError.HttpApiSchemaError.is(error)) {
+                return error.kind === "Body" || error.kind === "ResponseHeaders"
+                  ? Effect.die(error)
+                  : problemResponse(invalidRequest(error, endpoint))
+              }
+              if (HttpServerRespondable.isRespondable(error)) return problemResponse(error)
+            }
+            return causeResponse(cause, outage)
+          })
+        )
+  )
 )
 
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()

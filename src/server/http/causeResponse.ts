@@ -4,7 +4,8 @@ import { SqlError } from "effect/sql"
 import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../../api/Problems.ts"
 import { errorsOf } from "../observability/errorsOf.ts"
 import { RequestId } from "../observability/RequestId.ts"
-import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
+import type { DatabaseOutage } from "../observability/DatabaseOutage.ts"
+import { describeDatabaseError, isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { allowedMethods } from "./causeResponse/allowedMethods.ts"
 import { problemResponse } from "./problemResponse.ts"
 
@@ -13,7 +14,8 @@ import { problemResponse } from "./problemResponse.ts"
  * Interruption passes through, because the server answers it.
  */
 export const causeResponse = (
-  cause: Cause.Cause<unknown>
+  cause: Cause.Cause<unknown>,
+  outage: DatabaseOutage
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
   for (const error of errorsOf(cause)) {
@@ -25,7 +27,7 @@ export const causeResponse = (
     }
     if (SqlError.isSqlError(error) && isDatabaseUnavailable(error)) {
       return Effect.andThen(
-        withRequestId(Effect.logWarning("Database unavailable", error.reason._tag)),
+        withRequestId(logUnavailable(error, outage)),
         problemResponse(new Unavailable({ detail: "The database is unavailable; retry shortly." }))
       )
     }
@@ -35,6 +37,13 @@ export const causeResponse = (
     problemResponse(new InternalError({ detail: "Internal error. Include the request id if you report it." }))
   )
 }
+
+/** A request that failed during an outage has no line of its own: thousands would hide the one that says why. */
+const logUnavailable = (error: SqlError.SqlError, { report }: DatabaseOutage): Effect.Effect<void> =>
+  Effect.flatMap(report(error), (isOutage) => {
+    const line = `The database could not serve a request: ${describeDatabaseError(error)}`
+    return isOutage ? Effect.logDebug(line) : Effect.logWarning(line)
+  })
 
 /** Adds the request id to a log line, so that the id of a response finds the line. */
 const withRequestId = (line: Effect.Effect<void>): Effect.Effect<void> =>

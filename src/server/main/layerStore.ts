@@ -1,5 +1,6 @@
-import { Array as Arr, Effect, Layer, Schema } from "effect"
+import { Array as Arr, Effect, Layer, type Redacted, Schema } from "effect"
 import * as Database from "../store/Database.ts"
+import * as DatabaseHealth from "../store/DatabaseHealth.ts"
 import { requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { EmbeddedPostgres, embeddedStoreExists } from "../store/EmbeddedPostgres.ts"
 import { loadOrCreateMasterKey } from "../secrets/MasterKeyFile.ts"
@@ -7,17 +8,21 @@ import { listUsedKeyIds } from "../secrets/MasterKeys.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 
+/** The database client, and the log of its outages. */
+const layerDatabase = (url: Redacted.Redacted) =>
+  DatabaseHealth.layer.pipe(Layer.provideMerge(Database.layer({ url })))
+
 /**
  * The database client and the key ring of its secrets: an external PostgreSQL with the configured master keys, or the embedded PostgreSQL,
  * whose master key is generated in the data directory unless one is configured.
  */
 export const layerStore = (store: StoreSettings) =>
   store.kind === "external"
-    ? Layer.mergeAll(Database.layer({ url: store.url }), SecretBox.layer({ masterKeys: store.masterKeys }))
+    ? Layer.mergeAll(layerDatabase(store.url), SecretBox.layer({ masterKeys: store.masterKeys }))
     : Layer.unwrap(
         Effect.gen(function* () {
           const { url } = yield* EmbeddedPostgres
-          const database = Database.layer({ url })
+          const database = layerDatabase(url)
           const used = Effect.provide(listUsedKeyIds, database)
           const masterKeys = store.masterKeys ?? Arr.of(yield* loadOrCreateMasterKey(store.dataDir, used))
           return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))

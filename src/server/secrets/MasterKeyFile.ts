@@ -1,8 +1,9 @@
 import { Effect, Redacted, Schema } from "effect"
 import { SecureRandom } from "effect/crypto"
-import { link, mkdir, open, readFile, rm, stat } from "node:fs/promises"
+import { link, open, readFile, rm, stat } from "node:fs/promises"
 import path from "node:path"
 import { errnoCode } from "../store/errnoCode.ts"
+import { makeDirectories } from "../store/makeDirectories.ts"
 import { syncDirectory } from "../store/syncDirectory.ts"
 import { generateMasterKey } from "./SecretBox.ts"
 
@@ -38,7 +39,7 @@ const create = Effect.fnUntraced(function* (file: string) {
   yield* attempt(`creating the master key ${file}`, async () => {
     const temporary = `${file}.new-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
     try {
-      await mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
+      await makeDirectories(path.dirname(file), 0o700)
       const handle = await open(temporary, "wx", 0o600)
       try {
         await handle.writeFile(`${Redacted.value(key)}\n`)

@@ -1,5 +1,5 @@
 import { Effect, Schema } from "effect"
-import { SqlError } from "effect/sql"
+import * as SqlError from "effect/sql/SqlError"
 
 /**
  * Turns the errors that no caller can handle into defects, so that only domain errors are left: an unavailable database, which is answered
@@ -27,23 +27,79 @@ const isDatabaseError = (error: unknown): error is SqlError.SqlError | Schema.Sc
  */
 export const isDatabaseUnavailable = (error: SqlError.SqlError): boolean => {
   switch (error.reason._tag) {
-    case "ConnectionError":
-    case "AuthenticationError":
     case "LockTimeoutError":
     case "StatementTimeoutError":
     case "DeadlockError":
     case "SerializationError":
       return true
     default:
-      return /\b(53\d{3}|57P0\d|08\w{3}|25006|58\d{3})\b/.test(sqlState(error))
+      return isDatabaseOutage(error)
   }
 }
 
+/** Whether no statement, or none that writes, succeeds until the operator or time mends the cause; a lost race for a lock is no outage. */
+export const isDatabaseOutage = (error: SqlError.SqlError): boolean => {
+  switch (error.reason._tag) {
+    case "ConnectionError":
+    case "AuthenticationError":
+      return true
+    default:
+      return OUTAGE.test(sqlState(error))
+  }
+}
+
+/** Lack of resources (class 53), a server that stops or starts, a lost connection, a read-only server, and failed system calls (class 58). */
+const OUTAGE = /^(53\d{3}|57P0\d|08\w{3}|25006|58\d{3})$/
+
+/**
+ * Classes of SQLSTATE whose messages come from the server's state and contain no value of a row or of a statement: connections, the state of
+ * transactions, authentication, lost races, resources, locks, the operator's intervention, system calls.
+ */
+const SAFE_CLASS = /^(08|25|28|3D|40|53|55|57|58)/
+
+/** What failed, in the server's words if they cannot contain anything that was sent to it, with the SQLSTATE. */
+export const describeDatabaseError = (error: SqlError.SqlError): string => {
+  const state = sqlState(error)
+  // Permissions name a table or a schema.
+  const isSafe = state === "" || state === "42501" || SAFE_CLASS.test(state)
+  const text = isSafe ? oneLine(innermostMessage(error.reason.cause) ?? error.reason.message ?? "") : ""
+  const reason = text === "" ? error.reason._tag : text
+  return state === "" ? reason : `${reason} (SQLSTATE ${state})`
+}
+
+/** The longest message that is logged. */
+const MAX_MESSAGE = 300
+
+const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, MAX_MESSAGE)
+
+/** The message of the innermost cause. A connection that failed on several addresses has one error for each, and no message. */
+const innermostMessage = (error: unknown): string | undefined => {
+  if (!(error instanceof Error)) return undefined
+  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause
+  return innermostMessage(inner) ?? (error.message === "" ? undefined : error.message)
+}
+
+/** Fails like a write to a standby, for a check that must not write. */
+export const readOnlyError: SqlError.SqlError = new SqlError.SqlError({
+  reason: new SqlError.UnknownError({
+    cause: Object.assign(
+      new Error("the server is read-only: a standby, or default_transaction_read_only is on"),
+      {
+        code: "25006"
+      }
+    ),
+    operation: "check"
+  })
+})
+
+/** A SQLSTATE, and not the code of a system call such as EPIPE. */
+const SQL_STATE = /^[0-9FHPX][0-9A-Z]{4}$/
+
 /** The five-character SQLSTATE of a PostgreSQL error, or an empty string if the driver's error has none. */
-const sqlState = (error: SqlError.SqlError): string => {
+export const sqlState = (error: SqlError.SqlError): string => {
   const { cause } = error.reason
   if (typeof cause !== "object" || cause === null || !("code" in cause)) return ""
-  return typeof cause.code === "string" ? cause.code : ""
+  return typeof cause.code === "string" && SQL_STATE.test(cause.code) ? cause.code : ""
 }
 
 /** Fails like a lock time-out: for a caller that waited too long for a permit to open a transaction. */

@@ -1,6 +1,8 @@
 import { PgMigrator } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
+import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
 import { hasEveryMigration, warnOfNewerSchema } from "./Database/schemaVersion.ts"
 import { migrations } from "./migrations/index.ts"
@@ -22,6 +24,14 @@ export const migrate = Effect.gen(function* () {
       yield* sql`SET LOCAL lock_timeout = 0`
       yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
       if (yield* hasEveryMigration(sql)) return []
+      // The library creates it too, but looks again for the table if that fails: the transaction is aborted by then, and the reason is lost.
+      yield* sql`
+        CREATE TABLE IF NOT EXISTS schema_migrations (
+          migration_id integer PRIMARY KEY,
+          created_at timestamptz NOT NULL DEFAULT now(),
+          name text NOT NULL
+        )
+      `
       const applied = yield* runMigrations
       return applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
     })
@@ -41,18 +51,24 @@ export const layerMigrated: Layer.Layer<
 > = Layer.effectDiscard(Effect.andThen(migrate, warnOfNewerSchema))
 
 /**
- * A readiness check: whether the database responds and has every migration of this version. Migrations are never reverted, so after the first
- * success it only checks that the database responds; a migrating replica may have locked the table of migrations.
+ * A readiness check: whether the database responds, accepts writes and has every migration of this version. Migrations are never reverted, so
+ * after the first success they are not checked again; a migrating replica may have locked the table of migrations.
  */
-export const makeReadiness: Effect.Effect<Effect.Effect<boolean>, never, SqlClient.SqlClient> = Effect.map(
-  SqlClient.SqlClient,
-  (sql) => {
+export const makeReadiness: Effect.Effect<Effect.Effect<boolean>, never, SqlClient.SqlClient> = Effect.gen(
+  function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { isDown, report } = yield* DatabaseOutage
     let migrated = false
     return Effect.gen(function* () {
-      if (migrated) yield* sql`SELECT 1`
-      else migrated = yield* hasEveryMigration(sql)
+      if (isDown()) return false
+      const [server] = yield* sql<{ readonly readOnly: boolean }>`
+        SELECT current_setting('transaction_read_only') = 'on' AS "readOnly"
+      `
+      if (server?.readOnly === true) return yield* Effect.fail(readOnlyError)
+      migrated ||= yield* hasEveryMigration(sql)
       return migrated
     }).pipe(
+      Effect.tapError(report),
       Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.succeed(false) }),
       Effect.catchCause(() => Effect.succeed(false))
     )

@@ -15,6 +15,7 @@ import type { OrgId } from "../../domain/Ids.ts"
 import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
 import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { Delivery } from "../delivery/Delivery.ts"
+import { logFailure } from "../observability/DatabaseOutage.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
@@ -168,8 +169,8 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     if (batches.length === 0 && drops.size === 0) return Effect.void
     return storeBatches({ sql, box, delivery, recentPayloads, queueLimit }, batches, drops).pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
-      Effect.tapError((error) =>
-        Effect.logWarning("Database unavailable; spans will be stored later", error)
+      Effect.tapCause((cause) =>
+        logFailure("Could not store spans; retrying while the database is unavailable", cause)
       ),
       Effect.retry({
         while: (error) => SqlError.isSqlError(error) && isDatabaseUnavailable(error),

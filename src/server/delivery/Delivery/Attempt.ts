@@ -6,6 +6,7 @@ import type { TimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { QueuedDelivery } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
 import { type Shards } from "./Shards.ts"
+import { logFailure } from "../../observability/DatabaseOutage.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 
 /**
@@ -111,7 +112,7 @@ export const makeAttempt = (
       cancelTimer()
       loaded(lane)
       if (Exit.isSuccess(exit)) return send(lane, delivery, exit.value)
-      fork(Effect.logWarning("Could not load a delivery; it will be loaded again", exit.cause))
+      fork(logFailure("Could not load a delivery; it will be loaded again", exit.cause))
       requeue(lane, delivery)
     })
   }

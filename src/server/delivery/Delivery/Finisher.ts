@@ -1,4 +1,4 @@
-import { Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope, Semaphore } from "effect"
+import { Cause, Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope, Semaphore } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { conclude } from "../../../domain/delivery/DeliveryState.ts"
 import { isDatabaseUnavailable } from "../../store/databaseErrors.ts"
@@ -6,6 +6,7 @@ import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
 import type { AttemptResult } from "./Attempt.ts"
 import type { Channel, CompletedDelivery } from "../Channel.ts"
+import { logFailure } from "../../observability/DatabaseOutage.ts"
 import { deliveryAttempts, deliveryAttemptDuration } from "../../observability/metricDefinitions.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
@@ -149,10 +150,7 @@ export const makeFinisher = (
           onSuccess: (written) => Effect.sync(() => acknowledge(batch, written)),
           onFailure: (error) =>
             isUnavailable(error)
-              ? Effect.logWarning(
-                  "Database unavailable; delivery results will be recorded later",
-                  error
-                ).pipe(
+              ? logFailure("Could not record delivery results; retrying", Cause.fail(error)).pipe(
                   Effect.andThen(Effect.sleep(RETRY_MILLIS)),
                   Effect.andThen(Effect.suspend(() => writeBatch(batch)))
                 )

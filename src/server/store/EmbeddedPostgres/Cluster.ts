@@ -7,6 +7,7 @@ import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
 import { errnoCode } from "../errnoCode.ts"
+import { makeDirectories } from "../makeDirectories.ts"
 import { syncDirectory } from "../syncDirectory.ts"
 import {
   tryFileSystem,
@@ -40,7 +41,7 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
   account: Account | undefined
 ): Effect.fn.Return<void, EmbeddedPostgresFailed> {
   yield* tryFileSystem(`making the data directory ${dataDir}`, async () => {
-    const created = await mkdir(dataDir, { recursive: true, mode: 0o700 })
+    const created = await makeDirectories(dataDir, 0o700)
     if (account === undefined) return
     const { mode, uid } = await stat(dataDir)
     if (created === undefined && uid === 0 && (mode & 0o011) !== 0o011) {

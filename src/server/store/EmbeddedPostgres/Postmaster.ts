@@ -130,6 +130,34 @@ export const trimLog = (logFile: string): Effect.Effect<void> =>
     }
   })
 
+/** The size of the log, at which what a server logs from now on begins; 0 if there is none. */
+export const sizeOfLog = (logFile: string): Effect.Effect<number> =>
+  Effect.promise(async () => {
+    try {
+      return (await stat(logFile)).size
+    } catch {
+      return 0
+    }
+  })
+
+/** What was logged after `start`, at most the last 64 KiB; all of it if the log was rotated since. */
+export const readLogFrom = (logFile: string, start: number): Effect.Effect<string> =>
+  Effect.promise(async () => {
+    try {
+      const log = await open(logFile, "r")
+      try {
+        const { size } = await log.stat()
+        const from = Math.max(size < start ? 0 : start, size - 65_536)
+        const { buffer, bytesRead } = await log.read(Buffer.alloc(size - from), 0, size - from, from)
+        return buffer.toString("utf8", 0, bytesRead)
+      } finally {
+        await log.close()
+      }
+    } catch {
+      return ""
+    }
+  })
+
 /** State of a starting server. `log` is its output since the start. */
 export type StartState = { readonly state: "running" } | { readonly state: "ended"; readonly log: string }
 

@@ -2,8 +2,10 @@ import { Deferred, Effect, Exit, Schedule, Scope } from "effect"
 import { OTHER_OPTIONS, EmbeddedPostgresFailed, explainPostgresOutput } from "./EmbeddedPostgresFailed.ts"
 import { type ServerReference, releaseServer, tryAcquireServer } from "./ServerReference.ts"
 import {
+  readLogFrom,
   removeStalePidFile,
   type ServerSettings,
+  sizeOfLog,
   type StartState,
   startServer,
   stopServer,
@@ -36,16 +38,16 @@ const checkFailedStart = Effect.fn("EmbeddedPostgres.checkFailedStart")(function
       yield* Effect.logWarning("Removed a stale postmaster.pid")
     return
   }
+  const known = explainPostgresOutput(log)
   if (
+    known === undefined &&
     /pre-existing shared memory block .* is still in use|could not bind|database system is shut down/.test(
       log
     )
   )
     return
   const fatal = log.split("\n").find((line) => /FATAL|PANIC/.test(line)) ?? log.trim()
-  const why =
-    explainPostgresOutput(log) ??
-    `it reported "${fatal.trim().slice(0, 300)}" (${settings.logFile}): fix the cause`
+  const why = known ?? `it reported "${fatal.trim().slice(0, 300)}" (${settings.logFile}): fix the cause`
   return yield* new EmbeddedPostgresFailed({
     phrase: `PostgreSQL does not start in ${settings.cluster.directory}: ${why}, ${OTHER_OPTIONS}`
   })
@@ -106,6 +108,8 @@ export const superviseServer = Effect.fn("EmbeddedPostgres.superviseServer")(fun
   settings: ServerSettings
 ): Effect.fn.Return<void, EmbeddedPostgresFailed, Scope.Scope> {
   const ready = yield* Deferred.make<void, EmbeddedPostgresFailed>()
+  /** Why the server does not start again: logged when it changes, and not at every attempt. */
+  let logged: string | undefined
   const untilLost = Effect.scoped(
     Effect.gen(function* () {
       const reference = yield* Effect.acquireRelease(
@@ -117,14 +121,23 @@ export const superviseServer = Effect.fn("EmbeddedPostgres.superviseServer")(fun
       )
       if (!(yield* Deferred.succeed(ready, undefined)))
         yield* Effect.logInfo("The embedded PostgreSQL is available again")
+      logged = undefined
+      const start = yield* sizeOfLog(settings.logFile)
       yield* reference.lost
-      yield* Effect.logWarning("The embedded PostgreSQL has ended; restarting it")
+      const why = explainPostgresOutput(yield* readLogFrom(settings.logFile, start))
+      yield* Effect.logWarning(
+        `The embedded PostgreSQL has ended${why === undefined ? "" : ` (${why})`}; restarting it`
+      )
     })
   )
   yield* untilLost.pipe(
     Effect.tapError((error) =>
       Effect.flatMap(Deferred.fail(ready, error), (first) =>
-        first ? Effect.void : Effect.logError(error.phrase)
+        Effect.suspend(() => {
+          if (first || logged === error.phrase) return Effect.void
+          logged = error.phrase
+          return Effect.logError(error.phrase)
+        })
       )
     ),
     Effect.retry(RECOVERY_SCHEDULE),

@@ -1,0 +1,126 @@
+/**
+ * Logs an outage of the database when it begins and when it ends, with the server's own words, and tells readiness about it.
+ *
+ * ```
+ *   failed statement ──> report ──> outage begins: one warning ──> check on a connection of its own, every second
+ *                                                                       │ succeeds, and nothing failed for 3 s
+ *                                                                       v
+ *                                                                  outage ends: one line
+ * ```
+ */
+import { PgClient, PgConnection } from "@effect/sql-pg"
+import { Clock, type Duration, Effect, Layer, Scope } from "effect"
+import { SqlError } from "effect/sql"
+import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
+import { describeDatabaseError, isDatabaseOutage, readOnlyError, sqlState } from "./databaseErrors.ts"
+
+/** Pause between two checks during an outage. */
+const CHECK_EVERY: Duration.Input = "1 second"
+
+/** The longest check. */
+const CHECK_TIMEOUT: Duration.Input = "5 seconds"
+
+/** An outage has ended once a check succeeds and no statement has failed for this long. */
+const QUIET_MILLIS = 3_000
+
+/** Different reasons of one outage that are logged, such as "shutting down", then "starting up". */
+const MAX_REASONS = 5
+
+/**
+ * Writes about 3 MB into a temporary file. A full disk refuses that as it refuses a table's growth, and nothing remains, whereas a row would
+ * have to be removed again.
+ */
+const WRITES_TEMPORARY_FILE = "SELECT count(*)::int AS rows FROM generate_series(1, 100000)"
+
+interface Outage {
+  readonly since: number
+  readonly reasons: Set<string>
+  lastFailure: number
+  failures: number
+  /** Whether the server answers and refuses, or the last check failed: a lost connection alone is no reason to send no requests here. */
+  isDown: boolean
+}
+
+/** Reports to the log, and keeps the state of an outage in memory. */
+export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
+  DatabaseOutage,
+  Effect.gen(function* () {
+    const { config } = yield* PgClient.PgClient
+    const clock = yield* Clock.Clock
+    const scope = yield* Scope.Scope
+    const now = () => monotonicMillis(clock)
+    let outage: Outage | undefined
+
+    /** On a connection of its own: those of the pool stay usable when the server accepts no further ones. */
+    const check = Effect.scoped(
+      Effect.gen(function* () {
+        const connection = yield* PgConnection.make(config)
+        const { rows } = yield* connection.query(
+          "SELECT current_setting('transaction_read_only') AS read_only"
+        )
+        if (rows[0]?.["read_only"] === "on") return yield* Effect.fail(readOnlyError)
+        yield* connection.query("SET work_mem = '64kB'")
+        yield* connection.query(WRITES_TEMPORARY_FILE)
+      })
+    ).pipe(Effect.timeoutOrElse({ duration: CHECK_TIMEOUT, orElse: () => Effect.fail(checkTimedOut) }))
+
+    const note = (error: SqlError.SqlError, isDown: boolean): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        const reason = describeDatabaseError(error)
+        const state = sqlState(error)
+        const line = Effect.annotateLogs(
+          Effect.logWarning(
+            outage === undefined
+              ? `The database is unavailable: ${reason}`
+              : `The database is still unavailable: ${reason}`
+          ),
+          state === "" ? {} : { sqlstate: state }
+        )
+        if (outage === undefined) {
+          outage = { since: now(), lastFailure: now(), failures: 1, isDown, reasons: new Set([reason]) }
+          return Effect.andThen(line, Effect.forkIn(watch, scope))
+        }
+        outage.failures++
+        outage.lastFailure = now()
+        outage.isDown ||= isDown
+        if (outage.reasons.has(reason) || outage.reasons.size >= MAX_REASONS) return Effect.void
+        outage.reasons.add(reason)
+        return line
+      })
+
+    const watch: Effect.Effect<void> = Effect.gen(function* () {
+      while (outage !== undefined) {
+        const failed = yield* Effect.match(check, { onFailure: (error) => error, onSuccess: () => undefined })
+        if (failed !== undefined) yield* note(failed, true)
+        else if (now() - outage.lastFailure >= QUIET_MILLIS) {
+          const { failures, since } = outage
+          outage = undefined
+          return yield* Effect.annotateLogs(Effect.logInfo("The database is available again"), {
+            seconds: Math.round((now() - since) / 1_000),
+            failures
+          })
+        }
+        yield* Effect.sleep(CHECK_EVERY)
+      }
+    })
+
+    return {
+      report: (error) =>
+        SqlError.isSqlError(error) && isDatabaseOutage(error)
+          ? Effect.as(note(error, isRefusal(error)), true)
+          : Effect.succeed(false),
+      isDown: () => outage?.isDown === true
+    }
+  })
+)
+
+/** Whether the server answered that it accepts no connections or no writes. */
+const isRefusal = (error: SqlError.SqlError): boolean => /^(53|25006|28|58)/.test(sqlState(error))
+
+const checkTimedOut = new SqlError.SqlError({
+  reason: new SqlError.ConnectionError({
+    cause: new Error("the server does not respond"),
+    operation: "check"
+  })
+})

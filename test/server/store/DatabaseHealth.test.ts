@@ -1,0 +1,143 @@
+import { PgClient, PgConnection } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Logger, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { inject } from "vitest"
+import { DatabaseOutage } from "../../../src/server/observability/DatabaseOutage.ts"
+import * as Database from "../../../src/server/store/Database.ts"
+import * as DatabaseHealth from "../../../src/server/store/DatabaseHealth.ts"
+import { makeReadiness } from "../../../src/server/store/migrate.ts"
+import { eventually } from "../../support/eventually.ts"
+import { cloneDatabase } from "../../support/postgres.ts"
+
+/** What was logged at level info and above, and a layer that collects it. */
+const collectLog = () => {
+  const lines: Array<{ readonly message: string; readonly level: string }> = []
+  const collector = Logger.make<unknown, void>(({ logLevel, message }) => {
+    if (logLevel === "Debug" || logLevel === "Trace") return
+    lines.push({ message: Array.isArray(message) ? message.join(" ") : String(message), level: logLevel })
+  })
+  return { lines, layer: Logger.layer([collector]) }
+}
+
+const asAdmin = (statement: string) =>
+  Effect.orDie(
+    Effect.scoped(
+      Effect.flatMap(PgConnection.make({ url: Redacted.make(inject("postgresUrl")) }), (admin) =>
+        admin.query(statement)
+      )
+    )
+  )
+
+const databaseOf = (url: Redacted.Redacted) => new URL(Redacted.value(url)).pathname.slice(1)
+
+/** A client whose outages are logged. */
+const layerOf = (url: Redacted.Redacted, log: Layer.Layer<never>) =>
+  DatabaseHealth.layer.pipe(
+    Layer.provideMerge(Layer.orDie(Database.layer({ url, maxConnections: 2 }))),
+    Layer.provideMerge(log)
+  )
+
+const reportFailure = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const { report } = yield* DatabaseOutage
+  return yield* Effect.flatMap(Effect.flip(sql`CREATE TABLE outage_test (a int)`), report)
+})
+
+describe("DatabaseHealth", () => {
+  it.live("a read-only server is not ready, and is logged once with the reason, and again when it ends", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      yield* asAdmin(`ALTER DATABASE "${databaseOf(url)}" SET default_transaction_read_only = on`)
+      const log = collectLog()
+      yield* Effect.gen(function* () {
+        const ready = yield* makeReadiness
+        assert.isFalse(yield* ready)
+        for (let request = 0; request < 50; request++) assert.isTrue(yield* reportFailure)
+        assert.isFalse(yield* ready)
+        assert.deepStrictEqual(
+          log.lines.filter(({ message }) => message.startsWith("The database is unavailable")),
+          [
+            {
+              level: "Warn",
+              message:
+                "The database is unavailable: the server is read-only: a standby, or default_transaction_read_only is on (SQLSTATE 25006)"
+            }
+          ]
+        )
+        assert.isAtMost(log.lines.length, 2)
+
+        yield* asAdmin(`ALTER DATABASE "${databaseOf(url)}" RESET default_transaction_read_only`)
+        yield* asAdmin(
+          `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${databaseOf(url)}'`
+        )
+        yield* eventually(ready, (isReady) => isReady)
+        assert.strictEqual(log.lines.at(-1)?.message, "The database is available again")
+      }).pipe(Effect.provide(layerOf(url, log.layer)))
+    })
+  )
+
+  it.live("a server without free connections is not ready, although the pool has one", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      const database = databaseOf(url)
+      yield* asAdmin(`ALTER DATABASE "${database}" CONNECTION LIMIT 2`)
+      const log = collectLog()
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`SELECT 1`
+        const ready = yield* makeReadiness
+        assert.isTrue(yield* ready)
+        const { report } = yield* DatabaseOutage
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            yield* PgConnection.make({ url })
+            const refused = yield* Effect.flip(Effect.scoped(PgConnection.make({ url })))
+            assert.isTrue(yield* report(refused))
+            assert.isFalse(yield* ready)
+            assert.deepStrictEqual(log.lines, [
+              {
+                level: "Warn",
+                message: `The database is unavailable: too many connections for database "${database}" (SQLSTATE 53300)`
+              }
+            ])
+          })
+        )
+        yield* eventually(ready, (isReady) => isReady)
+      }).pipe(Effect.provide(layerOf(url, log.layer)))
+    })
+  )
+
+  it.live("a lost connection is logged, and does not make the service unready", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      const log = collectLog()
+      yield* Effect.gen(function* () {
+        const sql = yield* PgClient.PgClient
+        const { isDown, report } = yield* DatabaseOutage
+        const lost = yield* Effect.flip(sql`SELECT pg_terminate_backend(pg_backend_pid())`)
+        assert.isTrue(yield* report(lost))
+        assert.isFalse(isDown())
+        assert.match(log.lines[0]?.message ?? "", /^The database is unavailable: /)
+        yield* eventually(
+          Effect.sync(() => log.lines.at(-1)?.message),
+          (message) => message === "The database is available again"
+        )
+      }).pipe(Effect.provide(layerOf(url, log.layer)))
+    })
+  )
+
+  it.live("an error of one statement is no outage", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      const log = collectLog()
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { report } = yield* DatabaseOutage
+        assert.isFalse(yield* report(yield* Effect.flip(sql`SELECT 1 / 0`)))
+        assert.isFalse(yield* report(new Error("other")))
+        assert.deepStrictEqual(log.lines, [])
+      }).pipe(Effect.provide(layerOf(url, log.layer)))
+    })
+  )
+})
