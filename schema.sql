@@ -134,6 +134,7 @@ CREATE TABLE api_keys (
 );
 CREATE INDEX api_keys_created_by ON api_keys USING btree (org_id, created_by_id) WHERE (created_by_id IS NOT NULL);
 CREATE INDEX api_keys_email ON api_keys USING btree (org_id, key_id) WHERE ((email IS NOT NULL) AND (revoked_at IS NULL));
+CREATE INDEX api_keys_ended ON api_keys USING btree (LEAST(revoked_at, expires_at)) WHERE ((created_by_id IS NOT NULL) AND (LEAST(revoked_at, expires_at) IS NOT NULL));
 CREATE UNIQUE INDEX api_keys_public_id ON api_keys USING btree (public_id);
 COMMENT ON TABLE api_keys IS 'API keys of people, agents and programs. A key is stored as a digest only.';
 COMMENT ON COLUMN api_keys.org_id IS 'Organization that owns the row.';
@@ -757,6 +758,19 @@ COMMENT ON COLUMN notification_endpoints.created_by_id IS 'API key that created 
 COMMENT ON COLUMN notification_endpoints.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN notification_endpoints.previous_secret IS 'Sealed signing secret before the last rotation; null: none.';
 COMMENT ON COLUMN notification_endpoints.previous_secret_until IS 'Until when the previous secret also signs; null: none.';
+
+CREATE TABLE organization_usage (
+  org_id text COLLATE "C" NOT NULL,
+  runs bigint DEFAULT 0 NOT NULL,
+  feedback bigint DEFAULT 0 NOT NULL,
+  bytes bigint DEFAULT 0 NOT NULL,
+  CONSTRAINT organization_usage_pkey PRIMARY KEY (org_id)
+) WITH (fillfactor=50);
+COMMENT ON TABLE organization_usage IS 'What organizations store, an estimate for their limits. Replicas add to it every few seconds.';
+COMMENT ON COLUMN organization_usage.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN organization_usage.runs IS 'Logged runs.';
+COMMENT ON COLUMN organization_usage.feedback IS 'Feedback records.';
+COMMENT ON COLUMN organization_usage.bytes IS 'Size of runs, feedback, datasets, comparison results, sessions, steps and approvals.';
 
 CREATE TABLE organizations (
   org_id text COLLATE "C" NOT NULL,

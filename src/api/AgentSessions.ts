@@ -109,7 +109,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       payload: StepRequest,
       success: GovernedStep,
-      error: [NotFound, SessionClosed, StepMismatch, StepAlreadyCompleted]
+      error: [NotFound, SessionClosed, StepMismatch, StepAlreadyCompleted, LimitReached]
     })
       .middleware(requires("sessions.write"))
       .annotateMerge(

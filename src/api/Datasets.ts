@@ -5,7 +5,7 @@ import { DatasetId, ExampleId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { DatasetBaseChanged, InvalidInput, NotFound } from "./Problems.ts"
+import { DatasetBaseChanged, InvalidInput, LimitReached, NotFound } from "./Problems.ts"
 
 export const NewDataset = Schema.Struct({
   base_dataset_id: Schema.optionalKey(Schema.NullOr(DatasetId)).annotateKey({
@@ -52,7 +52,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewDataset,
       success: Dataset.pipe(HttpApiSchema.status(201)),
-      error: [NotFound, InvalidInput, DatasetBaseChanged]
+      error: [NotFound, InvalidInput, DatasetBaseChanged, LimitReached]
     })
       .middleware(Idempotent)
       .middleware(requires("datasets.write"))

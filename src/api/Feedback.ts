@@ -130,7 +130,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       headers: idempotencyHeaders,
       payload: NewFeedback,
       success: FeedbackRecord.pipe(HttpApiSchema.status(201)),
-      error: [NotFound, PayloadTooLarge, InvalidCorrection, CorrectionNeedsSafeValue]
+      error: [NotFound, PayloadTooLarge, InvalidCorrection, CorrectionNeedsSafeValue, LimitReached]
     })
       .middleware(Idempotent)
       .middleware(requires("feedback.write"))
@@ -220,7 +220,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: PromoteRequest,
       success: PromotionResult.pipe(HttpApiSchema.status(201)),
-      error: [NotFound, DatasetBaseChanged, FeedbackChanged, NothingStaged]
+      error: [NotFound, DatasetBaseChanged, FeedbackChanged, NothingStaged, LimitReached]
     })
       .middleware(Idempotent)
       .middleware(requires("datasets.write"))

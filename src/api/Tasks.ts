@@ -175,7 +175,15 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       },
       payload: NewRun,
       success: TaskRun,
-      error: [NotFound, InvalidInput, RateLimited, ProviderFailed, IdempotencyKeyReused, IdempotencyKeyInUse]
+      error: [
+        NotFound,
+        InvalidInput,
+        LimitReached,
+        RateLimited,
+        ProviderFailed,
+        IdempotencyKeyReused,
+        IdempotencyKeyInUse
+      ]
     })
       .middleware(requires("tasks.run"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))

@@ -18,6 +18,7 @@ import { ApprovalsHttp } from "./approvals/Approvals/http.ts"
 import { Audit } from "./identity/Audit.ts"
 import { AuditLogHttp } from "./identity/Audit/http.ts"
 import * as AuditRetention from "./identity/Audit/Retention.ts"
+import * as KeyRetention from "./identity/ApiKeys/Retention.ts"
 import * as Authentication from "./http/Authentication.ts"
 import { Comparisons } from "./tasks/Comparisons.ts"
 import { ComparisonsHttp } from "./tasks/Comparisons/http.ts"
@@ -57,6 +58,7 @@ import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts"
 import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
 import { Organizations } from "./identity/Organizations.ts"
+import { StoredUsage } from "./identity/StoredUsage.ts"
 import { Revocations } from "./identity/Revocations.ts"
 import * as OwnTelemetry from "./observability/OwnTelemetry.ts"
 import { Providers } from "./tasks/Providers.ts"
@@ -110,6 +112,7 @@ export type ServiceSettings = Pick<
   | "publicUrl"
   | "rateLimits"
   | "organizationLimits"
+  | "keyRetention"
   | "auditRetention"
   | "connections"
   | "stop"
@@ -228,6 +231,7 @@ export const layerServices = (settings: ServiceSettings) =>
         RecentPayloads.layer,
         RecentEvents.layer,
         Organizations.layer,
+        StoredUsage.layer,
         CompiledSchemas.layer,
         KnownSecrets.layer
       )
@@ -242,6 +246,7 @@ export const layerSchedulers = (settings: ServiceSettings) =>
     Comparisons.layerWorkers,
     IdempotencyRetention.layer,
     AuditRetention.layer({ keep: settings.auditRetention }),
+    KeyRetention.layer({ keep: settings.keyRetention }),
     SpanRetention.layer({ keep: settings.telemetry.payloadRetention })
   )
 

@@ -153,8 +153,8 @@ export interface TasksOperations {
    * `idempotency-key`, a repeated request returns the first run instead of calling the provider again.
    * Body limit: 4 MiB.
    *
-   * @throws NOT_FOUND, INVALID_INPUT, RATE_LIMITED, PROVIDER_FAILED, IDEMPOTENCY_KEY_REUSED,
-   * IDEMPOTENCY_KEY_IN_USE, or a problem of any operation.
+   * @throws NOT_FOUND, INVALID_INPUT, LIMIT_REACHED, RATE_LIMITED, PROVIDER_FAILED,
+   * IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_KEY_IN_USE, or a problem of any operation.
    */
   readonly run: (input: RunTaskInput, options?: CallOptions) => Promise<TaskRun>
 }
@@ -176,7 +176,8 @@ export interface DatasetsOperations {
    * must be the newest. A first version is used by the task's first release immediately; a later one
    * does not change the live release.
    *
-   * @throws NOT_FOUND, INVALID_INPUT, DATASET_BASE_CHANGED, or a problem of any operation.
+   * @throws NOT_FOUND, INVALID_INPUT, DATASET_BASE_CHANGED, LIMIT_REACHED, or a problem of any
+   * operation.
    */
   readonly create: (input: CreateDatasetInput, options?: CallOptions) => Promise<Dataset>
   /**
@@ -281,8 +282,8 @@ export interface FeedbackOperations {
    * not searched for, because ordinary text contains them. Body limit: 4 MiB. The live release does not
    * change.
    *
-   * @throws NOT_FOUND, PAYLOAD_TOO_LARGE, INVALID_CORRECTION, CORRECTION_NEEDS_SAFE_VALUE, or a problem
-   * of any operation.
+   * @throws NOT_FOUND, PAYLOAD_TOO_LARGE, INVALID_CORRECTION, CORRECTION_NEEDS_SAFE_VALUE,
+   * LIMIT_REACHED, or a problem of any operation.
    */
   readonly create: (input: CreateFeedbackInput, options?: CallOptions) => Promise<Feedback>
   /**
@@ -333,8 +334,8 @@ export interface FeedbackOperations {
    * dataset version, and the next comparison runs on the new one. A first version is used by the task's
    * first release immediately.
    *
-   * @throws NOT_FOUND, DATASET_BASE_CHANGED, FEEDBACK_CHANGED, NOTHING_STAGED, or a problem of any
-   * operation.
+   * @throws NOT_FOUND, DATASET_BASE_CHANGED, FEEDBACK_CHANGED, NOTHING_STAGED, LIMIT_REACHED, or a
+   * problem of any operation.
    */
   readonly promote: (input: PromoteFeedbackInput, options?: CallOptions) => Promise<PromotionResult>
 }
@@ -375,8 +376,8 @@ export interface SessionsOperations {
    * Idempotent: the same step sent again returns its current decision. With a different tool, action
    * class or arguments it fails with 409 `STEP_MISMATCH`. Body limit: 4 MiB.
    *
-   * @throws NOT_FOUND, SESSION_CLOSED, STEP_MISMATCH, STEP_ALREADY_COMPLETED, or a problem of any
-   * operation.
+   * @throws NOT_FOUND, SESSION_CLOSED, STEP_MISMATCH, STEP_ALREADY_COMPLETED, LIMIT_REACHED, or a
+   * problem of any operation.
    */
   readonly step: (input: SubmitStepInput, options?: CallOptions) => Promise<GovernedStep>
   /**

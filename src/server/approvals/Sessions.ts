@@ -16,6 +16,7 @@ import { type ApprovalRow, stateOf } from "./approvalRows.ts"
 import { Audit } from "../identity/Audit.ts"
 import { makeCountLimit } from "../identity/makeCountLimit.ts"
 import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
+import { rowBytes, StoredUsage } from "../identity/StoredUsage.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
@@ -73,6 +74,7 @@ export class Sessions extends Context.Service<
 
       const { openSessions } = yield* OrganizationLimits
       const use = yield* LimitUse
+      const usage = yield* StoredUsage
       const admit = makeCountLimit({
         limit: openSessions,
         count: (org_id, limit) => countOpenSessions(sql, org_id, limit)
@@ -90,7 +92,12 @@ export class Sessions extends Context.Service<
 
       const insert = yield* makeStatementBatcher({
         maxBatch: INSERT_BATCH,
-        run: (rows: ReadonlyArray<NewSessionRow>) => Effect.as(insertSessions(sql, rows), rows)
+        run: (rows: ReadonlyArray<NewSessionRow>) =>
+          Effect.map(insertSessions(sql, rows), () => {
+            for (const { metadata, org_id } of rows)
+              usage.add(org_id, { bytes: rowBytes.session + metadata.length })
+            return rows
+          })
       })
 
       return Sessions.of({
@@ -100,6 +107,7 @@ export class Sessions extends Context.Service<
           const task_id = input.task_id ?? null
           if (task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
           if (openSessions > 0) yield* requireCapacity(org_id)
+          yield* usage.requireCapacity(org_id)
           const now = yield* clock.now
           const session: AgentSession = {
             session_id: yield* SessionId.generate,

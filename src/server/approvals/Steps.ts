@@ -6,9 +6,10 @@ import type { GovernedStep, StepOutcome } from "../../domain/approvals/AgentSess
 import { evaluateRules } from "../../domain/approvals/ApprovalRule.ts"
 import { stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
 import { currentDecision } from "../../domain/approvals/StepDecision.ts"
-import type { SessionId, StepId } from "../../domain/Ids.ts"
+import type { OrgId, SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { nextTurn, yieldingOnly } from "../concurrency/LoopTurns.ts"
+import { StoredUsage } from "../identity/StoredUsage.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isInTransaction } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -20,6 +21,7 @@ import { SessionFacts } from "./SessionFacts.ts"
 import { type ResumedStep, SessionWriter } from "./SessionWriter.ts"
 import { digestOf, makeStepTexts, newStep, type StepOfTask, type StepTexts } from "./Steps/newStep.ts"
 import { outcomeOf } from "./Steps/outcomeOf.ts"
+import { outcomeBytes, stepBytes } from "./Steps/storedBytes.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./Steps/spans.ts"
 import { type CheckStepError, type CompleteStepError, requireResumable } from "./Steps/stepRefusals.ts"
 import { makeStepsInTransaction } from "./Steps/stepsInTransaction.ts"
@@ -58,7 +60,8 @@ export class Steps extends Context.Service<
       const events = yield* SessionEvents
       const facts = yield* SessionFacts
       const writer = yield* SessionWriter
-      const inTransaction = makeStepsInTransaction({ sql, clock, rules, notifications, spans, events })
+      const usage = yield* StoredUsage
+      const inTransaction = makeStepsInTransaction({ sql, clock, rules, notifications, spans, events, usage })
 
       /** The step with the task whose rules apply to it; undefined if the session or the task does not exist. */
       const withTask = Effect.fnUntraced(function* (
@@ -103,7 +106,10 @@ export class Steps extends Context.Service<
           events: created.events,
           notification,
           now,
-          onWritten: ({ trace_id }) => recordStepSpan(spans, trace_id, created.row, step, now)
+          onWritten: ({ trace_id }) => {
+            usage.add(org_id, { bytes: stepBytes(created) })
+            return recordStepSpan(spans, trace_id, created.row, step, now)
+          }
         })
         switch (outcome._tag) {
           case "Written":
@@ -178,20 +184,31 @@ export class Steps extends Context.Service<
           events: [toolOutcomeEvent(outcome, saved.tool)],
           notification: null,
           now,
-          onWritten: ({ trace_id }) =>
-            recordOutcomeSpan(
+          onWritten: ({ trace_id }) => {
+            usage.add(org_id, { bytes: outcomeBytes(report) })
+            return recordOutcomeSpan(
               spans,
               trace_id,
               { org_id, session_id, step: saved, approval: saved.approval },
               outcome
             )
+          }
         })
         return result._tag === "Written" ? outcome : undefined
       })
 
+      /** Fails if storage is full and the step is new: the decision on a saved step can be asked for in any case. */
+      const requireCapacity = (org_id: OrgId, session_id: SessionId, step_id: StepId) =>
+        Effect.catchTag(usage.requireCapacity(org_id), "LIMIT_REACHED", (full) =>
+          Effect.flatMap(writer.findStep({ org_id, session_id, step_id }), (saved) =>
+            saved === undefined ? Effect.fail(full) : Effect.void
+          )
+        )
+
       return Steps.of({
         check: Effect.fn("Steps.check")(function* (session_id, step) {
           const principal = yield* Authorized("sessions.write")
+          yield* requireCapacity(principal.org_id, session_id, step.step_id)
           const texts = makeStepTexts(principal, session_id, step)
           const answer = (yield* isInTransaction)
             ? undefined

@@ -89,8 +89,13 @@ export interface Settings {
     readonly openSessions: number
     readonly concurrentRuns: number
     readonly runBytes: number
+    readonly storedRuns: number
+    readonly storedFeedback: number
+    readonly storedBytes: number
     readonly testsPerMinute: number
   }
+  /** How long API keys are retained after they were revoked or have expired. */
+  readonly keyRetention: Duration.Duration
   /** How long audit log entries are retained. */
   readonly auditRetention: Duration.Duration
   /** Longest graceful shutdown. */
@@ -280,8 +285,12 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       openSessions: values.COUNTERSIGN_OPEN_SESSION_LIMIT,
       concurrentRuns: values.COUNTERSIGN_RUN_CONCURRENCY,
       runBytes: values.COUNTERSIGN_RUN_CONCURRENCY_MEBIBYTES * 1024 * 1024,
+      storedRuns: values.COUNTERSIGN_STORED_RUN_LIMIT,
+      storedFeedback: values.COUNTERSIGN_STORED_FEEDBACK_LIMIT,
+      storedBytes: values.COUNTERSIGN_STORED_MEBIBYTES_LIMIT * 1024 ** 2,
       testsPerMinute: values.COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE
     },
+    keyRetention: values.COUNTERSIGN_KEY_RETENTION_DAYS,
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
     stop: values.COUNTERSIGN_STOP_SECONDS,
     ownTelemetry: ownTelemetryOf(values)

@@ -22,6 +22,7 @@ import { formatTimestamp, type Timestamp } from "../../domain/Time.ts"
 import { presetScopes, type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
 import { Audit, type Author } from "./Audit.ts"
 import {
+  countStoredKeys,
   countUsableKeys,
   findAdminKeys,
   findKeyWithMade,
@@ -61,6 +62,9 @@ export interface CreatedKey {
   readonly key: ApiKey
   readonly secret: Redacted.Redacted<string>
 }
+
+/** Stored keys of an organization for each that may be usable: bounds revoked and expired ones until retention removes them. */
+const STORED_KEYS_PER_USABLE = 10
 
 /** Creates, lists, revokes and verifies API keys. */
 export class ApiKeys extends Context.Service<
@@ -148,7 +152,15 @@ export class ApiKeys extends Context.Service<
       const requireCapacity = Effect.fnUntraced(function* (org_id: OrgId, now: Timestamp) {
         if (maxKeys === 0) return
         const usable = yield* countUsableKeys(sql, org_id, now, maxKeys)
-        if (usable < maxKeys) return use.used("api_keys", (usable + 1) / maxKeys)
+        if (usable < maxKeys) {
+          const maxStored = maxKeys * STORED_KEYS_PER_USABLE
+          if ((yield* countStoredKeys(sql, org_id, maxStored)) < maxStored)
+            return use.used("api_keys", (usable + 1) / maxKeys)
+          use.refused("api_keys")
+          return yield* new LimitReached({
+            detail: `Too many revoked and expired API keys (limit ${maxStored} with usable ones for each organization). They are removed some time after they ended. Wait, and create fewer.`
+          })
+        }
         use.refused("api_keys")
         return yield* new LimitReached({
           detail: `Too many API keys (limit ${maxKeys} for each organization, without revoked and expired ones). Revoke one first.`

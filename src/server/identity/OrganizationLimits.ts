@@ -10,6 +10,10 @@ export interface OrganizationLimitValues {
   readonly concurrentRuns: number
   /** Bytes of the inputs of these runs, in one replica. */
   readonly runBytes: number
+  /** Logged runs, feedback records and bytes that stay. Estimated, see `StoredUsage`. */
+  readonly storedRuns: number
+  readonly storedFeedback: number
+  readonly storedBytes: number
   /** Test events per minute to one webhook endpoint, in one replica. */
   readonly testsPerMinute: number
 }
@@ -17,5 +21,16 @@ export interface OrganizationLimitValues {
 /** The limits of every organization of the installation. By default there are none. */
 export const OrganizationLimits = Context.Reference<OrganizationLimitValues>(
   "countersign/server/identity/OrganizationLimits",
-  { defaultValue: () => ({ keys: 0, openSessions: 0, concurrentRuns: 0, runBytes: 0, testsPerMinute: 0 }) }
+  {
+    defaultValue: () => ({
+      keys: 0,
+      openSessions: 0,
+      concurrentRuns: 0,
+      runBytes: 0,
+      storedRuns: 0,
+      storedFeedback: 0,
+      storedBytes: 0,
+      testsPerMinute: 0
+    })
+  }
 )

@@ -1,6 +1,7 @@
 import { Layer } from "effect"
 import { Audit } from "../identity/Audit.ts"
 import { Datasets } from "../tasks/Datasets.ts"
+import { StoredUsage } from "../identity/StoredUsage.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
@@ -11,7 +12,7 @@ import { layerMatchingStore } from "./layerStore.ts"
 /** The services for datasets, on an existing database with this version's schema. For the command line. */
 export const layerDatasets = (store: StoreSettings) =>
   Datasets.layer.pipe(
-    Layer.provide([CompiledSchemas.layer, Audit.layer, KnownSecrets.layerPolicyOnly]),
+    Layer.provide([CompiledSchemas.layer, Audit.layer, KnownSecrets.layerPolicyOnly, StoredUsage.layer]),
     Layer.provideMerge(Organizations.layer),
     Layer.provide(StoreClock.layer),
     Layer.provide(layerMatchingStore(store))

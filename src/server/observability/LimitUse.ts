@@ -12,6 +12,9 @@ export const limitNames = [
   "run_bytes",
   "api_keys",
   "open_sessions",
+  "stored_runs",
+  "stored_feedback",
+  "stored_bytes",
   "endpoint_tests",
   "address_mails"
 ] as const

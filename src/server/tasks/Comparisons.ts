@@ -14,6 +14,7 @@ import { monotonicNow } from "../concurrency/monotonicMillis.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import { Organizations } from "../identity/Organizations.ts"
+import { StoredUsage } from "../identity/StoredUsage.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -110,6 +111,7 @@ export class Comparisons extends Context.Service<
         const sql = yield* SqlClient.SqlClient
         const atomically = atomic(sql)
         const audit = yield* Audit
+        const usage = yield* StoredUsage
         const clock = yield* StoreClock
         const organizations = yield* Organizations
         const providers = yield* Providers
@@ -137,7 +139,9 @@ export class Comparisons extends Context.Service<
           while (row.status === "running" && !(yield* isTimeSliceOver)) {
             const batch = yield* compareBatch(sql, providers, job, row, isTimeSliceOver)
             const now = yield* clock.now
-            if (!(yield* atomically(recordBatch(sql, batch, now, lease)))) break
+            const bytes = yield* atomically(recordBatch(sql, batch, now, lease))
+            if (bytes === undefined) break
+            usage.add(row.org_id, { bytes })
             row = batch.row
           }
           return row
@@ -194,6 +198,7 @@ export class Comparisons extends Context.Service<
           create: Effect.fn("Comparisons.create")(function* (task_id, { candidate = {} }) {
             const principal = yield* Authorized("tasks.write")
             const { actor, org_id } = principal
+            yield* usage.requireCapacity(org_id)
             yield* tasks.vetProvider(candidate.provider, "#/candidate/provider")
             const now = yield* clock.now
             return yield* atomically(

@@ -6,6 +6,7 @@ import { notFound } from "../../api/notFound.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../../api/Pagination.ts"
 import {
   type DatasetBaseChanged,
+  type LimitReached,
   type InvalidInput,
   InvalidRequest,
   type NotFound
@@ -19,6 +20,7 @@ import { dieOnDatabaseError, permitTimeout } from "../store/databaseErrors.ts"
 import { atomic, atomicWithoutRetry, isInTransaction } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { StoredUsage } from "../identity/StoredUsage.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { beginVersion, type DerivedVersion, type NewVersion } from "./Datasets/beginVersion.ts"
@@ -66,7 +68,11 @@ export class Datasets extends Context.Service<
     readonly create: (
       task_id: TaskId,
       input: NewDataset
-    ) => Effect.Effect<Dataset, NotFound | InvalidInput | DatasetBaseChanged, Authorized<"datasets.write">>
+    ) => Effect.Effect<
+      Dataset,
+      NotFound | InvalidInput | DatasetBaseChanged | LimitReached,
+      Authorized<"datasets.write">
+    >
     /**
      * Creates the task's next version from JSON Lines, one example per line: all lines or none. For the operator's command line, which has
      * no API key. The dataset is locked meanwhile. Calls `progress` after each line with the number of lines read.
@@ -107,6 +113,7 @@ export class Datasets extends Context.Service<
       const clock = yield* StoreClock
       const schemas = yield* CompiledSchemas
       const secrets = yield* KnownSecrets
+      const usage = yield* StoredUsage
       const semaphore = makeKeyedSemaphore({ permits: 1, onTimeout: permitTimeout })
 
       const schemaOf = (digest: string, schema: Schema.Json) => schemas.get(digest, Effect.succeed(schema))
@@ -115,6 +122,10 @@ export class Datasets extends Context.Service<
         Effect.flatMap(isInTransaction, (isNested) =>
           isNested ? transaction : semaphore(`${org_id}/${task_id}`)(transaction)
         )
+
+      /** Counts a version that its transaction commits. */
+      const countVersion = (org_id: OrgId, { bytes }: DerivedVersion) =>
+        sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes })))
 
       const recordCreated = (author: Author, { added, dataset, replaced }: DerivedVersion) =>
         audit.record(author, "dataset.created", dataset.id, {
@@ -181,6 +192,7 @@ export class Datasets extends Context.Service<
         create: Effect.fn("Datasets.create")(function* (task_id, { base_dataset_id, examples }) {
           const principal = yield* Authorized("datasets.write")
           const { actor, org_id } = principal
+          yield* usage.requireCapacity(org_id)
           const now = yield* clock.now
           const check = Effect.fnUntraced(function* (task: TaskRow) {
             const inputs = yield* schemaOf(task.input_schema_digest, task.input_schema)
@@ -210,6 +222,7 @@ export class Datasets extends Context.Service<
               })
               for (const example of examples) yield* version.put({ ...example, source_feedback_id: null })
               const derived = yield* finishNonEmpty(version)
+              yield* countVersion(org_id, derived)
               yield* recordCreated(principal, derived)
               return derived.dataset
             })
@@ -219,6 +232,7 @@ export class Datasets extends Context.Service<
         importLines: Effect.fn("Datasets.importLines")(function* (org_id, task_id, lines, progress) {
           const now = yield* clock.now
           return yield* importLines(sql, { org_id, task_id, now, schemaOf }, lines, progress).pipe(
+            Effect.tap((derived) => countVersion(org_id, derived)),
             Effect.tap((derived) => recordCreated({ org_id, actor: null }, derived)),
             // The stream of lines can be consumed only once: a second attempt would continue in the middle.
             atomicWithoutRetry(sql)
@@ -228,7 +242,9 @@ export class Datasets extends Context.Service<
           yield* acquireDatasetLock(sql, newVersion.org_id, newVersion.task_id)
           const version = yield* beginVersion(sql, newVersion)
           yield* Stream.runForEach(examples, version.put)
-          return yield* finishNonEmpty(version)
+          const derived = yield* finishNonEmpty(version)
+          yield* countVersion(newVersion.org_id, derived)
+          return derived
         }, dieOnDatabaseError)
       })
     })

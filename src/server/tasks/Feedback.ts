@@ -29,6 +29,7 @@ import { feedbackSpan } from "../../domain/telemetry/SpanConventions.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { makeOnOwnConnection } from "../store/makeOnOwnConnection.ts"
 import { Audit } from "../identity/Audit.ts"
+import { rowBytes, StoredUsage } from "../identity/StoredUsage.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
@@ -74,7 +75,7 @@ export class Feedback extends Context.Service<
       input: NewFeedback
     ) => Effect.Effect<
       FeedbackRecord,
-      NotFound | PayloadTooLarge | InvalidCorrection | CorrectionNeedsSafeValue,
+      NotFound | PayloadTooLarge | InvalidCorrection | CorrectionNeedsSafeValue | LimitReached,
       Authorized<"feedback.write">
     >
     /** Lists feedback, newest first. */
@@ -107,7 +108,7 @@ export class Feedback extends Context.Service<
       request: PromoteRequest
     ) => Effect.Effect<
       PromotionResult,
-      NotFound | DatasetBaseChanged | FeedbackChanged | NothingStaged,
+      NotFound | DatasetBaseChanged | FeedbackChanged | NothingStaged | LimitReached,
       Authorized<"datasets.write">
     >
   }
@@ -123,6 +124,7 @@ export class Feedback extends Context.Service<
       const schemas = yield* CompiledSchemas
       const secrets = yield* KnownSecrets
       const spans = yield* Spans
+      const usage = yield* StoredUsage
 
       const onOwnConnection = makeOnOwnConnection(sql, INSERTS_IN_FLIGHT)
 
@@ -139,9 +141,14 @@ export class Feedback extends Context.Service<
         run: (rows) =>
           onOwnConnection(insertFeedback(sql, rows)).pipe(
             Effect.andThen(
-              Effect.forEach(rows, ({ org_id, record }) => recordSpan(spans, org_id, record), {
-                discard: true
-              })
+              Effect.forEach(
+                rows,
+                ({ correction, org_id, record }) => {
+                  usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + (correction?.length ?? 0) })
+                  return recordSpan(spans, org_id, record)
+                },
+                { discard: true }
+              )
             ),
             Effect.as(rows)
           )
@@ -157,6 +164,7 @@ export class Feedback extends Context.Service<
           if (Option.isNone(trace_id)) return yield* noRun
           const run = yield* Effect.orDie(findRunTask({ org_id, trace_id: trace_id.value }))
           if (Option.isNone(run)) return yield* noRun
+          yield* usage.requireCapacity(org_id, "feedback")
           const { answer_schema_digest, secrets_version, task_id } = run.value
           const correction = input.correction ?? null
           const redacted =
@@ -211,6 +219,7 @@ export class Feedback extends Context.Service<
         }, dieOnDatabaseError),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")
+          yield* usage.requireCapacity(principal.org_id)
           const known = yield* secrets.forOrg(principal.org_id)
           const transaction = atomically(
             Effect.gen(function* () {

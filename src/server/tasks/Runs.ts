@@ -6,6 +6,7 @@ import {
   type IdempotencyKeyInUse,
   type IdempotencyKeyReused,
   InvalidInput,
+  type LimitReached,
   type NotFound,
   ProviderFailed,
   type RateLimited
@@ -31,6 +32,7 @@ import { makeRunSlots } from "./Runs/makeRunSlots.ts"
 import { lockSchemas, type LoggedRunPlan, readRunPlan, type RunPlan } from "./Runs/runPlan.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
+import { rowBytes, StoredUsage } from "../identity/StoredUsage.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
@@ -78,7 +80,13 @@ export class Runs extends Context.Service<
       headers: RunHeaders
     ) => Effect.Effect<
       TaskRun,
-      NotFound | InvalidInput | RateLimited | ProviderFailed | IdempotencyKeyReused | IdempotencyKeyInUse,
+      | NotFound
+      | InvalidInput
+      | LimitReached
+      | RateLimited
+      | ProviderFailed
+      | IdempotencyKeyReused
+      | IdempotencyKeyInUse,
       Authorized<"tasks.run">
     >
   }
@@ -95,6 +103,7 @@ export class Runs extends Context.Service<
       const onFinished = yield* RunFinished
       const withSlot = makeRunSlots(yield* OrganizationLimits, yield* LimitUse)
       const secrets = yield* KnownSecrets
+      const usage = yield* StoredUsage
 
       /**
        * Plans by organization and task, for runs whose answer the caller supplies. The statement that logs such a run checks the plan, so a
@@ -113,7 +122,12 @@ export class Runs extends Context.Service<
           Effect.tap(insertRuns(sql, rows), (logged) =>
             Effect.forEach(
               rows,
-              ({ run }, index) => (logged[index] === true ? onFinished(run) : Effect.void),
+              ({ answer, input, metadata, run }, index) => {
+                if (logged[index] !== true) return Effect.void
+                const bytes = rowBytes.run + input.length + (answer?.length ?? 0) + metadata.length
+                usage.add(run.org_id, { runs: 1, bytes })
+                return onFinished(run)
+              },
               {
                 discard: true
               }
@@ -296,6 +310,7 @@ export class Runs extends Context.Service<
         // Untraced, because runs are logged at a high rate.
         run: Effect.fnUntraced(function* (task_id, request, headers) {
           const principal = yield* Authorized("tasks.run")
+          yield* usage.requireCapacity(principal.org_id, "runs")
           const key = headers["idempotency-key"]
           if (key === undefined) return yield* perform(principal, task_id, request, headers)
           const keyed = { principal, key, task_id, request }

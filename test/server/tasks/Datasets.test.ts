@@ -7,6 +7,7 @@ import type { Example, NewExample } from "../../../src/domain/tasks/Dataset.ts"
 import { DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../src/domain/Ids.ts"
 import { KnownSecrets } from "../../../src/server/secrets/KnownSecrets.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
+import { StoredUsage } from "../../../src/server/identity/StoredUsage.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Datasets } from "../../../src/server/tasks/Datasets.ts"
 import { CompiledSchemas } from "../../../src/server/tasks/CompiledSchemas.ts"
@@ -71,7 +72,7 @@ const contents = (task: Task, id: DatasetId) =>
   )
 
 const live = Datasets.layer.pipe(
-  Layer.provide([CompiledSchemas.layer, Audit.layer, KnownSecrets.layerPolicyOnly]),
+  Layer.provide([CompiledSchemas.layer, Audit.layer, KnownSecrets.layerPolicyOnly, StoredUsage.layer]),
   Layer.provide(StoreClock.layer),
   Layer.provideMerge(TestDatabase.layerSql)
 )

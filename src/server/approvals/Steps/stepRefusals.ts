@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { StepRequest } from "../../../api/AgentSessions.ts"
 import {
+  type LimitReached,
   NotFound,
   SessionClosed,
   StepAlreadyCompleted,
@@ -12,7 +13,7 @@ import type { digestOf } from "./newStep.ts"
 import type { SavedStep } from "./rows.ts"
 
 /** Why a check gets no decision. */
-export type CheckStepError = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted
+export type CheckStepError = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted | LimitReached
 
 /** Why an outcome is refused. */
 export type CompleteStepError = NotFound | SessionClosed | StepNotAllowed | StepAlreadyCompleted

@@ -8,6 +8,7 @@ import { currentDecision } from "../../../domain/approvals/StepDecision.ts"
 import type { OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
+import type { StoredUsage } from "../../identity/StoredUsage.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { atomic } from "../../store/transaction.ts"
 import { requireTask } from "../../tasks/requireTask.ts"
@@ -19,6 +20,7 @@ import { outcomeOf } from "./outcomeOf.ts"
 import { digestOf, newStep, type StepTexts } from "./newStep.ts"
 import { findStep, insertStep, type SavedStep, updateLastDecision, updateOutcome } from "./rows.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./spans.ts"
+import { outcomeBytes, stepBytes } from "./storedBytes.ts"
 import {
   alreadyCompleted,
   requireResumable,
@@ -31,6 +33,7 @@ import {
 export interface StepDeps extends RecordDeps {
   readonly clock: StoreClock["Service"]
   readonly rules: Rules["Service"]
+  readonly usage: StoredUsage["Service"]
 }
 
 /**
@@ -38,7 +41,7 @@ export interface StepDeps extends RecordDeps {
  * every case; `Steps` uses them for what a shared statement cannot do.
  */
 export const makeStepsInTransaction = (deps: StepDeps) => {
-  const { clock, events, notifications, rules, spans, sql } = deps
+  const { clock, events, notifications, rules, spans, sql, usage } = deps
   const atomically = atomic(sql)
 
   const openSession = (org_id: OrgId, session_id: SessionId) =>
@@ -83,6 +86,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     const traces = yield* events.append([{ org_id, session_id, events: created.events }], now)
     yield* recordStepSpan(spans, traces.get(session_id), created.row, step, now)
     if (created.requested !== null) yield* notifications.publish(org_id, [created.requested], now)
+    yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: stepBytes(created) })))
     return created.answer
   })
 
@@ -135,6 +139,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
             { org_id, session_id, step: saved, approval },
             outcome
           )
+          yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: outcomeBytes(report) })))
           return outcome
         })
       )

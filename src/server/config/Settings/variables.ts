@@ -244,9 +244,15 @@ export const variables = {
   }),
   COUNTERSIGN_KEY_LIMIT: withDefault("1000", {
     description:
-      "Maximum number of API keys per organization, without revoked and expired ones; 0: no limit. Exact over all replicas",
+      "Maximum number of API keys per organization, without revoked and expired ones, of which ten times as many are stored; 0: no limit. Exact over all replicas",
     unit: "keys",
     read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_KEY_RETENTION_DAYS: withDefault("90", {
+    description:
+      "How long API keys are retained after they were revoked or have expired. A key that created others stays as long as they do",
+    unit: "days",
+    read: read.days(1, 36_500)
   }),
   COUNTERSIGN_OPEN_SESSION_LIMIT: withDefault("100000", {
     description:
@@ -264,6 +270,22 @@ export const variables = {
     description: "Maximum size of the inputs of these runs in all, per organization and replica; 0: no limit",
     unit: "MiB",
     read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_STORED_RUN_LIMIT: withDefault("10000000", {
+    description: "Maximum number of logged runs per organization, about; 0: no limit",
+    unit: "runs",
+    read: read.wholeNumber(0, 1_000_000_000_000)
+  }),
+  COUNTERSIGN_STORED_FEEDBACK_LIMIT: withDefault("10000000", {
+    description: "Maximum number of feedback records per organization, about; 0: no limit",
+    unit: "records",
+    read: read.wholeNumber(0, 1_000_000_000_000)
+  }),
+  COUNTERSIGN_STORED_MEBIBYTES_LIMIT: withDefault("51200", {
+    description:
+      "Maximum size of an organization's runs, feedback, datasets, comparison results, sessions, steps and approvals, about; 0: no limit",
+    unit: "MiB",
+    read: read.wholeNumber(0, 1_000_000_000)
   }),
   COUNTERSIGN_AUDIT_RETENTION_DAYS: withDefault("365", {
     description: "How long audit log entries are retained",

@@ -157,6 +157,16 @@ export const countUsableKeys = (sql: SqlClient.SqlClient, org_id: OrgId, now: Ti
     (rows) => rows[0]?.count ?? 0
   )
 
+/** The number of the organization's keys, revoked and expired ones too, counted up to `limit`. */
+export const countStoredKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number) =>
+  Effect.map(
+    sql<{ readonly count: number }>`
+      SELECT count(*)::int AS count
+      FROM (SELECT 1 FROM api_keys WHERE org_id = ${org_id} LIMIT ${limit}) AS stored_keys
+    `,
+    (rows) => rows[0]?.count ?? 0
+  )
+
 /** A key that creates another one. */
 export interface MakerRow {
   readonly expires_at: Timestamp | null

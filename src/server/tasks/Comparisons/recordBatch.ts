@@ -1,6 +1,7 @@
 import { DateTime, type Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { rowBytes } from "../../identity/StoredUsage.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
 
@@ -8,8 +9,8 @@ import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
 const MAX_STATEMENT_CHARACTERS = 2 ** 21
 
 /**
- * Writes a batch's results and the comparison's progress, and renews the lease. Call it in a transaction. Returns `false`, and writes
- * nothing, if another replica has claimed the comparison.
+ * Writes a batch's results and the comparison's progress, and renews the lease. Call it in a transaction. Returns the size of the results,
+ * about; undefined if another replica has claimed the comparison, and nothing was written.
  */
 export const recordBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -31,7 +32,8 @@ export const recordBatch = Effect.fnUntraced(function* (
       AND lease_epoch = ${row.lease_epoch}
     RETURNING 1 AS updated
   `
-  if (updated.length === 0) return false
+  if (updated.length === 0) return undefined
+  let bytes = 0
   for (const chunk of chunksOf(compared)) {
     yield* sql`
       INSERT INTO comparison_results (org_id, comparison_id, example_id, candidate, live)
@@ -42,8 +44,9 @@ export const recordBatch = Effect.fnUntraced(function* (
         ${textArray(chunk.map(({ live }) => live))}
       ) AS result (example_id, candidate, live)
     `
+    for (const { candidate, live } of chunk) bytes += rowBytes.result + candidate.length + live.length
   }
-  return true
+  return bytes
 })
 
 /** The results as JSON texts, in chunks that fit one statement. */

@@ -10,6 +10,7 @@ import type { Actor } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { WordCounts } from "../../../domain/tasks/WordCounts.ts"
 import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
+import { rowBytes } from "../../identity/StoredUsage.ts"
 import { rowsOf } from "../../store/rows.ts"
 import {
   endExamples,
@@ -39,11 +40,16 @@ export interface DerivedVersion {
   readonly added: number
   /** Examples that replaced the base's example with the same input. */
   readonly replaced: number
+  /** Size of the examples that were put, about. */
+  readonly bytes: number
 }
 
 /** Examples, and characters of them, per batch of statements. A PostgreSQL protocol message of the client is limited to 16 MiB. */
 const BATCH_EXAMPLES = 500
 const BATCH_CHARACTERS = 2 ** 21
+
+/** Size of a version besides its examples, about: most is the state of its digest. */
+const VERSION_BYTES = 3_000
 
 const taskRows = rowsOf(
   Schema.Struct({
@@ -89,6 +95,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   let counts: WordCounts | undefined
   let batch: Array<PreparedExample> = []
   let characters = 0
+  let bytes = VERSION_BYTES
 
   const writeBatch = Effect.gen(function* () {
     if (batch.length === 0) return
@@ -139,7 +146,9 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
           digest: inputDigest(task_id, example.input)
         }
         batch.push(prepared)
-        characters += prepared.input.length + prepared.answer.length
+        const length = prepared.input.length + prepared.answer.length
+        characters += length
+        bytes += rowBytes.example + length
         return batch.length >= BATCH_EXAMPLES || characters >= BATCH_CHARACTERS ? writeBatch : Effect.void
       }),
     /** Writes the version and makes it the task's newest. Returns `undefined` if no example was put: there are no empty versions. */
@@ -177,7 +186,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
             AND comparison_id IS NULL
         `
       }
-      const derived: DerivedVersion = { dataset: toDataset(row), added, replaced }
+      const derived: DerivedVersion = { dataset: toDataset(row), added, replaced, bytes }
       return derived
     })
   }

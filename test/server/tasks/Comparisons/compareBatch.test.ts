@@ -17,6 +17,7 @@ import {
 } from "../../../../src/server/tasks/Providers.ts"
 import { KnownSecrets } from "../../../../src/server/secrets/KnownSecrets.ts"
 import { Audit } from "../../../../src/server/identity/Audit.ts"
+import { StoredUsage } from "../../../../src/server/identity/StoredUsage.ts"
 import { Releases } from "../../../../src/server/tasks/Releases.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { CompiledSchemas } from "../../../../src/server/tasks/CompiledSchemas.ts"
@@ -59,6 +60,7 @@ const live = Layer.mergeAll(Comparisons.layer(), ShortLease.layer, Datasets.laye
     CompiledSchemas.layer,
     KnownSecrets.layerPolicyOnly,
     Audit.layer,
+    StoredUsage.layer,
     Layer.unwrap(Effect.map(generateMasterKey, (key) => SecretBox.layer({ masterKeys: Arr.of(key) }))),
     ProviderEgress.layer({ dnsServers: [], allow: [], allowHttp: true, deny: [], ownHost: undefined })
   ]),

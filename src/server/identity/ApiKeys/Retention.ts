@@ -1,0 +1,72 @@
+import { DateTime, Duration, Effect, type Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { toDate } from "../../../domain/Time.ts"
+import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import { layerDueWorker } from "../../store/layerDueWorker.ts"
+import { StoreClock } from "../../store/StoreClock.ts"
+
+/** Pause between two runs. */
+const EVERY = Duration.hours(1)
+
+/** Keys that one statement deletes. */
+const BATCH_ROWS = 500
+
+/** Statements of one run; the next run deletes the rest. */
+const MAX_BATCHES = 200
+
+export interface KeyRetentionOptions {
+  /** How long keys are retained after they were revoked or have expired. */
+  readonly keep: Duration.Input
+}
+
+/**
+ * Deletes keys that can no longer be used, with their console sessions, some time after they were revoked or have expired. The audit log and
+ * the records of what they did keep their ids and names. Retained are keys that still have keys which they created, because who made a key
+ * decides which requests it may approve, and keys of the operator, which no other key created.
+ */
+export const runOnce = Effect.fn("ApiKeys.Retention.runOnce")(function* ({ keep }: KeyRetentionOptions) {
+  const sql = yield* SqlClient.SqlClient
+  const cutoff = toDate(DateTime.subtractDuration(yield* (yield* StoreClock).now, keep))
+  const deleteBatch = Effect.map(
+    sql`
+      WITH ended AS MATERIALIZED (
+        SELECT org_id, key_id
+        FROM api_keys AS key
+        WHERE created_by_id IS NOT NULL
+          AND least(revoked_at, expires_at) < ${cutoff}::timestamptz
+          AND NOT EXISTS (
+            SELECT 1
+            FROM api_keys AS made
+            WHERE made.org_id = key.org_id
+              AND made.created_by_id = key.key_id
+          )
+        ORDER BY least(revoked_at, expires_at)
+        LIMIT ${BATCH_ROWS}
+        FOR UPDATE SKIP LOCKED
+      ), ended_sessions AS (
+        DELETE FROM console_sessions AS session
+        USING ended
+        WHERE session.org_id = ended.org_id
+          AND session.key_id = ended.key_id
+      )
+      DELETE FROM api_keys AS key
+      USING ended
+      WHERE key.org_id = ended.org_id
+        AND key.key_id = ended.key_id
+      RETURNING 1 AS removed
+    `,
+    (rows) => rows.length
+  )
+  return yield* deleteInBatches(deleteBatch, { rows: 1, steps: MAX_BATCHES })
+})
+
+/** The worker `key_retention`: runs hourly, and after a second if a run left keys past their retention. */
+export const layer = (
+  options: KeyRetentionOptions
+): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
+  layerDueWorker({
+    name: "key_retention",
+    runOnce: Effect.map(runOnce(options), toWorkerRun),
+    every: EVERY,
+    retryAfter: EVERY
+  })

@@ -1,0 +1,183 @@
+import { Clock, Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { LimitReached } from "../../api/Problems.ts"
+import type { OrgId } from "../../domain/Ids.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
+import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
+import { type LimitName, LimitUse } from "../observability/LimitUse.ts"
+import { OrganizationLimits } from "./OrganizationLimits.ts"
+import { addUsage, readUsage, type StoredAmounts } from "./StoredUsage/rows.ts"
+
+export type { StoredAmounts } from "./StoredUsage/rows.ts"
+
+/** How often a replica writes what it has added. */
+const FLUSH_EVERY = "2 seconds"
+
+/** How long amounts that were read are used. Within this time a replica does not see what others have added, unless it writes too. */
+const FRESH_MILLIS = 30_000
+
+/** Organizations whose amounts one replica caches. */
+const MAX_ORGANIZATIONS = 10_000
+
+/** Organizations that one statement adds to. */
+const FLUSH_ORGANIZATIONS = 1_000
+
+/** What the database needs for a row of each kind besides its JSON, with its index entries: estimates from full tables. */
+export const rowBytes = {
+  run: 1_000,
+  feedback: 700,
+  example: 400,
+  result: 200,
+  session: 500,
+  step: 2_500,
+  outcome: 600
+} as const
+
+interface CachedAmounts {
+  readonly amounts: StoredAmounts
+  readonly readAt: number
+}
+
+/** A limit of stored amounts. */
+interface StoredLimit {
+  readonly of: keyof StoredAmounts
+  readonly limit: number
+  readonly name: LimitName
+  readonly detail: string
+}
+
+/**
+ * What organizations store, and the limits of it: the number of runs and of feedback records, and the size of all that stays (runs, feedback,
+ * datasets, comparison results, sessions, steps and approvals).
+ *
+ * The amounts are estimates that cost a request nothing: each replica adds in memory what it has committed, and writes its sums every two
+ * seconds, one statement for all organizations. So no writes of an organization wait for a common row. A replica that is killed loses up to two
+ * seconds of its sums, and several replicas together can exceed a limit by what they write in two seconds, or in 30 if a replica only begins
+ * to write. Sizes are those of the JSON texts, before compression, plus {@link rowBytes}.
+ */
+export class StoredUsage extends Context.Service<
+  StoredUsage,
+  {
+    /** Fails if the organization stores as much as it may in all, or as many of this kind. */
+    readonly requireCapacity: (org_id: OrgId, kind?: "runs" | "feedback") => Effect.Effect<void, LimitReached>
+    /** Adds what was committed. */
+    readonly add: (org_id: OrgId, added: Partial<StoredAmounts>) => void
+    /** The amounts now, at most 30 seconds old with regard to other replicas. */
+    readonly read: (org_id: OrgId) => Effect.Effect<StoredAmounts>
+  }
+>()("countersign/server/identity/StoredUsage") {
+  static readonly layer = Layer.effect(
+    StoredUsage,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* Clock.Clock
+      const use = yield* LimitUse
+      const limits = limitsOf(yield* OrganizationLimits)
+      const cache = new LruCache<CachedAmounts>({ entries: MAX_ORGANIZATIONS, weight: MAX_ORGANIZATIONS })
+      let pending = new Map<OrgId, StoredAmounts>()
+      /** In the statement that is being executed. */
+      let flushing: ReadonlyMap<OrgId, StoredAmounts> = new Map()
+
+      const withUnwritten = (org_id: OrgId, { amounts }: CachedAmounts): StoredAmounts =>
+        sum(sum(amounts, flushing.get(org_id)), pending.get(org_id))
+
+      const read = (org_id: OrgId): Effect.Effect<StoredAmounts> =>
+        Effect.suspend(() => {
+          const readAt = monotonicMillis(clock)
+          const cached = cache.get(org_id)
+          if (cached !== undefined && readAt - cached.readAt < FRESH_MILLIS)
+            return Effect.succeed(withUnwritten(org_id, cached))
+          return Effect.map(Effect.orDie(readUsage(sql, org_id)), (stored) => {
+            const amounts: StoredAmounts = stored ?? nothing
+            // A flush may have written newer amounts meanwhile.
+            const current = cache.get(org_id)
+            const fresh = current === cached || current === undefined ? { amounts, readAt } : current
+            cache.set(org_id, fresh, 1)
+            return withUnwritten(org_id, fresh)
+          })
+        })
+
+      const check = (amounts: StoredAmounts, kind: "runs" | "feedback" | undefined) => {
+        for (const { detail, limit, name, of } of limits) {
+          if (of !== "bytes" && of !== kind) continue
+          if (amounts[of] < limit) {
+            use.used(name, amounts[of] / limit)
+            continue
+          }
+          use.refused(name)
+          return Effect.fail(new LimitReached({ detail }))
+        }
+        return Effect.void
+      }
+
+      const flush = Effect.gen(function* () {
+        while (pending.size > 0) {
+          const batch = [...pending].slice(0, FLUSH_ORGANIZATIONS)
+          flushing = new Map(batch)
+          for (const [org_id] of batch) pending.delete(org_id)
+          const written = yield* Effect.onError(addUsage(sql, batch), () =>
+            Effect.sync(() => {
+              for (const [org_id, amounts] of flushing) pending.set(org_id, sum(amounts, pending.get(org_id)))
+              flushing = new Map()
+            })
+          )
+          flushing = new Map()
+          const readAt = monotonicMillis(clock)
+          for (const { org_id, ...amounts } of written) cache.set(org_id, { amounts, readAt }, 1)
+        }
+      })
+
+      yield* onShutdown(Effect.ignore(flush))
+      yield* startWorkers([
+        runWorker({ name: "stored_usage", runOnce: flush, every: FLUSH_EVERY, firstRun: "after_pause" })
+      ])
+
+      return StoredUsage.of({
+        requireCapacity: (org_id, kind) =>
+          limits.length === 0 ? Effect.void : Effect.flatMap(read(org_id), (amounts) => check(amounts, kind)),
+        add: (org_id, added) => void pending.set(org_id, sum({ ...nothing, ...added }, pending.get(org_id))),
+        read
+      })
+    })
+  )
+}
+
+const nothing: StoredAmounts = { runs: 0, feedback: 0, bytes: 0 }
+
+const sum = (a: StoredAmounts, b: StoredAmounts | undefined): StoredAmounts =>
+  b === undefined ? a : { runs: a.runs + b.runs, feedback: a.feedback + b.feedback, bytes: a.bytes + b.bytes }
+
+const MEBIBYTE = 1024 ** 2
+
+const limitsOf = ({
+  storedBytes,
+  storedFeedback,
+  storedRuns
+}: {
+  readonly storedRuns: number
+  readonly storedFeedback: number
+  readonly storedBytes: number
+}): ReadonlyArray<StoredLimit> => {
+  const limits: ReadonlyArray<StoredLimit> = [
+    {
+      of: "runs",
+      limit: storedRuns,
+      name: "stored_runs",
+      detail: `Too many logged runs (limit ${storedRuns} for each organization). Ask the operator of this service to raise the limit.`
+    },
+    {
+      of: "feedback",
+      limit: storedFeedback,
+      name: "stored_feedback",
+      detail: `Too many feedback records (limit ${storedFeedback} for each organization). Ask the operator of this service to raise the limit.`
+    },
+    {
+      of: "bytes",
+      limit: storedBytes,
+      name: "stored_bytes",
+      detail: `Storage is full (limit ${storedBytes / MEBIBYTE} MiB for each organization). Ask the operator of this service to raise the limit.`
+    }
+  ]
+  return limits.filter(({ limit }) => limit > 0)
+}

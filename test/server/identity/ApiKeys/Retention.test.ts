@@ -1,0 +1,47 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { runOnce } from "../../../../src/server/identity/ApiKeys/Retention.ts"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { service } from "../../../support/service.ts"
+
+layer(service(), { excludeTestServices: true })("Retention of API keys", (it) => {
+  it.effect("keys are removed some time after they ended, unless they created keys that remain", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const admin = yield* (yield* Countersign).client({}, "retention of keys")
+      const make = (client: typeof admin, name: string, preset: "admin" | "runtime" = "runtime") =>
+        Effect.map(client.api_keys.create({ payload: { name, preset } }), ({ key, secret }) => ({
+          id: key.id,
+          secret: Redacted.make(secret)
+        }))
+      const names = Effect.map(admin.api_keys.list({ query: {} }), ({ keys }) =>
+        keys
+          .map(({ name }) => name)
+          .filter((name) => name.startsWith("key"))
+          .toSorted()
+      )
+      const old = yield* make(admin, "key old")
+      const recent = yield* make(admin, "key recent")
+      const maker = yield* make(admin, "key maker", "admin")
+      const makers = yield* (yield* Countersign).clientWith(maker.secret)
+      const made = yield* make(makers, "key made")
+      yield* make(admin, "key usable")
+      for (const { id } of [old, recent]) yield* admin.api_keys.revoke({ params: { id }, query: {} })
+      yield* admin.api_keys.revoke({ params: { id: maker.id }, query: { made_keys: "keep" } })
+      yield* sql`
+        UPDATE api_keys
+        SET revoked_at = now() - interval '91 days'
+        WHERE key_id IN (${old.id}, ${maker.id})
+      `
+      yield* runOnce({ keep: "90 days" })
+      assert.deepStrictEqual(yield* names, ["key made", "key maker", "key recent", "key usable"])
+
+      // The last key that it created is gone: now it goes too.
+      yield* admin.api_keys.revoke({ params: { id: made.id }, query: {} })
+      yield* sql`UPDATE api_keys SET revoked_at = now() - interval '91 days' WHERE key_id = ${made.id}`
+      yield* runOnce({ keep: "90 days" })
+      assert.deepStrictEqual(yield* names, ["key recent", "key usable"])
+    })
+  )
+})

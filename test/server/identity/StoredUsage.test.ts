@@ -1,0 +1,122 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { Countersign } from "../../../src/testing/index.ts"
+import { eventually } from "../../support/eventually.ts"
+import { type Answer, send, service } from "../../support/service.ts"
+import { createTeamClients, sortingTask } from "../../support/tasks.ts"
+
+const METRICS_TOKEN = "stored-usage-metrics"
+
+const limited = {
+  COUNTERSIGN_METRICS_TOKEN: METRICS_TOKEN,
+  COUNTERSIGN_STORED_RUN_LIMIT: "3",
+  COUNTERSIGN_STORED_FEEDBACK_LIMIT: "2",
+  COUNTERSIGN_STORED_MEBIBYTES_LIMIT: "1"
+}
+
+type Key = NonNullable<NonNullable<Parameters<typeof send>[1]>["key"]>
+
+const post = (path: string, key: Key, body: object = {}) =>
+  send(path, { key, method: "POST", body: JSON.stringify(body) })
+
+const outcome = ({ body: { code }, status }: Answer) =>
+  typeof code === "string" ? `${status} ${code}` : String(status)
+
+const storedUsage = (organization: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.map(
+      sql<{ readonly runs: number; readonly feedback: number; readonly bytes: number }>`
+        SELECT runs::int AS runs, feedback::int AS feedback, bytes::float8 AS bytes
+        FROM organization_usage
+          JOIN organizations USING (org_id)
+        WHERE name = ${organization}
+      `,
+      ([row]) => row ?? { runs: 0, feedback: 0, bytes: 0 }
+    )
+  )
+
+layer(service({ environment: limited }), { excludeTestServices: true })("StoredUsage", (it) => {
+  const seedTask = Effect.fnUntraced(function* (organization: string) {
+    const { admin } = yield* createTeamClients(organization)
+    const { id } = yield* admin.tasks.create({ payload: sortingTask })
+    const key = yield* (yield* Countersign).key({}, organization)
+    const log = (text: string) =>
+      post(`/v1/tasks/${id}/run`, key, { input: { text }, answer: { category: "other" } })
+    return { key, id, log }
+  })
+
+  it.effect("runs and feedback beyond an organization's limit are refused, others' are not", () =>
+    Effect.gen(function* () {
+      const { key, log } = yield* seedTask("counted")
+      const runs = yield* Effect.replicateEffect(log("x"), 4)
+      assert.deepStrictEqual(runs.map(outcome), ["200", "200", "200", "409 LIMIT_REACHED"])
+      assert.match(String(runs[3]?.body["detail"]), /limit 3 for each organization.*operator/)
+      const inference_log_id = runs[0]?.body["trace_id"]
+      const give = post("/v1/feedback", key, { inference_log_id, score: 1 })
+      const given = yield* Effect.replicateEffect(give, 3)
+      assert.deepStrictEqual(given.map(outcome), ["201", "201", "409 LIMIT_REACHED"])
+      assert.strictEqual((yield* (yield* seedTask("others")).log("x")).status, 200)
+
+      const stored = yield* eventually(storedUsage("counted"), ({ runs }) => runs === 3)
+      assert.strictEqual(stored.feedback, 2)
+      assert.isAbove(stored.bytes, 3_000)
+      const metrics = String((yield* send("/metrics", { key: METRICS_TOKEN })).body["text"])
+      assert.match(metrics, /countersign_limit_refusals_total\{limit="stored_runs"\} 1\n/)
+    })
+  )
+
+  it.effect("full storage refuses what would be stored, and decisions on saved steps remain", () =>
+    Effect.gen(function* () {
+      const { id, key, log } = yield* seedTask("full")
+      const session = yield* post("/v1/agent-sessions", key)
+      const steps = `/v1/agent-sessions/${String(session.body["session_id"])}/steps`
+      const step = (step_id: string) =>
+        post(steps, key, { step_id, tool: "payments.refund", action_class: "write", arguments: { n: 1 } })
+      const saved = yield* step("1")
+      assert.strictEqual((yield* log("x".repeat(1024 * 1024))).status, 200)
+      assert.strictEqual(outcome(yield* log("x")), "409 LIMIT_REACHED")
+      assert.strictEqual(outcome(yield* post("/v1/agent-sessions", key)), "409 LIMIT_REACHED")
+      const dataset = {
+        base_dataset_id: null,
+        examples: [{ input: { text: "a" }, answer: { category: "other" } }]
+      }
+      const refused = yield* post(`/v1/tasks/${id}/datasets`, key, dataset)
+      assert.strictEqual(outcome(refused), "409 LIMIT_REACHED")
+      assert.match(String(refused.body["detail"]), /Storage is full \(limit 1 MiB for each organization\)/)
+      assert.strictEqual(outcome(yield* step("2")), "409 LIMIT_REACHED")
+      assert.deepStrictEqual((yield* step("1")).body, saved.body)
+      const approval = String(saved.body["approval_id"])
+      const reviewer = yield* (yield* Countersign).key({ preset: "reviewer" }, "full")
+      const decided = yield* post(`/v1/agent-approvals/${approval}/decide`, reviewer, { decision: "approve" })
+      assert.strictEqual(decided.status, 200)
+      assert.strictEqual((yield* post(`${steps}/1/outcome`, key, { status: "succeeded" })).status, 200)
+    })
+  )
+
+  it.effect("datasets, steps and their outcomes add to the stored size", () =>
+    Effect.gen(function* () {
+      const { id, key } = yield* seedTask("sized")
+      const size = (atLeast: number) =>
+        Effect.map(
+          eventually(storedUsage("sized"), ({ bytes }) => bytes >= atLeast),
+          ({ bytes }) => bytes
+        )
+      const dataset = {
+        base_dataset_id: null,
+        examples: [{ input: { text: "a".repeat(50_000) }, answer: { category: "other" } }]
+      }
+      assert.strictEqual((yield* post(`/v1/tasks/${id}/datasets`, key, dataset)).status, 201)
+      const withDataset = yield* size(50_000)
+      const session = yield* post("/v1/agent-sessions", key, { metadata: {} })
+      const steps = `/v1/agent-sessions/${String(session.body["session_id"])}/steps`
+      yield* post(steps, key, {
+        step_id: "1",
+        tool: "mail.read",
+        action_class: "read",
+        arguments: { text: "b".repeat(20_000) }
+      })
+      assert.isAtLeast(yield* size(withDataset + 20_000), withDataset + 20_000)
+    })
+  )
+})
