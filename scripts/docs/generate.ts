@@ -19,8 +19,9 @@ const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<st
 const SECTIONS: ReadonlyArray<readonly [title: string, names: RegExp]> = [
   [
     "Address and database",
-    /^(PORT|HOST|DATABASE_URL|COUNTERSIGN_(PUBLIC_URL|CONNECTION_LIMIT.*|TRUSTED_PROXIES|DATA_DIR|POSTGRES_BIN|USER|STOP_SECONDS))$/
+    /^(PORT|HOST|DATABASE_URL|COUNTERSIGN_(PUBLIC_URL|CONNECTION_LIMIT.*|TRUSTED_PROXIES|DATA_DIR|POSTGRES_BIN|USER|STOP_.*))$/
   ],
+  ["Responses that clients do not read", /^COUNTERSIGN_UNREAD_RESPONSE_/],
   ["Keys and tokens", /^COUNTERSIGN_(MASTER_KEY|ADMIN_KEY|METRICS_TOKEN|AUDIT_.*)$/],
   [
     "Limits of keys and organizations",

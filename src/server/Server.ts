@@ -75,6 +75,7 @@ import { RulesHttp } from "./approvals/Rules/http.ts"
 import { Runs } from "./tasks/Runs.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
+import { layerUnsentResponses } from "./http/UnsentResponses.ts"
 import { loopbackNetworks } from "./http/listen/Connections.ts"
 import { layerHandlers } from "./http/layerHandlers.ts"
 import { layerStore } from "./main/layerStore.ts"
@@ -366,6 +367,7 @@ const layerOnCurrentClock = (settings: Settings) =>
         }
       })
     ),
+    Layer.provideMerge(layerUnsentResponses(settings.unreadResponses)),
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
     Layer.provideMerge(Layer.mergeAll(layerLimitUse, layerAuthenticationRefusals)),
     Layer.provideMerge(layerRegistry),

@@ -48,6 +48,14 @@ export interface Settings {
     /** Reverse proxies besides those on this machine: the limits per address do not apply to them. */
     readonly trustedProxies: ReadonlyArray<IpNetwork.IpNetwork>
   }
+  /** Limits on the memory of responses that clients have not read, and on the time for reading them. */
+  readonly unreadResponses: {
+    readonly bytes: number
+    /** Of one organization, or of one address for responses without a key. */
+    readonly bytesPerOwner: number
+    readonly stalledMillis: number
+    readonly bytesPerSecond: number
+  }
   /** Without a trailing slash. */
   readonly publicUrl: string
   readonly store: StoreSettings
@@ -237,6 +245,12 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       total: values.COUNTERSIGN_CONNECTION_LIMIT,
       perAddress: values.COUNTERSIGN_CONNECTION_LIMIT_PER_ADDRESS,
       trustedProxies: values.COUNTERSIGN_TRUSTED_PROXIES ?? []
+    },
+    unreadResponses: {
+      bytes: values.COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES * 1024 * 1024,
+      bytesPerOwner: values.COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION * 1024 * 1024,
+      stalledMillis: Duration.toMillis(values.COUNTERSIGN_UNREAD_RESPONSE_SECONDS),
+      bytesPerSecond: values.COUNTERSIGN_UNREAD_RESPONSE_KIBIBYTES_PER_SECOND * 1024
     },
     publicUrl,
     store: storeOf(values, machine),

@@ -15,17 +15,27 @@ import { IncomingMessage, Server, ServerResponse } from "node:http"
 import { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { uuidV7Hex } from "../../domain/Ids.ts"
+import { connectionsCut, connectionsOpen, connectionsRefused } from "../observability/metricDefinitions.ts"
 import { AccountAfterListening, type AccountNotChanged, changeAccount } from "./changeAccount.ts"
 import {
   type Connection,
   type ConnectionLimits,
+  type ConnectionObserver,
+  connectionCuts,
+  connectionRefusals,
   Connections,
-  COUNTED_BYTES,
   defaultConnectionLimits
 } from "./listen/Connections.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
+import {
+  COUNTED_BYTES,
+  makeUnsentResponses,
+  organizationOf,
+  type UnsentResponse,
+  UnsentResponses
+} from "./UnsentResponses.ts"
 
-/** Limits on connections, on the time and size of a request before it is routed, and on unread responses. */
+/** Limits on connections, and on the time and size of a request before it is routed. */
 export interface ListenLimits extends ConnectionLimits {
   /** The longest time for the headers of a request, of the first on a connection too. Default 10 s. */
   readonly headersMillis: number
@@ -35,8 +45,6 @@ export interface ListenLimits extends ConnectionLimits {
   readonly checkMillis: number
   /** Idle time of a kept-alive connection. Longer than usual load balancers', so that they close first. Default 65 s. */
   readonly keepAliveMillis: number
-  /** How long a client may read nothing of a response before its connection is cut. Default 30 s. */
-  readonly stalledMillis: number
   /** Size of the request line and headers. Default 16 KiB. */
   readonly headerBytes: number
   /** Number of header fields. Default 100. */
@@ -50,7 +58,6 @@ export const defaultListenLimits: ListenLimits = {
   requestMillis: 30_000,
   checkMillis: 5_000,
   keepAliveMillis: 65_000,
-  stalledMillis: 30_000,
   headerBytes: 16 * 1024,
   headerFields: 100
 }
@@ -58,26 +65,61 @@ export const defaultListenLimits: ListenLimits = {
 /** The body of `/healthz`. */
 export const HEALTHY = { status: "alive" }
 
-/** The connections of each server, for its responses. */
-const connectionsOf = new WeakMap<Socket, Connections>()
+/** The server of each connection, for its responses. */
+const servers = new WeakMap<Socket, GuardedServer>()
 
 /**
  * Sends headers and body in one write. Node does so only if it need not compare the length of the body with `content-length`, which the
  * library asks for; of a body that is passed to `end` as one text, the library has computed `content-length` itself.
  *
- * Large texts that the system does not take at once are counted, and connections are cut past a limit. Bodies that come as bytes are shared
- * by all responses, so they are not counted.
+ * What the system does not take at once of a large response is counted until the client has read it.
  */
 class SingleWriteResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
+  /** Ends the counting of what was written last. */
+  #sent: (() => void) | undefined
+
   override end(...args: ReadonlyArray<unknown>): this {
     const [body] = args
-    if (typeof body === "string") this.strictContentLength = false
+    const isText = typeof body === "string"
+    if (isText) this.strictContentLength = false
     // oxlint-disable-next-line typescript/unbound-method -- it is applied to `this`
     Reflect.apply(super.end, this, args)
-    if (typeof body === "string" && body.length >= COUNTED_BYTES && this.writableLength >= COUNTED_BYTES) {
-      connectionsOf.get(this.req.socket)?.addUnsent(this, this.writableLength)
+    if ((isText || body instanceof Uint8Array) && body.length >= COUNTED_BYTES) {
+      // Bytes without an organization are a document that all responses share.
+      const isShared = !isText && organizationOf(this) === undefined
+      this.#count(isText ? Buffer.byteLength(body) : body.length, isShared)
     }
     return this
+  }
+
+  override write(...args: ReadonlyArray<unknown>): boolean {
+    // oxlint-disable-next-line typescript/unbound-method -- it is applied to `this`
+    const isTaken: unknown = Reflect.apply(super.write, this, args)
+    if (isTaken === true) return true
+    this.#count(this.writableLength, false)
+    return false
+  }
+
+  #count(length: number, isShared: boolean): void {
+    if (this.writableLength < COUNTED_BYTES) return
+    const { socket } = this.req
+    const server = servers.get(socket)
+    const client = server?.clients.get(socket)?.client
+    if (server === undefined || client === undefined) return
+    const organization = organizationOf(this)
+    const unsent: UnsentResponse = {
+      owner: organization ?? client.key,
+      bytes: isShared ? 0 : length,
+      length,
+      limited: organization !== undefined || client.limited,
+      cut: (reason) => server.clients.cut(socket, reason)
+    }
+    const isFirst = this.#sent === undefined
+    this.#sent?.()
+    this.#sent = server.unsent.add(unsent)
+    if (!isFirst) return
+    this.on("drain", () => this.#sent?.())
+    this.once("close", () => this.#sent?.())
   }
 }
 
@@ -91,8 +133,10 @@ class GuardedServer extends Server {
   readonly #fields: number
   /** The open connections. */
   readonly clients: Connections
+  /** The responses that clients have not read. */
+  readonly unsent: UnsentResponses
 
-  constructor(limits: ListenLimits) {
+  constructor(limits: ListenLimits, unsent: UnsentResponses, observer?: ConnectionObserver) {
     super({
       ServerResponse: SingleWriteResponse,
       headersTimeout: limits.headersMillis,
@@ -106,8 +150,9 @@ class GuardedServer extends Server {
       shouldUpgradeCallback: () => false
     })
     this.#fields = limits.headerFields
-    this.clients = new Connections(limits)
-    this.timeout = limits.stalledMillis
+    this.clients = new Connections(limits, observer)
+    this.unsent = unsent
+    this.timeout = unsent.limits.stalledMillis
     this.on("timeout", (socket) => this.#onSilence(socket))
     // Node drops header fields beyond its limit silently, so its limit is off; `maxHeaderSize` still bounds them.
     this.maxHeadersCount = 0
@@ -125,7 +170,7 @@ class GuardedServer extends Server {
           refuseConnection(socket, "connections")
           return true
         }
-        connectionsOf.set(socket, this.clients)
+        servers.set(socket, this)
       }
     }
     if (event === "request" || event === "checkContinue") {
@@ -229,8 +274,11 @@ const respondAlive = (response: ServerResponse): void => {
 const host = /^(?:[\w.~!$&'()*+,;=%-]+|\[[\da-fA-F:.]+\])?(?::\d*)?$/
 
 /** A server with these limits; the caller makes it listen. */
-export const makeServer = (limits: ListenLimits = defaultListenLimits): GuardedServer =>
-  new GuardedServer(limits)
+export const makeServer = (
+  limits: ListenLimits = defaultListenLimits,
+  unsent: UnsentResponses = makeUnsentResponses(),
+  observer?: ConnectionObserver
+): GuardedServer => new GuardedServer(limits, unsent, observer)
 
 const refusalOf = (error: Error): Refusal => {
   switch ("code" in error ? error.code : undefined) {
@@ -267,7 +315,11 @@ export const layerListen = (options: {
 }): Layer.Layer<HttpServer.HttpServer | PlatformServices, HttpServerError.ServeError | AccountNotChanged> =>
   Layer.unwrap(
     Effect.map(
-      Effect.sync(() => makeServer({ ...defaultListenLimits, ...options.limits })),
+      Effect.contextWith((context: Context.Context<never>) =>
+        Effect.map(UnsentResponses, (unsent) =>
+          makeServer({ ...defaultListenLimits, ...options.limits }, unsent, observeConnections(context))
+        )
+      ),
       (server) =>
         // Built last, so its finalizer runs first: the platform's own finalizer waits for idle clients without limit.
         Layer.effectDiscard(
@@ -287,6 +339,18 @@ export const layerListen = (options: {
         )
     )
   )
+
+/** Counts into the metrics of the service. */
+const observeConnections = (context: Context.Context<never>): ConnectionObserver => {
+  // Prometheus sees an increase only from an existing value, so the counters exist before their first increment.
+  for (const reason of connectionRefusals) connectionsRefused(reason).updateUnsafe(0, context)
+  for (const reason of connectionCuts) connectionsCut(reason).updateUnsafe(0, context)
+  return {
+    onOpen: (open) => connectionsOpen.updateUnsafe(open, context),
+    onRefusal: (reason) => connectionsRefused(reason).updateUnsafe(1, context),
+    onCut: (reason) => connectionsCut(reason).updateUnsafe(1, context)
+  }
+}
 
 /** Only root may open a port below 1024, so the account is changed after that. */
 const changeAccountIfAny = Effect.flatMap(AccountAfterListening, (account) =>

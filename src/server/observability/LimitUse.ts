@@ -16,7 +16,8 @@ export const limitNames = [
   "stored_feedback",
   "stored_bytes",
   "endpoint_tests",
-  "address_mails"
+  "address_mails",
+  "unread_responses"
 ] as const
 export type LimitName = (typeof limitNames)[number]
 

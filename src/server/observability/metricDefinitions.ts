@@ -41,6 +41,35 @@ export const httpRequestDuration = series((operation: string) =>
   })
 )
 
+export const connectionsOpen = Metric.gauge("countersign_http_connections", {
+  description: "Open client connections"
+})
+
+/** `reason`: address or total, the limit that was reached. */
+export const connectionsRefused = series((reason: string) =>
+  Metric.counter("countersign_http_connections_refused_total", {
+    description:
+      "Client connections that got 503 because a limit was reached: that of one address, or the total",
+    attributes: { reason },
+    incremental: true
+  })
+)
+
+/** `reason`: stalled, memory, slow or pipelining. */
+export const connectionsCut = series((reason: string) =>
+  Metric.counter("countersign_http_connections_cut_total", {
+    description:
+      "Client connections that were cut: the client read nothing of a response (stalled) or read it too slowly (slow), unread responses took too much memory, or too many requests were pipelined",
+    attributes: { reason },
+    incremental: true
+  })
+)
+
+export const unsentResponseBytes = Metric.gauge("countersign_http_unsent_response_bytes", {
+  description: "Bytes of large responses that clients have not read",
+  attributes: { unit: "By" }
+})
+
 /** `outcome`: delivered, partial, retry, failed, gone; refused if the attempt was not sent. */
 export const deliveryAttempts = series((channel: string, outcome: string) =>
   Metric.counter("countersign_delivery_attempts_total", {

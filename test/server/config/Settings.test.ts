@@ -70,6 +70,16 @@ describe("Settings from a valid value", () => {
       [20, 1_000, 2]
     ],
     [
+      "unread responses have limits of memory, time and rate",
+      {
+        COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES: "64",
+        COUNTERSIGN_UNREAD_RESPONSE_SECONDS: "10",
+        COUNTERSIGN_UNREAD_RESPONSE_KIBIBYTES_PER_SECOND: "4"
+      },
+      (s) => s.unreadResponses,
+      { bytes: 2 ** 26, bytesPerOwner: 2 ** 25, stalledMillis: 10_000, bytesPerSecond: 4_096 }
+    ],
+    [
       "an IPv6 host gets brackets in the public URL",
       { HOST: "::1" },
       (s) => s.publicUrl,

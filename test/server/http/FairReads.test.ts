@@ -6,6 +6,11 @@ import { RateLimited } from "../../../src/api/Problems.ts"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { LoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
 import { makeFairReads } from "../../../src/server/http/FairReads.ts"
+import {
+  defaultUnsentLimits,
+  makeUnsentResponses,
+  UnsentResponses
+} from "../../../src/server/http/UnsentResponses.ts"
 import { rowsOf } from "../../../src/server/store/rows.ts"
 
 const ok = Effect.succeed(HttpServerResponse.text("ok"))
@@ -157,6 +162,50 @@ describe("FairReads", () => {
       assert.instanceOf(problem, RateLimited)
       assert.include(problem.detail, "4 run at a time")
       yield* release
+    }).pipe(Effect.provideService(LoopTurns, freeTurns))
+  )
+
+  it.effect("a read of an organization that does not read its responses waits, then gets 429", () =>
+    Effect.gen(function* () {
+      const unsent = makeUnsentResponses()
+      const reads = yield* makeFairReads.pipe(Effect.provideService(UnsentResponses, unsent))
+      const [org, other] = [yield* OrgId.generate, yield* OrgId.generate]
+      const bytes = defaultUnsentLimits.bytesPerOwner
+      const sent = unsent.add({ owner: org, bytes, length: bytes, limited: true, cut: () => undefined })
+      let executed = 0
+      const read = Effect.andThen(
+        Effect.sync(() => executed++),
+        ok
+      )
+      const refused = yield* Effect.forkChild(Effect.flip(reads.run(org, GET)(read)))
+      yield* Effect.yieldNow
+      assert.strictEqual((yield* reads.run(other, GET)(ok)).status, 200)
+      assert.strictEqual((yield* reads.run(org, { method: "POST" })(ok)).status, 200)
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual((yield* Fiber.join(refused))._tag, "RATE_LIMITED")
+      assert.strictEqual(executed, 0)
+      sent()
+      yield* reads.run(org, GET)(read)
+      assert.strictEqual(executed, 1)
+    }).pipe(Effect.provideService(LoopTurns, freeTurns))
+  )
+
+  it.effect("a large response keeps its bytes and headers, not its text", () =>
+    Effect.gen(function* () {
+      const reads = yield* makeFairReads
+      const org = yield* OrgId.generate
+      const text = JSON.stringify({ text: "ä".repeat(20_000) })
+      const response = HttpServerResponse.text(text, {
+        status: 201,
+        contentType: "application/json",
+        headers: { "x-a": "b" }
+      })
+      const sent = yield* reads.run(org, { method: "POST" })(Effect.succeed(response))
+      assert.strictEqual(sent.status, 201)
+      assert.deepStrictEqual({ ...sent.headers }, { ...response.headers })
+      assert(sent.body._tag === "Uint8Array")
+      assert.isUndefined(sent.body.text)
+      assert.strictEqual(Buffer.from(sent.body.body).toString(), text)
     }).pipe(Effect.provideService(LoopTurns, freeTurns))
   )
 })

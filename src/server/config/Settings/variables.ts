@@ -52,6 +52,29 @@ export const variables = {
     unit: "CIDR, separated by commas",
     read: networks
   }),
+  COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES: withDefault("128", {
+    description:
+      "Memory for responses that clients have not read, in all. Beyond it, connections of the organization with the most are cut",
+    unit: "MiB",
+    read: read.wholeNumber(16, 1_000_000)
+  }),
+  COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION: withDefault("32", {
+    description:
+      "The same of one organization, or of one address for responses without a key. From half of it, further reads of the organization wait",
+    unit: "MiB",
+    read: read.wholeNumber(8, 1_000_000)
+  }),
+  COUNTERSIGN_UNREAD_RESPONSE_SECONDS: withDefault("30", {
+    description: "How long a client may read nothing of a response before its connection is cut",
+    unit: "seconds",
+    read: read.seconds(1, 600)
+  }),
+  COUNTERSIGN_UNREAD_RESPONSE_KIBIBYTES_PER_SECOND: withDefault("16", {
+    description:
+      "Slowest rate at which a client may read a response, or a part of an export, of more than 16 KiB, after the time above",
+    unit: "KiB per second",
+    read: count
+  }),
   COUNTERSIGN_PUBLIC_URL: optional({
     description:
       "Public URL of the service, for links in email and the console. Webhook endpoints may not use its host",

@@ -2,17 +2,14 @@ import { Result } from "effect"
 import { IpNetwork, NetAddress } from "effect/net"
 import { BlockList, type Socket } from "node:net"
 import type { ServerResponse } from "node:http"
+import { unsentCuts } from "../UnsentResponses.ts"
 
-/** Limits on the connections of a server and on the memory of their unread responses. */
+/** Limits on the connections of a server. */
 export interface ConnectionLimits {
   /** Open connections of all clients. Default 10,000. */
   readonly connections: number
   /** Open connections of one client address, or of one IPv6 network of 64 bits. Default 1,000. */
   readonly connectionsPerAddress: number
-  /** Bytes of responses that clients have not read, in all. They take up to twice as much memory, as text too. Default 128 MiB. */
-  readonly unsentBytes: number
-  /** The same for one client address. Default 32 MiB. */
-  readonly unsentBytesPerAddress: number
   /** Requests that wait on one connection for the responses of earlier ones. Default 32. */
   readonly pipelined: number
   /** Reverse proxies, which stand for many clients: the limits per address do not apply to them. Default: loopback. */
@@ -29,33 +26,38 @@ export const loopbackNetworks: ReadonlyArray<IpNetwork.IpNetwork> = [
 export const defaultConnectionLimits: ConnectionLimits = {
   connections: 10_000,
   connectionsPerAddress: 1_000,
-  unsentBytes: 128 * 1024 * 1024,
-  unsentBytesPerAddress: 32 * 1024 * 1024,
   pipelined: 32,
   trustedProxies: loopbackNetworks
 }
 
-/** Responses of fewer bytes are not counted: with 10,000 connections they take at most 160 MiB. */
-export const COUNTED_BYTES = 16 * 1024
-
 /** Why a connection is refused: the limit of its address, or of all connections. */
-export type ConnectionRefusal = "address" | "total"
+export const connectionRefusals = ["address", "total"] as const
+export type ConnectionRefusal = (typeof connectionRefusals)[number]
 
-/** Why a connection is cut: its client reads nothing, unread responses take too much memory, or too many requests are pipelined. */
-export type ConnectionCut = "stalled" | "memory" | "pipelining"
+/** Why a connection is cut: its client reads nothing, or too slowly, unread responses take too much memory, or too many requests are pipelined. */
+export const connectionCuts = ["stalled", ...unsentCuts, "pipelining"] as const
+export type ConnectionCut = (typeof connectionCuts)[number]
 
-/** All connections of one address. */
-interface Client {
-  readonly limited: boolean
-  connections: number
-  unsentBytes: number
-  /** Unread responses, the oldest first. */
-  readonly unsent: Set<UnsentResponse>
+/** Called for each change of the connections, for the metrics. */
+export interface ConnectionObserver {
+  readonly onOpen: (open: number) => void
+  readonly onRefusal: (reason: ConnectionRefusal) => void
+  readonly onCut: (reason: ConnectionCut) => void
 }
 
-interface UnsentResponse {
-  readonly socket: Socket
-  readonly bytes: number
+const noObserver: ConnectionObserver = {
+  onOpen: () => undefined,
+  onRefusal: () => undefined,
+  onCut: () => undefined
+}
+
+/** All connections of one address. */
+export interface Client {
+  /** The key of the address. */
+  readonly key: string
+  /** Whether limits per address apply. */
+  readonly limited: boolean
+  connections: number
 }
 
 /** The state of one connection. */
@@ -69,21 +71,22 @@ export interface Connection {
   readonly waiting: Array<() => void>
 }
 
-/** Counts connections and unread responses by client address, and cuts connections past the limits. */
+/** Counts connections by client address, and refuses those past the limits. */
 export class Connections {
   readonly #limits: ConnectionLimits
   readonly #trusted = new BlockList()
   readonly #clients = new Map<string, Client>()
   readonly #connections = new Map<Socket, Connection>()
-  #unsentBytes = 0
+  readonly #observer: ConnectionObserver
 
   /** Refused connections since the start. */
   readonly refused: Record<ConnectionRefusal, number> = { address: 0, total: 0 }
   /** Connections that were cut since the start. */
-  readonly cuts: Record<ConnectionCut, number> = { stalled: 0, memory: 0, pipelining: 0 }
+  readonly cuts: Record<ConnectionCut, number> = { stalled: 0, memory: 0, slow: 0, pipelining: 0 }
 
-  constructor(limits: ConnectionLimits) {
+  constructor(limits: ConnectionLimits, observer: ConnectionObserver = noObserver) {
     this.#limits = limits
+    this.#observer = observer
     for (const { address, prefixLength } of limits.trustedProxies) {
       const family = NetAddress.isIpv4Address(address) ? "ipv4" : "ipv6"
       this.#trusted.addSubnet(NetAddress.formatIp(address), prefixLength, family)
@@ -93,11 +96,6 @@ export class Connections {
   /** Open connections. */
   get open(): number {
     return this.#connections.size
-  }
-
-  /** Bytes of counted responses that clients have not read. */
-  get unsentBytes(): number {
-    return this.#unsentBytes
   }
 
   /** The state of an admitted connection. */
@@ -110,7 +108,7 @@ export class Connections {
     const address = socket.remoteAddress ?? ""
     const key = addressKey(address)
     const known = this.#clients.get(key)
-    const client = known ?? this.#newClient(address)
+    const client = known ?? this.#newClient(key, address)
     const refusal =
       this.#connections.size >= this.#limits.connections
         ? "total"
@@ -119,37 +117,26 @@ export class Connections {
           : undefined
     if (refusal !== undefined) {
       this.refused[refusal]++
+      this.#observer.onRefusal(refusal)
       return refusal
     }
     if (known === undefined) this.#clients.set(key, client)
     client.connections++
     this.#connections.set(socket, { client, response: undefined, isQueueing: false, waiting: [] })
+    this.#observer.onOpen(this.#connections.size)
     socket.once("close", () => {
       this.#connections.delete(socket)
+      this.#observer.onOpen(this.#connections.size)
       client.connections--
       if (client.connections === 0) this.#clients.delete(key)
     })
     return undefined
   }
 
-  /** Counts a response until its client has read it or its connection closes. Past a limit, cuts the connections of the oldest ones. */
-  addUnsent(response: ServerResponse, bytes: number): void {
-    const { socket } = response.req
-    const client = this.#connections.get(socket)?.client
-    if (client === undefined) return
-    const unsent = { socket, bytes }
-    client.unsent.add(unsent)
-    client.unsentBytes += bytes
-    this.#unsentBytes += bytes
-    response.once("close", () => this.#removeUnsent(client, unsent))
-    while (client.limited && client.unsentBytes > this.#limits.unsentBytesPerAddress) this.#cutOldest(client)
-    // The client with the most unread bytes, so that one address does not cost others their connections.
-    while (this.#unsentBytes > this.#limits.unsentBytes) this.#cutOldest(this.#largestClient())
-  }
-
   /** Closes a connection at once: a reset also frees the system's buffers. */
   cut(socket: Socket, reason: ConnectionCut): void {
     this.cuts[reason]++
+    this.#observer.onCut(reason)
     socket.resetAndDestroy()
   }
 
@@ -158,30 +145,9 @@ export class Connections {
     return waiting.length >= this.#limits.pipelined
   }
 
-  #newClient(address: string): Client {
+  #newClient(key: string, address: string): Client {
     const trusted = this.#trusted.check(address, address.includes(":") ? "ipv6" : "ipv4")
-    return { limited: !trusted, connections: 0, unsentBytes: 0, unsent: new Set() }
-  }
-
-  #largestClient(): Client | undefined {
-    let largest: Client | undefined
-    for (const client of this.#clients.values()) {
-      if (client.unsentBytes > (largest?.unsentBytes ?? 0)) largest = client
-    }
-    return largest
-  }
-
-  #cutOldest(client: Client | undefined): void {
-    const [oldest] = client?.unsent ?? []
-    if (client === undefined || oldest === undefined) return
-    this.#removeUnsent(client, oldest)
-    this.cut(oldest.socket, "memory")
-  }
-
-  #removeUnsent(client: Client, unsent: UnsentResponse): void {
-    if (!client.unsent.delete(unsent)) return
-    client.unsentBytes -= unsent.bytes
-    this.#unsentBytes -= unsent.bytes
+    return { key, limited: !trusted, connections: 0 }
   }
 }
 

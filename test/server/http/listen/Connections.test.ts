@@ -7,6 +7,11 @@ import * as Net from "node:net"
 import { fileURLToPath } from "node:url"
 import { defaultListenLimits, type ListenLimits, makeServer } from "../../../../src/server/http/listen.ts"
 import { addressKey } from "../../../../src/server/http/listen/Connections.ts"
+import {
+  defaultUnsentLimits,
+  makeUnsentResponses,
+  type UnsentLimits
+} from "../../../../src/server/http/UnsentResponses.ts"
 import { exchange } from "../../../support/rawSocket.ts"
 
 const MIB = 1024 * 1024
@@ -14,10 +19,13 @@ const GET = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 const GET_AND_CLOSE = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
 /** A server that treats loopback clients as it treats remote ones. */
-const listening = (limits: Partial<ListenLimits>, answer: RequestListener) =>
+const listening = (limits: Partial<ListenLimits & UnsentLimits>, answer: RequestListener) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const server = makeServer({ ...defaultListenLimits, trustedProxies: [], ...limits })
+      const server = makeServer(
+        { ...defaultListenLimits, trustedProxies: [], ...limits },
+        makeUnsentResponses({ ...defaultUnsentLimits, ...limits })
+      )
       server.on("request", answer)
       server.listen(0, "127.0.0.1")
       await once(server, "listening")
@@ -49,6 +57,21 @@ const unread = (port: number, bytes: string) =>
     (socket) => Effect.sync(() => socket.destroy())
   )
 
+/** A client that sends bytes and reads at most 64 KiB every 20 ms. */
+const slowReader = (port: number, bytes: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const socket = Net.connect(port, "127.0.0.1", () => socket.write(bytes))
+      socket.on("error", () => undefined)
+      socket.on("data", () => {
+        socket.pause()
+        setTimeout(() => socket.resume(), 20)
+      })
+      return socket
+    }),
+    (socket) => Effect.sync(() => socket.destroy())
+  )
+
 const text = (bytes: number): RequestListener => {
   const body = "x".repeat(bytes)
   return (_request, response) => void response.end(body)
@@ -65,11 +88,11 @@ describe("Connections: clients that do not read", () => {
     Effect.gen(function* () {
       const { port, server } = yield* listening({ stalledMillis: 200 }, text(12 * MIB))
       yield* unread(port, GET)
-      yield* until(() => server.clients.unsentBytes > 0)
+      yield* until(() => server.unsent.bytes() > 0)
       assert.strictEqual((yield* exchange(port, GET_AND_CLOSE)).status, 200)
       yield* until(() => server.clients.open === 0)
       assert.strictEqual(server.clients.cuts.stalled, 1)
-      assert.strictEqual(server.clients.unsentBytes, 0)
+      assert.strictEqual(server.unsent.bytes(), 0)
     })
   )
 
@@ -108,16 +131,39 @@ describe("Connections: clients that do not read", () => {
     })
   )
 
+  it.live("a client that keeps reading a response, but too slowly, is cut", () =>
+    Effect.gen(function* () {
+      const limits = { stalledMillis: 1_500, bytesPerSecond: 100 * MIB }
+      const { port, server } = yield* listening(limits, text(32 * MIB))
+      yield* slowReader(port, GET)
+      yield* until(() => server.clients.cuts.slow === 1)
+      assert.strictEqual(server.unsent.bytes(), 0)
+    })
+  )
+
+  it.live("a part of a stream counts until it is read", () =>
+    Effect.gen(function* () {
+      const { port, server } = yield* listening({}, (_request, response) => {
+        response.once("drain", () => response.end())
+        response.write(Buffer.alloc(16 * MIB))
+      })
+      yield* slowReader(port, GET)
+      yield* until(() => server.unsent.bytes() >= 16 * MIB)
+      yield* until(() => server.unsent.bytes() === 0)
+      assert.strictEqual(server.clients.cuts.slow + server.clients.cuts.memory, 0)
+    })
+  )
+
   it.live("unread responses of one address stay within its limit, and the oldest ones are cut", () =>
     Effect.gen(function* () {
       const limit = 16 * MIB
-      const { port, server } = yield* listening({ unsentBytesPerAddress: limit }, text(6 * MIB))
+      const { port, server } = yield* listening({ bytesPerOwner: limit }, text(6 * MIB))
       for (let count = 0; count < 12; count++) {
         yield* unread(port, GET)
-        assert.isAtMost(server.clients.unsentBytes, limit)
+        assert.isAtMost(server.unsent.bytes(), limit)
       }
       yield* until(() => server.clients.cuts.memory > 0)
-      assert.isAtMost(server.clients.unsentBytes, limit)
+      assert.isAtMost(server.unsent.bytes(), limit)
       const { text: received } = yield* exchange(port, GET_AND_CLOSE)
       assert.isAbove(received.length, 6 * MIB)
     })
@@ -126,10 +172,10 @@ describe("Connections: clients that do not read", () => {
   it.live("unread responses of all addresses stay within the common limit", () =>
     Effect.gen(function* () {
       const limit = 16 * MIB
-      const { port, server } = yield* listening({ unsentBytes: limit }, text(6 * MIB))
+      const { port, server } = yield* listening({ bytes: limit }, text(6 * MIB))
       for (let count = 0; count < 12; count++) yield* unread(port, GET)
       yield* until(() => server.clients.cuts.memory > 0)
-      assert.isAtMost(server.clients.unsentBytes, limit)
+      assert.isAtMost(server.unsent.bytes(), limit)
     })
   )
 })
