@@ -34,6 +34,7 @@ import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.t
 import { makeShardBalancer } from "./Delivery/ShardBalancer.ts"
 import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { drain } from "./Delivery/drain.ts"
+import { makeWorkerProgress } from "./Delivery/WorkerProgress.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { layerDedicatedPool } from "../store/Database.ts"
 import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
@@ -236,7 +237,8 @@ const make = Effect.fnUntraced(function* (
   const log = makeDeliveryLog(callers, storeClock, dispatcher.isSending)
   const { replay, replayWindow } = makeReplay(callers, storeClock, channels, queue)
   const retention = makeRetention(sql, list, storeClock, { ...defaultRetention, ...options.retention })
-  const balancer = makeShardBalancer(shards, { dispatcher, reader, wakeups }, lease.renewMillis)
+  const progress = makeWorkerProgress(clock)
+  const balancer = makeShardBalancer(shards, { dispatcher, progress, reader, wakeups }, lease.renewMillis)
 
   yield* retention.partitions.pipe(
     Effect.catchCause((cause) => Effect.logWarning("Could not create delivery_attempts partitions", cause))
@@ -251,8 +253,9 @@ const make = Effect.fnUntraced(function* (
 
   yield* startWorkers([
     runWorker(balancer.worker),
+    runWorker(progress.track(reader.tail, lease.leaseMillis / 2)),
     ...reader.workers.map(runWorker),
-    runWorker(finisher.worker),
+    runWorker(progress.track(finisher.worker, lease.leaseMillis)),
     runWorker(health.worker),
     runWorker(retention.worker),
     wakeups.runNotifier,

@@ -1,5 +1,6 @@
 import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { NoResponseDeadline } from "../store/Database/ResponseDeadline.ts"
 import { transaction } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"
@@ -66,6 +67,7 @@ const withoutTimeouts = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effec
   sql`SET LOCAL statement_timeout = 0`.pipe(
     Effect.andThen(sql`SET LOCAL lock_timeout = 0`),
     Effect.andThen(statement),
+    Effect.provideService(NoResponseDeadline, true),
     transaction,
     Effect.provideService(SqlClient.SqlClient, sql)
   )

@@ -2,6 +2,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, type Redacted } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { uuidV7Hex } from "../../domain/Ids.ts"
+import { makeClient } from "./Database/makeClient.ts"
 import { limitTransactions } from "./Database/limitTransactions.ts"
 
 /** Connections of the shared pool, including those reserved by transactions and listeners. */
@@ -9,6 +10,18 @@ export const MAX_CONNECTIONS = 12
 
 /** The longest wait of a statement for another transaction's lock. After it the request is answered with 503. */
 const LOCK_TIMEOUT_MILLIS = 2_000
+
+/** The longest statement. After it the server cancels the statement, and the request is answered with 503. */
+const STATEMENT_TIMEOUT_MILLIS = 10_000
+
+/**
+ * How much longer than the longest statement a connection may be silent before it is closed. A service recovers from connections that died
+ * without a word within 15 seconds: this, the longest statement, and some time to connect again.
+ */
+const RESPONSE_MARGIN_MILLIS = 2_000
+
+/** How long a TCP connection may be unused before the operating system checks whether its peer is there. */
+const KEEP_ALIVE = "10 seconds"
 
 /** An unused connection is closed after this time. */
 const IDLE_CONNECTION_TIMEOUT = "60 seconds"
@@ -26,16 +39,24 @@ export interface DatabaseOptions {
   readonly url: Redacted.Redacted
   /** Connections of the pool, including those reserved by transactions and listeners. Default 12. */
   readonly maxConnections?: number
-  /** The longest statement, in milliseconds. A longer one is cancelled and the request answered with 503. Default 15,000. */
+  /** The longest statement, in milliseconds. A longer one is cancelled and the request answered with 503. Default 10,000. */
   readonly statementTimeoutMillis?: number
 }
 
-/** A client whose transactions are counted and limited per organization. */
+/** When a connection with these settings is closed for silence, in milliseconds. */
+const responseDeadlineMillis = (config: PgClient.PgPoolConfig): number =>
+  Number(config.startupParameters?.["statement_timeout"] ?? STATEMENT_TIMEOUT_MILLIS) + RESPONSE_MARGIN_MILLIS
+
+/** A client whose transactions are counted and limited per organization, and whose dead connections are closed. */
 const layerLimited = (
   config: PgClient.PgPoolConfig,
   sharedWith?: SqlClient.SqlClient
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> =>
-  PgClient.layerFrom(Effect.map(PgClient.make(config), (client) => limitTransactions(client, sharedWith)))
+  PgClient.layerFrom(
+    Effect.map(makeClient(config, responseDeadlineMillis(config)), (client) =>
+      limitTransactions(client, sharedWith)
+    )
+  )
 
 /**
  * The client that all services share. Statements outside transactions are pipelined over the connections of the pool; a transaction, a stream
@@ -46,6 +67,7 @@ export const layer = (
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> =>
   layerLimited({
     url: options.url,
+    keepAlive: KEEP_ALIVE,
     // Unique per process: metrics count the process's own connections by it.
     applicationName: `countersign ${uuidV7Hex().slice(-8)}`,
     maxConnections: options.maxConnections ?? MAX_CONNECTIONS,
@@ -60,7 +82,7 @@ export const layer = (
       // ANALYZE: that took seconds. For a statement without an index, the cost penalty alone would start JIT compilation.
       enable_seqscan: "off",
       jit: "off",
-      statement_timeout: String(options.statementTimeoutMillis ?? 15_000),
+      statement_timeout: String(options.statementTimeoutMillis ?? STATEMENT_TIMEOUT_MILLIS),
       lock_timeout: String(LOCK_TIMEOUT_MILLIS),
       idle_in_transaction_session_timeout: "30000",
       timezone: "UTC"

@@ -4,6 +4,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
+import { NoResponseDeadline } from "./Database/ResponseDeadline.ts"
 import { hasEveryMigration, warnOfNewerSchema } from "./Database/schemaVersion.ts"
 import { migrations } from "./migrations/index.ts"
 
@@ -34,7 +35,7 @@ export const migrate = Effect.gen(function* () {
       `
       const applied = yield* runMigrations
       return applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
-    })
+    }).pipe(Effect.provideService(NoResponseDeadline, true))
   )
 })
 

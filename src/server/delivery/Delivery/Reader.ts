@@ -79,7 +79,9 @@ export interface Reader {
   readonly requestSweep: () => void
   /** The results of the last sweep, by channel. */
   readonly lastSweep: () => ReadonlyMap<string, ChannelSweep>
-  /** The tail, the sweep and the refill. */
+  /** Reads new rows. A run is short, so one that does not end shows that the queue cannot be read. */
+  readonly tail: Worker<SqlError.SqlError, never>
+  /** The sweep and the refill. */
   readonly workers: ReadonlyArray<Worker<SqlError.SqlError, never>>
 }
 
@@ -210,16 +212,16 @@ export const makeReader = (
       signalNewRows: () => void tailDue.openUnsafe(),
       requestSweep: () => void sweepDue.openUnsafe(),
       lastSweep: () => swept,
+      tail: {
+        name: "delivery_tail",
+        runOnce: Effect.map(resetThen(tailDue, readTail), () => ({
+          next: Math.max(TAIL_PAUSE_MILLIS, tailWait())
+        })),
+        every: options.pollMillis,
+        wakeUp: Effect.andThen(Effect.sleep(TAIL_PAUSE_MILLIS), tailDue.await),
+        firstRun: "after_pause"
+      },
       workers: [
-        {
-          name: "delivery_tail",
-          runOnce: Effect.map(resetThen(tailDue, readTail), () => ({
-            next: Math.max(TAIL_PAUSE_MILLIS, tailWait())
-          })),
-          every: options.pollMillis,
-          wakeUp: Effect.andThen(Effect.sleep(TAIL_PAUSE_MILLIS), tailDue.await),
-          firstRun: "after_pause"
-        },
         {
           name: "delivery_sweep",
           runOnce: resetThen(sweepDue, sweep),

@@ -5,13 +5,17 @@ import type { Dispatcher } from "./Dispatcher.ts"
 import type { Reader } from "./Reader.ts"
 import type { Shards } from "./Shards.ts"
 import type { Wakeups } from "./Wakeups.ts"
+import type { WorkerProgress } from "./WorkerProgress.ts"
 
 /** The longest rebalancing, in milliseconds: a hanging database must not hide that leases run out. */
 export const REBALANCE_TIMEOUT_MILLIS = 2_000
 
 /** Keeps this replica's share of the shards. */
 export interface ShardBalancer {
-  /** Renews leases, claims or releases shards, and notifies the other replicas of released shards. */
+  /**
+   * Renews leases, claims or releases shards, and notifies the other replicas of released shards. Does nothing while the engine is stuck, so
+   * that its leases run out and other replicas claim the shards.
+   */
   readonly rebalance: Effect.Effect<void, SqlError.SqlError | Cause.TimeoutError>
   /** Rebalances when `trigger` is called, and whenever the leases are due for renewal. */
   readonly worker: Worker<SqlError.SqlError | Cause.TimeoutError, never>
@@ -24,10 +28,12 @@ export const makeShardBalancer = (
   shards: Shards,
   {
     dispatcher,
+    progress,
     reader,
     wakeups
   }: {
     readonly dispatcher: Dispatcher
+    readonly progress: WorkerProgress
     readonly reader: Reader
     readonly wakeups: Wakeups
   },
@@ -35,7 +41,17 @@ export const makeShardBalancer = (
 ): ShardBalancer => {
   const due = Latch.makeUnsafe(false)
 
+  let wasStuck = false
+
   const rebalance = Effect.gen(function* () {
+    const isStuck = progress.isStuck()
+    if (isStuck && !wasStuck) {
+      yield* Effect.logWarning(
+        "The delivery queue cannot be read or written; leases are not renewed, so that other replicas take over"
+      )
+    }
+    wasStuck = isStuck
+    if (isStuck) return
     const before = new Set(shards.owned.values())
     const released = yield* shards.rebalance.pipe(
       Effect.timeout(REBALANCE_TIMEOUT_MILLIS),

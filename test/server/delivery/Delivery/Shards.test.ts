@@ -221,6 +221,33 @@ describe("Shards", () => {
     })
   )
 
+  testWithDatabase("leases run out while the queue cannot be read, and are renewed afterwards", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const lease = { leaseMillis: 1_000, marginMillis: 200, renewMillis: 50 }
+      const leases = sql<{ readonly valid: number }>`
+        SELECT count(*)::int AS valid
+        FROM delivery_shards
+        WHERE lease_until > clock_timestamp()
+      `
+      yield* Effect.gen(function* () {
+        const to = yield* newDestination
+        yield* transaction(
+          Effect.gen(function* () {
+            // Leases are in another table, and renewed over another connection.
+            yield* sql`LOCK TABLE delivery_queue IN ACCESS EXCLUSIVE MODE`
+            yield* eventually(leases, ([row]) => row?.valid === 0)
+          })
+        )
+        yield* publish(to)
+        yield* (yield* Queue.take(attempts)).complete(delivered)
+        yield* awaitRecords(to, allHaveStatus("delivered"))
+        yield* eventually(leases, ([row]) => row?.valid === SHARDS)
+      }).pipe(withEngine([channel], { lease, reader: { pollMillis: 50, sweepMillis: 100 } }))
+    })
+  )
+
   testWithDatabase("leases are renewed while every other connection of the engine waits for a lock", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -250,10 +277,10 @@ describe("Shards", () => {
         )
         yield* Deferred.await(held)
         for (let count = 0; count < 2 * ENGINE_CONNECTIONS; count++) yield* publish(yield* newDestination)
-        // Before the database cancels the first of the reads, after 15 s, and its connection is free.
+        // Before the database cancels the first of the reads, after 10 s, and its connection is free.
         yield* Effect.timeout(
           eventually(renewed, ([row]) => row?.renewed === true),
-          "12 seconds"
+          "9 seconds"
         )
         yield* Deferred.succeed(done, undefined)
         yield* Fiber.join(holder)

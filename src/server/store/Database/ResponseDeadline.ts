@@ -1,0 +1,138 @@
+import type { PgConnection } from "@effect/sql-pg"
+import { Context, Duration, Effect, Exit, Predicate, type Scope } from "effect"
+import type { SqlError } from "effect/sql"
+import { Duplex } from "node:stream"
+
+/** How often connections are checked while statements wait for the server. */
+const CHECK_MILLIS = 500
+
+/**
+ * Whether statements may take any time. Only for statements that also disable `statement_timeout`: the server does not end them, so they
+ * cannot be told from statements on a dead connection.
+ */
+export const NoResponseDeadline = Context.Reference<boolean>(
+  "countersign/server/store/Database/NoResponseDeadline",
+  { defaultValue: () => false }
+)
+
+/** The statements under way on one connection. */
+interface Pending {
+  readonly socket: Duplex
+  /** Statements sent, without those that have no deadline. */
+  count: number
+  /** When the server last finished a statement on this connection, or when the first of those under way was sent, in milliseconds. */
+  lastResponseAt: number
+}
+
+/**
+ * Closes connections on which the server stops responding.
+ *
+ * A connection can die without a FIN or RST: after a network partition, the failover of a database, or when a load balancer forgets it. The
+ * operating system retransmits for a quarter of an hour, and a TCP proxy that acknowledges everything hides the loss for good. The server's
+ * `statement_timeout` does not help, because the server never sees the statement.
+ */
+export interface ResponseDeadline {
+  /** Runs a statement of a connection. If the server responds to nothing on it in time, the connection closes and the statement fails. */
+  readonly guard: <A>(
+    connection: PgConnection.PgConnection,
+    statement: Effect.Effect<A, SqlError.SqlError>
+  ) => Effect.Effect<A, SqlError.SqlError>
+}
+
+/** `millis`: longer than `statement_timeout`, so that the server itself ends a slow statement. */
+export const makeResponseDeadline = (millis: number): Effect.Effect<ResponseDeadline, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const log = Effect.runForkWith(yield* Effect.context())
+    /** Every open connection that has run a statement. */
+    const connections = new Map<Duplex, Pending>()
+    let timer: NodeJS.Timeout | undefined
+
+    const check = () => {
+      const now = performance.now()
+      let waiting = false
+      let deadSince: number | undefined
+      for (const { count, lastResponseAt } of connections.values()) {
+        if (count === 0) continue
+        waiting = true
+        if (now - lastResponseAt >= millis) deadSince = Math.min(deadSince ?? now, lastResponseAt)
+      }
+      if (deadSince !== undefined) closeSilent(deadSince, now)
+      if (waiting) return
+      clearInterval(timer)
+      timer = undefined
+    }
+
+    /**
+     * Closes the dead connections, and the unused ones that have been silent for as long: the same loss has probably affected them, and their
+     * next statement would wait for a whole deadline.
+     */
+    const closeSilent = (deadSince: number, now: number) => {
+      let closed = 0
+      for (const { count, lastResponseAt, socket } of connections.values()) {
+        if (count === 0 ? lastResponseAt <= deadSince : now - lastResponseAt >= millis) {
+          socket.destroy()
+          closed++
+        }
+      }
+      log(
+        Effect.logWarning(
+          `Closed ${closed} database connections: the server has not responded on them for ${Duration.format(Duration.millis(millis))}`
+        )
+      )
+    }
+
+    const pendingOf = (socket: Duplex): Pending => {
+      const known = connections.get(socket)
+      if (known !== undefined) return known
+      const pending: Pending = { socket, count: 0, lastResponseAt: 0 }
+      connections.set(socket, pending)
+      socket.once("close", () => connections.delete(socket))
+      return pending
+    }
+
+    const begin = (pending: Pending) => {
+      if (pending.count++ === 0) pending.lastResponseAt = performance.now()
+      timer ??= setInterval(check, CHECK_MILLIS).unref()
+    }
+
+    const end = (pending: Pending) => {
+      pending.count--
+      pending.lastResponseAt = performance.now()
+    }
+
+    const guard = <A>(
+      connection: PgConnection.PgConnection,
+      statement: Effect.Effect<A, SqlError.SqlError>
+    ): Effect.Effect<A, SqlError.SqlError> =>
+      Effect.withFiber((fiber) => {
+        const socket = socketOf(connection)
+        if (socket === undefined || fiber.getRef(NoResponseDeadline)) return statement
+        const pending = pendingOf(socket)
+        begin(pending)
+        return Effect.onExit(statement, (exit) => {
+          if (!Exit.hasInterrupts(exit)) return Effect.sync(() => end(pending))
+          // Nobody waits for the statement any more, but it may be under way still. The server responds to the next one only after it, so
+          // that one shows whether the connection lives: otherwise statements that are all interrupted early would hide that it is dead.
+          return Effect.sync(() =>
+            log(
+              Effect.ensuring(
+                Effect.exit(connection.query("SELECT 1")),
+                Effect.sync(() => end(pending))
+              )
+            )
+          )
+        })
+      })
+
+    yield* Effect.addFinalizer(() => Effect.sync(() => clearInterval(timer)))
+    return { guard }
+  })
+
+/** The socket of a connection, which has no public name: of the connection itself, or of the one that it reserves. */
+const socketOf = (connection: PgConnection.PgConnection): Duplex | undefined => {
+  const base = Predicate.hasProperty(connection, "base") ? connection.base : connection
+  if (!Predicate.hasProperty(base, "session") || !Predicate.hasProperty(base.session, "socket"))
+    return undefined
+  const { socket } = base.session
+  return socket instanceof Duplex ? socket : undefined
+}

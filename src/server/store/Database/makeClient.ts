@@ -1,0 +1,115 @@
+import { PgClient, type PgConnection, PgPool } from "@effect/sql-pg"
+import { Effect, Predicate, type Scope } from "effect"
+import type { Reactivity } from "effect/reactivity"
+import { SqlClient, type SqlConnection, SqlError, Statement } from "effect/sql"
+import { makeResponseDeadline, type ResponseDeadline } from "./ResponseDeadline.ts"
+
+/** A connection that only listens sends nothing by itself. How often in a deadline it checks that the server still responds. */
+const LISTEN_CHECKS_PER_DEADLINE = 6
+
+const PgJson = Statement.custom<PgClient.PgCustom>("PgJson")
+
+/**
+ * A client with a pool of connections, as `PgClient.make` makes one, whose connections are closed when the server stops responding on them.
+ * `PgClient.make` offers no access to the connections of its pool, so the client is assembled here from the same public parts.
+ */
+export const makeClient = (
+  config: PgClient.PgPoolConfig,
+  responseDeadlineMillis: number
+): Effect.Effect<PgClient.PgClient, SqlError.SqlError, Scope.Scope | Reactivity.Reactivity> =>
+  Effect.gen(function* () {
+    const pool = yield* PgPool.make(config)
+    const deadline = yield* makeResponseDeadline(responseDeadlineMillis)
+    const guarded = (connection: PgConnection.PgConnection) => new GuardedConnection(connection, deadline)
+    const acquirer = Effect.map(pool.get, guarded)
+    const client = yield* SqlClient.make({
+      driver: "pg",
+      acquirer,
+      borrower: (use) => pool.use((connection) => use(guarded(connection))),
+      transactionAcquirer: Effect.map(pool.reserve, guarded),
+      compiler: PgClient.makeCompiler(),
+      prepareTransactionControls: true,
+      commit,
+      releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
+      spanAttributes: [["db.system.name", "postgresql"]]
+    })
+    const listen = Effect.fnUntraced(function* (channel: string) {
+      const connection = yield* pool.reserve
+      const notifications = yield* connection.listen(channel)
+      yield* deadline.guard(connection, connection.query("SELECT 1")).pipe(
+        Effect.delay(responseDeadlineMillis / LISTEN_CHECKS_PER_DEADLINE),
+        Effect.forever,
+        // The consumer of the notifications gets the failure of the connection.
+        Effect.ignore,
+        Effect.forkScoped
+      )
+      return notifications
+    })
+    return Object.assign(client, {
+      [PgClient.TypeId]: PgClient.TypeId,
+      config,
+      json: (value: unknown) => Statement.fragment([PgJson(value, undefined, undefined)]),
+      listen,
+      notify: (channel: string, payload: string) =>
+        Effect.asVoid(
+          Effect.scoped(
+            Effect.flatMap(acquirer, (connection) =>
+              connection.executeRaw("SELECT pg_notify($1, $2)", [channel, payload])
+            )
+          )
+        )
+    })
+  })
+
+/** Commits. PostgreSQL answers COMMIT with ROLLBACK, and without an error, when the transaction had failed before. */
+const commit = (connection: SqlConnection.Connection): Effect.Effect<void, SqlError.SqlError> =>
+  Effect.flatMap(connection.executeRaw("COMMIT", []), (result) =>
+    Predicate.hasProperty(result, "command") && result.command === "ROLLBACK"
+      ? Effect.fail(
+          new SqlError.SqlError({
+            reason: new SqlError.UnknownError({
+              cause: new Error("The transaction had failed, so COMMIT rolled it back"),
+              message: "The transaction had failed, so COMMIT rolled it back",
+              operation: "commit"
+            })
+          })
+        )
+      : Effect.void
+  )
+
+/** A connection whose statements have a deadline. It transforms no rows, because the client is made without transformations. */
+class GuardedConnection implements SqlConnection.Connection {
+  readonly #connection: PgConnection.PgConnection
+  readonly #deadline: ResponseDeadline
+
+  constructor(connection: PgConnection.PgConnection, deadline: ResponseDeadline) {
+    this.#connection = connection
+    this.#deadline = deadline
+  }
+
+  execute(sql: string, params: ReadonlyArray<unknown>) {
+    return Effect.map(this.executeRaw(sql, params), ({ rows }) => rows)
+  }
+
+  executeRaw(sql: string, params: ReadonlyArray<unknown>) {
+    return this.#deadline.guard(this.#connection, this.#connection.query(sql, params))
+  }
+
+  executeUnprepared(sql: string, params: ReadonlyArray<unknown>) {
+    const statement = this.#connection.query(sql, params, false)
+    return Effect.map(this.#deadline.guard(this.#connection, statement), ({ rows }) => rows)
+  }
+
+  executeValues(sql: string, params: ReadonlyArray<unknown>) {
+    return this.#deadline.guard(this.#connection, this.#connection.queryValues(sql, params))
+  }
+
+  executeValuesUnprepared(sql: string, params: ReadonlyArray<unknown>) {
+    return this.#deadline.guard(this.#connection, this.#connection.queryValues(sql, params, false))
+  }
+
+  /** Without a deadline, because its consumer decides how fast rows are read. */
+  executeStream(sql: string, params: ReadonlyArray<unknown>) {
+    return this.#connection.stream(sql, params)
+  }
+}

@@ -1,0 +1,143 @@
+import type { PgClient } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Latch, Queue, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { makePgNotify } from "../../../../src/server/store/PgNotify.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
+import { NoResponseDeadline } from "../../../../src/server/store/Database/ResponseDeadline.ts"
+import * as Database from "../../../../src/server/store/Database.ts"
+import { TestDatabase } from "../../../support/postgres.ts"
+import { type SilentProxy, startSilentProxy } from "../../../support/silentProxy.ts"
+
+/** A connection is closed after this and two more seconds of silence. */
+const STATEMENT_TIMEOUT_MILLIS = 500
+
+const MAX_CONNECTIONS = 3
+
+/** Runs a test on a client whose connections can be lost without a word. */
+const throughProxy = <A, E>(
+  test: (proxy: SilentProxy) => Effect.Effect<A, E, PgClient.PgClient | SqlClient.SqlClient>
+) =>
+  Effect.gen(function* () {
+    const proxy = yield* startSilentProxy((yield* TestDatabase).url)
+    return yield* test(proxy).pipe(
+      Effect.provide(
+        Database.layer({
+          url: proxy.url,
+          statementTimeoutMillis: STATEMENT_TIMEOUT_MILLIS,
+          maxConnections: MAX_CONNECTIONS
+        })
+      )
+    )
+  }).pipe(Effect.scoped, Effect.provide(TestDatabase.layer))
+
+const select = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 AS one`)
+
+/** Runs one statement on every connection of the pool: each transaction reserves one, and none ends before all have begun. */
+const useEveryConnection = Effect.gen(function* () {
+  const barrier = Latch.makeUnsafe(false)
+  let begun = 0
+  const one = Effect.gen(function* () {
+    yield* select
+    if (++begun === MAX_CONNECTIONS) barrier.openUnsafe()
+    yield* barrier.await
+  })
+  yield* Effect.all(
+    Array.from({ length: MAX_CONNECTIONS }, () => transaction(one)),
+    { concurrency: MAX_CONNECTIONS, discard: true }
+  )
+})
+
+describe("a connection that dies without a FIN or RST", () => {
+  it.live("its statement fails within the deadline, and later ones use new connections", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        yield* useEveryConnection
+        const before = proxy.opened()
+        proxy.forgetConnections()
+        const failure = yield* Effect.flip(select).pipe(Effect.timeout("4 seconds"))
+        assert.strictEqual(failure.reason._tag, "ConnectionError")
+        // The unused connections were closed together with the one that was waited for. A statement may still meet one as it closes.
+        yield* Effect.all(
+          Array.from({ length: MAX_CONNECTIONS }, () =>
+            Effect.retry(transaction(select), Schedule.recurs(MAX_CONNECTIONS))
+          ),
+          { concurrency: MAX_CONNECTIONS, discard: true }
+        ).pipe(Effect.timeout("2 seconds"))
+        assert.isAbove(proxy.opened(), before)
+      })
+    )
+  )
+
+  it.live("a transaction on it fails within the deadline", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        const failure = yield* Effect.flip(
+          transaction(
+            Effect.gen(function* () {
+              yield* select
+              proxy.forgetConnections()
+              yield* select
+            })
+          )
+        )
+        assert.strictEqual(failure._tag, "SqlError")
+        yield* transaction(select)
+      })
+    )
+  )
+
+  it.live("it is closed although every statement on it is interrupted before the deadline", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        yield* select
+        proxy.forgetConnections()
+        yield* select.pipe(Effect.timeout("300 millis"), Effect.retry(Schedule.recurs(20)))
+      })
+    )
+  )
+
+  it.live("a listener listens again on a new connection", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        const channel = yield* makePgNotify("countersign_test")
+        const received = yield* Queue.unbounded<string | undefined>()
+        yield* Effect.forkScoped(channel.listen((payload) => Effect.asVoid(Queue.offer(received, payload))))
+        assert.strictEqual(yield* Queue.take(received), undefined)
+        proxy.forgetConnections()
+        assert.strictEqual(yield* Queue.take(received), undefined)
+        yield* channel.notify(["after"])
+        assert.strictEqual(yield* Queue.take(received), "after")
+      }).pipe(Effect.scoped)
+    )
+  )
+})
+
+describe("a connection that lives", () => {
+  it.live("a statement without a deadline may take longer than it", () =>
+    throughProxy(() =>
+      transaction(
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          yield* sql`SET LOCAL statement_timeout = 0`
+          const rows = yield* sql`SELECT pg_sleep(4) IS NOT NULL AS slept`
+          assert.lengthOf(rows, 1)
+        }).pipe(Effect.provideService(NoResponseDeadline, true))
+      )
+    )
+  )
+
+  it.live("an unused connection stays open, and interrupted statements do not close it", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* select
+        const before = proxy.opened()
+        yield* Effect.timeoutOption(sql`SELECT pg_sleep(0.4)`, "100 millis")
+        yield* Effect.sleep("4 seconds")
+        yield* select
+        assert.strictEqual(proxy.opened(), before)
+      })
+    )
+  )
+})
