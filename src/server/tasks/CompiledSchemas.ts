@@ -1,12 +1,14 @@
-import { Context, Effect, Layer, Result, type Schema } from "effect"
+import { Context, Effect, Layer, Option, Result, type Schema } from "effect"
+import { CurrentPrincipal } from "../../api/Authorization.ts"
 import { InvalidSchema } from "../../api/Problems.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import {
   type CompiledSchema,
-  compileSchema,
+  compileInSteps,
   schemaDigest,
   type SchemaFault
 } from "../../domain/tasks/CompiledSchema.ts"
+import { LoopTurns, nextTurnOrYield } from "../concurrency/LoopTurns.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 
 export type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
@@ -42,32 +44,54 @@ export class CompiledSchemas extends Context.Service<
       const cache = new LruCache<CompiledSchema>({ entries: MAX_CACHED_SCHEMAS, weight: MAX_CACHED_BYTES })
       const run = Effect.runForkWith(context)
 
-      const compileAndCache = (schema: Schema.Json): Result.Result<CompiledSchema, SchemaFault> => {
-        const compiled = compileSchema(schema, (error, digest) => {
-          run(Effect.logError(`Defect while validating against schema ${digest}`, withoutMessage(error)))
-        })
-        if (Result.isSuccess(compiled)) {
-          const { bytes, digest } = compiled.success
-          cache.set(digest, compiled.success, bytes)
-        }
-        return compiled
+      const onDefect = (error: unknown, digest: string) => {
+        run(Effect.logError(`Defect while validating against schema ${digest}`, withoutMessage(error)))
       }
+
+      /** Compiles step by step, so that other requests are served in between, and makes the organization rest for it. */
+      const compileAndCache = Effect.fnUntraced(function* (
+        schema: Schema.Json,
+        { isStored }: { readonly isStored: boolean }
+      ): Effect.fn.Return<Result.Result<CompiledSchema, SchemaFault>> {
+        const turns = yield* LoopTurns
+        const principal = yield* Effect.serviceOption(CurrentPrincipal)
+        const steps = compileInSteps(schema, { isStored, onDefect })
+        for (;;) {
+          const start = performance.now()
+          const step = steps.next()
+          if (Option.isSome(principal)) turns.charge(principal.value.org_id, performance.now() - start)
+          if (step.done !== true) {
+            yield* nextTurnOrYield
+            continue
+          }
+          if (Result.isSuccess(step.value)) {
+            const { bytes, digest } = step.value.success
+            cache.set(digest, step.value.success, bytes)
+          }
+          return step.value
+        }
+      })
 
       return CompiledSchemas.of({
         compile: (schema, at = "#") =>
           Effect.suspend(() => {
             const cached = cache.get(schemaDigest(schema))
             if (cached !== undefined) return Effect.succeed(cached)
-            return Effect.mapError(Effect.fromResult(compileAndCache(schema)), ({ detail, pointer }) => {
-              const errors = redactFaults([{ pointer: at + pointer.slice(1), detail }])
-              return new InvalidSchema({ detail, errors })
-            })
+            return Effect.mapError(
+              Effect.flatMap(compileAndCache(schema, { isStored: false }), Effect.fromResult),
+              ({ detail, pointer }) => {
+                const errors = redactFaults([{ pointer: at + pointer.slice(1), detail }])
+                return new InvalidSchema({ detail, errors })
+              }
+            )
           }),
         get: (digest, load) =>
           Effect.suspend(() => {
             const cached = cache.get(digest)
             if (cached !== undefined) return Effect.succeed(cached)
-            return Effect.flatMap(load, (schema) => Effect.orDie(Effect.fromResult(compileAndCache(schema))))
+            return Effect.flatMap(load, (schema) =>
+              Effect.orDie(Effect.flatMap(compileAndCache(schema, { isStored: true }), Effect.fromResult))
+            )
           })
       })
     })

@@ -36,6 +36,28 @@ const order = compiled({
 })
 
 describe("CompiledSchema", () => {
+  it("a schema has at most 2,000 subschemas and keywords, unless it was stored before there was a limit", () => {
+    const withFields = (count: number): Schema.Json => ({
+      type: "object",
+      properties: Object.fromEntries(
+        Array.from({ length: count }, (_, index) => [
+          `field${index}`,
+          { type: "integer", minimum: 1, maximum: 9, title: "not counted" }
+        ])
+      )
+    })
+    // Each field is a subschema with three keywords; the root has two, and is one.
+    const smaller = compiled(withFields(499))
+    assert.lengthOf(smaller.check({ field0: 0, field498: 10, field499: "any" }), 2)
+    const larger = withFields(500)
+    assert.deepStrictEqual(rejection(larger), {
+      pointer: "#",
+      detail: "The schema has more than 2000 subschemas and keywords together"
+    })
+    const stored = Result.getOrThrow(compileSchema(larger, { isStored: true }))
+    assert.lengthOf(stored.check({ field499: 10 }), 1)
+  })
+
   it("a valid value has no errors", () => {
     assert.deepStrictEqual(order.check({ order: "a", note: null, items: [{ sku: "AB-1", qty: 2 }] }), [])
   })

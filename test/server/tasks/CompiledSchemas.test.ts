@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, type Schema } from "effect"
+import { Effect, Fiber, type Schema } from "effect"
 import { CompiledSchemas } from "../../../src/server/tasks/CompiledSchemas.ts"
 
 const noLoad = Effect.die("The schema is cached and must not be loaded")
@@ -24,6 +24,37 @@ layer(CompiledSchemas.layer)("CompiledSchemas", (it) => {
       const compiled = yield* schemas.compile(schema)
       assert.strictEqual(yield* schemas.compile({ ...schema }), compiled)
       assert.strictEqual(yield* schemas.get(compiled.digest, noLoad), compiled)
+    })
+  )
+
+  it.effect("compiling a schema lets other work run between its steps", () =>
+    Effect.gen(function* () {
+      const schemas = yield* CompiledSchemas
+      const log: Array<string> = []
+      const note = (entry: string) => Effect.sync(() => void log.push(entry))
+      const compiling = schemas.compile({ type: "object", required: ["between"] })
+      const one = yield* Effect.forkChild(Effect.andThen(compiling, note("compiled")))
+      const other = yield* Effect.forkChild(
+        Effect.forEach(["a", "b"], (entry) => Effect.andThen(Effect.yieldNow, note(entry)))
+      )
+      yield* Fiber.join(one)
+      yield* Fiber.join(other)
+      assert.deepStrictEqual(log, ["a", "b", "compiled"])
+    })
+  )
+
+  it.effect("a stored schema with more subschemas and keywords than a new one may have is compiled", () =>
+    Effect.gen(function* () {
+      const schemas = yield* CompiledSchemas
+      const field = { type: "string", minLength: 1, maxLength: 9, pattern: "^a" }
+      const schema: Schema.Json = {
+        type: "object",
+        properties: Object.fromEntries(Array.from({ length: 450 }, (_, index) => [`field${index}`, field]))
+      }
+      const problem = yield* Effect.flip(schemas.compile(schema, "#/input_schema"))
+      assert.strictEqual(problem.errors?.[0]?.pointer, "#/input_schema")
+      const stored = yield* schemas.get("stored earlier", Effect.succeed(schema))
+      assert.lengthOf(stored.check({ field449: "b" }), 1)
     })
   )
 

@@ -188,7 +188,9 @@ describe("CompiledSchema judges as JSON Schema 2020-12 does", () => {
   it("a check that throws refuses the value and reports the error", () => {
     const thrown: Array<unknown> = []
     const compiled = Result.getOrThrow(
-      compileSchema(property({ uniqueItems: true }), (error, digest) => thrown.push([error, digest]))
+      compileSchema(property({ uniqueItems: true }), {
+        onDefect: (error, digest) => thrown.push([error, digest])
+      })
     )
     // Request validation refuses lone surrogates, which have no canonical form.
     const [fault] = compiled.check({ a: [{ b: "\ud800" }] }, "#/answer")
