@@ -1,11 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Dataset, Example, JsonObject } from "../domain/tasks/Dataset.ts"
+import { CreatedDataset, Dataset, Example, JsonObject } from "../domain/tasks/Dataset.ts"
 import { DatasetId, ExampleId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { DatasetBaseChanged, InvalidInput, LimitReached, NotFound } from "./Problems.ts"
+import { DatasetBaseChanged, DatasetBusy, InvalidInput, LimitReached, NotFound } from "./Problems.ts"
 
 export const NewDataset = Schema.Struct({
   base_dataset_id: Schema.optionalKey(Schema.NullOr(DatasetId)).annotateKey({
@@ -51,8 +51,8 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
       headers: idempotencyHeaders,
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewDataset,
-      success: Dataset.pipe(HttpApiSchema.status(201)),
-      error: [NotFound, InvalidInput, DatasetBaseChanged, LimitReached]
+      success: CreatedDataset.pipe(HttpApiSchema.status(201)),
+      error: [NotFound, InvalidInput, DatasetBaseChanged, DatasetBusy, LimitReached]
     })
       .middleware(Idempotent)
       .middleware(requires("datasets.write"))
@@ -61,7 +61,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           identifier: "createDataset",
           summary: "Create a dataset version",
           description:
-            "Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which must be the newest. A first version is used by the task's first release immediately; a later one does not change the live release."
+            "Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which must be the newest. A first version is used by the task's first release immediately; a later one does not change the live release. Protected values are removed from the examples before they are stored; `redaction_warning` then names the fields."
         })
       ),
     HttpApiEndpoint.get("get", "/datasets/:id", {

@@ -17,6 +17,7 @@ import { page, pageQuery } from "./Pagination.ts"
 import {
   CorrectionNeedsSafeValue,
   DatasetBaseChanged,
+  DatasetBusy,
   FeedbackChanged,
   FeedbackNotPending,
   InvalidCorrection,
@@ -220,7 +221,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: PromoteRequest,
       success: PromotionResult.pipe(HttpApiSchema.status(201)),
-      error: [NotFound, DatasetBaseChanged, FeedbackChanged, NothingStaged, LimitReached]
+      error: [NotFound, DatasetBaseChanged, DatasetBusy, FeedbackChanged, NothingStaged, LimitReached]
     })
       .middleware(Idempotent)
       .middleware(requires("datasets.write"))

@@ -184,6 +184,13 @@ export class TaskInUse extends problem<TaskInUse>()(
   "Schemas cannot change once a task has runs or a dataset. Create a new task instead."
 ) {}
 
+export class DatasetBusy extends problem<DatasetBusy>()(
+  "DATASET_BUSY",
+  409,
+  "Dataset is being changed",
+  "Another change of the task's dataset, such as an import, is in progress. Retry when it has finished."
+) {}
+
 export class DatasetBaseChanged extends problem<DatasetBaseChanged>()(
   "DATASET_BASE_CHANGED",
   409,

@@ -38,7 +38,7 @@ export const importExamples = Effect.fnUntraced(function* (flags: {
   readonly task: TaskId
   readonly file: string
 }) {
-  const { added, dataset, replaced } = yield* withDatasets(flags.org, (datasets, org_id) =>
+  const { added, dataset, redacted, replaced } = yield* withDatasets(flags.org, (datasets, org_id) =>
     datasets.importLines(org_id, flags.task, readLines(flags.file, MAX_LINE_BYTES), (read) =>
       read % PROGRESS_INTERVAL === 0 ? Console.error(`${formatCount(read)} lines read`) : Effect.void
     )
@@ -47,6 +47,12 @@ export const importExamples = Effect.fnUntraced(function* (flags: {
     `version ${dataset.version}: ${formatCount(dataset.example_count)} examples, ${formatCount(added)} added, ` +
       `${formatCount(replaced)} replaced`
   )
+  if (redacted.lines > 0) {
+    const more = redacted.lines - redacted.first.length
+    yield* Console.error(
+      `protected values were removed from line ${redacted.first.join(", ")}${more > 0 ? ` and ${formatCount(more)} more` : ""}`
+    )
+  }
   // The id alone goes to stdout, so that DATASET=$(countersign datasets import …) captures it.
   yield* Console.log(dataset.id)
 })

@@ -174,12 +174,13 @@ export interface DatasetsOperations {
    *
    * Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which
    * must be the newest. A first version is used by the task's first release immediately; a later one
-   * does not change the live release.
+   * does not change the live release. Protected values are removed from the examples before they are
+   * stored; `redaction_warning` then names the fields.
    *
-   * @throws NOT_FOUND, INVALID_INPUT, DATASET_BASE_CHANGED, LIMIT_REACHED, or a problem of any
-   * operation.
+   * @throws NOT_FOUND, INVALID_INPUT, DATASET_BASE_CHANGED, DATASET_BUSY, LIMIT_REACHED, or a problem of
+   * any operation.
    */
-  readonly create: (input: CreateDatasetInput, options?: CallOptions) => Promise<Dataset>
+  readonly create: (input: CreateDatasetInput, options?: CallOptions) => Promise<CreatedDataset>
   /**
    * Get a dataset version.
    *
@@ -334,8 +335,8 @@ export interface FeedbackOperations {
    * dataset version, and the next comparison runs on the new one. A first version is used by the task's
    * first release immediately.
    *
-   * @throws NOT_FOUND, DATASET_BASE_CHANGED, FEEDBACK_CHANGED, NOTHING_STAGED, LIMIT_REACHED, or a
-   * problem of any operation.
+   * @throws NOT_FOUND, DATASET_BASE_CHANGED, DATASET_BUSY, FEEDBACK_CHANGED, NOTHING_STAGED,
+   * LIMIT_REACHED, or a problem of any operation.
    */
   readonly promote: (input: PromoteFeedbackInput, options?: CallOptions) => Promise<PromotionResult>
 }
@@ -1248,6 +1249,31 @@ export interface CreateDatasetInput {
     | undefined
   /** The request body. A dataset version to create. */
   readonly payload: NewDataset
+}
+
+/** The dataset version that was created. */
+export interface CreatedDataset {
+  /** The dataset version's ID. */
+  readonly id: string
+  /** The task whose dataset this is a version of. */
+  readonly task_id: string
+  /** Version number: 1 for the task's first, then one more each time. */
+  readonly version: number
+  /** The version that this one was made from. Null for the first. */
+  readonly base_dataset_id: string | null
+  /** Number of examples in this version. */
+  readonly example_count: number
+  /**
+   * Digest of the examples, as 64 lowercase hex digits. Versions with equal content have equal digests,
+   * whatever order the examples were added in.
+   */
+  readonly content_digest: string
+  /** When the version was created. */
+  readonly created_at: Date
+  /** The API key that created the version. */
+  readonly created_by: Actor
+  /** Present if protected values were removed from the examples: names the fields. */
+  readonly redaction_warning?: string
 }
 
 /** The input of `datasets.get`. */
@@ -3415,6 +3441,14 @@ export interface DatasetBaseChangedProblem extends ServiceProblem {
   readonly current_feedback_revision?: string
 }
 
+/** Another change of the task's dataset, such as an import, is in progress. Retry when it has finished. */
+export interface DatasetBusyProblem extends ServiceProblem {
+  /** Always `DATASET_BUSY`. */
+  readonly code: "DATASET_BUSY"
+  /** Always 409. */
+  readonly status: 409
+}
+
 /** The organization already has a telemetry destination. Remove it first. */
 export interface DestinationExistsProblem extends ServiceProblem {
   /** Always `DESTINATION_EXISTS`. */
@@ -3826,6 +3860,7 @@ export type AnyServiceProblem =
   | CorrectionNeedsSafeValueProblem
   | CursorExpiredProblem
   | DatasetBaseChangedProblem
+  | DatasetBusyProblem
   | DestinationExistsProblem
   | ExpectationFailedProblem
   | ExportFailedProblem

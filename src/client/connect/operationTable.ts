@@ -136,6 +136,17 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "base_dataset_id?": ["or", ["dst_", "null"]],
     examples: ["list", { input: "object", answer: "object" }]
   },
+  CreatedDataset: {
+    id: "dst_",
+    task_id: "tsk_",
+    version: "number",
+    base_dataset_id: ["or", ["dst_", "null"]],
+    example_count: "number",
+    content_digest: "string",
+    created_at: "time",
+    created_by: "Actor",
+    "redaction_warning?": "string"
+  },
   Example: {
     id: "exm_",
     input: "object",
@@ -602,6 +613,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
     current_dataset_id: ["or", ["dst_", "null"]],
     "current_feedback_revision?": "string"
   },
+  DATASET_BUSY: {},
   DESTINATION_EXISTS: {},
   EXPECTATION_FAILED: {},
   EXPORT_FAILED: {},
@@ -763,7 +775,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       payload: "NewDataset",
       idempotent: true,
       status: 201,
-      json: "Dataset"
+      json: "CreatedDataset"
     },
     get: { method: "GET", path: "/v1/datasets/:id", params: { id: "dst_" }, status: 200, json: "Dataset" },
     examples: {

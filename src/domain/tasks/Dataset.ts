@@ -31,6 +31,17 @@ export const Dataset = Schema.Struct({
 })
 export type Dataset = typeof Dataset.Type
 
+export const CreatedDataset = Schema.Struct({
+  ...Dataset.fields,
+  redaction_warning: Schema.optionalKey(Schema.String).annotateKey({
+    description: "Present if protected values were removed from the examples: names the fields."
+  })
+}).annotate({
+  identifier: "CreatedDataset",
+  description: "The dataset version that was created."
+})
+export type CreatedDataset = typeof CreatedDataset.Type
+
 export const Example = Schema.Struct({
   id: ExampleId.annotateKey({ description: "The example's ID." }),
   input: JsonObject.annotateKey({ description: "An input, valid against the task's input schema." }),

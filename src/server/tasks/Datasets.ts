@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Option, type Schema, Stream } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { NewDataset } from "../../api/Datasets.ts"
 import { notFound } from "../../api/notFound.ts"
@@ -7,16 +7,17 @@ import { DEFAULT_LIMIT, type PageRequest } from "../../api/Pagination.ts"
 import {
   type DatasetBaseChanged,
   type LimitReached,
+  type DatasetBusy,
   type InvalidInput,
   InvalidRequest,
   type NotFound
 } from "../../api/Problems.ts"
-import type { Dataset, Example, NewExample } from "../../domain/tasks/Dataset.ts"
+import type { CreatedDataset, Dataset, Example, NewExample } from "../../domain/tasks/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../../domain/Ids.ts"
 import type { KnownValues } from "../../domain/redaction/Redaction.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
-import { dieOnDatabaseError, permitTimeout } from "../store/databaseErrors.ts"
+import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic, atomicWithoutRetry, isInTransaction } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -25,9 +26,10 @@ import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { beginVersion, type DerivedVersion, type NewVersion } from "./Datasets/beginVersion.ts"
 import { checkExamples } from "./Datasets/checkExamples.ts"
-import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
-import { importLines, type InvalidLine } from "./Datasets/importLines.ts"
+import { acquireDatasetLock, datasetBusy } from "./Datasets/datasetLock.ts"
+import { type ImportedVersion, importLines, type InvalidLine } from "./Datasets/importLines.ts"
 import { readExamples } from "./Datasets/readExamples.ts"
+import { redactExamples } from "./Datasets/redactExamples.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versionRows.ts"
 import { findTask, type TaskRow } from "./Tasks/rows.ts"
 import { redactionWarning, redactObject } from "./redactJson.ts"
@@ -64,25 +66,28 @@ export class Datasets extends Context.Service<
     ) => Effect.Effect<Stream.Stream<Example>, NotFound, Authorized<"datasets.read">>
     /** Like `export`, for the operator's command line, which has no API key. It cannot decrypt credentials, and removes only other secrets. */
     readonly exportFor: (org_id: OrgId, id: DatasetId) => Effect.Effect<Stream.Stream<Example>, NotFound>
-    /** Creates the first version from examples, or the next version by adding them to `base_dataset_id`; see `derive`. */
+    /**
+     * Creates the first version from examples, or the next version by adding them to `base_dataset_id`; see `derive`. Removes protected
+     * values from the examples.
+     */
     readonly create: (
       task_id: TaskId,
       input: NewDataset
     ) => Effect.Effect<
-      Dataset,
-      NotFound | InvalidInput | DatasetBaseChanged | LimitReached,
+      CreatedDataset,
+      NotFound | InvalidInput | DatasetBaseChanged | DatasetBusy | LimitReached,
       Authorized<"datasets.write">
     >
     /**
      * Creates the task's next version from JSON Lines, one example per line: all lines or none. For the operator's command line, which has
-     * no API key. The dataset is locked meanwhile. Calls `progress` after each line with the number of lines read.
+     * no API key and cannot decrypt credentials: it removes only other protected values. The dataset is locked meanwhile. Calls `progress` after each line with the number of lines read.
      */
     readonly importLines: <E>(
       org_id: OrgId,
       task_id: TaskId,
       lines: Stream.Stream<string, E>,
       progress: (read: number) => Effect.Effect<void>
-    ) => Effect.Effect<DerivedVersion, NotFound | InvalidLine | E>
+    ) => Effect.Effect<ImportedVersion, NotFound | InvalidLine | E>
     /**
      * Creates the next version from the base and these examples, in the caller's transaction, and locks the dataset until the transaction
      * ends. An example replaces the base's examples with the same input (as JSON, in any key order); otherwise it is added. Fails if `base`
@@ -92,16 +97,16 @@ export class Datasets extends Context.Service<
     readonly derive: (
       version: NewVersion,
       examples: Stream.Stream<NewExample>
-    ) => Effect.Effect<DerivedVersion, NotFound | DatasetBaseChanged>
+    ) => Effect.Effect<DerivedVersion, NotFound | DatasetBaseChanged | DatasetBusy>
     /**
      * Runs transactions of this replica that change one dataset one after another. A waiting transaction has no connection and does not
      * count against the organization's concurrent transactions, so the organization's other requests proceed however many wait. Within a
-     * transaction, which already has its connection, this does not wait. Fails with a lock timeout after five seconds of waiting.
+     * transaction, which already has its connection, this does not wait. Fails with `DATASET_BUSY` after five seconds of waiting.
      */
     readonly serialize: (
       org_id: OrgId,
       task_id: TaskId
-    ) => <A, E, R>(transaction: Effect.Effect<A, E, R>) => Effect.Effect<A, E | SqlError.SqlError, R>
+    ) => <A, E, R>(transaction: Effect.Effect<A, E, R>) => Effect.Effect<A, E | DatasetBusy, R>
   }
 >()("countersign/server/tasks/Datasets") {
   static readonly layer = Layer.effect(
@@ -114,7 +119,7 @@ export class Datasets extends Context.Service<
       const schemas = yield* CompiledSchemas
       const secrets = yield* KnownSecrets
       const usage = yield* StoredUsage
-      const semaphore = makeKeyedSemaphore({ permits: 1, onTimeout: permitTimeout })
+      const semaphore = makeKeyedSemaphore({ permits: 1, onTimeout: datasetBusy })
 
       const schemaOf = (digest: string, schema: Schema.Json) => schemas.get(digest, Effect.succeed(schema))
 
@@ -194,25 +199,26 @@ export class Datasets extends Context.Service<
           const { actor, org_id } = principal
           yield* usage.requireCapacity(org_id)
           const now = yield* clock.now
-          const check = Effect.fnUntraced(function* (task: TaskRow) {
+          const known = yield* secrets.forOrg(org_id)
+          const prepare = Effect.fnUntraced(function* (task: TaskRow) {
             const inputs = yield* schemaOf(task.input_schema_digest, task.input_schema)
             const answers = yield* schemaOf(task.answer_schema_digest, task.answer_schema)
             yield* checkExamples({ inputs, answers }, examples)
+            return yield* redactExamples({ inputs, answers }, examples, known)
           })
           // Before the transaction, so that validating many examples does not extend the time that the dataset is locked.
           const checked = yield* findTask(sql, org_id, task_id)
-          yield* check(checked)
+          const prepared = yield* prepare(checked)
           const transaction = atomically(
             Effect.gen(function* () {
               yield* acquireDatasetLock(sql, org_id, task_id)
               const task = yield* findTask(sql, org_id, task_id)
               // Schemas can change until the task's first run or version, so they may have changed since the check.
-              if (
-                task.input_schema_digest !== checked.input_schema_digest ||
-                task.answer_schema_digest !== checked.answer_schema_digest
-              ) {
-                yield* check(task)
-              }
+              const { examples: stored, warning } =
+                task.input_schema_digest === checked.input_schema_digest &&
+                task.answer_schema_digest === checked.answer_schema_digest
+                  ? prepared
+                  : yield* prepare(task)
               const version = yield* beginVersion(sql, {
                 org_id,
                 task_id,
@@ -220,18 +226,22 @@ export class Datasets extends Context.Service<
                 by: actor,
                 now
               })
-              for (const example of examples) yield* version.put({ ...example, source_feedback_id: null })
+              for (const example of stored) yield* version.put({ ...example, source_feedback_id: null })
               const derived = yield* finishNonEmpty(version)
               yield* countVersion(org_id, derived)
               yield* recordCreated(principal, derived)
-              return derived.dataset
+              return {
+                ...derived.dataset,
+                ...(warning === undefined ? {} : { redaction_warning: warning })
+              }
             })
           )
-          return yield* dieOnDatabaseError(serialize(org_id, task_id)(transaction))
+          return yield* serialize(org_id, task_id)(transaction)
         }),
         importLines: Effect.fn("Datasets.importLines")(function* (org_id, task_id, lines, progress) {
           const now = yield* clock.now
-          return yield* importLines(sql, { org_id, task_id, now, schemaOf }, lines, progress).pipe(
+          const known = yield* secrets.forOrg(org_id)
+          return yield* importLines(sql, { org_id, task_id, now, schemaOf, known }, lines, progress).pipe(
             Effect.tap((derived) => countVersion(org_id, derived)),
             Effect.tap((derived) => recordCreated({ org_id, actor: null }, derived)),
             // The stream of lines can be consumed only once: a second attempt would continue in the middle.

@@ -13,6 +13,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import {
   type CorrectionNeedsSafeValue,
   type DatasetBaseChanged,
+  type DatasetBusy,
   type FeedbackChanged,
   type FeedbackNotPending,
   type InvalidCorrection,
@@ -108,7 +109,7 @@ export class Feedback extends Context.Service<
       request: PromoteRequest
     ) => Effect.Effect<
       PromotionResult,
-      NotFound | DatasetBaseChanged | FeedbackChanged | NothingStaged | LimitReached,
+      NotFound | DatasetBaseChanged | DatasetBusy | FeedbackChanged | NothingStaged | LimitReached,
       Authorized<"datasets.write">
     >
   }
@@ -248,7 +249,7 @@ export class Feedback extends Context.Service<
               }
             })
           )
-          return yield* dieOnDatabaseError(datasets.serialize(principal.org_id, task_id)(transaction))
+          return yield* datasets.serialize(principal.org_id, task_id)(transaction)
         })
       })
     })

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
+import { DatasetBusy } from "../../../api/Problems.ts"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
 
 /** "csgt" in ASCII: the seed of dataset lock numbers. They collide with another advisory lock only with a probability of 2^-64. */
@@ -12,10 +13,25 @@ const lockNumber = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
  * Waits for the lock of a task's dataset and keeps it until the caller's transaction ends. Meanwhile no other transaction creates a version
  * of the dataset or changes the task's schemas. It is an advisory lock and not a row lock, because creating a version may take minutes, in
  * which runs and other changes of the task continue. Acquire it before any row lock, so that no transaction waits for it while holding a
- * row that its owner will need.
+ * row that its owner will need. Fails with `DATASET_BUSY` after the lock timeout of the connection.
  */
-export const acquireDatasetLock = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
-  Effect.asVoid(Effect.orDie(sql`SELECT pg_advisory_xact_lock(${lockNumber(sql, org_id, task_id)})`))
+export const acquireDatasetLock = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId
+): Effect.Effect<void, DatasetBusy> =>
+  sql`SELECT pg_advisory_xact_lock(${lockNumber(sql, org_id, task_id)})`.pipe(
+    Effect.asVoid,
+    Effect.catch((error) => (error.reason._tag === "LockTimeoutError" ? datasetBusy : Effect.die(error)))
+  )
+
+/** For a change that waited too long for another change of the dataset, which may take minutes. */
+export const datasetBusy: Effect.Effect<never, DatasetBusy> = Effect.fail(
+  new DatasetBusy({
+    detail:
+      "Another change of the task's dataset, such as an import, is in progress. Retry when it has finished."
+  })
+)
 
 /** Like `acquireDatasetLock`, without waiting: returns `false` if another transaction has the lock. */
 export const tryAcquireDatasetLock = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>

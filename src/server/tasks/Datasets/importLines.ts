@@ -5,14 +5,19 @@ import { KeyId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import { scan } from "../../../domain/json/StrictJson.ts"
+import type { KnownValues } from "../../../domain/redaction/Redaction.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { findTask } from "../Tasks/rows.ts"
-import { beginVersion } from "./beginVersion.ts"
+import { beginVersion, type DerivedVersion } from "./beginVersion.ts"
 import type { TaskSchemas } from "./checkExamples.ts"
 import { acquireDatasetLock } from "./datasetLock.ts"
+import { redactExample } from "./redactExamples.ts"
 
 /** Bytes of one line: as many as an input and an answer may have together in the API. */
 export const MAX_LINE_BYTES = 8 * 2 ** 20
+
+/** Lines that the result names because protected values were removed from them. */
+const MAX_NAMED_LINES = 20
 
 /** The author of imports, which run from the command line without an API key. */
 export const OPERATOR: Actor = { id: KeyId.make(`key_${"0".repeat(32)}`), name: "operator" }
@@ -31,8 +36,14 @@ const decodeLine = Schema.decodeUnknownResult(
   Schema.fromJsonString(Schema.Struct({ input: JsonObject, answer: JsonObject }))
 )
 
+/** The faults of an example, those of its input first. */
+const findFaults = (
+  { answer, input }: Pick<NewExample, "input" | "answer">,
+  { answers, inputs }: TaskSchemas
+) => [...inputs.check(input, "#/input"), ...answers.check(answer, "#/answer")]
+
 /** Parses a line, or returns the problem with it. */
-const parseLine = (text: string, { answers, inputs }: TaskSchemas): Result.Result<NewExample, string> => {
+const parseLine = (text: string, schemas: TaskSchemas): Result.Result<NewExample, string> => {
   if (Buffer.byteLength(text) > MAX_LINE_BYTES) return Result.fail(`is longer than ${MAX_LINE_BYTES} bytes`)
   const scanned = scan(text)
   if (Result.isFailure(scanned)) return Result.fail(`${scanned.failure.pointer} ${scanned.failure.detail}`)
@@ -41,10 +52,16 @@ const parseLine = (text: string, { answers, inputs }: TaskSchemas): Result.Resul
     return Result.fail('expected a JSON object {"input": {…}, "answer": {…}} on one line')
   }
   const { answer, input } = decoded.success
-  const [fault] = [...inputs.check(input, "#/input"), ...answers.check(answer, "#/answer")]
+  const [fault] = findFaults({ input, answer }, schemas)
   return fault === undefined
     ? Result.succeed({ input, answer, source_feedback_id: null })
     : Result.fail(`${fault.pointer} ${fault.detail}`)
+}
+
+/** A version that was created from lines. */
+export interface ImportedVersion extends DerivedVersion {
+  /** How many lines protected values were removed from, and the numbers of the first of them. */
+  readonly redacted: { readonly lines: number; readonly first: ReadonlyArray<number> }
 }
 
 /** The task that an import adds a dataset version to. */
@@ -54,15 +71,17 @@ export interface ImportTarget {
   readonly now: Timestamp
   /** Returns a compiled schema of the task, by its digest. */
   readonly schemaOf: (digest: string, schema: Schema.Json) => Effect.Effect<CompiledSchema>
+  /** The protected values to remove from the examples. */
+  readonly known: KnownValues
 }
 
 /**
  * Creates the task's next dataset version from JSON Lines, one example per line, in the caller's transaction. Skips empty lines. Imports
- * all lines or none. Memory is bounded by a few hundred examples. Calls `progress` with the number of lines read so far, after each line.
+ * all lines or none. Removes protected values before it stores an example. Memory is bounded by a few hundred examples. Calls `progress` with the number of lines read so far, after each line.
  */
 export const importLines = Effect.fnUntraced(function* <E>(
   sql: SqlClient.SqlClient,
-  { now, org_id, schemaOf, task_id }: ImportTarget,
+  { known, now, org_id, schemaOf, task_id }: ImportTarget,
   lines: Stream.Stream<string, E>,
   progress: (read: number) => Effect.Effect<void>
 ) {
@@ -70,7 +89,7 @@ export const importLines = Effect.fnUntraced(function* <E>(
   yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
   // Without a lock timeout, because it would discard a long import for one row that is locked a little longer.
   yield* sql`SET LOCAL lock_timeout = 0`
-  yield* acquireDatasetLock(sql, org_id, task_id)
+  yield* Effect.orDie(acquireDatasetLock(sql, org_id, task_id))
   const task = yield* findTask(sql, org_id, task_id)
   const schemas: TaskSchemas = {
     inputs: yield* schemaOf(task.input_schema_digest, task.input_schema),
@@ -87,17 +106,31 @@ export const importLines = Effect.fnUntraced(function* <E>(
     Effect.catchTag("DATASET_BASE_CHANGED", Effect.die)
   )
   let read = 0
+  const redacted = { lines: 0, first: new Array<number>() }
   yield* Stream.runForEach(
     lines,
     Effect.fnUntraced(function* (text: string) {
       read++
       if (text.trim() === "") return
-      const example = parseLine(text, schemas)
-      if (Result.isFailure(example)) return yield* new InvalidLine({ line: read, problem: example.failure })
-      yield* version.put(example.success)
+      const parsed = parseLine(text, schemas)
+      if (Result.isFailure(parsed)) return yield* new InvalidLine({ line: read, problem: parsed.failure })
+      const safe = yield* redactExample(parsed.success, known, "#")
+      if (safe.count > 0) {
+        const [fault] = findFaults(safe.example, schemas)
+        if (fault !== undefined) {
+          const problem = `${fault.pointer} ${fault.detail} without a protected value; use an example value in its place`
+          return yield* new InvalidLine({ line: read, problem })
+        }
+        redacted.lines++
+        if (redacted.first.length < MAX_NAMED_LINES) redacted.first.push(read)
+      }
+      yield* version.put(safe.example)
       yield* progress(read)
     })
   )
   const derived = yield* version.finish
-  return derived ?? (yield* new InvalidLine({ line: read, problem: "the file contains no examples" }))
+  if (derived === undefined)
+    return yield* new InvalidLine({ line: read, problem: "the file contains no examples" })
+  const imported: ImportedVersion = { ...derived, redacted }
+  return imported
 })

@@ -70,10 +70,10 @@ layer(service(), { excludeTestServices: true })("importLines", (it) => {
   )
 
   it.effect(
-    "during an import other versions of the dataset get a 503, and other organizations are not blocked",
+    "during an import other changes of the dataset get 409 DATASET_BUSY, and other organizations are not blocked",
     () =>
       Effect.gen(function* () {
-        const { finish, params } = yield* startImport("crowd")
+        const { admin, finish, params } = yield* startImport("crowd")
         const countersign = yield* Countersign
         const key = yield* countersign.key({}, "crowd")
         const other = yield* countersign.key({}, "beside the crowd")
@@ -105,11 +105,20 @@ layer(service(), { excludeTestServices: true })("importLines", (it) => {
           made.map(({ status }) => status),
           [201, 201]
         )
-        for (const { headers, status } of yield* Fiber.join(crowd)) {
-          assert.strictEqual(status, 503)
-          assert.isNotNull(headers.get("retry-after"))
+        for (const response of yield* Fiber.join(crowd)) {
+          assert.strictEqual(response.status, 409)
+          assert.strictEqual(response.body["code"], "DATASET_BUSY")
         }
         assert.isTrue(Exit.isSuccess(yield* Effect.exit(finish)))
+        // The refusal is not stored under the idempotency key: the same request is answered anew.
+        const { dataset_id } = yield* admin.tasks.get({ params })
+        const retried = yield* send(`/v1/tasks/${params.task_id}/datasets`, {
+          method: "POST",
+          key,
+          body: JSON.stringify({ base_dataset_id: dataset_id, examples: sortingExamples(["a", "other"]) }),
+          headers: { "idempotency-key": "0" }
+        })
+        assert.strictEqual(retried.status, 201)
       })
   )
 })
