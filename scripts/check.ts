@@ -74,6 +74,7 @@ const steps: ReadonlyArray<Step> = [
   generated("client", path.join("client", "generate.ts")),
   generated("schema.sql", "schema.ts"),
   generated("THIRD_PARTY_LICENSES", path.join("package", "notices.ts")),
+  { name: "mutants: list", command: [process.execPath, path.join("scripts", "mutants.ts"), "--check"] },
   {
     name: "documents: commands",
     command: [process.execPath, path.join("scripts", "docs", "shell.ts")],

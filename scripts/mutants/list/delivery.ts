@@ -1,0 +1,102 @@
+/** Mutants of the delivery engine. */
+import type { ListedMutant } from "../list.ts"
+
+const engine = [
+  "server/delivery/Delivery/Shards.test.ts",
+  "server/delivery/Delivery/Finisher.test.ts",
+  "server/delivery/Delivery/Reader.test.ts",
+  "server/delivery/Delivery.test.ts",
+  "faults/Delivery.test.ts"
+]
+
+const writeResults = "server/delivery/Delivery/writeResults.ts"
+const shards = "server/delivery/Delivery/Shards.ts"
+const replay = "server/delivery/Delivery/Replay.ts"
+const replayTests = ["server/delivery/Delivery/Replay.test.ts", "server/delivery/Delivery.test.ts"]
+
+export const delivery: ReadonlyArray<ListedMutant> = [
+  { file: writeResults, from: "AND q.attempt = e.attempt", to: "", tests: engine },
+  { file: writeResults, from: "FOR UPDATE OF q", to: "", tests: engine },
+  {
+    file: shards,
+    from: "owned.get(one.shard) === one &&",
+    to: "owned.has(one.shard) &&",
+    tests: engine
+  },
+  {
+    file: shards,
+    from: "one.leaseUntil - now >= marginMillis",
+    to: "one.leaseUntil - now >= 0",
+    tests: engine
+  },
+  { file: shards, from: "&& one.leaseUntil - now >= marginMillis", to: "", tests: engine },
+  { file: shards, from: "epoch = epoch + 1,", to: "epoch = epoch,", tests: engine },
+  { file: shards, from: "FOR UPDATE SKIP LOCKED", to: "", tests: engine },
+  {
+    file: shards,
+    from: "if (epochs.get(one.shard) === one.epoch)",
+    to: "if (epochs.has(one.shard))",
+    tests: engine
+  },
+  {
+    file: shards,
+    from: "one.leaseUntil = before + leaseMillis",
+    to: "one.leaseUntil = monotonicMillis(clock) + leaseMillis",
+    tests: engine
+  },
+  {
+    file: shards,
+    from: "now() + ${Math.max(0, leaseMillis - heartbeatTimeoutMillis)}::float8 * interval '1 millisecond'",
+    to: "now()",
+    tests: engine
+  },
+  {
+    file: "server/delivery/Delivery/ShardBalancer.ts",
+    from: "if (isStuck) return",
+    to: "",
+    tests: ["server/delivery/Delivery/Shards.test.ts"]
+  },
+  {
+    file: "server/delivery/Delivery/Reader.ts",
+    from: "again ? Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0) : one.watermark",
+    to: "one.watermark",
+    tests: engine
+  },
+  {
+    file: "server/delivery/Delivery/QueueWrites.ts",
+    from: "const HIGH_WATER_MARGIN = 256",
+    to: "const HIGH_WATER_MARGIN = 0",
+    tests: ["server/delivery/Delivery/DeliveryQueue.test.ts", "server/delivery/Delivery/capacity.test.ts"]
+  },
+  {
+    file: replay,
+    from: "yield* lockDestination(org_id, destination_id) const rows = yield* sql<{ readonly status",
+    to: "const rows = yield* sql<{ readonly status",
+    tests: replayTests
+  },
+  {
+    file: replay,
+    from: "yield* lockDestination(org_id, destination_id) const capacity",
+    to: "const capacity",
+    tests: replayTests
+  },
+  { file: replay, from: "AND status = 'failed' RETURNING", to: "RETURNING", tests: replayTests },
+  {
+    file: "server/delivery/Delivery/Retention.ts",
+    from: "AND l.created_at < ${DateTime.toDateUtc(cutoff)}",
+    to: "",
+    tests: ["server/delivery/Delivery/Retention.test.ts"]
+  },
+  {
+    file: "server/delivery/Delivery/Finisher.ts",
+    from: 'verdict._tag === "RetryLater" && written.has(result.delivery.seq) ? now + verdict.delay : null',
+    to: 'verdict._tag === "RetryLater" ? now + verdict.delay : null',
+    tests: engine
+  },
+  {
+    file: "server/delivery/Delivery/Finisher.ts",
+    from: ".filter(({ result }) => written.has(result.delivery.seq))",
+    to: "",
+    tests: engine
+  }
+]
