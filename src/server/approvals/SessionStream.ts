@@ -25,9 +25,12 @@ import type { ReadResult, SessionKey } from "./SessionStream/Subscription.ts"
 
 /** Limits and intervals of the streams. */
 export interface SessionStreamOptions {
-  /** Open streams of this replica; further ones are answered with 503. Default 20,000. */
+  /**
+   * Open streams of this replica. If all are in use, a new one replaces a stream of the organization that has the most, so that a few
+   * organizations cannot use up the limit for all; further ones of that organization are answered with 503. Default 20,000.
+   */
   readonly maxStreams?: number
-  /** Open streams of one organization, so that it cannot use the whole limit. Default: three quarters of `maxStreams`. */
+  /** Open streams of one organization, so that streams of others need not be ended. Default: three quarters of `maxStreams`. */
   readonly maxStreamsPerOrganization?: number
   /** Between two heartbeats of a stream. Default 15 seconds. */
   readonly heartbeat?: Duration.Input
@@ -117,6 +120,7 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
 
   const hub = makeHub({
     clock: yield* Clock.Clock,
+    maxStreams,
     heartbeatMillis: Duration.toMillis(options.heartbeat ?? "15 seconds"),
     sendTimeoutMillis: Duration.toMillis(options.sendTimeout ?? "30 seconds"),
     read,
@@ -161,7 +165,7 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
   return SessionStream.of({
     open: Effect.fn("SessionStream.open")(function* (id, cursor) {
       const { actor, org_id } = yield* Authorized("sessions.read")
-      if (hub.size() >= maxStreams) {
+      if (!hub.hasSlotFor(org_id)) {
         return yield* new Unavailable({
           detail: `Too many open streams on this replica (limit ${maxStreams}). Retry shortly.`
         })

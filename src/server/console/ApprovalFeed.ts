@@ -12,6 +12,7 @@ import { makeSignalBuffer } from "./ApprovalFeed/SignalBuffer.ts"
 import { findApproval, toApproval } from "../approvals/approvalRows.ts"
 import { SessionSignals } from "../approvals/SessionSignals.ts"
 import { HEARTBEAT } from "../approvals/sseFrames.ts"
+import { makeFairSlots } from "../concurrency/FairSlots.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -72,8 +73,14 @@ export class ApprovalFeed extends Context.Service<
         }
       }
 
+      const slots = makeFairSlots<OrgId, FeedSubscriber>({
+        max: MAX_SUBSCRIBERS,
+        end: (subscriber) => end(subscriber)
+      })
+
       const end = (subscriber: FeedSubscriber) => {
         subscribers.delete(subscriber)
+        slots.remove(subscriber.org_id, subscriber)
         Queue.endUnsafe(subscriber.queue)
       }
 
@@ -82,36 +89,19 @@ export class ApprovalFeed extends Context.Service<
         const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BUFFERED)
         const subscriber: FeedSubscriber = { org_id, key_id, queue }
         Queue.offerUnsafe(queue, OPENING)
-        if (subscribers.size >= MAX_SUBSCRIBERS) {
-          const replaced = replaceable(org_id)
-          if (replaced !== undefined) end(replaced)
-        }
         if (isShutDown) Queue.endUnsafe(queue)
-        else subscribers.add(subscriber)
+        else {
+          slots.add(org_id, subscriber)
+          subscribers.add(subscriber)
+        }
         return subscriber
       })
 
-      const feedsOf = (org_id: OrgId) => [...subscribers].filter((subscriber) => subscriber.org_id === org_id)
-
-      /**
-       * The newest feed of the organization with the most feeds. Undefined if the other organization would then have the most, so that the
-       * two do not end each other's feeds in turns.
-       */
-      const replaceable = (other: OrgId): FeedSubscriber | undefined => {
-        const counts = new Map<OrgId, number>()
-        for (const { org_id } of subscribers) counts.set(org_id, (counts.get(org_id) ?? 0) + 1)
-        const [largest] = [...counts].toSorted(([, a], [, b]) => b - a)
-        if (largest === undefined || largest[1] <= (counts.get(other) ?? 0) + 1) return undefined
-        return feedsOf(largest[0]).at(-1)
-      }
-
       const isFull = (org_id: OrgId, key_id: KeyId): boolean => {
-        const ofOrganization = feedsOf(org_id)
-        const ofKey = ofOrganization.filter((subscriber) => subscriber.key_id === key_id)
+        let ofKey = 0
+        for (const subscriber of subscribers) if (subscriber.key_id === key_id) ofKey++
         return (
-          ofOrganization.length >= MAX_PER_ORGANIZATION ||
-          ofKey.length >= MAX_PER_KEY ||
-          (subscribers.size >= MAX_SUBSCRIBERS && replaceable(org_id) === undefined)
+          slots.sizeOf(org_id) >= MAX_PER_ORGANIZATION || ofKey >= MAX_PER_KEY || !slots.hasSlotFor(org_id)
         )
       }
 

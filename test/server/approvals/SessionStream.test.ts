@@ -312,3 +312,46 @@ layer(
       })
   )
 })
+
+layer(
+  layerStreams({ maxStreams: 4, maxStreamsPerOrganization: 3 }).pipe(
+    Layer.provideMerge(TestDatabase.layerSql)
+  ),
+  {
+    excludeTestServices: true
+  }
+)("SessionStream › all streams in use", (it) => {
+  it.effect("an organization that opens one gets the newest of the organization with the most", () =>
+    Effect.gen(function* () {
+      const streams = yield* SessionStream
+      const opener = Effect.gen(function* () {
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
+        const open = as(principal)(streams.open(session.session_id, undefined))
+        const follow = Effect.flatMap(open, (stream) =>
+          Effect.forkChild(Stream.runDrain(expectStream(stream)))
+        )
+        return { open, follow }
+      })
+      const begun = (count: number) =>
+        Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === count })
+      const large = yield* opener
+      const second = yield* opener
+      const third = yield* opener
+      yield* large.follow
+      yield* begun(1)
+      yield* large.follow
+      yield* begun(2)
+      const newest = yield* large.follow
+      yield* begun(3)
+      yield* second.follow
+      yield* begun(4)
+      yield* third.follow
+      yield* Fiber.join(newest)
+      yield* begun(4)
+      // Each has two, one and one: nobody has to give way.
+      assert.strictEqual((yield* Effect.flip(third.open)).code, "UNAVAILABLE")
+      assert.strictEqual((yield* Effect.flip(large.open)).code, "UNAVAILABLE")
+    })
+  )
+})

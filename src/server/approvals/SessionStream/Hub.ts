@@ -12,6 +12,7 @@
  */
 import { Cause, type Clock, Effect, Stream } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../../domain/Ids.ts"
+import { makeFairSlots } from "../../concurrency/FairSlots.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { KeyRef } from "../../identity/KeyRef.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
@@ -34,6 +35,8 @@ const LAST_PAGE_MILLIS = 1_000
 /** Dependencies of a hub, and its timeouts. */
 export interface HubOptions {
   readonly clock: Clock.Clock
+  /** The most open streams. Past it, a new stream ends the newest one of the organization that has the most. */
+  readonly maxStreams: number
   /** Between two heartbeats of a stream. */
   readonly heartbeatMillis: number
   /** How long a client may take to read one page. */
@@ -50,6 +53,8 @@ export interface Hub {
   readonly size: () => number
   /** The number of open streams of one organization. */
   readonly sizeOfOrganization: (org_id: OrgId) => number
+  /** Whether an organization can open another stream. */
+  readonly hasSlotFor: (org_id: OrgId) => boolean
   /** The events of a session after a cursor, for one client. The hub counts the stream while it runs. */
   readonly stream: (session: SessionKey, key_id: KeyId, cursor: number) => Stream.Stream<Uint8Array>
   /** Wakes the streams of sessions that have events up to the given numbers. Sessions without streams are skipped. */
@@ -70,12 +75,13 @@ export interface Hub {
 export const makeHub = (options: HubOptions): Hub => {
   const sessions = new Map<SessionId, FollowedSession>()
   const subscriptions = new Set<Subscription>()
-  const sizes = new Map<OrgId, number>()
+  const slots = makeFairSlots<OrgId, Subscription>({
+    max: options.maxStreams,
+    end: (subscription) => end(subscription)
+  })
   let isClosed = false
 
   const now = () => monotonicMillis(options.clock)
-
-  const sizeOfOrganization = (org_id: OrgId): number => sizes.get(org_id) ?? 0
 
   const subscribe = (session: SessionKey, key_id: KeyId, cursor: number): Subscription => {
     let followed = sessions.get(session.session_id)
@@ -99,7 +105,7 @@ export const makeHub = (options: HubOptions): Hub => {
     }
     followed.subscriptions.add(subscription)
     subscriptions.add(subscription)
-    sizes.set(session.org_id, sizeOfOrganization(session.org_id) + 1)
+    slots.add(session.org_id, subscription)
     return subscription
   }
 
@@ -109,8 +115,7 @@ export const makeHub = (options: HubOptions): Hub => {
     subscription.hasEnded = true
     subscription.fiber = undefined
     subscriptions.delete(subscription)
-    if (sizeOfOrganization(org_id) > 1) sizes.set(org_id, sizeOfOrganization(org_id) - 1)
-    else sizes.delete(org_id)
+    slots.remove(org_id, subscription)
     followed.subscriptions.delete(subscription)
     if (followed.subscriptions.size === 0 && sessions.get(session_id) === followed)
       sessions.delete(session_id)
@@ -216,7 +221,8 @@ export const makeHub = (options: HubOptions): Hub => {
 
   return {
     size: () => subscriptions.size,
-    sizeOfOrganization,
+    sizeOfOrganization: slots.sizeOf,
+    hasSlotFor: slots.hasSlotFor,
     stream: (session, key_id, cursor) =>
       Stream.unwrap(
         Effect.map(

@@ -25,6 +25,7 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
   }
   const hub = makeHub({
     clock: yield* Clock.Clock,
+    maxStreams: 20_000,
     heartbeatMillis: 15_000,
     sendTimeoutMillis: 30_000,
     read: (_, after) =>

@@ -1,0 +1,60 @@
+/** The slots of a process for something that stays open, such as a stream, shared by organizations. */
+export interface FairSlots<Key, A extends object> {
+  /** Slots in use. */
+  readonly size: () => number
+  /** Slots that a key uses. */
+  readonly sizeOf: (key: Key) => number
+  /** Whether a key can get another slot: one is free, or another key has to return one. */
+  readonly hasSlotFor: (key: Key) => boolean
+  /** Takes a slot. If none is free, the newest holder of the key with the most slots is removed and ended. */
+  readonly add: (key: Key, holder: A) => void
+  /** Returns a holder's slot, if it still has one. */
+  readonly remove: (key: Key, holder: A) => void
+}
+
+/**
+ * Slots of which any key may use up to `max` while others do not need them. When all are in use, a key gets one of the key that has the most,
+ * until it has as many: two organizations cannot exclude the others.
+ */
+export const makeFairSlots = <Key, A extends object>(options: {
+  readonly max: number
+  readonly end: (holder: A) => void
+}): FairSlots<Key, A> => {
+  const holders = new Map<Key, Set<A>>()
+  let size = 0
+
+  const sizeOf = (key: Key): number => holders.get(key)?.size ?? 0
+
+  /** The key with the most slots. Undefined if the other key would then have the most, so that the two do not end each other's in turns. */
+  const giving = (other: Key): Key | undefined => {
+    let largest: { readonly key: Key; readonly size: number } | undefined
+    for (const [key, { size }] of holders) if (size > (largest?.size ?? 0)) largest = { key, size }
+    return largest === undefined || largest.size <= sizeOf(other) + 1 ? undefined : largest.key
+  }
+
+  const remove = (key: Key, holder: A): void => {
+    const ofKey = holders.get(key)
+    if (ofKey === undefined || !ofKey.delete(holder)) return
+    size--
+    if (ofKey.size === 0) holders.delete(key)
+  }
+
+  return {
+    size: () => size,
+    sizeOf,
+    hasSlotFor: (key) => size < options.max || giving(key) !== undefined,
+    add: (key, holder) => {
+      const from = size < options.max ? undefined : giving(key)
+      const replaced = from === undefined ? undefined : [...(holders.get(from) ?? [])].at(-1)
+      if (from !== undefined && replaced !== undefined) {
+        remove(from, replaced)
+        options.end(replaced)
+      }
+      const ofKey = holders.get(key) ?? new Set()
+      holders.set(key, ofKey)
+      if (!ofKey.has(holder)) size++
+      ofKey.add(holder)
+    },
+    remove
+  }
+}

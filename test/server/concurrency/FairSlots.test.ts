@@ -1,0 +1,49 @@
+import { assert, describe, it } from "@effect/vitest"
+import { makeFairSlots } from "../../../src/server/concurrency/FairSlots.ts"
+
+/** Slots for holders with a name, and the names of those that were ended. */
+const setUp = (max: number) => {
+  const ended: Array<string> = []
+  const slots = makeFairSlots<string, { readonly name: string }>({ max, end: ({ name }) => ended.push(name) })
+  const add = (key: string, count: number) =>
+    Array.from({ length: count }, (_, index) => {
+      const holder = { name: `${key}${index}` }
+      slots.add(key, holder)
+      return holder
+    })
+  return { add, ended, slots }
+}
+
+describe("FairSlots", () => {
+  it("two keys that use all slots leave a third key its share", () => {
+    const { add, ended, slots } = setUp(12)
+    add("a", 7)
+    add("b", 5)
+    for (let count = 0; slots.hasSlotFor("c"); count++) add("c", 1)
+    assert.deepStrictEqual(
+      ["a", "b", "c"].map((key) => slots.sizeOf(key)),
+      [4, 4, 4]
+    )
+    assert.strictEqual(slots.size(), 12)
+    assert.deepStrictEqual(ended, ["a6", "a5", "a4", "b4"])
+  })
+
+  it("the key with the most slots gets no further one, and ends none", () => {
+    const { add, ended, slots } = setUp(4)
+    add("a", 3)
+    add("b", 1)
+    assert.isFalse(slots.hasSlotFor("a"))
+    assert.isTrue(slots.hasSlotFor("b"))
+    assert.deepStrictEqual(ended, [])
+  })
+
+  it("a returned slot is free, and returning it twice changes nothing", () => {
+    const { add, slots } = setUp(2)
+    const [first] = add("a", 2)
+    assert(first !== undefined)
+    slots.remove("a", first)
+    slots.remove("a", first)
+    assert.strictEqual(slots.size(), 1)
+    assert.isTrue(slots.hasSlotFor("a"))
+  })
+})
