@@ -75,6 +75,7 @@ import { RulesHttp } from "./approvals/Rules/http.ts"
 import { Runs } from "./tasks/Runs.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
+import { layerStopDelay, layerStopping } from "./http/Stopping.ts"
 import { layerUnsentResponses } from "./http/UnsentResponses.ts"
 import { loopbackNetworks } from "./http/listen/Connections.ts"
 import { layerHandlers } from "./http/layerHandlers.ts"
@@ -324,8 +325,9 @@ export const layerRoutes = (settings: ServiceSettings) =>
 
 /** The whole service on the clock of its context. */
 const layerOnCurrentClock = (settings: Settings) =>
-  // Built after the HTTP server, so that shutdown ends open streams first and then waits for the remaining requests.
-  Layer.mergeAll(SessionStream.layerEndOnShutdown, ApprovalFeed.layerEndOnShutdown).pipe(
+  layerStopDelay(settings.stopDelay).pipe(
+    // Built after the HTTP server, so that shutdown ends open streams first and then waits for the remaining requests.
+    Layer.provideMerge(Layer.mergeAll(SessionStream.layerEndOnShutdown, ApprovalFeed.layerEndOnShutdown)),
     Layer.provideMerge(
       HttpRouter.serve(layerRoutes(settings), {
         disableLogger: true,
@@ -367,7 +369,7 @@ const layerOnCurrentClock = (settings: Settings) =>
         }
       })
     ),
-    Layer.provideMerge(layerUnsentResponses(settings.unreadResponses)),
+    Layer.provideMerge(Layer.mergeAll(layerUnsentResponses(settings.unreadResponses), layerStopping)),
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
     Layer.provideMerge(Layer.mergeAll(layerLimitUse, layerAuthenticationRefusals)),
     Layer.provideMerge(layerRegistry),

@@ -42,7 +42,9 @@ export const serve = Effect.fnUntraced(function* () {
   if (warning !== undefined) yield* Effect.logWarning(warning)
   // Added last, so it runs first: a database that does not respond must not delay the shutdown indefinitely.
   yield* Effect.addFinalizer(() =>
-    Effect.sync(() => exitAfter(Duration.toMillis(settings.stop) + GRACE_MILLIS))
+    Effect.sync(() =>
+      exitAfter(Duration.toMillis(Duration.sum(settings.stopDelay, settings.stop)) + GRACE_MILLIS)
+    )
   )
   return yield* Effect.never
 }, Effect.scoped)

@@ -106,6 +106,8 @@ export interface Settings {
   readonly keyRetention: Duration.Duration
   /** How long audit log entries are retained. */
   readonly auditRetention: Duration.Duration
+  /** How long the service still serves once it is told to stop, before the graceful shutdown. */
+  readonly stopDelay: Duration.Duration
   /** Longest graceful shutdown. */
   readonly stop: Duration.Duration
   /** The service's own telemetry; undefined: nothing is exported. */
@@ -306,6 +308,7 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
     },
     keyRetention: values.COUNTERSIGN_KEY_RETENTION_DAYS,
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
+    stopDelay: values.COUNTERSIGN_STOP_DELAY_SECONDS,
     stop: values.COUNTERSIGN_STOP_SECONDS,
     ownTelemetry: ownTelemetryOf(values)
   }

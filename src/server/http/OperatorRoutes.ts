@@ -7,21 +7,25 @@ import { problemResponse } from "./problemResponse.ts"
 import { Metrics } from "../observability/Metrics.ts"
 import { constantTimeEqual } from "../secrets/constantTimeEqual.ts"
 import { HEALTHY } from "./listen.ts"
+import { Stopping } from "./Stopping.ts"
 
 /** `/healthz`: 200 as soon as the process listens. It does not check the database, whose failure is no reason to restart the process. */
 const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe(HEALTHY))
 
-/** `/readyz`: 200 if the database responds and has every migration of this version, else 503. */
+/** `/readyz`: 200 if the database responds and has every migration of this version, else 503, and while the service stops. */
 const layerReady = HttpRouter.use((router) =>
   Effect.gen(function* () {
+    const stopping = yield* Stopping
     const ready = yield* makeReadiness
     yield* router.add(
       "GET",
       "/readyz",
       Effect.flatMap(ready, (isReady) =>
-        isReady
-          ? Effect.succeed(HttpServerResponse.jsonUnsafe({ status: "ready" }))
-          : problemResponse(new Unavailable({ detail: "The database is unavailable or not migrated." }))
+        stopping.isStopping
+          ? problemResponse(new Unavailable({ detail: "The service is stopping." }))
+          : isReady
+            ? Effect.succeed(HttpServerResponse.jsonUnsafe({ status: "ready" }))
+            : problemResponse(new Unavailable({ detail: "The database is unavailable or not migrated." }))
       )
     )
   })

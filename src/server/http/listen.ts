@@ -27,6 +27,7 @@ import {
   defaultConnectionLimits
 } from "./listen/Connections.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
+import { Stopping } from "./Stopping.ts"
 import {
   COUNTED_BYTES,
   makeUnsentResponses,
@@ -77,6 +78,14 @@ const servers = new WeakMap<Socket, GuardedServer>()
 class SingleWriteResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
   /** Ends the counting of what was written last. */
   #sent: (() => void) | undefined
+
+  /** While the service stops, each connection ends with its response, so that the client opens the next one to another replica. */
+  override writeHead(...args: ReadonlyArray<unknown>): this {
+    if (servers.get(this.req.socket)?.stopping.isStopping === true) this.setHeader("connection", "close")
+    // oxlint-disable-next-line typescript/unbound-method -- it is applied to `this`
+    Reflect.apply(super.writeHead, this, args)
+    return this
+  }
 
   override end(...args: ReadonlyArray<unknown>): this {
     const [body] = args
@@ -135,8 +144,9 @@ class GuardedServer extends Server {
   readonly clients: Connections
   /** The responses that clients have not read. */
   readonly unsent: UnsentResponses
+  readonly stopping: { readonly isStopping: boolean }
 
-  constructor(limits: ListenLimits, unsent: UnsentResponses, observer?: ConnectionObserver) {
+  constructor(limits: ListenLimits, { observer, stopping, unsent }: ServerState) {
     super({
       ServerResponse: SingleWriteResponse,
       headersTimeout: limits.headersMillis,
@@ -152,6 +162,7 @@ class GuardedServer extends Server {
     this.#fields = limits.headerFields
     this.clients = new Connections(limits, observer)
     this.unsent = unsent
+    this.stopping = stopping
     this.timeout = unsent.limits.stalledMillis
     this.on("timeout", (socket) => this.#onSilence(socket))
     // Node drops header fields beyond its limit silently, so its limit is off; `maxHeaderSize` still bounds them.
@@ -273,12 +284,18 @@ const respondAlive = (response: ServerResponse): void => {
 /** A host with an optional port, or nothing (RFC 9112, 3.2). Proxies could interpret anything else as different hosts. */
 const host = /^(?:[\w.~!$&'()*+,;=%-]+|\[[\da-fA-F:.]+\])?(?::\d*)?$/
 
+/** What a server shares with the routes of its service. */
+interface ServerState {
+  readonly unsent: UnsentResponses
+  readonly stopping: { readonly isStopping: boolean }
+  readonly observer: ConnectionObserver | undefined
+}
+
 /** A server with these limits; the caller makes it listen. */
 export const makeServer = (
   limits: ListenLimits = defaultListenLimits,
-  unsent: UnsentResponses = makeUnsentResponses(),
-  observer?: ConnectionObserver
-): GuardedServer => new GuardedServer(limits, unsent, observer)
+  { observer, stopping = { isStopping: false }, unsent = makeUnsentResponses() }: Partial<ServerState> = {}
+): GuardedServer => new GuardedServer(limits, { observer, stopping, unsent })
 
 const refusalOf = (error: Error): Refusal => {
   switch ("code" in error ? error.code : undefined) {
@@ -315,11 +332,11 @@ export const layerListen = (options: {
 }): Layer.Layer<HttpServer.HttpServer | PlatformServices, HttpServerError.ServeError | AccountNotChanged> =>
   Layer.unwrap(
     Effect.map(
-      Effect.contextWith((context: Context.Context<never>) =>
-        Effect.map(UnsentResponses, (unsent) =>
-          makeServer({ ...defaultListenLimits, ...options.limits }, unsent, observeConnections(context))
-        )
-      ),
+      Effect.gen(function* () {
+        const observer = observeConnections(yield* Effect.context<never>())
+        const state = { observer, stopping: yield* Stopping, unsent: yield* UnsentResponses }
+        return makeServer({ ...defaultListenLimits, ...options.limits }, state)
+      }),
       (server) =>
         // Built last, so its finalizer runs first: the platform's own finalizer waits for idle clients without limit.
         Layer.effectDiscard(

@@ -315,8 +315,14 @@ export const variables = {
     unit: "days",
     read: read.days(1, 36_500)
   }),
+  COUNTERSIGN_STOP_DELAY_SECONDS: withDefault("0", {
+    description:
+      "How long the service still serves requests after SIGTERM while /readyz fails, so that load balancers stop sending to it first",
+    unit: "seconds",
+    read: read.seconds(0, 600)
+  }),
   COUNTERSIGN_STOP_SECONDS: withDefault("8", {
-    description: "Longest graceful shutdown after SIGTERM",
+    description: "Longest graceful shutdown after SIGTERM and the delay above",
     unit: "seconds",
     read: read.seconds(0, 600)
   }),

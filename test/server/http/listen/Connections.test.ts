@@ -24,7 +24,7 @@ const listening = (limits: Partial<ListenLimits & UnsentLimits>, answer: Request
     Effect.promise(async () => {
       const server = makeServer(
         { ...defaultListenLimits, trustedProxies: [], ...limits },
-        makeUnsentResponses({ ...defaultUnsentLimits, ...limits })
+        { unsent: makeUnsentResponses({ ...defaultUnsentLimits, ...limits }) }
       )
       server.on("request", answer)
       server.listen(0, "127.0.0.1")

@@ -1,0 +1,30 @@
+import { Context, type Duration, Effect, Layer } from "effect"
+
+/**
+ * Whether the service is stopping. It still serves requests, but `/readyz` fails and responses close their connections, so that load
+ * balancers and clients turn to another replica.
+ */
+export const Stopping = Context.Reference<{ isStopping: boolean }>("countersign/server/http/Stopping", {
+  defaultValue: () => ({ isStopping: false })
+})
+
+/** The state of one service. */
+export const layerStopping: Layer.Layer<never> = Layer.sync(Stopping, () => ({ isStopping: false }))
+
+/**
+ * When its scope closes, marks the service as stopping, and serves for `delay` longer. It must be built last, so that this comes before
+ * everything else of the shutdown.
+ */
+export const layerStopDelay = (delay: Duration.Duration): Layer.Layer<never> =>
+  Layer.effectDiscard(
+    Effect.flatMap(Stopping, (state) =>
+      Effect.addFinalizer(() =>
+        Effect.andThen(
+          Effect.sync(() => {
+            state.isStopping = true
+          }),
+          Effect.sleep(delay)
+        )
+      )
+    )
+  )
