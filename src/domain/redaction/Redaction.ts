@@ -1,6 +1,7 @@
 import type { Schema } from "effect"
 import { isSecretField } from "./Redaction/findAssignments.ts"
 import { KnownValues } from "./Redaction/KnownValues.ts"
+import { isOpaque } from "./Redaction/opaque.ts"
 import { REDACTED } from "./Redaction/mark.ts"
 import { findSecrets } from "./Redaction/findSecrets.ts"
 import { mergeRanges, replaceRanges, type TextRange } from "./Redaction/TextRange.ts"
@@ -19,6 +20,9 @@ const MAX_POINTERS = 20
  * Maximum number of searches of one string until nothing more is found. A string that still contains secrets then is replaced as a whole.
  */
 const MAX_PASSES = 4
+
+/** Length of a text from which a search yields to other work. */
+const LONG_TEXT = 64 * 1024
 
 /** No known values: only secrets with a recognizable format are found. */
 export const noKnownValues = new KnownValues([])
@@ -113,11 +117,39 @@ export function* redactInSteps(text: string, known: KnownValues): Generator<void
       }
     }
     const own = yield* known.policy.find(clean)
-    const ranges = mergeRanges([...found, ...own]).filter((range) => !isException(clean, range, known))
+    const ranges = (yield* withRepeats(clean, mergeRanges([...found, ...own]))).filter(
+      (range) => !isException(clean, range, known)
+    )
     if (ranges.length === 0) return clean
     clean = replaceRanges(clean, ranges, REDACTED)
   }
   return REDACTED
+}
+
+/** Maximum number of values whose further occurrences are searched for, and of those occurrences. A text with more is redacted as a whole. */
+const MAX_REPEATED = 64
+const MAX_REPEATS = 100_000
+
+/** Adds the other places of each found credential: its context says in one place what it is in all. Yields after each value. */
+function* withRepeats(
+  text: string,
+  ranges: ReadonlyArray<TextRange>
+): Generator<void, ReadonlyArray<TextRange>> {
+  const values = new Set<string>()
+  for (const { end, start } of ranges) {
+    if (values.size === MAX_REPEATED) break
+    const value = text.slice(start, end)
+    if (isOpaque(value)) values.add(value)
+  }
+  const repeats: Array<TextRange> = []
+  for (const value of values) {
+    for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + value.length)) {
+      repeats.push({ start: at, end: at + value.length })
+      if (repeats.length > MAX_REPEATS) return [{ start: 0, end: text.length }]
+    }
+    if (text.length > LONG_TEXT) yield
+  }
+  return repeats.length > values.size ? mergeRanges([...ranges, ...repeats]) : ranges
 }
 
 /** Whether a value stays by an exception of the organization, which never covers a known secret. */

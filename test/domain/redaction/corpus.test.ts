@@ -111,6 +111,57 @@ describe("redaction of a generated corpus", () => {
     }
   })
 
+  it("finds a token behind a colour of a terminal", () => {
+    const secret = fill("ghp_{A:36}", new SeededRandom(1))
+    for (const colour of ["\u001b[93m", "\\u001b[93m", "\\x1b[1;31m"]) {
+      assert.notInclude(redactText(`${colour}${secret}\u001b[0m`, noKnownValues), secret.slice(0, 12))
+    }
+  })
+
+  it("finds tokens that are signed, truncated or damaged", () => {
+    const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
+    const draw = new SeededRandom(1)
+    const payload = encode({ sub: "ada", aud: "shop", iat: 1_795_000_000 })
+    for (const token of [
+      `${encode({ alg: "HS256" })}.${payload}.${fill("{U:43}", draw)}`,
+      `${encode({ p2c: 4096 })}.${payload}.${fill("{U:43}", draw)}`,
+      `${encode({ alg: "HS256", typ: "JWT" })}.${payload}`,
+      fill("eyJ{A:40}.eyJ{A:60}.{U:43}", draw)
+    ]) {
+      assert.strictEqual(redactText(`see ${token} there`, noKnownValues), "see [REDACTED] there")
+    }
+  })
+
+  it("finds a personal access token of a data centre product, which is Base64 of its number and bytes", () => {
+    const draw = new SeededRandom(1)
+    for (let times = 0; times < 20; times++) {
+      const bytes = Buffer.concat([
+        Buffer.from(fill("{d:12}:", draw)),
+        Buffer.from(fill("{h:40}", draw), "hex")
+      ])
+      const token = bytes.toString("base64")
+      assert.notInclude(redactText(`confluence_a=${token}`, noKnownValues), token.slice(0, 12))
+    }
+  })
+
+  it("finds a credential wherever its text repeats it, up to a limit beyond which nothing stays", () => {
+    const secret = fill("{A:12}7{A:20}", new SeededRandom(1))
+    assert.strictEqual(
+      redactText(`api_key = "${secret}"\n\nGET /v1/${secret}/x`, noKnownValues),
+      'api_key = "[REDACTED]"\n\nGET /v1/[REDACTED]/x'
+    )
+    const many = `api_key = "${secret}"\n${`/${secret}`.repeat(100_001)}`
+    assert.strictEqual(redactText(many, noKnownValues), "[REDACTED]")
+  })
+
+  it("finds a value that contains a sequence, unless it counts up throughout", () => {
+    assert.notInclude(redactText("password=Tq123456789!rZ", noKnownValues), "123456789")
+    assert.include(
+      redactText("API_TOKEN=1234567890abcdef1234567890abcdef", noKnownValues),
+      "1234567890abcdef"
+    )
+  })
+
   it("finds values of fields by name and value together", () => {
     const drawn = seeds.flatMap((seed) => {
       const draw = new SeededRandom(seed)

@@ -5,15 +5,50 @@ import { isIdentifier, isKnownFormat, isUuid, looksRandom } from "./looksRandom.
 import type { TextRange } from "./TextRange.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
-/** Maximum length of an assigned value. */
-const MAX_VALUE = 512
+/** Maximum length of a name, and of an assigned value. */
+const MAX_NAME = 81
+const MAX_VALUE = 4096
+
+/** Signs between a name and its value; the longest first. */
+const signs = [
+  // With a type or a size in between: `token: String = "…"`, `char token[64] = "…"`.
+  "[ \\t]{0,2}:[ \\t]{1,2}&?[A-Za-z][\\w.<>?]{0,32}[ \\t]{0,2}=(?=[ \\t]{0,2}[\"'`])",
+  "\\[\\w{0,16}\\][ \\t]{0,2}=(?=[ \\t]{0,2}[\"'`])",
+  // An alternative to another source: `ENV["TOKEN"] || "…"`, `getenv("TOKEN") ?: "…"`, `${TOKEN:-…}`.
+  "\\){0,2}[ \\t]{1,2}(?:\\|\\||\\?\\?|\\?:)[ \\t]{0,2}(?=[\"'`])",
+  "\\)[ \\t]{1,2}[?:][ \\t]{0,2}(?=[\"'`])",
+  ":-(?=[^\\s}])",
+  "[ \\t]{0,4}(?:=>|->|\\|\\|=|[:?.]{1,3}=|[:=])",
+  // The text of an element, also on a line of its own.
+  ">\\s{0,24}",
+  "[ \\t]{1,4}>",
+  // The cell of a table.
+  "[ \\t]{0,16}\\|(?=[ \\t]{0,3}[\"'`]?[^\\s|\"'`]{10})",
+  "[ \\t]{0,2},[ \\t]{0,2}(?=[\"'`])",
+  "\\{\\s{0,24}(?=[\"'])",
+  "[ \\t]{0,2}\\{\\s{0,12}default[ \\t]{0,3}=",
+  "</(?:key|name)>\\s{0,24}<(?:string|value)>"
+]
+
+/** Words between a name and its value, and white space before a value that is in quotes or long. */
+const words = [
+  "[ \\t]{1,2}(?:string|str|char|text)[ \\t]{0,2}:?=(?=[ \\t]{0,2}[\"'`])",
+  "[ \\t](?:is|was|ist|lautet|es|est|to|-)(?: now| set to)?:?[ \\t]",
+  "[ \\t]{1,4}(?=[\"'])",
+  "[ \\t]{1,3}(?=[0-9A-Za-z_+/-]{20})"
+]
+
+/** Each word of a text may be a name, so a look at the next character selects the alternatives. */
+const separator = `[\\s,]{0,24}["'\`]?\\bvalue["'\`]?[ \\t]{0,3}[:=]|(?=[ \\t]{0,16}[[):.?=>|,{<-])(?:${signs.join("|")})|(?=[ \\t])(?:${words.join("|")})|\\s{1,2}\\{\\s{0,12}default[ \\t]{0,3}=`
 
 /**
  * A name and a value separated by a sign or a verb such as `is`: in prose, code, command lines, queries, JSON inside strings however often
  * escaped, XML elements.
  */
-const assignment =
-  /(?<![A-Za-z0-9])([A-Za-z][\w\u00c0-\u024f.-]{0,80})["'`\]\\]{0,8}([ \t]{0,4}(?:=>|:=|[:=>])|[\s,]{0,24}["'`]?\bvalue["'`]?[ \t]{0,3}[:=]|[ \t]{0,2},[ \t]{0,2}(?=["'`])|\s{0,2}\{\s{0,12}default[ \t]{0,3}=|<\/(?:key|name)>\s{0,24}<(?:string|value)>|[ \t](?:is|was|ist|lautet|es|est|to|-)(?: now| set to)?:?[ \t]|[ \t]{1,4}(?=["']))[ \t]{0,4}\\{0,7}["'`]{0,3}/gi
+const assignment = new RegExp(
+  `(?<![A-Za-z0-9])([A-Za-z][\\w\\u00c0-\\u024f.-]{0,80})["'\`\\]\\\\]{0,8}(${separator})[ \\t]{0,4}\\\\{0,7}(?:\\[\\s{0,24}(?=["'\`]))?(?:["'\`]{1,3}[ ]?)?`,
+  "gi"
+)
 
 /** A quoted value ends at the closing quote, any other at white space or a separator; in a query `&` is a separator. */
 const quoted = new RegExp(`[^"'\`\\r\\n\\\\]{4,${MAX_VALUE}}(?=\\\\?["'\`])`, "y")
@@ -57,12 +92,12 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
     const name = text.charAt(match.index - 1) === "\\" ? written.slice(1) : written
     const kind = kindOf(text, match.index, name)
     const start = match.index + whole.length
-    if (isPartOfResourceName(text, match.index) || text.endsWith("${", match.index)) {
+    if (isPartOfResourceName(text, match.index) || (text.endsWith("${", match.index) && sign !== ":-")) {
       assignment.lastIndex = Math.max(start - 1, match.index + 1)
       continue
     }
-    if (kind === undefined || (sign.trim() === "to" && !isChange(text, match.index))) continue
-    const isQuoted = /["'`]$/.test(whole)
+    const isQuoted = /["'`] ?$/.test(whole)
+    if (kind === undefined || !joinsNameAndValue(text, match.index, name, sign, isQuoted)) continue
     const assigned = valueAt(text, start, isQuoted, sign)
     if (assigned === undefined) {
       assignment.lastIndex = Math.max(start - 1, match.index + 1)
@@ -70,9 +105,82 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
     }
     const bare = isQuoted || sign === "=" ? assigned : trimTrailing(assigned, ".!?:")
     const isCode = isQuoted || (sign === "=" && text.charAt(start - 1) === "=")
-    if (!isFalsePositive(kind, name, sign.trim(), bare, isQuoted) && isSecretValue(kind, bare, isCode))
-      found.push({ start, end: start + bare.length })
+    if (
+      isFalsePositive(kind, name, opensList(whole) ? "," : sign.trim(), bare, isQuoted) ||
+      !(
+        isSecretValue(kind, bare, isCode) ||
+        (kind === "token" && isServiceToken(text, match.index, name, bare))
+      ) ||
+      (isBareSpace(sign, isQuoted) && !looksRandom(bare) && !isUuid(bare))
+    ) {
+      // The value may be the next name, as in `<add key="Password" value="…" />`.
+      assignment.lastIndex = bare.length > MAX_NAME ? start + bare.length : start
+      continue
+    }
+    found.push({ start, end: start + bare.length })
     assignment.lastIndex = start + bare.length
+    if (!isQuoted) continue
+    for (const range of furtherValues(text, start + bare.length)) {
+      if (isSecretValue(kind, text.slice(range.start, range.end), true)) found.push(range)
+      assignment.lastIndex = range.end
+    }
+  }
+  return found
+}
+
+/** Words before `token` that make an identifier of a UUID, or that are part of a sentence. */
+const notService =
+  /^(?:session|csrf|xsrf|idempotency|lease|fencing|client|request|correlation|cancellation|cancel|trace|transaction|order|event|lock|page|next|sync|resume|start|end|previous|the|a|an|this|that|your|our|his|her|its|with|and|or|of|for|new|old|first|last|same|each|any|no|one|invalid|valid|test|string|const|let|var|final|private|public|static|readonly|val|def|continuation|change|upload|tracking|device|push|job|task|message|user|vendor)$/i
+
+/** Whether a UUID is the token of a service, whose name precedes the word: `acme token = "…"`. */
+const isServiceToken = (text: string, at: number, name: string, value: string): boolean => {
+  const service = /^token$/i.test(name)
+    ? /(?:^|[\n\t"'])[ \t]*([A-Za-z][\w-]{2,24}) $/.exec(before(text, at))?.[1]
+    : undefined
+  return service !== undefined && isUuid(value) && !notService.test(service)
+}
+
+/** Whether the matched text ends with the start of a list, whose first value is as often another name. */
+const opensList = (matched: string): boolean => /\[\s*["'`]{1,3} ?$/.test(matched)
+
+/** Whether only white space separates a name from a value without quotes. */
+const isBareSpace = (sign: string, isQuoted: boolean): boolean => sign.trim() === "" && !isQuoted
+
+/**
+ * Whether a sign joins a name and a value: after a bare space only a name that ends in a capitalized word for secrets does (`ACME_TOKEN …`);
+ * `to` does between quotes (`"token" to "…"`) or in `changed the password to`.
+ */
+const joinsNameAndValue = (
+  text: string,
+  at: number,
+  name: string,
+  sign: string,
+  isQuoted: boolean
+): boolean => {
+  if (isBareSpace(sign, isQuoted))
+    return /(?:SECRET|TOKEN|KEY|PASSWORD|[a-z](?:Secret|Token)?Key|^secret)$/.test(name)
+  return sign.trim() !== "to" || isChange(text, at) || (isQuoted && /["'`]/.test(text.charAt(at - 1)))
+}
+
+/** Maximum number of values in a list after one name. */
+const MAX_LIST = 64
+
+const nextValue =
+  /[ ]?\\?["'`]\s{0,8}(?:,|\|{1,2}|\?\?|;)\s{0,8}\\?["'`][ ]?([^\s"'`\\]{6,4096})(?=[ ]?\\?["'`])/y
+
+/** Finds the values that follow the first one in a list, `passwords: ["…", "…"]`, without an own name. */
+const furtherValues = (text: string, from: number): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  nextValue.lastIndex = from
+  for (
+    let match = nextValue.exec(text);
+    match !== null && found.length < MAX_LIST;
+    match = nextValue.exec(text)
+  ) {
+    const end = nextValue.lastIndex
+    found.push({ start: end - (match[1] ?? "").length, end })
+    // A value before a colon or an equals sign is a name.
+    if (/^\\?["'`]\s{0,4}[:=]/.test(text.slice(end, end + 8))) found.pop()
   }
   return found
 }
@@ -88,17 +196,22 @@ const isFalsePositive = (
   assigned: string,
   isQuoted: boolean
 ): boolean =>
-  (sign === "-" && !looksRandom(assigned)) ||
+  (sign === "-" && !looksRandom(assigned) && !isUuid(assigned)) ||
   (sign === "" && kind === "pass") ||
   // An empty value and the next argument, or an option.
   /^(?:[,;:)\]}]|--)/.test(assigned) ||
   // A list of names, `["password", "token"]`, unless the value could not be a name.
   (sign === "," &&
-    (isExpression(assigned) || (!looksRandom(assigned) && !(hasDigit(assigned) && hasLetter(assigned))))) ||
+    (isExpression(assigned) ||
+      (!looksRandom(assigned) && !isLongNumber(assigned) && !(hasDigit(assigned) && hasLetter(assigned))))) ||
   // The host after a placeholder, as in `https://<user>:<password>@host`.
   (sign === ">" && assigned.startsWith("@")) ||
+  // A selector or a route: `#add-password`, `users/passwords#edit`.
+  /^[\w/-]*#[a-z_-]+$/i.test(assigned) ||
   (!isQuoted &&
     (isExpression(assigned) ||
+      // A package with its version.
+      /^[a-z][\w.-]*[-:@]v?[0-9]+(?:\.[0-9]+){1,3}$/i.test(assigned) ||
       /[_.](?:passw(?:or)?d|pwd|pass|secret|token|key)$/i.test(assigned) ||
       // Words joined as in a variable or a property of an object.
       /^[A-Za-z]\w*[a-z0-9](?:Password|Secret|Token|Key)$|^[A-Za-z]+(?:_[A-Za-z]+)+$|^[*&]?(?:[A-Za-z_]\w*\.){1,}[A-Z]\w*$|^(?:[a-z_]\w*\.){2,}[a-z_]\w*$/.test(
@@ -125,11 +238,16 @@ const isChange = (text: string, at: number): boolean =>
 type NameKind = "password" | "pass" | "key" | "someKey" | "token"
 
 const passwordNames =
-  /(?:passw(?:or)?d[0-9]?|passwort|passwrd|passphrase|passcode|pwd[0-9]?|pswd?|psk|kennwort|contrase[\u00f1n]a|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre(?:si|niz|m)?|lozinka|geslo|salasana|jelsz[o\u00f3]|adgangskode|l[o\u00f6]senord|palavra-?passe|(?:^|[\W_])(?:clave|pw|mdp)|(?:[\W_]|db|user|admin|root|mail|smtp|ftp|sql)pass)$/i
+  /(?:passw(?:or)?d[0-9]{0,3}|passwort|passwrd|passphrase|passcode|pwd[0-9]{0,3}|pswd?|psk|kennwort|contrase[\u00f1n]a|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre(?:si|niz|m)?|lozinka|geslo|salasana|jelsz[o\u00f3]|adgangskode|l[o\u00f6]senord|palavra-?passe|(?:^|[\W_])(?:clave|pw|mdp)|(?:[\W_]|db|user|admin|root|mail|smtp|ftp|sql)pass)$/i
 const camelPasswordNames = /[a-z](?:Pass|Pw)$/
+
+/** A part of every secret name: most names are settled by this. */
+const stems =
+  /pass|pw|ps[wk]|secret|token|key|cred|auth|session|sid|cookie|jwt|bearer|pat|seed|mnemonic|totp|connectionstring|kennwort|contrase|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre|lozinka|geslo|salasana|jelsz|adgangskode|l[o\u00f6]senord|clave|mdp/i
 
 /** Returns what kind of secret a name's last words denote: `the admin password`, `API key`. */
 const kindOf = (text: string, at: number, name: string): NameKind | undefined => {
+  if (!stems.test(name)) return undefined
   if (passwordNames.test(name) || camelPasswordNames.test(name)) return "password"
   if (/^pass$/i.test(name)) {
     return /\b(?:user|login|e?mail|account|benutzer)/i.test(before(text, at)) ? "password" : "pass"
@@ -141,7 +259,7 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
   // The first words of a name with several words precede the match.
   if (/^passe$/i.test(name) && /\bmots? de $/i.test(before(text, at))) return "password"
   return /^key$/i.test(name) &&
-    /\b(?:api|access|secret|private|auth|signing|encryption|master|account|shared|admin|licen[cs]e|recovery|unseal|wpa|wi-?fi)[ -]$/i.test(
+    /\b(?:api|access|secret|private|auth|authentication|authorization|signing|encryption|master|account|shared|admin|licen[cs]e|recovery|unseal|wpa|wi-?fi)[ -]$/i.test(
       before(text, at)
     )
     ? "key"
@@ -157,6 +275,9 @@ const isUnnamedKey = (text: string, at: number): boolean => {
 /** Minimum length of a password and of any other secret. */
 const MIN_PASSWORD = 6
 const MIN_SECRET = 10
+/** Whether a text is a number too long to be an identifier. */
+const isLongNumber = (text: string): boolean => /^[0-9]{24,}$/.test(text)
+
 /** Minimum length of a value under a name that says only `key`. */
 const MIN_RANDOM = 20
 /**
@@ -166,6 +287,7 @@ const MIN_WORDS = 8
 
 const isSecretValue = (kind: NameKind, assigned: string, isCode: boolean): boolean => {
   if (isPlaceholder(assigned) || isKnownFormat(assigned) || isPath(assigned)) return false
+  if (kind !== "someKey" && isLongNumber(assigned)) return true
   if (kind === "key") return assigned.length >= MIN_SECRET && (isOpaque(assigned) || isUuid(assigned))
   if (kind === "someKey") return assigned.length >= MIN_RANDOM && looksRandom(assigned)
   if (kind === "token") return assigned.length >= MIN_SECRET && isOpaque(assigned) && !isIdentifier(assigned)

@@ -28,7 +28,7 @@ const option = (command: string, options: string): CommandForm => ({
 const forms: ReadonlyArray<CommandForm> = [
   {
     words: ["--", " -", "\n-", "\t-"],
-    form: /(?:^|\s)(?:--?(?:[a-z]{1,16}-){0,3}(?:password|passwd|passphrase|pass|token|secret|secret-key|api-key|apikey|auth-token|access-token|access-key|authkey|license-key|client-secret|private-key|storage-key|account-key|sas-token|http-password|rp|pw)[ \t=]{1,3}|(?:-u|--user|--proxy-user|-a|--auth|-U)[ \t]{1,3}["']?[\w.@+-]{1,64}[:%](?!\/\/))["']?([^\s"']{4,512})/g
+    form: /(?:^|\s)(?:--?(?:[a-z]{1,16}[-_]){0,3}(?:password|passwd|passphrase|pass|token|secret|secret-key|api-key|apikey|auth-token|access-token|access-key|authkey|license-key|client-secret|private-key|storage-key|account-key|sas-token|http-password|rp|pw)[ \t=]{1,3}|(?:-u|--user|--proxy-user|-a|--auth|-U)[ \t]{1,3}["']?[\w.@+-]{0,64}[:%](?!\/\/))["']?([^\s"']{4,512})/g
   },
   // A password in the same word as the option.
   { words: ["mysql", "mariadb"], form: /\s-p["']?((?=[^\s"']*[A-Za-z])[^\s"']{4,128})/g },

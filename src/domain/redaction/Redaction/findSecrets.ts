@@ -2,6 +2,8 @@ import { findApiKeys } from "../../identity/ApiKeyFormat.ts"
 import { assignmentTriggers, findAssignments } from "./findAssignments.ts"
 import { findDigests, findHeaders, findSchemes } from "./findAuthorizations.ts"
 import { commandTriggers, findCommandOptions } from "./findCommandOptions.ts"
+import { findElementSecrets } from "./findElementSecrets.ts"
+import { findManifestSecrets } from "./findManifestSecrets.ts"
 import { decodeBase64Runs, decodeHexRuns, MAX_LAYERS } from "./decodeBase64Runs.ts"
 import type { KnownValues } from "./KnownValues.ts"
 import { findMarkedTokens, markedTriggers } from "./findMarkedTokens.ts"
@@ -25,10 +27,12 @@ const searches = [
   markedTriggers,
   ["private key", "private-lines:"],
   ["eyj"],
-  ["=3d", "=\n", "=\r"]
+  ["=3d", "=\n", "=\r"],
+  ["</"],
+  ["kind:", 'kind"']
 ]
-const [ASSIGNMENT, SCHEME, HEADER, DIGEST, MARKED, PRIVATE_KEY, JWT, QUOTED_PRINTABLE] = [
-  0, 1, 2, 3, 4, 5, 6, 7
+const [ASSIGNMENT, SCHEME, HEADER, DIGEST, MARKED, PRIVATE_KEY, JWT, QUOTED_PRINTABLE, ELEMENT, MANIFEST] = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 ] as const
 const FIRST_TOKEN = searches.length
 const FIRST_COMMAND = FIRST_TOKEN + tokenTriggers.length
@@ -49,7 +53,11 @@ export const findSecrets = (text: string, known: KnownValues, layer = 0): Readon
   // Known values and checksummed keys never occur by chance, so they are found across any line break.
   const fullyJoined = isBroken ? joinLines(base, true) : undefined
   const literals = (flags & ScanFlag.quote) !== 0 ? joinLiterals(base) : undefined
-  const found = findInView({ text }, scanned, known, layer)
+  const found = [
+    ...findInView({ text }, scanned, known, layer),
+    // Only in the text as it is: its lines are its structure.
+    ...(scanned.has(ASSIGNMENT) && scanned.has(MANIFEST) ? findManifestSecrets(text) : [])
+  ]
   if (
     normalized === undefined &&
     joined === undefined &&
@@ -96,7 +104,10 @@ const findInView = (
   if (scanned.has(SCHEME)) add(findSchemes(text))
   if (scanned.has(HEADER)) add(findHeaders(text))
   if (scanned.has(DIGEST)) add(findDigests(text))
-  if (scanned.has(ASSIGNMENT)) add(findAssignments(text))
+  if (scanned.has(ASSIGNMENT)) {
+    add(findAssignments(text))
+    if (scanned.has(ELEMENT)) add(findElementSecrets(text))
+  }
   add(findCommandOptions(text, scanned, FIRST_COMMAND))
   add(findSpokenSecrets(text, scanned, FIRST_SPOKEN))
   return found

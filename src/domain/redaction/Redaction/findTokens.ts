@@ -29,7 +29,12 @@ const azureMarks =
 /** Forms without a fixed prefix: a mark in the middle or at the end, or a URL that contains the secret. */
 const forms: ReadonlyArray<TokenForm> = [
   // Marks in the middle or at the end
-  form("Telegram bot", [":aa"], /(?<![0-9A-Za-z])[0-9]{8,10}:AA[0-9A-Za-z_-]{30,36}(?![0-9A-Za-z_-])/g),
+  form("Telegram bot", [":aa"], /(?<![0-9A-Za-z])[0-9]{8,10}:AA[0-9A-Za-z_-]{30,48}(?![0-9A-Za-z_-])/g),
+  form(
+    "Telegram bot of another form",
+    { words: [":a"], minWord: 33 },
+    /(?<![0-9A-Za-z])[0-9]{8,10}:A[0-9A-Za-z_-]{34}(?![0-9A-Za-z_-])/g
+  ),
   form(
     "Discord bot",
     { words: [], minWord: 24 },
@@ -95,6 +100,38 @@ const forms: ReadonlyArray<TokenForm> = [
     [".apps.googleusercontent.com"],
     /:([0-9A-Za-z_-]{24})@[0-9]+-[0-9a-z]+\.apps\.googleusercontent\.com/g
   ),
+  form(
+    "Z.ai or Ollama",
+    { words: ["zai", "z.ai", "ollama", "glm", "bigmodel"], minWord: 32 },
+    /(?<![0-9A-Za-z])[0-9a-f]{32}\.(?=[0-9A-Za-z]{0,23}[0-9])(?=[0-9A-Za-z]{0,23}[A-Z])(?=[0-9A-Za-z]{0,23}[a-z])[0-9A-Za-z]{16,24}(?![0-9A-Za-z])/g
+  ),
+  form(
+    "Jira or Confluence data centre",
+    { words: ["jira", "confluence", "bitbucket", "atlassian", "bearer"], minWord: 12 },
+    // Base64 of twelve digits, a colon and 20 bytes.
+    /(?<![0-9A-Za-z+/])(?:[MNO][DTjz][A-Za-z0-9][wxyz0-5]){4}O[g-v][0-9A-Za-z+/]{26}(?![0-9A-Za-z+/=])/g
+  ),
+  form(
+    "private key without armour",
+    ["mii"],
+    // DER of a version and a modulus (PKCS 1), or of an algorithm (PKCS 8).
+    /(?<![0-9A-Za-z+/])MII[A-J][0-9A-Za-z+/]{2}I(?:BAA|BADAN)[0-9A-Za-z+/]{100,8192}={0,2}/g
+  ),
+  form(
+    "Firebase registration",
+    [":apa91b"],
+    /(?<![0-9A-Za-z_-])[0-9A-Za-z_-]{11,22}:APA91b[0-9A-Za-z_-]{100,200}/g
+  ),
+  form(
+    "TrueNAS",
+    { words: [], minWord: 66 },
+    /(?<![0-9A-Za-z_-])[0-9]{1,3}-[0-9A-Za-z]{64}(?![0-9A-Za-z_-])/g
+  ),
+  form(
+    "ThingsBoard device",
+    ["/telemetry", "/attributes", "/rpc"],
+    /\/api\/v1\/([0-9A-Za-z]{20})\/(?:telemetry|attributes|rpc)\b/g
+  ),
   form("Tableau", ["==:"], /(?<![0-9A-Za-z+/])[0-9A-Za-z+/]{22}==:[0-9A-Za-z]{32}(?![0-9A-Za-z])/g),
   form(
     "Webex bot",
@@ -123,7 +160,7 @@ const forms: ReadonlyArray<TokenForm> = [
   form(
     "Sidekiq",
     ["contribsys"],
-    /CONTRIBSYS__COM["']?[ \t]{0,2}[=:][ \t]{0,2}["']?([0-9a-f]{8}:[0-9a-f]{8})/g
+    /CONTRIBSYS__COM\w{0,16}["']?[ \t]{0,2}[=:]{1,4}[ \t]{0,2}["']?([0-9a-f]{8}:[0-9a-f]{8})|https?:\/\/([0-9a-f]{8}:[0-9a-f]{8})@\w{1,32}\.contribsys\.com/gi
   ),
   form(
     "Service account key id of Google",

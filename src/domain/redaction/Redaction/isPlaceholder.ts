@@ -17,6 +17,20 @@ export const isPlaceholder = (text: string): boolean => {
   if (words.has(lower) || /^(.)\1*$/.test(lower)) return true
   return (
     /^(?:your|my|insert|enter|put|some|example|sample|dummy|fake)[-_ ]/.test(lower) ||
-    /x{6,}|\*{3,}|•{3,}|0123456789|123456789|abcdefgh|example|placeholder|redacted/.test(lower)
+    /x{6,}|\*{3,}|•{3,}|example|placeholder|redacted/.test(lower) ||
+    countsUp(lower)
   )
+}
+
+/** Runs of letters or digits in their order, as people type them into examples. */
+const counting = /(?:01)?23456(?:789?0?)?|12345(?:6789?0?)?|abcde(?:f(?:gh[a-z]{0,18})?)?/g
+
+/** Minimum share of a placeholder that is in order. A password may contain a short run. */
+const COUNTED = 0.8
+
+/** Whether a text is letters or digits in their order: `1234567890abcdef`. */
+const countsUp = (lower: string): boolean => {
+  let counted = 0
+  for (const [run] of lower.matchAll(counting)) counted += run.length
+  return counted >= 8 && counted >= COUNTED * lower.length
 }

@@ -47,6 +47,10 @@ const partsOf = (name: string): ReadonlyArray<string> =>
     .toLowerCase()
     .split(/[^a-z0-9]+/)
     .filter((part) => part !== "")
+    .map((part) => (/[0-9]$/.test(part) ? withoutNumber(part) : part))
+
+/** The word of a part that ends in a number, as in `password2`. */
+const withoutNumber = (part: string): string => /^(?!auth0)([a-z]{3,})[0-9]{1,3}$/.exec(part)?.[1] ?? part
 
 const isNumber = (part: string): boolean => /^[0-9]+$/.test(part)
 
@@ -58,8 +62,11 @@ export const isSecretName = (name: string): boolean => {
   if (last === undefined || harmless.has(last) || parts.includes("public") || parts.includes("publishable"))
     return false
   if (/^tokens?$/.test(last) && parts.some((part) => positionWords.has(part))) return false
-  return parts.some(
-    (part, index) => secretWords.has(part) || (part === "key" && keyWords.has(parts[index - 1] ?? ""))
+  return (
+    /^[a-z]{2,}(?:token|secret|apikey|passwo?r?d)$/.test(last) ||
+    parts.some(
+      (part, index) => secretWords.has(part) || (part === "key" && keyWords.has(parts[index - 1] ?? ""))
+    )
   )
 }
 
@@ -89,7 +96,7 @@ export const isSomeKeyName = (name: string): boolean => {
   if (name.length > 128) return false
   const parts = partsOf(name).filter((part) => !isNumber(part))
   const last = parts.at(-1) ?? ""
-  if (/^(?!monkey|turkey|hockey|jockey|donkey|whiskey)[a-z]{3,}key$/.test(last))
+  if (/^(?!monkey|turkey|hockey|jockey|donkey|whiskey)[a-z]+key$/.test(last))
     return !harmlessKeyWords.has(last.slice(0, -3))
   return last === "key" && parts.length > 1 && !parts.slice(0, -1).some((part) => harmlessKeyWords.has(part))
 }

@@ -34,11 +34,11 @@ const armour =
 export const findJwts = (text: string): ReadonlyArray<TextRange> => {
   if (!text.includes("eyJ")) return []
   const found: Array<TextRange> = []
-  const form = /eyJ[0-9A-Za-z_-]{10,2048}\.[0-9A-Za-z_-]{4,}\.[0-9A-Za-z_-]*(?:\.[0-9A-Za-z_-]+){0,2}/y
+  const form = /eyJ[0-9A-Za-z_-]{10,2048}\.[0-9A-Za-z_-]{4,}(?:\.[0-9A-Za-z_-]*(?:\.[0-9A-Za-z_-]+){0,2})?/y
   for (let start = text.indexOf("eyJ"); start !== -1; start = text.indexOf("eyJ", start)) {
     form.lastIndex = start
     const match = form.exec(text)?.[0]
-    if (match !== undefined && isHeader(match.slice(0, match.indexOf(".")))) {
+    if (match !== undefined && isToken(match.split("."))) {
       found.push({ start, end: start + match.length })
       start += match.length
     } else start = runEnd(text, start)
@@ -54,12 +54,33 @@ const runEnd = (text: string, start: number): number => {
   return run.lastIndex
 }
 
-const isHeader = (part: string): boolean => {
+/** Minimum length of the parts of a token whose header is damaged. */
+const MIN_PART = 16
+
+/**
+ * Whether parts are a token: its header names an algorithm, or its payload is also an object, or both are at least random. Without a
+ * signature, as in a truncated token, the payload must be an object too.
+ */
+const isToken = ([header = "", payload = "", signature]: ReadonlyArray<string>): boolean => {
+  const decoded = decodeObject(header)
+  if (decoded !== undefined && signature !== undefined && ("alg" in decoded || "enc" in decoded)) return true
+  if (decoded !== undefined && decodeObject(payload) !== undefined) return true
+  return (
+    signature !== undefined &&
+    signature.length >= MIN_PART / 2 &&
+    payload.startsWith("ey") &&
+    header.length >= MIN_PART &&
+    payload.length >= MIN_PART &&
+    looksRandom(payload)
+  )
+}
+
+const decodeObject = (part: string): object | undefined => {
   try {
-    const header: unknown = JSON.parse(Buffer.from(part, "base64url").toString("utf8"))
-    return typeof header === "object" && header !== null && ("alg" in header || "enc" in header)
+    const decoded: unknown = JSON.parse(Buffer.from(part, "base64url").toString("utf8"))
+    return typeof decoded === "object" && decoded !== null ? decoded : undefined
   } catch {
-    return false
+    return undefined
   }
 }
 

@@ -3,6 +3,18 @@
  * independently of the rules.
  */
 export const kinds: ReadonlyArray<readonly [name: string, template: string]> = [
+  ["Akamai", "akab-{n:16}-{n:16}"],
+  ["Dynatrace, lower case", "dt0c01.{n:24}.{n:64}"],
+  ["Duffel with equals signs", "duffel_test_{n:20}={n:22}"],
+  ["Entra refresh token", "1.AV{A:60}.AgABAwEAAAD{U:200}"],
+  ["GoCardless with equals signs", "live_{n:20}={n:22}"],
+  ["NATS user seed", "SU{s:56}"],
+  ["Shopify, longer", "shpat_{A:36}"],
+  ["Slack workspace, short", "xoxa-2-{n:12}7"],
+  ["Supabase OAuth", "sbp_v0_{h:40}"],
+  ["SendGrid, other form", "SG.{U:20}={U:44}"],
+  ["Square access token, short", "EAAA{U:22}"],
+  ["Telegram, long", "{d:9}1:AA{U:44}"],
   ["1Password service account", "ops_eyJ{B:300}"],
   ["Adafruit IO", "aio_{A:28}"],
   ["Adobe client secret", "p8e-{U:32}"],
