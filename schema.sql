@@ -398,16 +398,21 @@ CREATE TABLE console_sessions (
   key_id text COLLATE "C" NOT NULL,
   created_at timestamp with time zone NOT NULL,
   expires_at timestamp with time zone NOT NULL,
+  session_id text COLLATE "C" DEFAULT ('cse_'::text || replace((gen_random_uuid())::text, '-'::text, ''::text)) NOT NULL,
+  last_active_at timestamp with time zone DEFAULT now() NOT NULL,
   CONSTRAINT console_sessions_pkey PRIMARY KEY (org_id, digest),
   CONSTRAINT console_sessions_org_id_key_id_fkey FOREIGN KEY (org_id, key_id) REFERENCES api_keys(org_id, key_id)
 );
 CREATE INDEX console_sessions_expiry ON console_sessions USING btree (org_id, expires_at);
+CREATE UNIQUE INDEX console_sessions_id ON console_sessions USING btree (org_id, session_id);
 COMMENT ON TABLE console_sessions IS 'Signed-in console sessions of browsers.';
 COMMENT ON COLUMN console_sessions.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN console_sessions.digest IS 'SHA-256 digest of the session token in the cookie.';
 COMMENT ON COLUMN console_sessions.key_id IS 'API key that signed in; the session ends with it.';
 COMMENT ON COLUMN console_sessions.created_at IS 'When the browser signed in.';
 COMMENT ON COLUMN console_sessions.expires_at IS 'When the session expires.';
+COMMENT ON COLUMN console_sessions.session_id IS 'Id, cse_….';
+COMMENT ON COLUMN console_sessions.last_active_at IS 'When its user was last active, to within a minute.';
 
 CREATE TABLE dataset_examples (
   org_id text COLLATE "C" NOT NULL,

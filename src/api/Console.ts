@@ -6,14 +6,15 @@ import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { Approval } from "../domain/approvals/Approval.ts"
 import { Example } from "../domain/tasks/Dataset.ts"
-import { ApprovalId, DatasetId } from "../domain/Ids.ts"
+import { ApprovalId, ConsoleSessionId, DatasetId } from "../domain/Ids.ts"
 import { Actor } from "../domain/identity/Principal.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
+import { page, pageQuery } from "./Pagination.ts"
 import { problem } from "./Problem.ts"
-import { AddressNotAllowed, InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
+import { AddressNotAllowed, InsufficientScope, InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
 import { ApprovalSnapshot } from "./SessionStream.ts"
 
 /** Path of the console. */
@@ -39,6 +40,7 @@ export class InsecureAddress extends problem<InsecureAddress>()(
 
 /** The signed-in key with its scopes, which determine the pages and actions to show. */
 export const ConsoleSession = Schema.Struct({
+  id: ConsoleSessionId,
   organization: Schema.String,
   key: Actor,
   scopes: Schema.Array(Scope),
@@ -62,6 +64,41 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
   )
   .prefix(`${CONSOLE_PATH}/session`)
   .middleware(RequestBody) {}
+
+/** A signed-in browser, in the list of sessions. */
+export const SignIn = Schema.Struct({
+  id: ConsoleSessionId,
+  key: Actor,
+  created_at: Timestamp,
+  last_active_at: Timestamp,
+  expires_at: Timestamp
+}).annotate({ identifier: "SignIn" })
+export type SignIn = typeof SignIn.Type
+
+/**
+ * The open sessions: those of the session's own key, or, with `keys.write`, of the whole organization. Ending them needs the same rights.
+ */
+export class ConsoleSignInsApi extends HttpApiGroup.make("sign_ins")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: {
+        ...pageQuery(ConsoleSessionId),
+        of: Schema.optionalKey(Schema.Literals(["key", "organization"]))
+      },
+      success: page("sessions", SignIn, ConsoleSessionId),
+      error: InsufficientScope
+    }),
+    HttpApiEndpoint.delete("end", "/:id", { params: { id: ConsoleSessionId }, error: NotFound })
+  )
+  .prefix(`${CONSOLE_PATH}/sign-ins`)
+  .middleware(RequestBody)
+  .middleware(Authentication) {}
+
+/**
+ * The header of requests that the page makes while its user is idle, such as those of a page that refreshes itself: they do not keep the session
+ * open.
+ */
+export const IDLE_HEADER = "x-countersign-idle"
 
 /** Approvals per page of the inbox, a few hundred bytes each. The first page is small, because a person waits for it. */
 export const INBOX_PAGE = 1_000
@@ -169,6 +206,7 @@ export class ConsoleDatasetsApi extends HttpApiGroup.make("dataset_changes")
 /** The console's own operations. */
 export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleSessionApi)
+  .add(ConsoleSignInsApi)
   .add(ConsoleInboxApi)
   .add(ConsoleHealthApi)
   .add(ConsoleDatasetsApi)

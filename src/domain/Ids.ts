@@ -115,6 +115,10 @@ export type EndpointId = typeof EndpointId.Type
 export const DeliveryId = defineId("ndl", Schema.brand("DeliveryId"))
 export type DeliveryId = typeof DeliveryId.Type
 
+/** A console session. */
+export const ConsoleSessionId = defineId("cse", Schema.brand("ConsoleSessionId"))
+export type ConsoleSessionId = typeof ConsoleSessionId.Type
+
 export const AuditEntryId = defineId("aud", Schema.brand("AuditEntryId"))
 export type AuditEntryId = typeof AuditEntryId.Type
 

@@ -117,6 +117,7 @@ export type ServiceSettings = Pick<
   | "keyRetention"
   | "auditRetention"
   | "connections"
+  | "consoleIdle"
   | "stop"
 >
 
@@ -184,7 +185,12 @@ export const layerEdge = (settings: EdgeSettings) =>
  * in `layerSchedulers`.
  */
 export const layerServices = (settings: ServiceSettings) =>
-  Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer, DatasetChanges.layer).pipe(
+  Layer.mergeAll(
+    ConsoleSessions.layer({ idle: settings.consoleIdle }),
+    ApprovalFeed.layer,
+    DeliveryHealth.layer,
+    DatasetChanges.layer
+  ).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
       Layer.mergeAll(

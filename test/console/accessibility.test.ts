@@ -68,6 +68,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
   },
   { path: "/telemetry", shows: "spans queued", open: [press("Remove")] },
   { path: "/keys", shows: "Retired worker", open: [press("New key")] },
+  { path: "/browsers", shows: "this browser", open: [press("End session")] },
   { path: "/audit", shows: "Grace Hopper", open: [(page) => page.getByText("Details").first().click()] },
   { path: "/no/such/page", shows: "Page not found" }
 ]

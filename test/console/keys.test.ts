@@ -96,4 +96,25 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       const made = keys.find(({ name }) => name === "Reader")
       assert.deepStrictEqual(made?.scopes, ["tasks.read"])
     }).pipe(Effect.scoped, Effect.orDie))
+
+  test("signed-in browsers are listed, and ending one signs it out", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { page, pageErrors } = yield* openSignedIn({ preset: "admin", name: "Katherine" }, "/browsers")
+      const hers = yield* openPage()
+      const secret = yield* key({ preset: "reviewer", name: "Dorothy" })
+      yield* Effect.promise(async () => {
+        await hers.page.goto("/console/approvals")
+        await signInByForm(hers.page, secret, "/approvals")
+        await page.getByRole("row").filter({ hasText: "(this browser)" }).waitFor()
+        await page.getByRole("button", { name: "All" }).click()
+        const row = page.getByRole("row").filter({ hasText: "Dorothy" })
+        await row.getByRole("button", { name: "End session" }).click()
+        await page.getByRole("dialog").getByRole("button", { name: "End session" }).click()
+        await page.getByText("Session ended").waitFor()
+        await row.waitFor({ state: "detached" })
+        await hers.page.getByText("Your session has ended").waitFor()
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -11,7 +11,7 @@ import { Toasts } from "../ui/Toasts.tsx"
 import { useAction } from "../ui/useAction.ts"
 import { PendingCount } from "./PendingCount.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
-import { matchRoute, type Route, routes, navPath } from "./routes.ts"
+import { canOpen, matchRoute, type Route, routes, navPath } from "./routes.ts"
 import { Logo } from "./Logo.tsx"
 
 const headings = ["Review", "Agents", "Answers", "Settings"] as const
@@ -20,7 +20,7 @@ const headings = ["Review", "Agents", "Answers", "Settings"] as const
 export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   const path = usePath()
   const [open, setOpen] = useState(false)
-  const navRoutes = routes.filter((route) => route.nav !== undefined && session.scopes.includes(route.scope))
+  const navRoutes = routes.filter((route) => route.nav !== undefined && canOpen(route, session.scopes))
   const first = navRoutes[0]
   const found = matchRoute(path)
   useEffect(() => {
@@ -107,6 +107,9 @@ const Account = ({ session }: { readonly session: ConsoleSession }) => {
       <p className="quiet small">
         <UntrustedText text={session.organization} />
       </p>
+      <p className="small">
+        <Link to="/browsers">Signed-in browsers</Link>
+      </p>
       <FailureNotice failure={signingOut.failure} />
       <Button small pending={signingOut.pending} onClick={() => void signOut()}>
         Sign out
@@ -118,7 +121,7 @@ const Account = ({ session }: { readonly session: ConsoleSession }) => {
 const Page = ({ path, session }: { readonly path: string; readonly session: ConsoleSession }) => {
   const found = matchRoute(path)
   if (path === "/") {
-    return routes.some((route) => route.nav !== undefined && session.scopes.includes(route.scope)) ? null : (
+    return routes.some((route) => route.nav !== undefined && canOpen(route, session.scopes)) ? null : (
       <EmptyState title="No pages available">
         The scopes of this API key do not include any console page. Sign in with a reviewer or admin key.
       </EmptyState>
@@ -132,7 +135,7 @@ const Page = ({ path, session }: { readonly path: string; readonly session: Cons
     )
   }
   const { params, route } = found
-  if (!session.scopes.includes(route.scope)) {
+  if (!canOpen(route, session.scopes)) {
     return (
       <EmptyState title="You don't have access to this page">
         Sign in with an API key that has the scope <code>{route.scope}</code>.

@@ -55,7 +55,7 @@ export const SignIn = ({ expired }: { readonly expired: boolean }) => {
         </Button>
         <p className="quiet small">
           The key is sent only to this service and is not stored in the browser. A session lasts eight hours
-          and ends early if the key expires or is revoked.
+          and ends early without input, and if the key expires or is revoked.
         </p>
       </form>
     </main>

@@ -15,7 +15,8 @@ export interface Route {
   /** `:name` matches one segment. `:name?`, allowed only at the end, matches one or none. */
   readonly path: string
   readonly title: string
-  readonly scope: Scope
+  /** Without one, every key opens the page. */
+  readonly scope?: Scope
   readonly Page: LazyExoticComponent<ComponentType<PageProps>>
   /** Loads the page's code; repeated calls return the loaded module. */
   readonly load: Load
@@ -140,6 +141,11 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/keys/Keys.tsx"))
   },
   {
+    path: "/browsers",
+    title: "Signed-in browsers",
+    ...page(() => import("../pages/keys/SignIns.tsx"))
+  },
+  {
     path: "/audit",
     title: "Audit log",
     scope: "approvals.admin",
@@ -177,6 +183,10 @@ const decodeSegment = (part: string): string => {
     return part
   }
 }
+
+/** Whether a key with these scopes opens the page. */
+export const canOpen = ({ scope }: Route, scopes: ReadonlyArray<Scope>): boolean =>
+  scope === undefined || scopes.includes(scope)
 
 /** The path that a navigation entry links to: the route's path without its optional parameter. */
 export const navPath = (route: Route): string => route.path.replace(/\/:\w+\?$/, "")

@@ -1,9 +1,10 @@
 /** Client of the console API (`/console/session`, `/console/inbox`, …), authenticated by the session cookie. */
 import { Effect, Layer } from "effect"
-import { FetchHttpClient, HttpClient } from "effect/http"
+import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
 import { Authentication } from "../../api/Authorization.ts"
-import { ConsoleApi } from "../../api/Console.ts"
+import { ConsoleApi, IDLE_HEADER } from "../../api/Console.ts"
+import { isUserIdle } from "./activity.ts"
 import { endSession } from "./session.ts"
 
 const REQUEST_INIT: RequestInit = { credentials: "same-origin", redirect: "error", cache: "no-store" }
@@ -15,10 +16,15 @@ const detectSignedOut = HttpClient.tap((response) =>
   })
 )
 
+/** Marks requests that the page makes by itself, such as refreshing a list: they do not keep the session open. */
+const markIdle = HttpClient.mapRequest((request) =>
+  isUserIdle() ? HttpClientRequest.setHeader(request, IDLE_HEADER, "1") : request
+)
+
 /** The HTTP client of both APIs: same origin, no cache, session cookie. */
 export const sessionHttpClient = Layer.effect(
   HttpClient.HttpClient,
-  Effect.map(HttpClient.HttpClient, detectSignedOut)
+  Effect.map(HttpClient.HttpClient, (client) => markIdle(detectSignedOut(client)))
 ).pipe(
   Layer.provide(FetchHttpClient.layer),
   Layer.provide(Layer.succeed(FetchHttpClient.RequestInit, REQUEST_INIT))

@@ -104,6 +104,8 @@ export interface Settings {
   }
   /** How long API keys are retained after they were revoked or have expired. */
   readonly keyRetention: Duration.Duration
+  /** How long a console session lasts without input from its user; zero: until it expires. */
+  readonly consoleIdle: Duration.Duration
   /** How long audit log entries are retained. */
   readonly auditRetention: Duration.Duration
   /** How long the service still serves once it is told to stop, before the graceful shutdown. */
@@ -307,6 +309,7 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       testsPerMinute: values.COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE
     },
     keyRetention: values.COUNTERSIGN_KEY_RETENTION_DAYS,
+    consoleIdle: values.COUNTERSIGN_CONSOLE_IDLE_MINUTES,
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
     stopDelay: values.COUNTERSIGN_STOP_DELAY_SECONDS,
     stop: values.COUNTERSIGN_STOP_SECONDS,

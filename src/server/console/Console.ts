@@ -14,6 +14,7 @@ import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import * as Pages from "./Console/pages.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
+import { ConsoleSignInsHttp } from "./Console/signInsHttp.ts"
 import * as ProblemFrame from "../http/ProblemFrame.ts"
 import * as RequestBody from "../http/RequestBody.ts"
 
@@ -36,7 +37,13 @@ export const layerRoutes = <E, R>(options: {
     Layer.mergeAll(
       options.contract(ConsoleAuthentication.layer).pipe(Layer.provide(layerUnderConsole)),
       HttpApiBuilder.layer(ConsoleApi).pipe(
-        Layer.provide([ConsoleSessionHttp, ConsoleInboxHttp, ConsoleHealthHttp, ConsoleDatasetsHttp]),
+        Layer.provide([
+          ConsoleSessionHttp,
+          ConsoleSignInsHttp,
+          ConsoleInboxHttp,
+          ConsoleHealthHttp,
+          ConsoleDatasetsHttp
+        ]),
         Layer.provide([
           ConsoleAuthentication.layer,
           Authentication.layerScopeChecks,

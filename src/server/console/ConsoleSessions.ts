@@ -2,10 +2,17 @@ import { Context, DateTime, Duration, Effect, Layer, Redacted, Schema } from "ef
 import { IpNetwork } from "effect/net"
 import { SqlClient } from "effect/sql"
 import { createHash, randomBytes } from "node:crypto"
-import type { ConsoleSession } from "../../api/Console.ts"
-import { type AddressNotAllowed, InvalidApiKey } from "../../api/Problems.ts"
+import type { ConsoleSession, SignIn } from "../../api/Console.ts"
+import { notFound } from "../../api/notFound.ts"
+import type { PageRequest } from "../../api/Pagination.ts"
+import {
+  type AddressNotAllowed,
+  InsufficientScope,
+  InvalidApiKey,
+  type NotFound
+} from "../../api/Problems.ts"
 import { containsAddress } from "../../domain/identity/AllowedNetworks.ts"
-import { KeyId, OrgId } from "../../domain/Ids.ts"
+import { ConsoleSessionId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { Actor, type Principal } from "../../domain/identity/Principal.ts"
 import { Scope } from "../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
@@ -19,10 +26,11 @@ import type { KeyRef } from "../identity/KeyRef.ts"
 import { Revocations } from "../identity/Revocations.ts"
 import { findEndedSessions, makeSessionWatch, type SessionRef } from "./ConsoleSessions/SessionWatch.ts"
 import { atomic } from "../store/transaction.ts"
+import { beforeCursor, type Page, rowLimit, toPage } from "../store/Pagination.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** The lifetime of a session, independent of activity. It ends earlier if its key ends. */
+/** The lifetime of a session, independent of activity. It ends earlier without activity, and if its key ends. */
 export const SESSION_LIFETIME: Duration.Duration = Duration.hours(8)
 
 /** Random bytes of a session token. */
@@ -34,8 +42,25 @@ export const MAX_SESSIONS_PER_KEY = 20
 /** The most expired sessions that one sign-in deletes, which bounds the table without a background worker. */
 const EXPIRED_BATCH = 100
 
+/** The precision of the time of a session's last activity: it is written this often at most. */
+const ACTIVITY_PRECISION = Duration.minutes(1)
+
+/** A time before any activity, also by the clock of a test, which starts at the Unix epoch. */
+const BEFORE_ALL = new Date(-1)
+
 /** The interval of the poll for sessions that ended on other replicas. */
 const CHECK_INTERVAL = "4 seconds"
+
+/** The scope that allows listing and ending the sessions of all keys. */
+const MANAGE = "keys.write"
+
+/** A request of a session. */
+export interface SessionRequest {
+  /** The client's address. */
+  readonly address: string
+  /** Whether its user made it, in contrast to a page that refreshes itself. */
+  readonly isActive: boolean
+}
 
 /** The session of a request. */
 export interface SignedInSession {
@@ -44,6 +69,7 @@ export interface SignedInSession {
   readonly view: ConsoleSession
   /** The networks that its key may be used from; null: anywhere. */
   readonly networks: ReadonlyArray<IpNetwork.IpNetwork> | null
+  readonly lastActiveAt: Timestamp
   /** The time until it expires. */
   readonly remaining: Duration.Duration
 }
@@ -69,60 +95,77 @@ export class ConsoleSessions extends Context.Service<
       InvalidApiKey | AddressNotAllowed | E
     >
     /**
-     * The session of a token, for a request from an address. Fails with 401 if it is unknown, expired or signed out, or if its key has ended, and
-     * with 403 if its key may not be used from that address.
+     * The session of a token, for a request. Fails with 401 if it is unknown, expired, idle for too long or signed out, or if its key has ended,
+     * and with 403 if its key may not be used from the client's address.
      */
     readonly find: (
       token: Redacted.Redacted,
-      address: string
+      request: SessionRequest
     ) => Effect.Effect<SignedInSession, InvalidApiKey | AddressNotAllowed>
+    /** The open sessions of the principal's key, or of its organization, newest first. */
+    readonly list: (
+      principal: Principal,
+      request: PageRequest<ConsoleSessionId> & { readonly of?: "key" | "organization" }
+    ) => Effect.Effect<Page<SignIn, ConsoleSessionId>, InsufficientScope>
+    /** Ends a session of the principal's key or, with `keys.write`, of any key of its organization. */
+    readonly end: (principal: Principal, id: ConsoleSessionId) => Effect.Effect<void, NotFound>
     /** Signs a session out, and ends its streams on this replica immediately. An unknown token is ignored. */
     readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
     /**
-     * Completes when a session ends: by expiry, by signing out, or with its key. Immediately if this replica signed it out or revoked
-     * the key, else within five seconds.
+     * Completes when a session ends: by expiry, without activity, by signing out, or with its key. Immediately if this replica signed it out or
+     * revoked the key, else within five seconds.
      */
     readonly ended: (session: SignedInSession) => Effect.Effect<void>
-    /** Finds awaited sessions that another replica signed out, in one statement, and ends them. Returns how many. */
+    /** Finds awaited sessions that are idle or that another replica signed out, in one statement, and ends them. Returns how many. */
     readonly check: Effect.Effect<number>
   }
 >()("countersign/server/console/ConsoleSessions") {
-  static readonly layer = Layer.effect(
-    ConsoleSessions,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const atomically = atomic(sql)
-      const keys = yield* ApiKeys
-      const audit = yield* Audit
-      const clock = yield* StoreClock
-      const refusals = yield* AuthenticationRefusals
-      const watch = makeSessionWatch()
+  /** `idle`: how long a session lasts without activity of its user; zero: until it expires. */
+  static readonly layer = ({ idle }: { readonly idle: Duration.Duration }) =>
+    Layer.effect(
+      ConsoleSessions,
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const atomically = atomic(sql)
+        const keys = yield* ApiKeys
+        const audit = yield* Audit
+        const clock = yield* StoreClock
+        const refusals = yield* AuthenticationRefusals
+        const watch = makeSessionWatch()
 
-      const check = Effect.gen(function* () {
-        const sessions = watch.sessions()
-        if (sessions.length === 0) return 0
-        const ended = yield* findEndedSessions(sql, sessions, yield* clock.now)
-        ended.forEach(watch.end)
-        return ended.length
-      }).pipe(Effect.orDie)
-      yield* (yield* Revocations).subscribe({
-        keysInUse: watch.sessions,
-        onEnded: watch.endSessionsOfKeys
-      })
-      yield* startWorkers([
-        runWorker({
-          name: "console_session_poll",
-          runOnce: Effect.map(check, (ended) => ({ counts: { ended } })),
-          every: CHECK_INTERVAL,
-          firstRun: "after_pause"
+        /** Sessions whose user was last active by then have ended. */
+        const idleSince = (now: Timestamp): Date =>
+          Duration.isZero(idle) ? BEFORE_ALL : toDate(DateTime.subtractDuration(now, idle))
+
+        const check = Effect.gen(function* () {
+          const sessions = watch.sessions()
+          if (sessions.length === 0) return 0
+          const now = yield* clock.now
+          const ended = yield* findEndedSessions(sql, sessions, now, idleSince(now))
+          ended.forEach(watch.end)
+          return ended.length
+        }).pipe(Effect.orDie)
+        yield* (yield* Revocations).subscribe({
+          keysInUse: watch.sessions,
+          onEnded: watch.endSessionsOfKeys
         })
-      ])
+        yield* startWorkers([
+          runWorker({
+            name: "console_session_poll",
+            runOnce: Effect.map(check, (ended) => ({ counts: { ended } })),
+            every: CHECK_INTERVAL,
+            firstRun: "after_pause"
+          })
+        ])
 
-      const findByToken = Effect.fn("ConsoleSessions.findByToken")(function* (token: Token, now: Timestamp) {
-        const row = yield* sessionRows
-          .first(
-            sql`
-          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name,
+        const findByToken = Effect.fn("ConsoleSessions.findByToken")(function* (
+          token: Token,
+          now: Timestamp
+        ) {
+          const row = yield* sessionRows
+            .first(
+              sql`
+          SELECT session_id, console_sessions.expires_at, last_active_at, api_keys.key_id, api_keys.name,
             ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, api_keys.allowed_networks, organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
@@ -130,68 +173,138 @@ export class ConsoleSessions extends Context.Service<
           WHERE org_id = ${token.org_id}
             AND console_sessions.digest = ${token.digest}
             AND console_sessions.expires_at > ${toDate(now)}::timestamptz
+            AND last_active_at > ${idleSince(now)}::timestamptz
             AND api_keys.revoked_at IS NULL
             AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
         `
-          )
-          .pipe(Effect.orDie)
-        return row === undefined ? undefined : toSession(token, row, now)
-      })
+            )
+            .pipe(Effect.orDie)
+          return row === undefined ? undefined : toSession(token, row, now)
+        })
 
-      return ConsoleSessions.of({
-        open: Effect.fn("ConsoleSessions.open")(function* (key, signIn) {
-          const principal = yield* keys.authenticate(key, signIn)
-          yield* signIn.request(principal)
-          const { actor, org_id } = principal
-          const now = yield* clock.now
-          const secret = randomBytes(TOKEN_BYTES).toString("base64url")
-          const token: Token = { org_id, digest: digestOf(secret) }
-          const opened = yield* atomically(
-            Effect.gen(function* () {
-              yield* deleteExpired(sql, org_id, now)
-              const ended = yield* deleteOldest(sql, { org_id, key_id: actor.id })
-              for (let count = 0; count < ended.length; count++) {
-                yield* audit.record({ org_id, actor }, "console.signed_out", actor.id, {
-                  reason: "session limit"
-                })
-              }
-              yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => watch.end(digest))))
-              yield* sql`
-                INSERT INTO console_sessions (org_id, digest, key_id, created_at, expires_at)
+        /** Writes that the user is active, unless the stored time is recent. */
+        const recordActivity = (
+          { digest, org_id }: Token,
+          { lastActiveAt }: SignedInSession,
+          now: Timestamp
+        ) =>
+          Duration.isLessThan(DateTime.distance(lastActiveAt, now), ACTIVITY_PRECISION)
+            ? Effect.void
+            : Effect.orDie(sql`
+              UPDATE console_sessions
+              SET last_active_at = ${toDate(now)}::timestamptz
+              WHERE org_id = ${org_id}
+                AND digest = ${digest}
+                AND last_active_at < ${toDate(now)}::timestamptz
+            `)
+
+        return ConsoleSessions.of({
+          open: Effect.fn("ConsoleSessions.open")(function* (key, signIn) {
+            const principal = yield* keys.authenticate(key, signIn)
+            yield* signIn.request(principal)
+            const { actor, org_id } = principal
+            const now = yield* clock.now
+            const secret = randomBytes(TOKEN_BYTES).toString("base64url")
+            const token: Token = { org_id, digest: digestOf(secret) }
+            const opened = yield* atomically(
+              Effect.gen(function* () {
+                yield* deleteExpired(sql, org_id, now, idleSince(now))
+                const ended = yield* deleteOldest(sql, { org_id, key_id: actor.id })
+                for (let count = 0; count < ended.length; count++) {
+                  yield* audit.record({ org_id, actor }, "console.signed_out", actor.id, {
+                    reason: "session limit"
+                  })
+                }
+                yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => watch.end(digest))))
+                yield* sql`
+                INSERT INTO console_sessions (org_id, digest, session_id, key_id, created_at, last_active_at, expires_at)
                 VALUES (
-                  ${org_id}, ${token.digest}, ${actor.id}, ${toDate(now)}::timestamptz,
-                  ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz
+                  ${org_id}, ${token.digest}, ${yield* ConsoleSessionId.generate}, ${actor.id}, ${toDate(now)}::timestamptz,
+                  ${toDate(now)}::timestamptz, ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz
                 )
               `
-              yield* audit.record({ org_id, actor }, "console.signed_in", actor.id)
-              return (yield* findByToken(token, now)) ?? (yield* notSignedIn)
-            })
-          )
-          return { token: Redacted.make(`${org_id}.${secret}`), session: opened.view }
-        }),
-        find: Effect.fn("ConsoleSessions.find")(function* (text, address) {
-          const token = parseToken(text)
-          const session = token === undefined ? undefined : yield* findByToken(token, yield* clock.now)
-          if (session === undefined) {
-            // A page that is opened without a cookie is no attempt.
-            if (Redacted.value(text) !== "") refusals.record({ reason: "session", address })
-            return yield* notSignedIn
-          }
-          const { networks, row } = session
-          if (networks !== null && !containsAddress(networks, address)) {
-            refusals.record({ reason: "address", address, key: row })
-            return yield* addressNotAllowed(address)
-          }
-          keys.recordUse(row)
-          return session
-        }),
-        close: Effect.fn("ConsoleSessions.close")(function* (text) {
-          const token = parseToken(text)
-          if (token === undefined) return
-          const { digest, org_id } = token
-          yield* atomically(
-            Effect.gen(function* () {
-              const rows = yield* actorRows.all(sql`
+                yield* audit.record({ org_id, actor }, "console.signed_in", actor.id)
+                return (yield* findByToken(token, now)) ?? (yield* notSignedIn)
+              })
+            )
+            return { token: Redacted.make(`${org_id}.${secret}`), session: opened.view }
+          }),
+          find: Effect.fn("ConsoleSessions.find")(function* (text, { address, isActive }) {
+            const token = parseToken(text)
+            const now = yield* clock.now
+            const session = token === undefined ? undefined : yield* findByToken(token, now)
+            if (session === undefined) {
+              // A page that is opened without a cookie is no attempt.
+              if (Redacted.value(text) !== "") refusals.record({ reason: "session", address })
+              return yield* notSignedIn
+            }
+            const { networks, row } = session
+            if (networks !== null && !containsAddress(networks, address)) {
+              refusals.record({ reason: "address", address, key: row })
+              return yield* addressNotAllowed(address)
+            }
+            keys.recordUse(row)
+            if (isActive && token !== undefined) yield* recordActivity(token, session, now)
+            return session
+          }),
+          list: Effect.fn("ConsoleSessions.list")(function* (principal, request) {
+            const { actor, org_id, scopes } = principal
+            const isOwn = request.of !== "organization"
+            if (!isOwn && !scopes.has(MANAGE)) {
+              return yield* new InsufficientScope({
+                detail: `Listing the sessions of other keys requires ${MANAGE}.`,
+                required_scope: MANAGE
+              })
+            }
+            const now = yield* clock.now
+            const rows = yield* Effect.orDie(
+              signInRows.all(sql`
+              SELECT session_id AS id, key_id, name, console_sessions.created_at, last_active_at, console_sessions.expires_at
+              FROM console_sessions
+                JOIN api_keys USING (org_id, key_id)
+              WHERE org_id = ${org_id}
+                ${isOwn ? sql`AND key_id = ${actor.id}` : sql.literal("")}
+                ${beforeCursor(sql, "session_id", request.cursor)}
+                AND console_sessions.expires_at > ${toDate(now)}::timestamptz
+                AND last_active_at > ${idleSince(now)}::timestamptz
+                AND api_keys.revoked_at IS NULL
+                AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
+              ORDER BY session_id DESC
+              LIMIT ${rowLimit(request)}
+            `)
+            )
+            return toPage(
+              request,
+              rows.map(({ key_id, name, ...row }): SignIn => ({ ...row, key: { id: key_id, name } })),
+              ({ id }) => id
+            )
+          }),
+          end: Effect.fn("ConsoleSessions.end")(function* ({ actor, org_id, scopes }, session_id) {
+            const digest = yield* atomically(
+              Effect.gen(function* () {
+                const row = yield* Effect.orDie(
+                  digestRows.first(sql`
+                  DELETE FROM console_sessions
+                  WHERE org_id = ${org_id}
+                    AND session_id = ${session_id}
+                    ${scopes.has(MANAGE) ? sql.literal("") : sql`AND key_id = ${actor.id}`}
+                  RETURNING encode(digest, 'hex') AS digest, key_id
+                `)
+                )
+                if (row === undefined) return yield* notFound("session")
+                yield* audit.record({ org_id, actor }, "console.signed_out", row.key_id, { session_id })
+                return row.digest
+              })
+            )
+            watch.end(digest)
+          }),
+          close: Effect.fn("ConsoleSessions.close")(function* (text) {
+            const token = parseToken(text)
+            if (token === undefined) return
+            const { digest, org_id } = token
+            yield* atomically(
+              Effect.gen(function* () {
+                const rows = yield* actorRows.all(sql`
                 DELETE FROM console_sessions
                 USING api_keys
                 WHERE console_sessions.org_id = ${org_id}
@@ -200,16 +313,17 @@ export class ConsoleSessions extends Context.Service<
                   AND api_keys.key_id = console_sessions.key_id
                 RETURNING api_keys.key_id AS id, api_keys.name
               `)
-              for (const actor of rows) yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
-            })
-          )
-          watch.end(hexOf(digest))
-        }),
-        ended: ({ remaining, row }) => Effect.raceFirst(clock.clock.sleep(remaining), watch.awaitEnd(row)),
-        check
+                for (const actor of rows)
+                  yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
+              })
+            )
+            watch.end(hexOf(digest))
+          }),
+          ended: ({ remaining, row }) => Effect.raceFirst(clock.clock.sleep(remaining), watch.awaitEnd(row)),
+          check
+        })
       })
-    })
-  )
+    )
 }
 
 /** A parsed token: the organization and the digest of its secret, which are the key of its row. */
@@ -230,6 +344,8 @@ const parseToken = (text: Redacted.Redacted): Token | undefined => {
 }
 
 const SessionRow = Schema.Struct({
+  session_id: ConsoleSessionId,
+  last_active_at: TimestampFromDate,
   expires_at: TimestampFromDate,
   key_id: KeyId,
   name: Schema.String,
@@ -240,6 +356,19 @@ const SessionRow = Schema.Struct({
 })
 
 const sessionRows = rowsOf(SessionRow)
+
+const signInRows = rowsOf(
+  Schema.Struct({
+    id: ConsoleSessionId,
+    key_id: KeyId,
+    name: Schema.String,
+    created_at: TimestampFromDate,
+    last_active_at: TimestampFromDate,
+    expires_at: TimestampFromDate
+  })
+)
+
+const digestRows = rowsOf(Schema.Struct({ digest: Schema.String, key_id: KeyId }))
 
 const actorRows = rowsOf(Actor)
 
@@ -255,7 +384,9 @@ const toSession = (
     scopes: new Set(row.scopes),
     makers: row.makers
   },
+  lastActiveAt: row.last_active_at,
   view: {
+    id: row.session_id,
     organization: row.organization,
     key: { id: row.key_id, name: row.name },
     scopes: row.scopes,
@@ -266,7 +397,7 @@ const toSession = (
   remaining: DateTime.distance(now, row.expires_at)
 })
 
-const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
+const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp, idleSince: Date) =>
   sql`
     DELETE FROM console_sessions
     WHERE org_id = ${org_id}
@@ -274,7 +405,7 @@ const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) 
         SELECT digest
         FROM console_sessions
         WHERE org_id = ${org_id}
-          AND expires_at <= ${toDate(now)}::timestamptz
+          AND (expires_at <= ${toDate(now)}::timestamptz OR last_active_at <= ${idleSince}::timestamptz)
         ORDER BY expires_at
         LIMIT ${EXPIRED_BATCH}
       )

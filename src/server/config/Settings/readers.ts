@@ -40,8 +40,9 @@ const duration =
     return (text) => Result.map(amount(text), of)
   }
 
-/** Durations in whole seconds, hours or days, from a minimum to a maximum. */
+/** Durations in whole seconds, minutes, hours or days, from a minimum to a maximum. */
 export const seconds = duration(Duration.seconds)
+export const minutes = duration(Duration.minutes)
 export const hours = duration(Duration.hours)
 export const days = duration(Duration.days)
 

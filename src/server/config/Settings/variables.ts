@@ -310,6 +310,12 @@ export const variables = {
     unit: "MiB",
     read: read.wholeNumber(0, 1_000_000_000)
   }),
+  COUNTERSIGN_CONSOLE_IDLE_MINUTES: withDefault("60", {
+    description:
+      "How long a console session lasts without input from its user; 0: until it expires, eight hours after signing in",
+    unit: "minutes",
+    read: read.minutes(0, 480)
+  }),
   COUNTERSIGN_AUDIT_RETENTION_DAYS: withDefault("365", {
     description: "How long audit log entries are retained",
     unit: "days",

@@ -6,7 +6,7 @@ import { ClientAddress } from "../../http/ClientAddress.ts"
 import { makeFairReads } from "../../http/FairReads.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
-import { sessionToken } from "./browserRequest.ts"
+import { isActive, sessionToken } from "./browserRequest.ts"
 
 /**
  * Authenticates a request by its session cookie, as the principal of the session's API key. Bearer keys are ignored here, as cookies are
@@ -23,7 +23,10 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
       return Authentication.of({
         api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
           const request = yield* HttpServerRequest.HttpServerRequest
-          const session = yield* sessions.find(sessionToken(request), client.of(request))
+          const session = yield* sessions.find(sessionToken(request), {
+            address: client.of(request),
+            isActive: isActive(request)
+          })
           const { principal } = session
           const quota = yield* limits.admitRequest(principal)
           const handled =

@@ -1,6 +1,7 @@
 /** Reads the origin, the transport and the session token of a browser's request from its headers and cookies. */
 import { Redacted } from "effect"
 import type { Headers } from "effect/http"
+import { IDLE_HEADER } from "../../../api/Console.ts"
 
 /** The session cookie over HTTPS. The `__Host-` prefix keeps other hosts of the domain from setting it (RFC 6265bis, 4.1.3.2). */
 const SECURE_COOKIE = "__Host-countersign"
@@ -51,6 +52,10 @@ const isLoopback = (hostname: string): boolean =>
   hostname.endsWith(".localhost") ||
   hostname === "[::1]" ||
   /^127(\.\d{1,3}){3}$/.test(hostname)
+
+/** Whether the user of the page made the request; see `IDLE_HEADER`. */
+export const isActive = ({ headers }: Pick<BrowserRequest, "headers">): boolean =>
+  headers[IDLE_HEADER] === undefined
 
 /** The name and attributes of the session cookie. `SameSite=Strict`: browsers do not send it with requests of other sites. */
 export const cookieFor = (reached: Exclude<Transport, "open">) => ({

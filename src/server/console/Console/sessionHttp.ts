@@ -5,7 +5,7 @@ import { ConsoleApi, InsecureAddress } from "../../../api/Console.ts"
 import { ConsoleSessions, SESSION_LIFETIME } from "../ConsoleSessions.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
-import { cookieFor, transportOf, sessionToken } from "./browserRequest.ts"
+import { cookieFor, isActive, transportOf, sessionToken } from "./browserRequest.ts"
 
 /** The handlers of `/console/session`. */
 export const ConsoleSessionHttp = HttpApiBuilder.group(
@@ -42,10 +42,12 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
         return session
       }),
       get: ({ request }) =>
-        sessions.find(sessionToken(request), client.of(request)).pipe(
-          Effect.map(({ view }) => view),
-          Effect.catchTag(["INVALID_API_KEY", "ADDRESS_NOT_ALLOWED"], () => Effect.succeed(null))
-        ),
+        sessions
+          .find(sessionToken(request), { address: client.of(request), isActive: isActive(request) })
+          .pipe(
+            Effect.map(({ view }) => view),
+            Effect.catchTag(["INVALID_API_KEY", "ADDRESS_NOT_ALLOWED"], () => Effect.succeed(null))
+          ),
       sign_out: Effect.fnUntraced(function* ({ request }) {
         yield* sessions.close(sessionToken(request))
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>

@@ -55,13 +55,14 @@ export const makeSessionWatch = () => {
 const endedRows = rowsOf(Schema.Struct({ digest: Schema.String }))
 
 /**
- * Returns the digests of the expired and signed-out sessions among `sessions`, in one statement. It does not look at keys, because
+ * Returns the digests of the expired, idle and signed-out sessions among `sessions`, in one statement. It does not look at keys, because
  * `Revocations` ends the sessions of ended keys.
  */
 export const findEndedSessions = (
   sql: SqlClient.SqlClient,
   sessions: ReadonlyArray<{ readonly org_id: OrgId; readonly digest: string }>,
-  now: Timestamp
+  now: Timestamp,
+  idleSince: Date
 ) =>
   endedRows
     .all(
@@ -75,6 +76,7 @@ export const findEndedSessions = (
             ON session.org_id = open.org_id AND session.digest = decode(open.digest, 'hex')
         WHERE session.digest IS NULL
           OR session.expires_at <= ${toDate(now)}::timestamptz
+          OR session.last_active_at <= ${idleSince}::timestamptz
       `
     )
     .pipe(Effect.map((rows) => rows.map(({ digest }) => digest)))

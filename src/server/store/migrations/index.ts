@@ -37,6 +37,7 @@ import auditChain from "./0038_audit_chain.ts"
 import redactionSettings from "./0039_redaction_settings.ts"
 import keyUse from "./0040_key_use.ts"
 import organizationUsage from "./0041_organization_usage.ts"
+import consoleActivity from "./0042_console_activity.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -76,5 +77,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0038_audit_chain": auditChain,
   "0039_redaction_settings": redactionSettings,
   "0040_key_use": keyUse,
-  "0041_organization_usage": organizationUsage
+  "0041_organization_usage": organizationUsage,
+  "0042_console_activity": consoleActivity
 }

@@ -1,0 +1,19 @@
+/** Whether the user of the page is active: the service ends a session without activity. */
+
+/** How long after an input its user counts as active, in milliseconds. */
+const ACTIVE_MS = 60_000
+
+let lastInputAt = Date.now()
+
+const noteInput = (): void => {
+  lastInputAt = Date.now()
+}
+
+if (typeof document !== "undefined") {
+  for (const type of ["pointerdown", "keydown", "wheel", "touchmove"]) {
+    document.addEventListener(type, noteInput, { capture: true, passive: true })
+  }
+}
+
+/** Whether there was no input for a minute: the requests of the page are then its own. */
+export const isUserIdle = (): boolean => Date.now() - lastInputAt > ACTIVE_MS

@@ -1,0 +1,144 @@
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Redacted } from "effect"
+import { TestClock } from "effect/testing"
+import { IDLE_HEADER } from "../../../../src/api/Console.ts"
+import { ConsoleSessions } from "../../../../src/server/console/ConsoleSessions.ts"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { send, service } from "../../../support/service.ts"
+
+/** A browser that signed in with a key; returns its requests. */
+const browser = (secret: Redacted.Redacted) =>
+  Effect.gen(function* () {
+    const { url } = yield* Countersign
+    const origin = { origin: url, "sec-fetch-site": "same-origin" }
+    const answer = yield* send("/console/session", {
+      method: "POST",
+      headers: origin,
+      body: JSON.stringify({ key: Redacted.value(secret) })
+    })
+    const cookie = answer.headers.getSetCookie()[0]?.split(";")[0] ?? ""
+    return {
+      cookie,
+      id: String(answer.body["id"]),
+      request: (path: string, method = "GET", headers: Record<string, string> = {}) =>
+        send(path, { method, headers: { cookie, ...origin, ...headers } })
+    }
+  })
+
+/** The number of this service's sessions that a list names, and their ids and keys. */
+const listed = (answer: { readonly body: Record<string, unknown> }) =>
+  (Array.isArray(answer.body["sessions"]) ? answer.body["sessions"] : []).map((session: unknown) => {
+    const { id, key } = Object(session)
+    return [String(id), String(Object(key).name)] as const
+  })
+
+layer(service())("Console sign-ins", (it) => {
+  it.effect("people list and end the sessions of their key, and admins those of the organization", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const ada = yield* key({ preset: "reviewer", name: "Ada" }, "sign-ins")
+      const laptop = yield* browser(ada)
+      const phone = yield* browser(ada)
+      const bob = yield* browser(yield* key({ preset: "reviewer", name: "Bob" }, "sign-ins"))
+      const grace = yield* browser(yield* key({ preset: "admin", name: "Grace" }, "sign-ins"))
+      const stranger = yield* browser(yield* key({ preset: "admin", name: "Eve" }, "elsewhere"))
+
+      const own = yield* laptop.request("/console/sign-ins")
+      assert.deepStrictEqual(listed(own), [
+        [phone.id, "Ada"],
+        [laptop.id, "Ada"]
+      ])
+      const all = yield* grace.request("/console/sign-ins?of=organization")
+      assert.deepStrictEqual(
+        listed(all).map(([, name]) => name),
+        ["Grace", "Bob", "Ada", "Ada"]
+      )
+      const denied = yield* laptop.request("/console/sign-ins?of=organization")
+      assert.deepStrictEqual([denied.status, denied.body["code"]], [403, "INSUFFICIENT_SCOPE"])
+
+      // Another key's session, of the same organization and of another, without the right to end it.
+      for (const other of [laptop, stranger]) {
+        assert.strictEqual((yield* other.request(`/console/sign-ins/${bob.id}`, "DELETE")).status, 404)
+      }
+      assert.strictEqual((yield* laptop.request(`/console/sign-ins/${phone.id}`, "DELETE")).status, 204)
+      assert.strictEqual((yield* phone.request("/console/api/v1/agent-approvals")).status, 401)
+      assert.strictEqual((yield* laptop.request("/console/api/v1/agent-approvals")).status, 200)
+      assert.strictEqual((yield* grace.request(`/console/sign-ins/${bob.id}`, "DELETE")).status, 204)
+      assert.strictEqual((yield* bob.request("/console/api/v1/agent-approvals")).status, 401)
+      const { body } = yield* grace.request("/console/api/v1/audit-log?action=console.signed_out")
+      const entries = Array.isArray(body["entries"])
+        ? body["entries"].map((entry: unknown) => Object(entry))
+        : []
+      assert.deepStrictEqual(
+        entries.map(({ actor, detail }) => [actor.name, detail.session_id]),
+        [
+          ["Grace", bob.id],
+          ["Ada", phone.id]
+        ]
+      )
+    })
+  )
+
+  it.effect(
+    "a session ends an hour after its user was last active, a page that refreshes itself does not count",
+    () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const session = yield* browser(yield* key({ preset: "reviewer" }, "idle"))
+        const status = (headers?: Record<string, string>) =>
+          Effect.map(
+            session.request("/console/api/v1/agent-approvals", "GET", headers),
+            ({ status }) => status
+          )
+        const refresh = status({ [IDLE_HEADER]: "1" })
+
+        yield* TestClock.adjust("59 minutes")
+        assert.strictEqual(yield* status(), 200)
+        yield* TestClock.adjust("59 minutes")
+        assert.strictEqual(yield* refresh, 200)
+        yield* TestClock.adjust("1 minute")
+        assert.strictEqual(yield* refresh, 401)
+        assert.strictEqual(yield* status(), 401)
+      })
+  )
+
+  it.effect("the stream of an idle session ends", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const { cookie } = yield* browser(yield* key({ preset: "reviewer" }, "idle stream"))
+      const opened = yield* Deferred.make<void>()
+      const stream = yield* Effect.forkChild(
+        Effect.promise(async (signal) => {
+          const answer = await fetch(`${url}/console/inbox/stream`, { headers: { cookie }, signal })
+          const reader = answer.body?.getReader()
+          await reader?.read()
+          Deferred.doneUnsafe(opened, Effect.void)
+          while ((await reader?.read())?.done === false);
+        })
+      )
+      yield* Deferred.await(opened)
+      const { check } = yield* ConsoleSessions
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual(yield* check, 0)
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(yield* check, 1)
+      yield* Fiber.join(stream)
+    })
+  )
+})
+
+layer(service({ environment: { COUNTERSIGN_CONSOLE_IDLE_MINUTES: "0" } }))(
+  "Console without idle limit",
+  (it) => {
+    it.effect("a session lasts eight hours", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const session = yield* browser(yield* key({ preset: "reviewer" }))
+        yield* TestClock.adjust("479 minutes")
+        assert.strictEqual((yield* session.request("/console/sign-ins")).status, 200)
+        yield* TestClock.adjust("1 minute")
+        assert.strictEqual((yield* session.request("/console/sign-ins")).status, 401)
+      })
+    )
+  }
+)
