@@ -364,8 +364,10 @@ CREATE TABLE comparisons (
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
   finished_at timestamp with time zone,
+  attempts integer DEFAULT 0 NOT NULL,
+  failure text,
   CONSTRAINT comparisons_pkey PRIMARY KEY (org_id, comparison_id),
-  CONSTRAINT comparisons_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text])))
+  CONSTRAINT comparisons_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text, 'failed'::text])))
 ) WITH (fillfactor=70);
 CREATE INDEX comparisons_at_work ON comparisons USING btree (org_id) WHERE (status = 'running'::text);
 CREATE INDEX comparisons_running ON comparisons USING btree (lease_until NULLS FIRST) WHERE (status = 'running'::text);
@@ -391,6 +393,8 @@ COMMENT ON COLUMN comparisons.created_at IS 'When the comparison was started.';
 COMMENT ON COLUMN comparisons.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN comparisons.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN comparisons.finished_at IS 'When it was completed; null: running.';
+COMMENT ON COLUMN comparisons.attempts IS 'Claims since a batch was last recorded, without those that a shutdown or a database outage ended.';
+COMMENT ON COLUMN comparisons.failure IS 'Why it failed; null unless the status is failed.';
 
 CREATE TABLE console_sessions (
   org_id text COLLATE "C" NOT NULL,

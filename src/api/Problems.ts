@@ -246,7 +246,7 @@ export class ComparisonUnfinished extends problem<ComparisonUnfinished>()(
   "COMPARISON_UNFINISHED",
   409,
   "Comparison not finished",
-  "The comparison is still running. Release its candidate when it is completed."
+  "The comparison is still running, or it failed. Only the candidate of a completed one can be released."
 ) {}
 
 export class IdempotencyKeyReused extends problem<IdempotencyKeyReused>()(

@@ -160,7 +160,8 @@ const comparison = {
   },
   created_at: "2026-11-21T04:00:00.000Z",
   created_by: ada,
-  finished_at: "2026-11-21T04:00:09.512Z"
+  finished_at: "2026-11-21T04:00:09.512Z",
+  failure: null
 }
 const outcome = {
   answer,

@@ -1429,8 +1429,10 @@ export interface Comparison {
    *
    * - `running`: Examples are still being answered.
    * - `completed`: Every example was answered by both sides. Final.
+   * - `failed`: It ended after repeated internal errors; `failure` says so. Final. Start another one to
+   *   retry.
    */
-  readonly status: "running" | "completed"
+  readonly status: "running" | "completed" | "failed"
   /** What is tried. */
   readonly candidate: {
     /** The candidate's instructions. */
@@ -1457,8 +1459,10 @@ export interface Comparison {
   readonly created_at: Date
   /** The API key that started it. */
   readonly created_by: Actor
-  /** When it completed. Null while it is running. */
+  /** When it completed or failed. Null while it is running. */
   readonly finished_at: Date | null
+  /** Why it failed. Null unless the status is `failed`. */
+  readonly failure: string | null
 }
 
 /** One page of the list, newest first. */
@@ -3397,7 +3401,10 @@ export interface ApprovalExpiredProblem extends ServiceProblem {
   readonly approval: Approval
 }
 
-/** The comparison is still running. Release its candidate when it is completed. */
+/**
+ * The comparison is still running, or it failed. Only the candidate of a completed one can be
+ * released.
+ */
 export interface ComparisonUnfinishedProblem extends ServiceProblem {
   /** Always `COMPARISON_UNFINISHED`. */
   readonly code: "COMPARISON_UNFINISHED"

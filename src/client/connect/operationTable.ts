@@ -157,7 +157,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
   Comparison: {
     id: "cmp_",
     task_id: "tsk_",
-    status: ["is", ["running", "completed"]],
+    status: ["is", ["running", "completed", "failed"]],
     candidate: { instructions: "string", provider: "Provider", dataset_id: ["or", ["dst_", "null"]] },
     live_release_id: "rel_",
     dataset_id: "dst_",
@@ -166,7 +166,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     summary: "ComparisonSummary",
     created_at: "time",
     created_by: "Actor",
-    finished_at: ["or", ["time", "null"]]
+    finished_at: ["or", ["time", "null"]],
+    failure: ["or", ["string", "null"]]
   },
   ComparisonSummary: {
     candidate: "SideSummary",

@@ -109,7 +109,8 @@ export type ComparisonSummary = typeof ComparisonSummary.Type
 
 export const ComparisonStatus = documentedEnum({
   running: "Examples are still being answered.",
-  completed: "Every example was answered by both sides. Final."
+  completed: "Every example was answered by both sides. Final.",
+  failed: "It ended after repeated internal errors; `failure` says so. Final. Start another one to retry."
 })
 
 export const Comparison = Schema.Struct({
@@ -137,7 +138,10 @@ export const Comparison = Schema.Struct({
   created_at: timestamp("When the comparison was started."),
   created_by: Actor.annotateKey({ description: "The API key that started it." }),
   finished_at: Schema.NullOr(Timestamp).annotateKey({
-    description: "When it completed. Null while it is running."
+    description: "When it completed or failed. Null while it is running."
+  }),
+  failure: Schema.NullOr(Schema.String).annotateKey({
+    description: "Why it failed. Null unless the status is `failed`."
   })
 }).annotate({
   identifier: "Comparison",

@@ -1,5 +1,5 @@
-import { Context, DateTime, Duration, Effect, Layer, Option, Queue } from "effect"
-import { SqlClient } from "effect/sql"
+import { Cause, Context, DateTime, Duration, Effect, Exit, Layer, Option, Queue } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { ComparisonDetail, NewComparison } from "../../api/Comparisons.ts"
 import { notFound } from "../../api/notFound.ts"
@@ -15,11 +15,18 @@ import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
+import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
-import { claimComparison, countClaimable, releaseLease, renewLease } from "./Comparisons/lease.ts"
+import {
+  claimComparison,
+  countClaimable,
+  failComparison,
+  releaseLease,
+  renewLease
+} from "./Comparisons/lease.ts"
 import { recordBatch } from "./Comparisons/recordBatch.ts"
 import {
   type ComparisonRow,
@@ -54,6 +61,15 @@ const POLL_INTERVAL = Duration.seconds(2)
 
 /** Pause of a worker after a failed run. */
 const RETRY_DELAY = Duration.seconds(5)
+
+/**
+ * Attempts in a row that record no batch, after which a comparison fails: each may call a model for a batch of examples. A crash of the
+ * replica counts, so that an example that crashes it does not do so for ever.
+ */
+const MAX_ATTEMPTS = 8
+
+/** Pause before the second attempt; each further one is twice as long, so that the attempts take some 20 minutes in all. */
+const FIRST_BACKOFF = Duration.seconds(5)
 
 /** Options of the comparison workers. */
 export interface ComparisonsOptions {
@@ -150,11 +166,19 @@ export class Comparisons extends Context.Service<
         const runOnce = Effect.gen(function* () {
           const claimed = yield* Effect.orDie(claimComparison(sql, yield* clock.now, lease))
           if (claimed === undefined) return Option.none()
+          const { attempts, comparison_id } = claimed
+          if (attempts > MAX_ATTEMPTS) {
+            yield* Effect.logError(`Comparison ${comparison_id} failed after ${MAX_ATTEMPTS} attempts`)
+            yield* Effect.orDie(failComparison(sql, claimed, FAILURE, yield* clock.now))
+            return Option.some({ comparison_id, compared: 0, completed: false })
+          }
           const row = yield* work(claimed).pipe(
             Effect.raceFirst(Effect.as(heartbeat(claimed), claimed)),
             // Also on shutdown, so that the next owner need not wait for the lease to expire.
-            Effect.ensuring(
-              Effect.ignore(Effect.flatMap(clock.now, (now) => releaseLease(sql, claimed, now)))
+            Effect.onExit((exit) =>
+              Effect.ignore(
+                Effect.flatMap(clock.now, (now) => releaseLease(sql, claimed, releaseOf(exit, attempts, now)))
+              )
             ),
             Effect.orDie
           )
@@ -241,7 +265,9 @@ export class Comparisons extends Context.Service<
                   created_at: now,
                   created_by_id: actor.id,
                   created_by_name: actor.name,
-                  finished_at: null
+                  finished_at: null,
+                  attempts: 0,
+                  failure: null
                 }
                 yield* insertComparison(sql, row)
                 yield* audit.record(principal, "comparison.created", row.comparison_id, {
@@ -284,6 +310,27 @@ export class Comparisons extends Context.Service<
     })
   )
 }
+
+/** The reason of a comparison that ended as failed. The cause of each attempt is in the log. */
+const FAILURE =
+  "Internal errors interrupted the comparison repeatedly. Start another one; if it fails too, ask the operator for the service's log."
+
+/** From when on a comparison can be claimed again after an attempt, and whether the attempt counts against its failure budget. */
+const releaseOf = <A, E>(exit: Exit.Exit<A, E>, attempts: number, now: DateTime.Utc) => {
+  if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return { at: now, isCounted: false }
+  const backoff = Duration.times(FIRST_BACKOFF, 2 ** (attempts - 1))
+  return { at: DateTime.addDuration(now, backoff), isCounted: !isDatabaseOutage(exit.cause) }
+}
+
+const isDatabaseOutage = (cause: Cause.Cause<unknown>): boolean =>
+  cause.reasons.some((reason) => {
+    const error = Cause.isDieReason(reason)
+      ? reason.defect
+      : Cause.isFailReason(reason)
+        ? reason.error
+        : undefined
+    return SqlError.isSqlError(error) && isDatabaseUnavailable(error)
+  })
 
 const noDataset = Effect.fail(
   new NotFound({ detail: "The task has no dataset. Create its first version before you compare." })

@@ -53,7 +53,10 @@ export class Releases extends Context.Service<
         if (comparison?.task_id !== task.task_id) return yield* noComparison
         if (comparison.status !== "completed") {
           return yield* new ComparisonUnfinished({
-            detail: `The comparison is still running: ${comparison.compared} of ${comparison.example_count} examples compared. Retry when it is completed.`
+            detail:
+              comparison.status === "failed"
+                ? "The comparison failed, so nothing shows whether its candidate is better. Start another one."
+                : `The comparison is still running: ${comparison.compared} of ${comparison.example_count} examples compared. Retry when it is completed.`
           })
         }
         const content = {

@@ -63,6 +63,17 @@ const LoadedComparison = ({ id }: { readonly id: ComparisonId }) => {
   )
 }
 
+const StatusBadge = ({ status }: Pick<ComparisonModel, "status">) => {
+  switch (status) {
+    case "running":
+      return <Badge tone="wait">Running</Badge>
+    case "completed":
+      return <Badge tone="good">Completed</Badge>
+    case "failed":
+      return <Badge tone="bad">Failed</Badge>
+  }
+}
+
 const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }) => {
   const can = useCan()
   const { id, status, summary, task_id } = comparison
@@ -83,7 +94,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
       <PageHeader
         title="Comparison"
         aside={
-          !running && can("tasks.write") ? (
+          status === "completed" && can("tasks.write") ? (
             <ConfirmButton
               small={false}
               kind="primary"
@@ -107,9 +118,10 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
           ) : null
         }
       >
-        {running ? <Badge tone="wait">Running</Badge> : <Badge tone="good">Completed</Badge>} · by{" "}
-        <UntrustedText text={comparison.created_by.name} /> · <AbsoluteTime time={comparison.created_at} />
+        <StatusBadge status={status} /> · by <UntrustedText text={comparison.created_by.name} /> ·{" "}
+        <AbsoluteTime time={comparison.created_at} />
       </PageHeader>
+      {comparison.failure === null ? null : <p role="alert">{comparison.failure}</p>}
       {running ? (
         <div className="card padded stack">
           <label>

@@ -76,6 +76,8 @@ const Row = ({ comparison }: { readonly comparison: Comparison }) => (
     <td>
       {comparison.status === "completed" ? (
         <Badge tone="good">Completed</Badge>
+      ) : comparison.status === "failed" ? (
+        <Badge tone="bad">Failed</Badge>
       ) : (
         <Badge tone="wait">
           {comparison.compared} of {comparison.example_count}

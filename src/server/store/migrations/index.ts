@@ -38,6 +38,7 @@ import redactionSettings from "./0039_redaction_settings.ts"
 import keyUse from "./0040_key_use.ts"
 import organizationUsage from "./0041_organization_usage.ts"
 import consoleActivity from "./0042_console_activity.ts"
+import comparisonAttempts from "./0043_comparison_attempts.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -78,5 +79,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0039_redaction_settings": redactionSettings,
   "0040_key_use": keyUse,
   "0041_organization_usage": organizationUsage,
-  "0042_console_activity": consoleActivity
+  "0042_console_activity": consoleActivity,
+  "0043_comparison_attempts": comparisonAttempts
 }

@@ -10,12 +10,12 @@ import { type ComparisonRow, comparisonColumns, comparisonRows } from "./rows.ts
 
 /**
  * Claims the running comparison whose lease expired longest ago, so that comparisons are worked on in rotation. Returns `undefined` if
- * there is none. Raises the epoch, which fences the previous owner.
+ * there is none. Raises the epoch, which fences the previous owner, and counts the attempt.
  */
 export const claimComparison = (sql: SqlClient.SqlClient, now: Timestamp, lease: Duration.Duration) =>
   comparisonRows.first(sql`
     UPDATE comparisons
-    SET lease_epoch = lease_epoch + 1, lease_until = ${toDate(DateTime.addDuration(now, lease))}
+    SET lease_epoch = lease_epoch + 1, attempts = attempts + 1, lease_until = ${toDate(DateTime.addDuration(now, lease))}
     WHERE (org_id, comparison_id) IN (
       SELECT org_id, comparison_id
       FROM comparisons
@@ -53,6 +53,34 @@ export const renewLease = (sql: SqlClient.SqlClient, row: ComparisonRow, until: 
     RETURNING 1 AS renewed
   `.pipe(Effect.map((rows) => rows.length > 0))
 
-/** Releases the lease, if this epoch still owns the comparison, so that another worker can claim it immediately. */
-export const releaseLease = (sql: SqlClient.SqlClient, row: ComparisonRow, now: Timestamp) =>
-  renewLease(sql, row, now)
+/**
+ * Releases the lease, if this epoch still owns the comparison. Another worker can claim it from `at` on. An attempt that is not counted leaves
+ * the failure budget as it was.
+ */
+export const releaseLease = (
+  sql: SqlClient.SqlClient,
+  row: ComparisonRow,
+  { at, isCounted }: { readonly at: Timestamp; readonly isCounted: boolean }
+) => sql`
+  UPDATE comparisons
+  SET lease_until = ${toDate(at)}, attempts = GREATEST(0, attempts - ${isCounted ? 0 : 1})
+  WHERE org_id = ${row.org_id}
+    AND comparison_id = ${row.comparison_id}
+    AND lease_epoch = ${row.lease_epoch}
+    AND status = 'running'
+`
+
+/** Ends a comparison as failed, if this epoch still owns it. */
+export const failComparison = (
+  sql: SqlClient.SqlClient,
+  row: ComparisonRow,
+  failure: string,
+  now: Timestamp
+) => sql`
+  UPDATE comparisons
+  SET status = 'failed', failure = ${failure}, finished_at = ${toDate(now)}
+  WHERE org_id = ${row.org_id}
+    AND comparison_id = ${row.comparison_id}
+    AND lease_epoch = ${row.lease_epoch}
+    AND status = 'running'
+`

@@ -26,6 +26,7 @@ export const recordBatch = Effect.fnUntraced(function* (
       last_example_id = ${row.last_example_id},
       tally = ${JSON.stringify(row.tally)},
       lease_until = ${toDate(DateTime.addDuration(now, lease))},
+      attempts = 0,
       finished_at = ${row.status === "completed" ? toDate(now) : null}
     WHERE org_id = ${row.org_id}
       AND comparison_id = ${row.comparison_id}

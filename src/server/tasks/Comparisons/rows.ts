@@ -38,7 +38,10 @@ const ComparisonRow = Schema.Struct({
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String,
-  finished_at: Schema.NullOr(TimestampFromDate)
+  finished_at: Schema.NullOr(TimestampFromDate),
+  /** Claims since a batch was last recorded: the failure budget. */
+  attempts: Schema.Int,
+  failure: Schema.NullOr(Schema.String)
 })
 export type ComparisonRow = typeof ComparisonRow.Type
 
@@ -65,7 +68,8 @@ export const toComparison = (row: ComparisonRow): Comparison => ({
   summary: summarizeTally(row.tally),
   created_at: row.created_at,
   created_by: { id: row.created_by_id, name: row.created_by_name },
-  finished_at: row.finished_at
+  finished_at: row.finished_at,
+  failure: row.failure
 })
 
 /** Finds the organization's comparison with this id. */
