@@ -6,8 +6,12 @@
  * - `neighbors`: the latency of a second tenant's requests, while the first one (or a client without a key) sends one kind of request as
  *   fast as it can on 40 connections. Quiet rounds and rounds with a flood alternate.
  *
- * Further words select cases by a part of their name: `flood loop shapes`, `flood neighbors feedback`. The service limits requests per key as
- * by default.
+ * Further words select cases by a part of their name: `flood loop shapes`, `flood neighbors feedback`. Without `full`, which takes about 10
+ * minutes, each flood is measured once and only the bodies that cost most are sent: about 3 minutes. The service limits requests per key as by
+ * default.
+ *
+ * The latencies include what other processes take of the machine: the flood itself, PostgreSQL and this one. `wait` does not: it is how
+ * long a request waits for the service's event loop (99th percentile), in processor time.
  */
 import { execFile, spawn } from "node:child_process"
 import { randomBytes } from "node:crypto"
@@ -20,7 +24,7 @@ import { BodyLimit } from "../../src/api/Middleware.ts"
 import { nodeFlags } from "../nodeFlags.js"
 import { create, memberOf, send, type Tenant, tenantOf } from "./flood/api.ts"
 import { type Attack, attacksOf } from "./flood/attacks.ts"
-import { accepted, kinds, unlimited, values } from "./flood/bodies.ts"
+import { accepted, type Kind, kinds, unlimited, values } from "./flood/bodies.ts"
 import { type Seed, seedBasics, seedLists } from "./flood/seed.ts"
 import { evenly, machine, quantile } from "./measure.ts"
 import { freePort, startService, startStore } from "./service.ts"
@@ -33,8 +37,12 @@ const SLOWDOWN = 1.5
 
 /** Requests of the second tenant per second, seconds of a round, and rounds of each sort. */
 const NEIGHBOR_RATE = 50
-const ROUND_SECONDS = 2
-const ROUNDS = 2
+const ROUND_SECONDS = 1
+const ROUNDS = 1
+const FULL_ROUNDS = 3
+
+/** The kinds of bodies that cost most. */
+const COSTLY: ReadonlyArray<Kind> = ["members", "nested", "numbers"]
 
 /** Times that a request over the limit is sent: the least time counts, because the machine interrupts processes too. */
 const TRIALS = 3
@@ -46,12 +54,16 @@ interface Bench {
   readonly second: Tenant
   readonly seed: Seed
   readonly selects: (name: string) => boolean
+  readonly isFull: boolean
+  /** The port of the probe. */
+  readonly probe: number
 }
 
-/** The longest passes of the service's event loop since the last call. */
-const longestPass = async (port: number): Promise<{ readonly processor: number; readonly wall: number }> => {
+/** The longest passes of the service's event loop since the last call, and the wait for it. */
+const longestPass = async (port: number) => {
   const text = await (await fetch(`http://127.0.0.1:${port}`)).text()
-  return { processor: Number(memberOf(text, "processor")), wall: Number(memberOf(text, "wall")) }
+  const numberOf = (member: string) => Number(memberOf(text, member))
+  return { processor: numberOf("processor"), wall: numberOf("wall"), wait: numberOf("wait") }
 }
 
 const verdict = (holds: boolean): string => {
@@ -69,13 +81,13 @@ interface BodyCase {
 }
 
 /** Every body that is sent once: by operation and kind. */
-const bodiesOf = (seed: Seed) => {
+const bodiesOf = (seed: Seed, isFull: boolean) => {
   const cases: Array<BodyCase> = []
   for (const group of Object.values(Api.groups)) {
     for (const endpoint of Object.values(group.endpoints)) {
       if (endpoint.payload.size === 0) continue
       const limit = Number(Context.get(endpoint.annotations, BodyLimit)) - 1_024
-      for (const kind of kinds) {
+      for (const kind of isFull ? kinds : COSTLY.slice(0, 1)) {
         for (const [size, name] of [
           [accepted(limit), "within limits"],
           [unlimited(limit), "beyond limits"]
@@ -91,7 +103,7 @@ const bodiesOf = (seed: Seed) => {
     }
   }
   let number = 0
-  for (const kind of kinds) {
+  for (const kind of isFull ? kinds : COSTLY) {
     const value = () => values[kind](accepted(4 * MIB - 1_024))
     const inObject = () => (kind === "members" ? value() : `{"a":${value()}}`)
     cases.push(
@@ -142,7 +154,7 @@ const bodiesOf = (seed: Seed) => {
 }
 
 /** Part `loop`. */
-const measureLoop = async ({ first, seed, selects }: Bench, probe: number): Promise<void> => {
+const measureLoop = async ({ first, isFull, probe, seed, selects }: Bench): Promise<void> => {
   console.log("\nLongest pass of the event loop during one request, in ms (processor time, and wall time):")
   const report = async (name: string, request: () => Promise<{ readonly status: number }>) => {
     const passes: Array<{ readonly processor: number; readonly wall: number }> = []
@@ -157,7 +169,7 @@ const measureLoop = async ({ first, seed, selects }: Bench, probe: number): Prom
     return { name, status, processor, wall: least("wall"), isOver: processor > LONGEST_HOLD }
   }
   const results: Array<Awaited<ReturnType<typeof report>>> = []
-  for (const { body, list, method, name, path } of bodiesOf(seed)) {
+  for (const { body, list, method, name, path } of bodiesOf(seed, isFull)) {
     if (!selects(name)) continue
     results.push(await report(name, () => send(first, method, path, body())))
     if (list === undefined) continue
@@ -201,7 +213,7 @@ const startAttack = (tenant: Tenant, attack: Attack) => {
 }
 
 /** Part `neighbors`. */
-const measureNeighbors = async ({ first, second, seed, selects }: Bench): Promise<void> => {
+const measureNeighbors = async ({ first, isFull, probe, second, seed, selects }: Bench): Promise<void> => {
   const session = await create(second, "POST", "/v1/agent-sessions", {}, "session_id")
   let calls = 0
   const call = () =>
@@ -211,24 +223,27 @@ const measureNeighbors = async ({ first, second, seed, selects }: Bench): Promis
   const round = () => evenly(NEIGHBOR_RATE, ROUND_SECONDS, call)
   await round()
   console.log(
-    `\nLatency of a second tenant, in ms (${NEIGHBOR_RATE} requests/s: quiet p50 and p99, beside a flood p50 and p99):`
+    `\nLatency of a second tenant, in ms (${NEIGHBOR_RATE} requests/s: quiet p50 and p99, beside a flood p50 and p99; wait):`
   )
   for (const attack of attacksOf(seed)) {
     if (!selects(attack.name)) continue
     const quiet: Array<number> = []
     const beside: Array<number> = []
     const answers: Array<string> = []
-    for (let index = 0; index < ROUNDS; index++) {
+    const waits: Array<number> = []
+    for (let index = 0; index < (isFull ? FULL_ROUNDS : ROUNDS); index++) {
       quiet.push(...(await round()))
       const end = startAttack(first, attack)
       // The process of the attack takes this long to start.
       await new Promise((resolve) => setTimeout(resolve, 500))
+      await longestPass(probe)
       beside.push(...(await round()))
+      waits.push((await longestPass(probe)).wait)
       answers.push(await end())
     }
     const [before, during] = [quantile(quiet, 0.99), quantile(beside, 0.99)]
-    const figures = [quantile(quiet, 0.5), before, quantile(beside, 0.5), during].map((value) =>
-      value.toFixed(1).padStart(8)
+    const figures = [quantile(quiet, 0.5), before, quantile(beside, 0.5), during, Math.max(...waits)].map(
+      (value) => value.toFixed(1).padStart(8)
     )
     console.log(
       `${attack.name.padEnd(26)} ${figures.join(" ")}   × ${(during / before).toFixed(1)}, at most ${SLOWDOWN}: ${verdict(during <= SLOWDOWN * before)}   [${answers.at(-1) ?? ""}]`
@@ -254,7 +269,8 @@ const createTenant = async (
 /** Runs the benchmark. */
 export const run = async (words: ReadonlyArray<string>): Promise<void> => {
   const parts: ReadonlyArray<string> = words.filter((word) => word === "loop" || word === "neighbors")
-  const cases = words.filter((word) => !parts.includes(word))
+  const isFull = words.includes("full")
+  const cases = words.filter((word) => word !== "full" && !parts.includes(word))
   const selects = (name: string): boolean => cases.length === 0 || cases.some((part) => name.includes(part))
   console.log(machine())
   const store = await startStore()
@@ -262,8 +278,13 @@ export const run = async (words: ReadonlyArray<string>): Promise<void> => {
   const url = await store.database("flood")
   const environment = {
     COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
-    // As by default. Other benchmarks switch it off.
-    COUNTERSIGN_RATE_LIMIT_PER_SECOND: "500"
+    // As by default. Other benchmarks switch the limits off.
+    COUNTERSIGN_RATE_LIMIT_PER_SECOND: "500",
+    COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "1000",
+    // Required by the next two, which let deliveries fail at a closed port.
+    NODE_ENV: "development",
+    COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1/32",
+    COUNTERSIGN_EGRESS_HTTP: "true"
   }
   const service = await startService(url, {
     ...environment,
@@ -278,9 +299,9 @@ export const run = async (words: ReadonlyArray<string>): Promise<void> => {
       { ...environment, DATABASE_URL: Redacted.value(url), PATH: process.env["PATH"] ?? "" },
       service
     )
-    const bench = { first, second, seed, selects }
+    const bench = { first, isFull, probe, second, seed, selects }
     if (parts.length === 0 || parts.includes("neighbors")) await measureNeighbors(bench)
-    if (parts.length === 0 || parts.includes("loop")) await measureLoop(bench, probe)
+    if (parts.length === 0 || parts.includes("loop")) await measureLoop(bench)
   } finally {
     service.child.kill("SIGTERM")
     await service.ended

@@ -15,7 +15,7 @@ export interface Attack {
 const KIB = 1_024
 
 /** Every attack, on the resources of a tenant. */
-export const attacksOf = ({ dataset, run, session, task }: Seed): ReadonlyArray<Attack> => {
+export const attacksOf = ({ dataset, endpoint, run, session, task }: Seed): ReadonlyArray<Attack> => {
   const list = (name: string, path: string): Attack => ({
     name,
     method: "GET",
@@ -33,6 +33,13 @@ export const attacksOf = ({ dataset, run, session, task }: Seed): ReadonlyArray<
     { name: "no key", method: "GET", path: "/v1/tasks", key: "" },
     { name: "unknown key", method: "GET", path: "/v1/tasks", key: `csk_${"0".repeat(65)}` },
     { name: "/nope", method: "GET", path: "/nope", key: "" },
+    {
+      name: "sign in, unknown key",
+      method: "POST",
+      path: "/console/session",
+      key: "",
+      body: JSON.stringify({ key: `csk_${"0".repeat(65)}` })
+    },
     { name: "/docs", method: "GET", path: "/docs", key: "" },
     { name: "/openapi.json", method: "GET", path: "/openapi.json", key: "" },
     list("api_keys.list", "/v1/api-keys"),
@@ -43,6 +50,10 @@ export const attacksOf = ({ dataset, run, session, task }: Seed): ReadonlyArray<
     list("feedback.preview", `/v1/tasks/${task}/feedback/preview`),
     list("audit.list", "/v1/audit-log"),
     list("examples", `/v1/datasets/${dataset}/examples`),
+    list("releases", `/v1/tasks/${task}/releases`),
+    list("datasets", `/v1/tasks/${task}/datasets`),
+    { name: "deliveries", method: "GET", path: `/v1/notification-endpoints/${endpoint}/deliveries` },
+    { name: "endpoints", method: "GET", path: "/v1/notification-endpoints" },
     { name: "export", method: "GET", path: `/v1/datasets/${dataset}/export` },
     post("api_keys.create", "/v1/api-keys", { name: "Key *", preset: "runtime" }),
     post("tasks.create", "/v1/tasks", { name: "Task *", input_schema: object, answer_schema: object }),

@@ -14,9 +14,14 @@ export interface Seed {
   readonly run: string
   readonly session: string
   readonly dataset: string
+  /** A webhook endpoint with deliveries. */
+  readonly endpoint: string
   /** A step that was allowed and has no outcome. */
   readonly step: string
 }
+
+/** Where no receiver listens. */
+const CLOSED_PORT = "http://127.0.0.1:9"
 
 const object = { type: "object" }
 const input = { text: "Invoice 4711, total 129.90 EUR" }
@@ -64,11 +69,18 @@ export const seedBasics = async (tenant: Tenant): Promise<Seed> => {
     },
     "id"
   )
-  return { task, run, session, dataset, step }
+  const endpoint = await create(
+    tenant,
+    "POST",
+    "/v1/notification-endpoints",
+    { url: CLOSED_PORT, events: ["approval.requested"] },
+    "endpoint.id"
+  )
+  return { task, run, session, dataset, endpoint, step }
 }
 
 /** Fills the lists of a tenant. */
-export const seedLists = async (tenant: Tenant, { run, session }: Seed): Promise<void> => {
+export const seedLists = async (tenant: Tenant, { endpoint, run, session }: Seed): Promise<void> => {
   const entries = async (number: number) => {
     await create(tenant, "POST", "/v1/api-keys", { name: `Key ${number}`, preset: "runtime" }, "key.id")
     await create(
@@ -103,4 +115,6 @@ export const seedLists = async (tenant: Tenant, { run, session }: Seed): Promise
   for (let number = 0; number < ENTRIES; number += 10) {
     await Promise.all(Array.from({ length: 10 }, (_, index) => entries(number + index)))
   }
+  // No further deliveries: they would take part in what is measured.
+  await send(tenant, "PATCH", `/v1/notification-endpoints/${endpoint}`, '{"events":["approval.expired"]}')
 }

@@ -26,6 +26,7 @@ import {
   Connections,
   defaultConnectionLimits
 } from "./listen/Connections.ts"
+import { RequestPacer } from "./listen/RequestPacer.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 import { Stopping } from "./Stopping.ts"
 import {
@@ -136,10 +137,12 @@ class SingleWriteResponse<Request extends IncomingMessage> extends ServerRespons
  * Node's HTTP server, with problem responses where Node sends a bare status. Until the routes are attached it answers 503, except for
  * `/healthz`; without this, requests between `listen()` and the routes are never answered.
  *
- * Pipelined requests are served one after the other: otherwise one connection could have hundreds of responses in memory at once.
+ * Pipelined requests are served one after the other: otherwise one connection could have hundreds of responses in memory at once. Requests
+ * of many connections are started over several passes of the event loop: see {@link RequestPacer}.
  */
 class GuardedServer extends Server {
   readonly #fields: number
+  readonly #pacer = new RequestPacer()
   /** The open connections. */
   readonly clients: Connections
   /** The responses that clients have not read. */
@@ -211,7 +214,8 @@ class GuardedServer extends Server {
     const before = connection.response
     if (before === undefined || (before.writableFinished && !connection.isQueueing)) {
       connection.response = response
-      return super.emit(event, request, response)
+      this.#start(connection, event, request, response)
+      return true
     }
     if (socket.destroyed) return true
     if (this.clients.hasTooManyWaiting(connection)) {
@@ -226,9 +230,15 @@ class GuardedServer extends Server {
       if (socket.destroyed) return
       connection.response = response
       response.once("finish", () => serveNext(connection))
-      super.emit(event, request, response)
+      this.#start(connection, event, request, response)
     })
     return true
+  }
+
+  #start({ client }: Connection, event: string, request: IncomingMessage, response: ServerResponse): void {
+    this.#pacer.start(client.key, () => {
+      if (!request.socket.destroyed) super.emit(event, request, response)
+    })
   }
 
   /** Nothing was read or written for a while: the connection is idle, its response is still being computed, or its client does not read. */
