@@ -751,6 +751,7 @@ CREATE TABLE notification_endpoints (
   created_by_name text NOT NULL,
   previous_secret bytea,
   previous_secret_until timestamp with time zone,
+  verified_at timestamp with time zone,
   CONSTRAINT notification_endpoints_pkey PRIMARY KEY (org_id, endpoint_id),
   CONSTRAINT notification_endpoints_check CHECK (((previous_secret IS NULL) = (previous_secret_until IS NULL)))
 );
@@ -767,6 +768,7 @@ COMMENT ON COLUMN notification_endpoints.created_by_id IS 'API key that created 
 COMMENT ON COLUMN notification_endpoints.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN notification_endpoints.previous_secret IS 'Sealed signing secret before the last rotation; null: none.';
 COMMENT ON COLUMN notification_endpoints.previous_secret_until IS 'Until when the previous secret also signs; null: none.';
+COMMENT ON COLUMN notification_endpoints.verified_at IS 'When it last answered a challenge; null: never.';
 
 CREATE TABLE organization_usage (
   org_id text COLLATE "C" NOT NULL,

@@ -14,7 +14,8 @@ import {
   NotFound,
   NotReplayable,
   QueueFull,
-  RateLimited
+  RateLimited,
+  VerificationFailed
 } from "./Problems.ts"
 
 const Events = Schema.NonEmptyArray(ApprovalEventType)
@@ -159,7 +160,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           identifier: "createNotificationEndpoint",
           summary: "Create a webhook endpoint",
           description:
-            "Creates a webhook endpoint and returns its signing secret, which is not shown again. An organization can have 50."
+            "Creates a webhook endpoint and returns its signing secret, which is not shown again. If the installation requires verified endpoints, it gets no events before `verifyNotificationEndpoint` succeeded. An organization can have 50."
         })
       )
       .annotateMerge(eventsProblem),
@@ -220,6 +221,22 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           summary: "Send a test event",
           description:
             "Queues an event of type `test`, with `approval` null, to this endpoint, whatever event types it selected. For a disabled endpoint the delivery is recorded as failed. Each endpoint has a limit of test events per minute."
+        })
+      ),
+    HttpApiEndpoint.post("verify", "/:id/verify", {
+      params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
+      success: NotificationEndpoint,
+      error: [NotFound, RateLimited, VerificationFailed]
+    })
+      .middleware(requires("org_config.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "verifyNotificationEndpoint",
+          summary: "Verify a webhook endpoint",
+          description: [
+            'Sends the endpoint a signed event of type `verification` once, and waits for the response. It verifies the endpoint if its status is 2xx and its body is `{"challenge": "…"}` with the `verification.challenge` of the event, or that value alone as text.',
+            "If the installation requires verified endpoints, call it after you have configured the receiver with the signing secret: until then the endpoint gets no events. An organization has a limit of challenges per minute."
+          ].join("\n\n")
         })
       ),
     HttpApiEndpoint.get("deliveries", "/:id/deliveries", {

@@ -365,6 +365,13 @@ export class ExportFailed extends problem<ExportFailed>()(
   "The telemetry collector could not be reached or rejected the test span. `detail` says what happened."
 ) {}
 
+export class VerificationFailed extends problem<VerificationFailed>()(
+  "VERIFICATION_FAILED",
+  502,
+  "Endpoint did not answer the challenge",
+  "The webhook endpoint could not be reached, or its response does not contain the challenge. `detail` says what happened."
+) {}
+
 export class Unavailable extends problem<Unavailable>()(
   "UNAVAILABLE",
   503,

@@ -277,6 +277,8 @@ const endpoint = {
   id: ids.endpoint,
   events: ["approval.requested", "approval.expired"],
   active: true,
+  verified_at: "2026-11-21T02:34:10.456Z",
+  awaits_verification: false,
   created_at: "2026-11-21T02:33:05.123Z",
   created_by: ada,
   url_hint: "https://example.com/…",
@@ -532,3 +534,6 @@ export const webhookApprovalExample = {
 
 /** The two members of an approval in a webhook that a person decided. */
 export const webhookDecisionExample = { decided_at: "2026-11-21T05:04:40.001Z", decided_by: ada }
+
+/** The challenge of a verification event. */
+export const webhookChallengeExample = { challenge: "6nRy1mHjV0WlqzX2q8Zb7gqS3cCkYxUe0dT4pLw9aBo" }

@@ -1,6 +1,11 @@
 /** The `webhooks` of the OpenAPI document: the requests that this service sends to webhook endpoints. */
-import type { WebhookEventType } from "../domain/approvals/ApprovalEvent.ts"
-import { webhookApprovalExample, webhookDecisionExample, webhookExample } from "./examples.ts"
+import type { ReceivedEventType } from "../domain/approvals/ApprovalEvent.ts"
+import {
+  webhookApprovalExample,
+  webhookChallengeExample,
+  webhookDecisionExample,
+  webhookExample
+} from "./examples.ts"
 
 /** An event type in the reference. */
 interface EventDocs {
@@ -11,7 +16,7 @@ interface EventDocs {
   readonly status: string | null
 }
 
-const events: Record<WebhookEventType, EventDocs> = {
+const events: Record<ReceivedEventType, EventDocs> = {
   "approval.requested": {
     operationId: "onApprovalRequested",
     summary: "Approval requested",
@@ -52,6 +57,12 @@ const events: Record<WebhookEventType, EventDocs> = {
     operationId: "onTest",
     summary: "Test event",
     says: "Sent on request, by `testNotificationEndpoint`. Its `approval` is null.",
+    status: null
+  },
+  verification: {
+    operationId: "onVerification",
+    summary: "Verification challenge",
+    says: 'Sent once on request, by `verifyNotificationEndpoint`. Respond with the `verification` object as JSON: `{"challenge": "…"}`. Check the signature first: so you verify only endpoints of yours.',
     status: null
   }
 }
@@ -111,6 +122,8 @@ const approvalOf = (status: string) =>
       : {})
   })
 
+const isChallenge = (type: string) => type === "verification"
+
 const isDecision = (status: string) => status === "approved" || status === "rejected"
 
 const bodyOf = (type: string, status: string | null) =>
@@ -119,7 +132,14 @@ const bodyOf = (type: string, status: string | null) =>
     type: { const: type, description: "The event's type." },
     org_id: id("org", "The organization's ID."),
     occurred_at: time("When it happened."),
-    approval: status === null ? { type: "null", description: "Always null." } : approvalOf(status)
+    approval: status === null ? { type: "null", description: "Always null." } : approvalOf(status),
+    ...(isChallenge(type)
+      ? {
+          verification: object("What to respond with.", {
+            challenge: text("A random value.", "^[0-9A-Za-z_-]{43}$")
+          })
+        }
+      : {})
   })
 
 const exampleOf = (type: string, status: string | null) => ({
@@ -128,7 +148,8 @@ const exampleOf = (type: string, status: string | null) => ({
   approval:
     status === null
       ? null
-      : { ...webhookApprovalExample, status, ...(isDecision(status) ? webhookDecisionExample : {}) }
+      : { ...webhookApprovalExample, status, ...(isDecision(status) ? webhookDecisionExample : {}) },
+  ...(isChallenge(type) ? { verification: webhookChallengeExample } : {})
 })
 
 const header = (

@@ -10,7 +10,13 @@ export interface ReceivedDelivery {
   readonly body: string
   /** The event's id and type if the delivery verified, otherwise the reason. */
   readonly verification:
-    | { readonly ok: true; readonly event_id: string; readonly type: string }
+    | {
+        readonly ok: true
+        readonly event_id: string
+        readonly type: string
+        /** What the response contains, if the event is a challenge that verifies the endpoint. */
+        readonly answer?: { readonly challenge: string }
+      }
     | { readonly ok: false; readonly reason: string; readonly message: string }
 }
 
@@ -18,7 +24,7 @@ export interface ReceivedDelivery {
 const MAX_BODY_BYTES = 256 * 1024
 
 /**
- * Creates an HTTP server that verifies deliveries and responds with 204 to valid, 401 to invalid and 413 to oversized ones. `onDelivery` is
+ * Creates an HTTP server that verifies deliveries and responds with 204 to valid, 401 to invalid and 413 to oversized ones, and answers challenges. `onDelivery` is
  * called before the response.
  */
 export const makeReceiver = (options: {
@@ -27,18 +33,22 @@ export const makeReceiver = (options: {
 }): Server =>
   createServer((request, response) => {
     receive(request, options).then(
-      (status) => response.writeHead(status, status === 413 ? { connection: "close" } : {}).end(),
+      ({ answer, status }) => {
+        if (answer === undefined)
+          response.writeHead(status, status === 413 ? { connection: "close" } : {}).end()
+        else response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answer))
+      },
       () => response.writeHead(500).end()
     )
   })
 
-/** Processes one delivery; returns the response status. */
+/** Processes one delivery; returns the response's status and body. */
 const receive = async (
   request: IncomingMessage,
   options: Parameters<typeof makeReceiver>[0]
-): Promise<number> => {
+): Promise<{ readonly status: number; readonly answer?: { readonly challenge: string } }> => {
   const body = await readBody(request)
-  if (body === undefined) return 413
+  if (body === undefined) return { status: 413 }
   const verification = await check(body, request, options.secret())
   options.onDelivery({
     method: request.method ?? "",
@@ -47,7 +57,8 @@ const receive = async (
     body: body.toString("utf8"),
     verification
   })
-  return verification.ok ? 204 : 401
+  if (!verification.ok) return { status: 401 }
+  return verification.answer === undefined ? { status: 204 } : { status: 200, answer: verification.answer }
 }
 
 const readBody = async (request: IncomingMessage): Promise<Buffer | undefined> => {
@@ -74,7 +85,12 @@ const check = async (
 ): Promise<ReceivedDelivery["verification"]> => {
   const verification: Verification = await verify(body, request.headers, secret)
   return verification.ok
-    ? { ok: true, event_id: verification.event.id, type: verification.event.type }
+    ? {
+        ok: true,
+        event_id: verification.event.id,
+        type: verification.event.type,
+        ...(verification.event.type === "verification" ? { answer: verification.event.verification } : {})
+      }
     : { ok: false, reason: verification.reason, message: verification.message }
 }
 

@@ -56,6 +56,7 @@ import { Notifications } from "./notifications/Notifications.ts"
 import { NotificationsHttp } from "./notifications/Notifications/http.ts"
 import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts"
+import { VerificationPolicy } from "./notifications/VerificationPolicy.ts"
 import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { StoredUsage } from "./identity/StoredUsage.ts"
@@ -114,6 +115,7 @@ export type ServiceSettings = Pick<
   | "publicUrl"
   | "rateLimits"
   | "organizationLimits"
+  | "verification"
   | "keyRetention"
   | "auditRetention"
   | "connections"
@@ -244,7 +246,10 @@ export const layerServices = (settings: ServiceSettings) =>
         KnownSecrets.layer
       )
     ),
-    Layer.provide(Layer.succeed(OrganizationLimits, settings.organizationLimits))
+    Layer.provide([
+      Layer.succeed(OrganizationLimits, settings.organizationLimits),
+      Layer.succeed(VerificationPolicy, settings.verification)
+    ])
   )
 
 /** Background workers over the services: deadlines, comparisons and retention. */

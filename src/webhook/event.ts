@@ -58,8 +58,16 @@ interface EventOf<Type extends string, Approval> {
   readonly approval: Approval
 }
 
-/** An event, discriminated by `type`. `test` is sent on request to try an endpoint. */
-export type WebhookEvent =
+/** A challenge, sent on request to verify the endpoint. Respond with `verification` as JSON; `handler` and `nodeHandler` do. */
+export interface VerificationEvent extends EventOf<"verification", null> {
+  readonly verification: { readonly challenge: string }
+}
+
+/** An event, discriminated by `type`: a notification, or a challenge that verifies the endpoint. */
+export type WebhookEvent = NotificationEvent | VerificationEvent
+
+/** An event that a handler's `onEvent` gets, discriminated by `type`. `test` is sent on request to try an endpoint. */
+export type NotificationEvent =
   | EventOf<"approval.requested", ApprovalSnapshot<"pending">>
   | EventOf<"approval.expiring", ApprovalSnapshot<"pending">>
   | EventOf<"approval.escalated", ApprovalSnapshot<"pending">>
@@ -169,6 +177,11 @@ const eventOf = (body: unknown): WebhookEvent | EventRefusal => {
     case "test":
       if (fields["approval"] !== null) throw new FieldFault("approval", "null for a test event")
       return { ...envelope, type, approval: null }
+    case "verification": {
+      const verification = fieldsAt(fields["verification"], "verification")
+      const challenge = textAt(verification, "challenge", "verification.challenge")
+      return { ...envelope, type, approval: null, verification: { challenge } }
+    }
     default:
       return refuse("unknown_event_type", "Unknown event type. Update countersign/webhook to handle it.")
   }

@@ -32,6 +32,7 @@ const readStream = async (stream: Body, limit: number): Promise<BodyResult> => {
  * It reads the raw body up to a limit, verifies it, checks the organization, and calls `onEvent` once per event. It responds with
  *
  * - 204: the event was handled, now or before
+ * - 200 with the challenge: the event verifies the endpoint
  * - 202: the event type is unknown to this version
  * - 4xx with `{ reason, message }`: the delivery was refused
  * - 500: `onEvent` threw; the delivery will be retried

@@ -1,4 +1,4 @@
-import type { WebhookEvent } from "./event.ts"
+import type { NotificationEvent, WebhookEvent } from "./event.ts"
 import { refuse, type Refusal, type RefusalReason } from "./refusal.ts"
 import { toEventClaims, type EventClaims, type SeenEvents } from "./seen.ts"
 import { type VerifyOptions, verifier, type WebhookHeaders } from "./verify.ts"
@@ -12,10 +12,10 @@ export interface ReceiverOptions extends VerifyOptions {
   /** The record of handled events, for deduplication. */
   readonly seen: SeenEvents | EventClaims
   /**
-   * Handles a verified, new event. The sender waits five seconds in total: store the event, enqueue its work and return. If it throws, the
+   * Handles a verified, new event. A challenge that verifies the endpoint is answered without it. The sender waits five seconds in total: store the event, enqueue its work and return. If it throws, the
    * response is 500 and the delivery is retried.
    */
-  readonly onEvent: (event: WebhookEvent) => unknown
+  readonly onEvent: (event: NotificationEvent) => unknown
   /** Maximum length of a body, in bytes. Default 256 KiB; events are under 4 KiB. */
   readonly maxBodyBytes?: number | undefined
   /** Called for each refused delivery, and for an event of an unknown type, whose response is 202. */
@@ -61,16 +61,18 @@ const statuses: Record<ReceiverRefusalReason, number> = {
   wrong_organization: 403
 }
 
+const jsonResponse = (status: number, body: object, more: Record<string, string> = {}): ReceiverResponse => ({
+  status,
+  headers: { "content-type": "application/json", "cache-control": "no-store", ...more },
+  body: JSON.stringify(body)
+})
+
 const errorResponse = (
   status: number,
   reason: string,
   message: string,
   more: Record<string, string> = {}
-): ReceiverResponse => ({
-  status,
-  headers: { "content-type": "application/json", "cache-control": "no-store", ...more },
-  body: JSON.stringify({ reason, message })
-})
+): ReceiverResponse => jsonResponse(status, { reason, message }, more)
 
 const handledResponse: ReceiverResponse = { status: 204, headers: {}, body: null }
 const busyResponse = errorResponse(503, "busy", "Another process is handling this event. Retry later.", {
@@ -111,7 +113,7 @@ export const receiver = (
     return verified
   }
 
-  const handle = async (event: WebhookEvent): Promise<ReceiverResponse> => {
+  const handle = async (event: NotificationEvent): Promise<ReceiverResponse> => {
     const claim = await claims.claim(event.id)
     if (claim === "done") return handledResponse
     if (claim === "busy") return busyResponse
@@ -129,7 +131,7 @@ export const receiver = (
     return handledResponse
   }
 
-  const handleOnce = (event: WebhookEvent): Promise<ReceiverResponse> => {
+  const handleOnce = (event: NotificationEvent): Promise<ReceiverResponse> => {
     const first = inProgress.get(event.id)
     if (first !== undefined) return first
     const work = handle(event).finally(() => inProgress.delete(event.id))
@@ -139,7 +141,11 @@ export const receiver = (
 
   const respond = async (incoming: IncomingRequest): Promise<ReceiverResponse> => {
     const examined = await verifyRequest(incoming)
-    if (examined.ok) return handleOnce(examined.event)
+    if (examined.ok) {
+      return examined.event.type === "verification"
+        ? jsonResponse(200, examined.event.verification)
+        : handleOnce(examined.event)
+    }
     options.onRefused?.(examined)
     const { message, reason } = examined
     return errorResponse(

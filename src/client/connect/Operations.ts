@@ -471,8 +471,9 @@ export interface NotificationEndpointsOperations {
   /**
    * Create a webhook endpoint.
    *
-   * Creates a webhook endpoint and returns its signing secret, which is not shown again. An organization
-   * can have 50.
+   * Creates a webhook endpoint and returns its signing secret, which is not shown again. If the
+   * installation requires verified endpoints, it gets no events before `verifyNotificationEndpoint`
+   * succeeded. An organization can have 50.
    *
    * @throws INVALID_WEBHOOK_EVENTS, INVALID_URL, LIMIT_REACHED, or a problem of any operation.
    */
@@ -522,6 +523,23 @@ export interface NotificationEndpointsOperations {
    * @throws NOT_FOUND, RATE_LIMITED, or a problem of any operation.
    */
   readonly test: (input: TestNotificationEndpointInput, options?: CallOptions) => Promise<TestDelivery>
+  /**
+   * Verify a webhook endpoint.
+   *
+   * Sends the endpoint a signed event of type `verification` once, and waits for the response. It
+   * verifies the endpoint if its status is 2xx and its body is `{"challenge": "…"}` with the
+   * `verification.challenge` of the event, or that value alone as text.
+   *
+   * If the installation requires verified endpoints, call it after you have configured the receiver with
+   * the signing secret: until then the endpoint gets no events. An organization has a limit of
+   * challenges per minute.
+   *
+   * @throws NOT_FOUND, RATE_LIMITED, VERIFICATION_FAILED, or a problem of any operation.
+   */
+  readonly verify: (
+    input: VerifyNotificationEndpointInput,
+    options?: CallOptions
+  ) => Promise<NotificationEndpoint>
   /**
    * List an endpoint's deliveries.
    *
@@ -2485,6 +2503,13 @@ export interface NotificationEndpoint {
   >
   /** Whether events are delivered to it. A 410 Gone response disables it. */
   readonly active: boolean
+  /** When it last answered a challenge. Null if it never did. */
+  readonly verified_at: Date | null
+  /**
+   * Whether it gets no events until it answers a challenge: this installation requires it, and it has
+   * not answered one.
+   */
+  readonly awaits_verification: boolean
   /** When the endpoint was created. */
   readonly created_at: Date
   /** The API key that created it. */
@@ -2670,6 +2695,15 @@ export interface TestDelivery {
   readonly queued: boolean
   /** The delivery's ID. */
   readonly id: string
+}
+
+/** The input of `notification_endpoints.verify`. */
+export interface VerifyNotificationEndpointInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The webhook endpoint's ID. */
+    readonly id: string
+  }
 }
 
 /** The input of `notification_endpoints.deliveries`. */
@@ -2912,6 +2946,8 @@ export interface ListAuditEntriesInput {
          * - `endpoint.removed`: A webhook endpoint was removed.
          * - `endpoint.secret_rotated`: A webhook endpoint's signing secret was rotated.
          * - `endpoint.tested`: A test event was sent to a webhook endpoint.
+         * - `endpoint.verified`: A webhook endpoint answered a challenge.
+         * - `endpoint.verification_failed`: A webhook endpoint was sent a challenge and did not answer it.
          * - `endpoint.replayed`: Failed deliveries of a webhook endpoint were queued again, by time window.
          * - `delivery.replayed`: One failed delivery was queued again.
          * - `destination.created`: A telemetry destination was created.
@@ -2941,6 +2977,8 @@ export interface ListAuditEntriesInput {
           | "endpoint.removed"
           | "endpoint.secret_rotated"
           | "endpoint.tested"
+          | "endpoint.verified"
+          | "endpoint.verification_failed"
           | "endpoint.replayed"
           | "delivery.replayed"
           | "destination.created"
@@ -2987,6 +3025,8 @@ export interface AuditEntry {
     | "endpoint.removed"
     | "endpoint.secret_rotated"
     | "endpoint.tested"
+    | "endpoint.verified"
+    | "endpoint.verification_failed"
     | "endpoint.replayed"
     | "delivery.replayed"
     | "destination.created"
@@ -3857,6 +3897,17 @@ export interface UnsupportedMediaTypeProblem extends ServiceProblem {
   readonly status: 415
 }
 
+/**
+ * The webhook endpoint could not be reached, or its response does not contain the challenge. `detail`
+ * says what happened.
+ */
+export interface VerificationFailedProblem extends ServiceProblem {
+  /** Always `VERIFICATION_FAILED`. */
+  readonly code: "VERIFICATION_FAILED"
+  /** Always 502. */
+  readonly status: 502
+}
+
 /** A problem that the service answered with. `code` tells which. */
 export type AnyServiceProblem =
   | AddressNotAllowedProblem
@@ -3908,3 +3959,4 @@ export type AnyServiceProblem =
   | TaskInUseProblem
   | UnavailableProblem
   | UnsupportedMediaTypeProblem
+  | VerificationFailedProblem

@@ -405,6 +405,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
       ]
     ],
     active: "boolean",
+    verified_at: ["or", ["time", "null"]],
+    awaits_verification: "boolean",
     created_at: "time",
     created_by: "Actor",
     url_hint: "string",
@@ -676,7 +678,8 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   STEP_NOT_ALLOWED: {},
   TASK_IN_USE: {},
   UNAVAILABLE: {},
-  UNSUPPORTED_MEDIA_TYPE: {}
+  UNSUPPORTED_MEDIA_TYPE: {},
+  VERIFICATION_FAILED: {}
 }
 
 /** The types of a session's events. */
@@ -1046,6 +1049,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 202,
       json: "TestDelivery"
     },
+    verify: {
+      method: "POST",
+      path: "/v1/notification-endpoints/:id/verify",
+      params: { id: "nep_" },
+      status: 200,
+      json: "NotificationEndpoint"
+    },
     deliveries: {
       method: "GET",
       path: "/v1/notification-endpoints/:id/deliveries",
@@ -1105,6 +1115,8 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "endpoint.removed",
             "endpoint.secret_rotated",
             "endpoint.tested",
+            "endpoint.verified",
+            "endpoint.verification_failed",
             "endpoint.replayed",
             "delivery.replayed",
             "destination.created",

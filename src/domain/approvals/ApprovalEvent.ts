@@ -24,8 +24,11 @@ export interface ApprovalTransitionEvent {
   readonly approval: Approval
 }
 
-/** Every type that a webhook endpoint can receive: an approval event, or the test event that its owner requested. */
+/** Every type that is delivered to webhook endpoints: an approval event, or the test event that its owner requested. */
 export type WebhookEventType = ApprovalEventType | "test"
+
+/** Every type that a webhook endpoint can receive: also the challenge that verifies it, which is not a delivery. */
+export type ReceivedEventType = WebhookEventType | "verification"
 
 /**
  * The body of an event: the exact text that every attempt and replay signs and sends. It shows the approval as it was when the event was

@@ -12,6 +12,13 @@ export const NotificationEndpoint = Schema.Struct({
   active: Schema.Boolean.annotateKey({
     description: "Whether events are delivered to it. A 410 Gone response disables it."
   }),
+  verified_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When it last answered a challenge. Null if it never did."
+  }),
+  awaits_verification: Schema.Boolean.annotateKey({
+    description:
+      "Whether it gets no events until it answers a challenge: this installation requires it, and it has not answered one."
+  }),
   created_at: timestamp("When the endpoint was created."),
   created_by: Actor.annotateKey({ description: "The API key that created it." }),
   url_hint: Schema.String.annotateKey({

@@ -15,6 +15,8 @@ export const AuditAction = documentedEnum({
   "endpoint.removed": "A webhook endpoint was removed.",
   "endpoint.secret_rotated": "A webhook endpoint's signing secret was rotated.",
   "endpoint.tested": "A test event was sent to a webhook endpoint.",
+  "endpoint.verified": "A webhook endpoint answered a challenge.",
+  "endpoint.verification_failed": "A webhook endpoint was sent a challenge and did not answer it.",
   "endpoint.replayed": "Failed deliveries of a webhook endpoint were queued again, by time window.",
   "delivery.replayed": "One failed delivery was queued again.",
   "destination.created": "A telemetry destination was created.",

@@ -101,7 +101,10 @@ export interface Settings {
     readonly storedFeedback: number
     readonly storedBytes: number
     readonly testsPerMinute: number
+    readonly challengesPerMinute: number
   }
+  /** What must be verified before it is sent anything but a challenge. */
+  readonly verification: { readonly endpoints: boolean }
   /** How long API keys are retained after they were revoked or have expired. */
   readonly keyRetention: Duration.Duration
   /** How long a console session lasts without input from its user; zero: until it expires. */
@@ -306,8 +309,10 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       storedRuns: values.COUNTERSIGN_STORED_RUN_LIMIT,
       storedFeedback: values.COUNTERSIGN_STORED_FEEDBACK_LIMIT,
       storedBytes: values.COUNTERSIGN_STORED_MEBIBYTES_LIMIT * 1024 ** 2,
-      testsPerMinute: values.COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE
+      testsPerMinute: values.COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE,
+      challengesPerMinute: values.COUNTERSIGN_NOTIFY_CHALLENGES_PER_MINUTE
     },
+    verification: { endpoints: values.COUNTERSIGN_NOTIFY_VERIFIED_ONLY },
     keyRetention: values.COUNTERSIGN_KEY_RETENTION_DAYS,
     consoleIdle: values.COUNTERSIGN_CONSOLE_IDLE_MINUTES,
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,

@@ -16,6 +16,8 @@ export interface OrganizationLimitValues {
   readonly storedBytes: number
   /** Test events per minute to one webhook endpoint, in one replica. */
   readonly testsPerMinute: number
+  /** Challenges per minute to all webhook endpoints, in one replica. */
+  readonly challengesPerMinute: number
 }
 
 /** The limits of every organization of the installation. By default there are none. */
@@ -30,7 +32,8 @@ export const OrganizationLimits = Context.Reference<OrganizationLimitValues>(
       storedRuns: 0,
       storedFeedback: 0,
       storedBytes: 0,
-      testsPerMinute: 0
+      testsPerMinute: 0,
+      challengesPerMinute: 0
     })
   }
 )

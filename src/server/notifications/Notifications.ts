@@ -14,7 +14,8 @@ import {
   type NotFound,
   type NotReplayable,
   type QueueFull,
-  type RateLimited
+  type RateLimited,
+  VerificationFailed
 } from "../../api/Problems.ts"
 import {
   approvalEventBody,
@@ -43,13 +44,17 @@ import {
   endpointPlace,
   listEndpoints,
   insertEndpoint,
-  updateEndpoint
+  updateEndpoint,
+  updateVerified
 } from "./Notifications/rows.ts"
 import { publishToEndpoints } from "./Notifications/publishToEndpoints.ts"
 import { RecentEvents } from "./Notifications/RecentEvents.ts"
 import { WEBHOOK } from "./Notifications/WebhookChannel.ts"
 import { endpointVersions, type PreparedEvent } from "./PreparedEvent.ts"
-import { makeTestLimit } from "./Notifications/makeTestLimit.ts"
+import { makeMinuteLimit } from "./Notifications/makeMinuteLimit.ts"
+import { sendChallenge } from "./Notifications/sendChallenge.ts"
+import { makeUnsealedEndpoints } from "./Notifications/UnsealedEndpoints.ts"
+import { VerificationPolicy } from "./VerificationPolicy.ts"
 import { rotateSecret } from "./Notifications/rotateSecret.ts"
 import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
 import { Organizations } from "../identity/Organizations.ts"
@@ -98,6 +103,14 @@ export class Notifications extends Context.Service<
     readonly test: (
       id: EndpointId
     ) => Effect.Effect<TestDelivery, NotFound | RateLimited, Authorized<"org_config.write">>
+    /** Sends the endpoint a challenge once, and waits for its answer. Sends nothing else and is not retried. */
+    readonly verify: (
+      id: EndpointId
+    ) => Effect.Effect<
+      NotificationEndpoint,
+      NotFound | RateLimited | VerificationFailed,
+      Authorized<"org_config.write">
+    >
     /** The latest 50 deliveries, newest first. */
     readonly deliveries: (
       id: EndpointId
@@ -160,11 +173,31 @@ export class Notifications extends Context.Service<
       const email = yield* Email
       const organizations = yield* Organizations
       const audit = yield* Audit
-      const endpointCache = makeEndpointCache(sql)
+      const onlyVerified = (yield* VerificationPolicy).endpoints
+      const endpointCache = makeEndpointCache(sql, onlyVerified)
       const invalidateEndpoints = (org_id: OrgId) => Effect.sync(() => endpointCache.invalidate(org_id))
-      const deliveries = makeEndpointDeliveries(sql, delivery, recent, clock, audit)
+      const deliveries = makeEndpointDeliveries(sql, delivery, recent, clock, audit, onlyVerified)
 
-      const admitTest = makeTestLimit((yield* OrganizationLimits).testsPerMinute, yield* LimitUse)
+      const { challengesPerMinute, testsPerMinute } = yield* OrganizationLimits
+      const use = yield* LimitUse
+      const admitTest = makeMinuteLimit(
+        {
+          perMinute: testsPerMinute,
+          limit: "endpoint_tests",
+          detail: `Rate limit exceeded: an endpoint can be sent ${testsPerMinute} test events per minute.`
+        },
+        use
+      )
+      // Of the whole organization: endpoints can be created and removed at any rate.
+      const admitChallenge = makeMinuteLimit(
+        {
+          perMinute: challengesPerMinute,
+          limit: "endpoint_challenges",
+          detail: `Rate limit exceeded: an organization can verify endpoints ${challengesPerMinute} times per minute.`
+        },
+        use
+      )
+      const challenge = { sql, egress, clock, endpoints: makeUnsealedEndpoints(box) }
 
       const withHealth = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
         const health = yield* delivery.health(
@@ -177,6 +210,8 @@ export class Notifications extends Context.Service<
             id: row.endpoint_id,
             events: row.events,
             active: row.active,
+            verified_at: row.verified_at,
+            awaits_verification: onlyVerified && row.verified_at === null,
             created_at: row.created_at,
             created_by: { id: row.created_by_id, name: row.created_by_name },
             url_hint: row.url_hint,
@@ -212,6 +247,7 @@ export class Notifications extends Context.Service<
             secret: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), secret),
             events: Arr.dedupe(input.events ?? approvalEventTypes),
             active: true,
+            verified_at: null,
             created_at: yield* clock.now,
             created_by_id: actor.id,
             created_by_name: actor.name
@@ -263,8 +299,31 @@ export class Notifications extends Context.Service<
         }),
         test: Effect.fn("Notifications.test")(function* (id) {
           const principal = yield* Authorized("org_config.write")
-          yield* admitTest(principal.org_id, id)
+          yield* admitTest(`${principal.org_id} ${id}`)
           return yield* deliveries.test(principal, id)
+        }),
+        verify: Effect.fn("Notifications.verify")(function* (id) {
+          const principal = yield* Authorized("org_config.write")
+          const { org_id } = principal
+          yield* admitChallenge(org_id)
+          const failure = yield* sendChallenge(challenge, org_id, id)
+          if (failure === undefined) return yield* notFound("endpoint")
+          if (failure !== null) {
+            yield* atomically(audit.record(principal, "endpoint.verification_failed", id, { error: failure }))
+            return yield* new VerificationFailed({
+              detail: `The endpoint did not answer the challenge: ${failure}. Configure the receiver with the endpoint's signing secret, then verify again.`
+            })
+          }
+          const row = yield* atomically(
+            Effect.gen(function* () {
+              const row = yield* updateVerified(sql, org_id, id, yield* clock.now)
+              if (Option.isNone(row)) return yield* notFound("endpoint")
+              yield* sql.afterCommit(invalidateEndpoints(org_id))
+              yield* audit.record(principal, "endpoint.verified", id, { url_hint: row.value.url_hint })
+              return row.value
+            })
+          )
+          return yield* withItsHealth(row)
         }),
         deliveries: Effect.fn("Notifications.deliveries")(function* (id) {
           const { org_id } = yield* Authorized("org_config.read")
@@ -319,12 +378,13 @@ export class Notifications extends Context.Service<
                 event_id,
                 label: `${type} ${approval.approval_id}`
               }))
-            )
+            ),
+            onlyVerified
           }
         }),
         invalidateEndpoints,
         publish: Effect.fn("Notifications.publish")(function* (org_id, events, now) {
-          yield* publishToEndpoints(sql, delivery, recent, org_id, events, now)
+          yield* publishToEndpoints(sql, delivery, recent, org_id, events, now, onlyVerified)
           yield* email.publish(org_id, events, now)
         }, Effect.orDie)
       })

@@ -18,6 +18,8 @@ export interface PreparedEvent {
   /** The exact bytes that are signed and sent. Empty if there are no endpoints. */
   readonly body: Uint8Array
   readonly deliveries: ReadonlyArray<PreparedDelivery>
+  /** Whether endpoints get events only after they have answered a challenge: the same for all events. */
+  readonly onlyVerified: boolean
 }
 
 /** Endpoints in order of id, each with the version of its row: `nep_…@731,nep_…@812`. */
@@ -31,9 +33,12 @@ export const endpointVersions = (
  */
 export const subscriptions = (
   sql: SqlClient.SqlClient,
-  events: ReadonlyArray<Pick<PreparedEvent, "org_id" | "type">>
+  events: ReadonlyArray<Pick<PreparedEvent, "org_id" | "type" | "onlyVerified">>
 ): Statement.Fragment => {
   const distinct = [...new Map(events.map((event) => [`${event.org_id} ${event.type}`, event])).values()]
+  const verified = events.some(({ onlyVerified }) => onlyVerified)
+    ? sql.literal("AND e.verified_at IS NOT NULL")
+    : sql.literal("")
   return sql`
     subscriptions AS MATERIALIZED (
       SELECT
@@ -43,7 +48,7 @@ export const subscriptions = (
         ${textArray(distinct.map(({ org_id }) => org_id))}::text[],
         ${textArray(distinct.map(({ type }) => type))}::text[]
       ) AS wanted (org_id, type)
-      LEFT JOIN notification_endpoints e ON e.org_id = wanted.org_id AND e.active AND wanted.type = ANY (e.events)
+      LEFT JOIN notification_endpoints e ON e.org_id = wanted.org_id AND e.active ${verified} AND wanted.type = ANY (e.events)
       GROUP BY wanted.org_id, wanted.type
     )`
 }

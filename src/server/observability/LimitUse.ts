@@ -16,6 +16,7 @@ export const limitNames = [
   "stored_feedback",
   "stored_bytes",
   "endpoint_tests",
+  "endpoint_challenges",
   "address_mails",
   "unread_responses"
 ] as const

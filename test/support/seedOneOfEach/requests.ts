@@ -92,6 +92,7 @@ export const requests: Readonly<
     body: { since: "2026-01-01T00:00:00Z" }
   }),
   "notification_endpoints.test": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "notification_endpoints.verify": ({ ids }) => ({ params: { id: ids.endpoint } }),
   "notification_endpoints.rotate_secret": ({ ids }) => ({ params: { id: ids.endpoint } }),
   "notification_endpoints.remove": ({ ids }) => ({ params: { id: ids.endpoint } }),
   "telemetry_destinations.list": () => ({}),

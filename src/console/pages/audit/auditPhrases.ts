@@ -12,6 +12,8 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "endpoint.removed": "deleted a webhook endpoint",
   "endpoint.secret_rotated": "rotated the signing secret of a webhook endpoint",
   "endpoint.tested": "sent a test event to a webhook endpoint",
+  "endpoint.verified": "verified a webhook endpoint",
+  "endpoint.verification_failed": "sent a challenge that a webhook endpoint did not answer",
   "endpoint.replayed": "replayed failed deliveries of a period",
   "delivery.replayed": "replayed a delivery",
   "destination.created": "added the telemetry collector",

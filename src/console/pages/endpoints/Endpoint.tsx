@@ -72,6 +72,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
     refresh(deliveriesAtom(id))
   }
   const test = useAction(() => apiClient.notification_endpoints.test({ params }))
+  const verify = useAction(() => apiClient.notification_endpoints.verify({ params }))
   const toggle = useAction((active: boolean) =>
     apiClient.notification_endpoints.update({ params, payload: { active } })
   )
@@ -98,6 +99,20 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
               >
                 Send test event
               </Button>
+              {endpoint.verified_at === null ? (
+                <Button
+                  pending={verify.pending}
+                  onClick={() =>
+                    void verify.run().then((verified) => {
+                      if (verified !== undefined) showToast("Endpoint verified")
+                      reload()
+                      return undefined
+                    })
+                  }
+                >
+                  Verify
+                </Button>
+              ) : null}
               <Button onClick={() => setEditing(true)}>Edit events</Button>
               <ConfirmButton
                 small={false}
@@ -139,13 +154,19 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
         <EndpointState endpoint={endpoint} /> · created by <UntrustedText text={endpoint.created_by.name} /> ·{" "}
         <AbsoluteTime time={endpoint.created_at} />
       </PageHeader>
-      <FailureNotice failure={test.failure ?? toggle.failure} />
+      <FailureNotice failure={test.failure ?? verify.failure ?? toggle.failure} />
       {endpoint.cooldown_until === null ? null : (
         <p className="notice warn">
           Cooling down after {endpoint.consecutive_failures} consecutive failures. Deliveries and replays
           resume with one probe at <AbsoluteTime time={endpoint.cooldown_until} />.
         </p>
       )}
+      {endpoint.awaits_verification ? (
+        <p className="notice warn">
+          Not verified: no events are delivered. Configure the receiver with the signing secret, then verify
+          the endpoint.
+        </p>
+      ) : null}
       {endpoint.active ? null : (
         <p className="notice">
           Disabled: no events are delivered. (A 410 Gone response disables an endpoint.)

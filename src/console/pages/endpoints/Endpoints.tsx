@@ -119,6 +119,7 @@ const EndpointCard = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
 /** The state of an endpoint as a badge: enabled, disabled, failing or cooling down. */
 export const EndpointState = ({ endpoint }: { readonly endpoint: NotificationEndpoint }) => {
   if (!endpoint.active) return <Badge tone="quiet">Disabled</Badge>
+  if (endpoint.awaits_verification) return <Badge tone="wait">Not verified</Badge>
   if (endpoint.cooldown_until !== null) {
     return (
       <Badge tone="wait">

@@ -224,6 +224,18 @@ export const variables = {
     unit: "events",
     read: read.wholeNumber(0, 1_000_000)
   }),
+  COUNTERSIGN_NOTIFY_CHALLENGES_PER_MINUTE: withDefault("30", {
+    description:
+      "Maximum number of challenges that verify an organization's endpoints, per minute and replica; 0: no limit",
+    unit: "challenges",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_NOTIFY_VERIFIED_ONLY: withDefault("false", {
+    description:
+      "Sends an endpoint nothing but challenges before it has answered one, existing endpoints too. Events meanwhile make no deliveries for it",
+    unit: "true or false",
+    read: read.boolean
+  }),
   COUNTERSIGN_NOTIFY_RETENTION_DAYS: withDefault("30", {
     description: "How long deliveries and their events are retained",
     unit: "days",

@@ -10,16 +10,16 @@ const MAX_ORGANIZATIONS = 1_000
 const MAX_ENDPOINTS = 10_000
 
 /**
- * The active endpoints of organizations, as this replica last read them. They may be stale: a statement that uses them checks them
+ * The active endpoints of organizations (the verified ones, with `onlyVerified`), as this replica last read them. They may be stale: a statement that uses them checks them
  * (`subscriptions` in `PreparedEvent.ts`), and a caller whose check failed calls `invalidate`.
  */
-export const makeEndpointCache = (sql: SqlClient.SqlClient) => {
+export const makeEndpointCache = (sql: SqlClient.SqlClient, onlyVerified: boolean) => {
   const cache = new LruCache<ReadonlyArray<Subscriber>>({
     entries: MAX_ORGANIZATIONS,
     weight: MAX_ENDPOINTS
   })
   const read = Effect.fnUntraced(function* (org_id: OrgId) {
-    const endpoints = yield* findSubscribers(sql, org_id, approvalEventTypes)
+    const endpoints = yield* findSubscribers(sql, org_id, approvalEventTypes, onlyVerified)
     cache.set(org_id, endpoints, Math.max(1, endpoints.length))
     return endpoints
   }, Effect.orDie)

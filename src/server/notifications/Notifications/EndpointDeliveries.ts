@@ -28,7 +28,8 @@ export const makeEndpointDeliveries = (
   delivery: Delivery["Service"],
   recent: RecentEvents["Service"],
   clock: StoreClock["Service"],
-  audit: Audit["Service"]
+  audit: Audit["Service"],
+  onlyVerified: boolean
 ) => {
   const atomically = atomic(sql)
 
@@ -44,7 +45,7 @@ export const makeEndpointDeliveries = (
   ) =>
     atomically(
       Effect.gen(function* () {
-        const endpoint = yield* lockEndpointForShare(sql, org_id, id)
+        const endpoint = yield* lockEndpointForShare(sql, org_id, id, onlyVerified)
         if (endpoint === undefined) return yield* notFound("endpoint")
         return yield* work(endpoint)
       })
@@ -108,7 +109,16 @@ export const makeEndpointDeliveries = (
 
     test: Effect.fnUntraced(function* (principal: Principal, id: EndpointId) {
       if (!(yield* isInTransaction)) {
-        const written = yield* queueTestEvent(sql, delivery, recent, audit, principal, id, yield* clock.now)
+        const written = yield* queueTestEvent(
+          sql,
+          delivery,
+          recent,
+          audit,
+          principal,
+          id,
+          yield* clock.now,
+          onlyVerified
+        )
         if (written !== undefined)
           return {
             queued: written.queued,

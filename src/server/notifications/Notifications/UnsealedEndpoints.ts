@@ -64,7 +64,10 @@ export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
     evict: (destination_id: string): void => void cache.delete(destination_id),
 
     /** Unseals the endpoint of a delivery and caches it. Fails if a master key is missing or the columns are corrupt. */
-    unseal: Effect.fnUntraced(function* ({ destination_id, org_id }: DeliveryRef, sealed: SealedEndpoint) {
+    unseal: Effect.fnUntraced(function* (
+      { destination_id, org_id }: Pick<DeliveryRef, "destination_id" | "org_id">,
+      sealed: SealedEndpoint
+    ) {
       const endpoint_id = yield* decodeEndpointId(destination_id)
       const signingKey = (column: "secret" | "previous_secret", bytes: Uint8Array) =>
         Effect.flatMap(box.unseal(endpointPlace(org_id, endpoint_id, column), bytes), (secret) =>

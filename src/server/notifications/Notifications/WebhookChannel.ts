@@ -24,6 +24,7 @@ import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 import { clearReplacedSecrets } from "./rotateSecret.ts"
 import { RecentEvents } from "./RecentEvents.ts"
+import { VerificationPolicy } from "../VerificationPolicy.ts"
 import { makeUnsealedEndpoints, type UnsealedEndpoint } from "./UnsealedEndpoints.ts"
 
 /** The channel name of webhook deliveries, as stored with each delivery. */
@@ -80,6 +81,7 @@ interface LoadedAttempt {
   /** The secret before a rotation, while it still signs. */
   readonly previousSecret: Uint8Array | null
   readonly active: boolean | null
+  readonly verified: boolean
   /** The version of the endpoint's row. */
   readonly version: string | null
 }
@@ -90,6 +92,7 @@ interface LoadedAttempt {
  * - Each attempt and each replay sends the bytes that were stored with the event. Signature and timestamp are new for each attempt.
  * - Each attempt loads the endpoint again: a removed or disabled endpoint gets no further requests. Only the first attempt right after the
  *   commit uses the endpoint as that transaction read it (`RecentEvents`).
+ * - An endpoint that is not verified gets none either, if the installation requires it.
  * - 2xx is success. 410 Gone disables the endpoint. Every other status and every network error is retried by the channel's policy.
  */
 export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
@@ -101,12 +104,13 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   // Receivers compare the time of a signature with their own.
   const clock = yield* Clock.Clock
   const policy = policyOf(options)
+  const onlyVerified = (yield* VerificationPolicy).endpoints
 
   const loadAttempt = yield* makeStatementBatcher({
     maxBatch: LOAD_BATCH,
     run: (refs: ReadonlyArray<DeliveryRef>) => sql<LoadedAttempt>`
       SELECT
-        e.type, e.body, p.url, p.secret, p.active, p.xmin::text AS version,
+        e.type, e.body, p.url, p.secret, p.active, p.verified_at IS NOT NULL AS verified, p.xmin::text AS version,
         CASE WHEN p.previous_secret_until > ${currentTime(sql, storeClock)} THEN p.previous_secret END AS "previousSecret"
       FROM ${deliveryRefRows(sql, refs)}
       LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
@@ -156,21 +160,31 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
 
   // Unsealed here and not when it is sent: the engine then asks for the host.
   const loadStored = (ref: DeliveryRef, admit: AdmitNetwork) =>
-    Effect.flatMap(loadAttempt(ref), ({ active, body, previousSecret, secret, type, url, version }) => {
-      if (url === null || secret === null || version === null || active !== true) {
-        endpoints.evict(ref.destination_id)
-        return Effect.succeed(refuse(url === null ? "the endpoint was removed" : "the endpoint is disabled"))
+    Effect.flatMap(
+      loadAttempt(ref),
+      ({ active, body, previousSecret, secret, type, url, verified, version }) => {
+        if (url === null || secret === null || version === null || active !== true) {
+          endpoints.evict(ref.destination_id)
+          return Effect.succeed(
+            refuse(url === null ? "the endpoint was removed" : "the endpoint is disabled")
+          )
+        }
+        if (onlyVerified && !verified) {
+          endpoints.evict(ref.destination_id)
+          return Effect.succeed(refuse("the endpoint is not verified"))
+        }
+        if (body === null || type === null)
+          return Effect.succeed(refuse("the event was removed by retention"))
+        const sealed = { url, secret, previousSecret, version }
+        const cached = endpoints.get(ref, sealed)
+        if (cached !== undefined) return Effect.succeed(send(ref, type, body, cached, admit))
+        return Effect.match(endpoints.unseal(ref, sealed), {
+          onSuccess: (endpoint) => send(ref, type, body, endpoint, admit),
+          onFailure: (error) =>
+            Effect.as(Effect.logError("Could not decrypt a webhook endpoint", error), undecryptable)
+        })
       }
-      if (body === null || type === null) return Effect.succeed(refuse("the event was removed by retention"))
-      const sealed = { url, secret, previousSecret, version }
-      const cached = endpoints.get(ref, sealed)
-      if (cached !== undefined) return Effect.succeed(send(ref, type, body, cached, admit))
-      return Effect.match(endpoints.unseal(ref, sealed), {
-        onSuccess: (endpoint) => send(ref, type, body, endpoint, admit),
-        onFailure: (error) =>
-          Effect.as(Effect.logError("Could not decrypt a webhook endpoint", error), undecryptable)
-      })
-    })
+    )
 
   const load: Channel["load"] = (ref, admit) => {
     const event = recent.take(ref)

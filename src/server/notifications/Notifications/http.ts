@@ -25,6 +25,7 @@ export const NotificationsHttp = HttpApiBuilder.group(
       remove: ({ params }) => notifications.remove(params.id),
       rotate_secret: ({ params }) =>
         Effect.map(notifications.rotateSecret(params.id), (secret) => ({ secret: Redacted.value(secret) })),
+      verify: ({ params }) => notifications.verify(params.id),
       test: ({ params }) => notifications.test(params.id),
       deliveries: ({ params }) =>
         Effect.flatMap(notifications.deliveries(params.id), (deliveries) =>

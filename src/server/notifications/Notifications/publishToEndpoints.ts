@@ -18,9 +18,15 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
   recent: RecentEvents["Service"],
   org_id: OrgId,
   transitions: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
-  now: Timestamp
+  now: Timestamp,
+  onlyVerified: boolean
 ) {
-  const subscribers = yield* findSubscribers(sql, org_id, Arr.dedupe(transitions.map(({ event }) => event)))
+  const subscribers = yield* findSubscribers(
+    sql,
+    org_id,
+    Arr.dedupe(transitions.map(({ event }) => event)),
+    onlyVerified
+  )
   if (subscribers.length === 0) return
   const subscribed = transitions.filter(({ event }) =>
     subscribers.some(({ events }) => events.includes(event))

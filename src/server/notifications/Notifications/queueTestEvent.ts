@@ -26,7 +26,8 @@ export const queueTestEvent = Effect.fnUntraced(function* (
   audit: Audit["Service"],
   principal: Principal,
   id: EndpointId,
-  now: Timestamp
+  now: Timestamp,
+  onlyVerified: boolean
 ) {
   const { org_id } = principal
   const event_id = yield* EventId.generate
@@ -42,7 +43,9 @@ export const queueTestEvent = Effect.fnUntraced(function* (
       sql<QueuedRow>`
         WITH ${parts.given}, endpoint AS MATERIALIZED (
           -- The lock keeps the endpoint from being removed: a removed endpoint must have no queued deliveries.
-          SELECT e.org_id, e.endpoint_id, e.active, e.xmin::text AS version
+          SELECT
+            e.org_id, e.endpoint_id, e.active AND (e.verified_at IS NOT NULL OR NOT ${onlyVerified}::boolean) AS active,
+            e.xmin::text AS version
           FROM notification_endpoints e
             JOIN destinations d ON d.org_id = e.org_id AND d.destination_id = e.endpoint_id
           WHERE e.org_id = ${org_id}

@@ -16,6 +16,7 @@ export const EndpointRow = Schema.Struct({
   secret: Schema.Uint8Array,
   events: Schema.Array(ApprovalEventType),
   active: Schema.Boolean,
+  verified_at: Schema.NullOr(TimestampFromDate),
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String
@@ -27,7 +28,7 @@ const endpointRows = rowsOf(EndpointRow)
 /** The columns of an {@link EndpointRow}. */
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(
-    "org_id, endpoint_id, url, url_hint, secret, events, active, created_at, created_by_id, created_by_name"
+    "org_id, endpoint_id, url, url_hint, secret, events, active, verified_at, created_at, created_by_id, created_by_name"
   )
 
 /** The place to which a sealed column of an endpoint is bound. */
@@ -64,13 +65,18 @@ export const endpointExists = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint
   )
 
 /**
- * Locks an endpoint's row (FOR KEY SHARE): until the transaction ends, it can be updated but not removed. Returns whether it is active and
- * the version of its row; undefined if there is no such endpoint.
+ * Locks an endpoint's row (FOR KEY SHARE): until the transaction ends, it can be updated but not removed. Returns whether it is active (and
+ * verified, with `onlyVerified`), and the version of its row; undefined if there is no such endpoint.
  */
-export const lockEndpointForShare = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
+export const lockEndpointForShare = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  onlyVerified: boolean
+) =>
   Effect.map(
     sql<{ readonly active: boolean; readonly version: string }>`
-      SELECT active, xmin::text AS version
+      SELECT active AND (verified_at IS NOT NULL OR NOT ${onlyVerified}::boolean) AS active, xmin::text AS version
       FROM notification_endpoints
       WHERE org_id = ${org_id}
         AND endpoint_id = ${endpoint_id}
@@ -107,6 +113,23 @@ export const updateEndpoint = Effect.fnUntraced(function* (
     SET
       events = coalesce(${change.events === undefined ? null : textArray(change.events)}::text[], events),
       active = coalesce(${change.active ?? null}::boolean, active)
+    WHERE org_id = ${org_id}
+      AND endpoint_id = ${endpoint_id}
+    RETURNING ${columns(sql)}
+  `)
+  return Option.fromUndefinedOr(row)
+})
+
+/** Notes that an endpoint answered a challenge and returns its new row; none if there is no such endpoint. */
+export const updateVerified = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  now: Timestamp
+) {
+  const row = yield* endpointRows.first(sql`
+    UPDATE notification_endpoints
+    SET verified_at = ${toDate(now)}
     WHERE org_id = ${org_id}
       AND endpoint_id = ${endpoint_id}
     RETURNING ${columns(sql)}
@@ -171,17 +194,22 @@ export type Subscriber = typeof Subscriber.Type
 
 const subscriberRows = rowsOf(Subscriber)
 
-/** The active endpoints that subscribe to any of these event types, each with the version of its row. */
+/**
+ * The active endpoints that subscribe to any of these event types, each with the version of its row; with `onlyVerified`, those that have
+ * answered a challenge.
+ */
 export const findSubscribers = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  types: ReadonlyArray<ApprovalEventType>
+  types: ReadonlyArray<ApprovalEventType>,
+  onlyVerified: boolean
 ) =>
   subscriberRows.all(sql`
     SELECT endpoint_id, events, xmin::text AS version
     FROM notification_endpoints
     WHERE org_id = ${org_id}
       AND active
+      ${onlyVerified ? sql.literal("AND verified_at IS NOT NULL") : sql.literal("")}
       AND events && ${textArray(types)}
     ORDER BY endpoint_id
   `)

@@ -32,6 +32,7 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "notification_endpoints.remove": ["endpoint.removed", "endpoint"],
   "notification_endpoints.rotate_secret": ["endpoint.secret_rotated", "endpoint"],
   "notification_endpoints.test": ["endpoint.tested", "endpoint"],
+  "notification_endpoints.verify": ["endpoint.verification_failed", "endpoint"],
   "notification_endpoints.replay": ["delivery.replayed", "delivery"],
   "notification_endpoints.replay_window": ["endpoint.replayed", "endpoint"],
   "telemetry_destinations.create": ["destination.created", "new"],
@@ -49,8 +50,11 @@ const unrecorded: Readonly<Record<string, string>> = {
   "sessions.complete": "the outcome is an event of its session"
 }
 
-/** Whether an operation succeeded. A test that the seeded collector rejects counts, because it was made. */
-const fails: Readonly<Record<string, number>> = { "telemetry_destinations.test": 502 }
+/** Whether an operation succeeded. A test that the seeded collector rejects counts, and a challenge without an answer: they were made. */
+const fails: Readonly<Record<string, number>> = {
+  "telemetry_destinations.test": 502,
+  "notification_endpoints.verify": 502
+}
 
 layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
   "Audit › operations",

@@ -1,0 +1,37 @@
+import { Effect } from "effect"
+import { RateLimited } from "../../../api/Problems.ts"
+import { rateLimitWithin, takeToken } from "../../../domain/identity/RateLimit.ts"
+import { LruCache } from "../../concurrency/LruCache.ts"
+import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
+import type { LimitName, LimitUse } from "../../observability/LimitUse.ts"
+
+/** Names whose requests one replica counts. */
+const MAX_NAMES = 10_000
+
+/**
+ * Limits requests that send something at once, per minute and name: without it, a caller could send any number of them to a host that never
+ * agreed to receive any.
+ */
+export const makeMinuteLimit = (
+  {
+    detail,
+    limit: limitName,
+    perMinute
+  }: { readonly perMinute: number; readonly limit: LimitName; readonly detail: string },
+  use: (typeof LimitUse)["Service"]
+): ((name: string) => Effect.Effect<void, RateLimited>) => {
+  if (perMinute === 0) return () => Effect.void
+  const limit = rateLimitWithin(perMinute, 60_000)
+  const buckets = new LruCache<number>({ entries: MAX_NAMES, weight: MAX_NAMES })
+  return Effect.fnUntraced(function* (name: string) {
+    const now = yield* monotonicNow
+    const { allowed, fullAt, remaining, waitMillis } = takeToken(limit, buckets.get(name) ?? now, now)
+    buckets.set(name, fullAt, 1)
+    if (allowed) return use.used(limitName, 1 - remaining / perMinute)
+    use.refused(limitName)
+    return yield* new RateLimited({
+      detail,
+      retry_after_seconds: Math.max(1, Math.ceil(waitMillis / 1000))
+    })
+  })
+}
