@@ -5,12 +5,16 @@ import { checkHeaderName, type HeaderNameRefusal } from "./CollectorHeaders/chec
 export const MAX_HEADERS = 10
 export const MAX_HEADER_CHARACTERS = 8 * 1024
 
+/** The most characters of a name: servers refuse longer ones. */
+export const MAX_NAME_CHARACTERS = 256
+
 /** Why a header, or the set of headers, must not be sent to a collector. */
 export type HeaderRefusal =
   | HeaderNameRefusal
   | "TooMany"
   | "TooLarge"
   | "NotAToken"
+  | "NameTooLong"
   | "Duplicate"
   | "EmptyValue"
   | "LineBreak"
@@ -35,6 +39,7 @@ const visibleAscii = /^[\x20\t\x21-\x7e]+$/
 
 const refusalOf = (name: string, text: string, seen: ReadonlySet<string>): HeaderRefusal | undefined => {
   if (!token.test(name)) return "NotAToken"
+  if (name.length > MAX_NAME_CHARACTERS) return "NameTooLong"
   const refusal = checkHeaderName(name)
   if (refusal !== undefined) return refusal
   if (seen.has(name.toLowerCase())) return "Duplicate"
@@ -48,6 +53,7 @@ const details: Readonly<Record<HeaderRefusal, string>> = {
   TooMany: `At most ${MAX_HEADERS} headers are allowed`,
   TooLarge: `The names and values of the headers exceed ${MAX_HEADER_CHARACTERS} characters in total`,
   NotAToken: "has an invalid name: use letters, digits and hyphens",
+  NameTooLong: `has a name of more than ${MAX_NAME_CHARACTERS} characters`,
   Transport: "describes the connection or the body and is set by the exporter: remove it",
   Forwarding: "names a request's origin, which only proxies may set: remove it",
   TraceContext: "carries trace context, which is never sent to a collector: remove it",

@@ -29,7 +29,7 @@ describe("checkCollectorHeaders on a header's name", () => {
   it.each([
     [
       "Transport",
-      `host connection keep-alive te trailer transfer-encoding upgrade http2-settings expect accept-encoding date via
+      `host connection keep-alive te trailer transfer-encoding upgrade http2-settings alt-used max-forwards expect accept-encoding date via
        content-length content-type content-encoding content-md5 content- proxy-authorization proxy-connection proxy-
        sec-fetch-mode sec-websocket-key`
     ],
@@ -91,6 +91,11 @@ describe("checkCollectorHeaders on a header's name", () => {
   ])("refuses %j, which is not a token", (name) =>
     assert.deepStrictEqual(refusalsOfName(name), ["NotAToken"])
   )
+
+  it("refuses a name of more than 256 characters", () => {
+    assert.deepStrictEqual(refusalsOfName("x".repeat(256)), [])
+    assert.deepStrictEqual(refusalsOfName("x".repeat(257)), ["NameTooLong"])
+  })
 
   it("an invalid name is not repeated: it may be a whole header line with its secret", () => {
     const [fault] = checkCollectorHeaders([
