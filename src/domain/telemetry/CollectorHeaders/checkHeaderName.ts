@@ -7,7 +7,9 @@ export type HeaderNameRefusal = "Transport" | "Forwarding" | "TraceContext" | "C
  */
 const refusedNames: Readonly<Record<HeaderNameRefusal, ReadonlyArray<string>>> = {
   Transport: [
-    ..."host connection keep-alive te trailer transfer-encoding upgrade http2-settings alt-used max-forwards expect".split(" "),
+    ..."host connection keep-alive te trailer transfer-encoding upgrade http2-settings alt-used max-forwards expect".split(
+      " "
+    ),
     ..."accept-encoding date via content-* proxy-* sec-*".split(" ")
   ],
   Forwarding: "forwarded x-forwarded x-forwarded-* x-real-ip".split(" "),
