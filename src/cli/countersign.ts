@@ -1,6 +1,6 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Effect } from "effect"
-import { Command } from "effect/cli"
+import { Console, Effect, Layer } from "effect"
+import { CliOutput, Command } from "effect/cli"
 import { VERSION } from "../domain/Version.ts"
 import { auditCommand } from "./audit.ts"
 import { configCommand } from "./config.ts"
@@ -27,6 +27,24 @@ const command = Command.make("countersign").pipe(
   ])
 )
 
+/**
+ * An invalid command line is reported on stderr, with the command that shows its help: stdout is the output of commands, which scripts store,
+ * as in `KEY=$(countersign keys create …)`.
+ */
+const presenter: CliOutput.Presenter = {
+  present: (event) =>
+    event._tag === "InvalidInvocation"
+      ? Console.error(
+          `${plainFormatter.formatErrors(event.errors).trim().replaceAll("Expected: Schema validation failed: Expected ", "Expected: ")}\n\n` +
+            `See ${event.commandPath.join(" ")} --help`
+        )
+      : CliOutput.defaultPresenter.present(event)
+}
+
+const plainFormatter = CliOutput.defaultFormatter({ colors: false })
+
 /** Runs the command line `countersign <command> [flags]`. `errorMessage` describes its failures. */
 export const countersign = (args: ReadonlyArray<string>): Effect.Effect<void, unknown> =>
-  Command.runWith(command, { version: VERSION })(args).pipe(Effect.provide(NodeServices.layer))
+  Command.runWith(command, { version: VERSION })(args).pipe(
+    Effect.provide(Layer.merge(NodeServices.layer, CliOutput.layerPresenter(presenter)))
+  )

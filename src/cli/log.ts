@@ -1,4 +1,5 @@
-import { Cause, Layer, Logger } from "effect"
+import { Cause, Formatter, Layer, Logger, References, Result } from "effect"
+import { logLevel } from "../server/config/Settings/logLevel.ts"
 import { errorsOf } from "../server/observability/errorsOf.ts"
 import { originalStack } from "./originalStack.ts"
 
@@ -16,24 +17,52 @@ const mapStacks = (cause: Cause.Cause<unknown>): void => {
   }
 }
 
-const plain = (message: unknown): unknown => (message instanceof Error ? showError(message) : message)
-
-/** Wraps a logger: errors are formatted by `showError`, stacks point to the sources, everything else is unchanged. */
-const discreet = <Output>(logger: Logger.Logger<unknown, Output>): Logger.Logger<unknown, Output> =>
+/**
+ * Wraps a logger: errors are formatted by `showError` and passed on as `error`, stacks point to the sources, everything else is unchanged.
+ */
+const discreet = <Output>(
+  logger: Logger.Logger<unknown, Output>,
+  plain: (error: Error) => unknown
+): Logger.Logger<unknown, Output> =>
   Logger.make((options) => {
     mapStacks(options.cause)
+    const withoutErrors = (part: unknown) => (part instanceof Error ? plain(part) : part)
     return logger.log({
       ...options,
-      message: Array.isArray(options.message) ? options.message.map(plain) : plain(options.message)
+      message: Array.isArray(options.message)
+        ? options.message.map(withoutErrors)
+        : withoutErrors(options.message)
     })
   })
+
+const isDetails = (part: unknown): part is object => typeof part === "object" && part !== null
+
+/**
+ * A line of JSON, whose `message` is always a string: an index with typed fields refuses lines of which some have a list. Objects beside the
+ * text are annotations.
+ */
+const jsonLine = Logger.map(Logger.formatStructured, ({ annotations, message, ...entry }) => {
+  const parts: ReadonlyArray<unknown> = Array.isArray(message) ? message : [message]
+  const texts = parts.filter((part) => !isDetails(part)).map(String)
+  return Formatter.formatJson({
+    ...entry,
+    message: texts.join(" "),
+    annotations: Object.assign({}, ...parts.filter(isDetails), annotations)
+  })
+})
 
 /** Logs go to stderr, formatted for people on a terminal and as JSON elsewhere; stdout has the output of the command. */
 export const layerLog = Layer.mergeAll(
   Logger.layer([
     process.stderr.isTTY
-      ? discreet(Logger.consolePretty())
-      : Logger.withConsoleError(discreet(Logger.formatJson))
+      ? discreet(Logger.consolePretty(), showError)
+      : Logger.withConsoleError(discreet(jsonLine, (error) => ({ error: showError(error) })))
   ]),
   Layer.succeed(Logger.LogToStderr)(true)
 )
+
+/** The least severe level that is logged, as in `COUNTERSIGN_LOG_LEVEL`; the settings report an invalid one. The flag `--log-level` precedes it. */
+export const layerLogLevel = (text: string | undefined): Layer.Layer<never> => {
+  const level = text === undefined ? undefined : Result.getOrUndefined(logLevel(text.trim()))
+  return level === undefined ? Layer.empty : Layer.succeed(References.MinimumLogLevel)(level)
+}

@@ -1,5 +1,5 @@
-import { Cause, Effect, Exit, Runtime } from "effect"
-import { layerLog, showError } from "./log.ts"
+import { Cause, Effect, Exit, Layer, Runtime } from "effect"
+import { layerLog, layerLogLevel, showError } from "./log.ts"
 import { isDefect, errorMessage } from "./errorMessage.ts"
 import { originalStack } from "./originalStack.ts"
 import { afterFlush } from "./stdout.ts"
@@ -19,7 +19,10 @@ const INTERRUPTED_EXIT_CODE = 130
  * marked with {@link endsBySignal} exit with 0, others with 130.
  */
 export const run: <E, A>(effect: Effect.Effect<A, E>) => void = (effect) =>
-  runMain(Effect.provide(effect, layerLog), { disableErrorReporting: true })
+  runMain(
+    Effect.provide(effect, Layer.merge(layerLog, layerLogLevel(process.env["COUNTERSIGN_LOG_LEVEL"]))),
+    { disableErrorReporting: true }
+  )
 
 const runMain = Runtime.makeRunMain(({ fiber }) => {
   let stoppedAt: number | undefined

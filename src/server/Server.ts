@@ -69,6 +69,7 @@ import { RateLimits } from "./http/RateLimits.ts"
 import { Releases } from "./tasks/Releases.ts"
 import { ReleasesHttp } from "./tasks/Releases/http.ts"
 import * as RequestBody from "./http/RequestBody.ts"
+import * as RequestLog from "./http/RequestLog.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { RedactionSettingsHttp } from "./redaction/RedactionSettings/http.ts"
 import { Rules } from "./approvals/Rules.ts"
@@ -114,6 +115,7 @@ export type ServiceSettings = Pick<
   | "metricsToken"
   | "publicUrl"
   | "rateLimits"
+  | "logRequests"
   | "organizationLimits"
   | "verification"
   | "keyRetention"
@@ -332,7 +334,13 @@ export const layerRoutes = (settings: ServiceSettings) =>
     LeakedKeys.layer,
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
     Envelope.layer
-  ).pipe(Layer.provide([RateLimits.layer(settings.rateLimits), ClientAddress.layer(settings.connections)]))
+  ).pipe(
+    Layer.provide([
+      RateLimits.layer(settings.rateLimits),
+      ClientAddress.layer(settings.connections),
+      RequestLog.layer(settings.logRequests)
+    ])
+  )
 
 /** The whole service on the clock of its context. */
 const layerOnCurrentClock = (settings: Settings) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestConsole } from "effect/testing"
-import { layerLog, showError } from "../../src/cli/log.ts"
+import { layerLog, layerLogLevel, showError } from "../../src/cli/log.ts"
 
 /** An error with the properties that libraries attach. */
 const errorWithProperties = () => {
@@ -26,6 +26,37 @@ describe("an error in the log", () => {
     assert.strictEqual(showError(undefined), "a thrown undefined")
     assert.strictEqual(showError({ token: "s3cret" }), "a thrown object")
   })
+
+  it.effect("the message of a line is a string, and objects beside it are annotations", () =>
+    Effect.gen(function* () {
+      yield* Effect.logInfo("Dropped spans", { spans: 3 })
+      yield* Effect.annotateLogs(Effect.logInfo("one", "two"), { request_id: "req_1" })
+      yield* Effect.logError(new Error("alone"))
+      const [dropped, joined, alone] = (yield* TestConsole.errorLines).map(
+        (line): { message: unknown; annotations: unknown } => JSON.parse(String(line))
+      )
+      assert.deepInclude(dropped, { message: "Dropped spans", annotations: { spans: 3 } })
+      assert.deepInclude(joined, { message: "one two", annotations: { request_id: "req_1" } })
+      assert.isString(alone?.message)
+    }).pipe(Effect.provide(layerLog))
+  )
+
+  it.effect("the level of the environment hides less severe lines; an invalid one changes nothing", () =>
+    Effect.gen(function* () {
+      const logged = (level: string | undefined) =>
+        Effect.andThen(
+          Effect.logDebug("debug"),
+          Effect.andThen(Effect.logInfo("info"), Effect.logWarning("warn"))
+        ).pipe(Effect.provide(layerLogLevel(level)))
+      const count = Effect.map(TestConsole.errorLines, (lines) => lines.length)
+      yield* logged("warn")
+      assert.strictEqual(yield* count, 1)
+      yield* logged("DEBUG")
+      assert.strictEqual(yield* count, 4)
+      yield* logged("loud")
+      assert.strictEqual(yield* count, 6)
+    }).pipe(Effect.provide(layerLog))
+  )
 
   it.effect("is formatted the same beside a message and beside a cause", () =>
     Effect.gen(function* () {

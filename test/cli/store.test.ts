@@ -92,6 +92,7 @@ layer(Store.layer, { excludeTestServices: true })(
         ] as const) {
           yield* renumber(latestMigration, number)
           for (const args of withoutMigration) assert.strictEqual((yield* run(args)).err, says)
+          if (number > latestMigration) assert.strictEqual((yield* run(["migrate"])).err, says)
           yield* renumber(number, latestMigration)
         }
         assert.isTrue((yield* run(["keys", "list"])).ok)
@@ -125,6 +126,25 @@ describe("a database in which the role may not create tables", () => {
         assert.isFalse(ok)
         assert.include(err, "permission denied for schema public (SQLSTATE 42501)")
         assert.include(err, "GRANT USAGE, CREATE ON SCHEMA public")
+      }
+    })
+  )
+})
+
+describe("an invalid command line", () => {
+  it.live("is reported on stderr alone, because stdout is what scripts capture", () =>
+    Effect.gen(function* () {
+      for (const [args, says] of [
+        [["keys", "create", "--preset", "foo"], /--preset.*"admin" \| "reviewer"/],
+        [["keys", "revoke", "foo"], /Expected: an identifier that reads key_/],
+        [["keys", "craete"], /Did you mean this\?\s+create/]
+      ] as const) {
+        const { err, ok, out } = yield* cli(args)
+        assert.isFalse(ok)
+        assert.strictEqual(out, "")
+        assert.match(err, says)
+        assert.match(err, /See countersign keys.* --help/)
+        assert.isAtMost(err.split("\n").length, 8)
       }
     })
   )

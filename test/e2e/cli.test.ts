@@ -55,8 +55,12 @@ describe("countersign serve", () => {
               [["admin", "first admin key"]]
             )
             yield* service.kill(signal)
-            const { code } = yield* service.ended
+            const { code, err } = yield* service.ended
             assert.strictEqual(code, 0)
+            const states = err
+              .split("\n")
+              .flatMap((line) => /"message":"Countersign is (\w+)".*"state":"\1"/.exec(line)?.[1] ?? [])
+            assert.deepStrictEqual(states, ["ready", "stopping", "stopped"])
 
             const second = yield* startService(variables)
             assert.strictEqual(keyIn(second.out), undefined, "the key is printed once")

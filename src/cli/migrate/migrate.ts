@@ -1,4 +1,5 @@
 import { Console, Effect } from "effect"
+import { requireSameSchema } from "../../server/store/Database/schemaVersion.ts"
 import { layerExistingStore } from "../../server/main/layerStore.ts"
 import * as Migrations from "../../server/store/migrate.ts"
 import { readSettings } from "../environment.ts"
@@ -6,7 +7,11 @@ import { readSettings } from "../environment.ts"
 /** Applies pending migrations and prints their names. */
 export const migrate = Effect.fnUntraced(function* () {
   const { settings } = yield* readSettings
-  const applied = yield* Effect.provide(Migrations.migrate, layerExistingStore(settings.store))
+  const applied = yield* Effect.provide(
+    // A database of a newer version has nothing to migrate, and is not one that this version's commands accept.
+    Effect.tap(Migrations.migrate, () => requireSameSchema),
+    layerExistingStore(settings.store)
+  )
   yield* Effect.forEach(applied, (name) => Console.log(`Applied ${name}`), { discard: true })
   yield* Console.log(
     applied.length === 0 ? "No migrations to apply; the database is up to date" : "The database is up to date"

@@ -17,6 +17,9 @@ export const serve = Effect.fnUntraced(function* () {
   const { settings: decoded, warnings } = yield* readSettings
   yield* Effect.forEach(warnings, (line) => Effect.logWarning(line), { discard: true })
   const { account, settings, warning } = yield* prepareOwnAccount(decoded)
+  let isReady = false
+  // Added first, so it runs last.
+  yield* Effect.addFinalizer(() => (isReady ? logLifecycle("stopped", {}) : Effect.void))
   const running = yield* Layer.build(
     layerIdleHeapTrim().pipe(
       Layer.provideMerge(Server.layer(settings)),
@@ -36,9 +39,11 @@ export const serve = Effect.fnUntraced(function* () {
       )
     )
   }
-  yield* Console.log(
-    announcement(settings, localUrl(settings, Context.get(running, HttpServer.HttpServer)), first)
-  )
+  const url = localUrl(settings, Context.get(running, HttpServer.HttpServer))
+  yield* Console.log(announcement(settings, url, first))
+  isReady = true
+  yield* logLifecycle("ready", { url, version: VERSION, pid: process.pid })
+  yield* Effect.addFinalizer(() => logLifecycle("stopping", {}))
   if (warning !== undefined) yield* Effect.logWarning(warning)
   // Added last, so it runs first: a database that does not respond must not delay the shutdown indefinitely.
   yield* Effect.addFinalizer(() =>
@@ -48,6 +53,12 @@ export const serve = Effect.fnUntraced(function* () {
   )
   return yield* Effect.never
 }, Effect.scoped)
+
+/** A line that supervisors and log indexes find; a person at a terminal has the announcement. */
+const logLifecycle = (state: "ready" | "stopping" | "stopped", facts: Record<string, unknown>) =>
+  process.stderr.isTTY
+    ? Effect.void
+    : Effect.annotateLogs(Effect.logInfo(`Countersign is ${state}`), { state, ...facts })
 
 /** Time for a graceful shutdown beyond the drain: closing connections, stopping the embedded database. */
 const GRACE_MILLIS = 4_000

@@ -90,6 +90,8 @@ export interface Settings {
     readonly payloadRetention: Duration.Duration
   }
   /** Requests per second, of each key and of each organization; 0 disables a limit. */
+  /** Whether every request has a log line. */
+  readonly logRequests: boolean
   readonly rateLimits: { readonly perKey: number; readonly perOrganization: number }
   /** Limits of one organization at a time; 0 disables a limit. */
   readonly organizationLimits: {
@@ -297,6 +299,7 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       flush: values.COUNTERSIGN_TELEMETRY_FLUSH_SECONDS,
       payloadRetention: values.COUNTERSIGN_TELEMETRY_PAYLOAD_HOURS
     },
+    logRequests: values.COUNTERSIGN_LOG_REQUESTS,
     rateLimits: {
       perKey: values.COUNTERSIGN_RATE_LIMIT_PER_SECOND,
       perOrganization: values.COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND

@@ -17,6 +17,7 @@ import { ClientAddress } from "./ClientAddress.ts"
 import { makeFairReads } from "./FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { problemResponse } from "./problemResponse.ts"
+import { makeRequestLog } from "./RequestLog.ts"
 import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
 
 /** Authenticates a request by its bearer key, within the rate limit of the key. */
@@ -27,6 +28,7 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
     const limits = yield* RateLimits
     const client = yield* ClientAddress
     const reads = yield* makeFairReads
+    const log = yield* makeRequestLog
     const turns = yield* LoopTurns
     /** Of the requests of an address that are refused, one is answered per pass of the event loop. */
     const authenticate = (credential: Redacted.Redacted<string>) =>
@@ -44,7 +46,7 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
       // Plain functions, not `Effect.fn`: this precedes every operation.
       api_key: (operation, { credential, endpoint }) =>
         Effect.flatMap(authenticate(credential), (principal) =>
-          Effect.flatMap(limits.admitRequest(principal), (quota) =>
+          Effect.flatMap(log.caller(principal, limits.admitRequest(principal)), (quota) =>
             Effect.map(
               quota.refused === undefined
                 ? reads.run(

@@ -5,6 +5,7 @@ import { uuidV7Hex } from "../../domain/Ids.ts"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { RequestId } from "../observability/RequestId.ts"
 import { causeResponse } from "./causeResponse.ts"
+import { makeRequestLog } from "./RequestLog.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { isOtherSpelling } from "./spelling.ts"
 
@@ -25,20 +26,22 @@ const unknownPath = Effect.suspend(() =>
  * methods, and turns a defect into a 500 with nothing but the request id. A defect is logged here, once.
  */
 export const layer = HttpRouter.middleware(
-  Effect.map(
+  Effect.zipWith(
     DatabaseOutage,
-    (outage) => (route) =>
+    makeRequestLog,
+    (outage, log) => (route) =>
       Effect.suspend(() => {
         const id = `req_${uuidV7Hex()}`
         const spelled = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
           isOtherSpelling(url) ? unknownPath : route
         )
-        return Effect.matchCauseEffect(spelled, {
+        const answered = Effect.matchCauseEffect(spelled, {
           onSuccess: (response) => Effect.succeed(withHeaders(response, id)),
           // `unhandled` stays in the type because the router requires that a middleware hides no error of its routes.
           onFailure: (cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
             Effect.map(causeResponse(cause, outage), (response) => withHeaders(response, id))
-        }).pipe(Effect.provideService(RequestId, id))
+        })
+        return Effect.provideService(log.logged(id, answered), RequestId, id)
       })
   ),
   { global: true }

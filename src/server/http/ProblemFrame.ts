@@ -9,6 +9,7 @@ import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { recordRequest } from "../observability/recordRequest.ts"
 import { causeResponse } from "./causeResponse.ts"
+import { makeRequestLog } from "./RequestLog.ts"
 import { problemResponse } from "./problemResponse.ts"
 
 /** The most field errors that one problem lists. */
@@ -20,13 +21,14 @@ const MAX_ERRORS = 20
  */
 export const layer: Layer.Layer<ProblemFrame> = Layer.effect(
   ProblemFrame,
-  Effect.map(
+  Effect.zipWith(
     DatabaseOutage,
-    (outage) =>
+    makeRequestLog,
+    (outage, log) =>
       (operation, { endpoint, group }) =>
         recordRequest(
           `${group.identifier}.${endpoint.identifier}`,
-          Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
+          Effect.catchCause(log.operation({ endpoint, group }, operation), (cause: Cause.Cause<unknown>) => {
             for (const reason of cause.reasons) {
               if (!Cause.isFailReason(reason)) continue
               const { error } = reason

@@ -44,12 +44,23 @@ const runMigrations = PgMigrator.make({})({
   table: "schema_migrations"
 })
 
+/** A new database gets one line instead of one for each of its migrations. */
+const logMigrations = (names: ReadonlyArray<string>): Effect.Effect<void> =>
+  names.length === 0
+    ? Effect.void
+    : Effect.annotateLogs(
+        Effect.logInfo(
+          names.length === 1 ? `Applied migration ${names[0]}` : `Applied ${names.length} migrations`
+        ),
+        { first: names[0], last: names.at(-1) }
+      )
+
 /** Applies the missing migrations, and logs a warning if the database has newer ones than this version. */
 export const layerMigrated: Layer.Layer<
   never,
   SqlError.SqlError | PgMigrator.MigrationError,
   SqlClient.SqlClient
-> = Layer.effectDiscard(Effect.andThen(migrate, warnOfNewerSchema))
+> = Layer.effectDiscard(Effect.andThen(Effect.tap(migrate, logMigrations), warnOfNewerSchema))
 
 /**
  * A readiness check: whether the database responds, accepts writes and has every migration of this version. Migrations are never reverted, so

@@ -316,7 +316,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
         assert.strictEqual(lost.status, 503)
         assert.strictEqual(lost.body["code"], "UNAVAILABLE")
         assert.strictEqual(lost.headers.get("retry-after"), "1")
-        const line = logged.find((text) => text.includes("Database unavailable"))
+        const line = logged.find((text) => text.includes("The database is unavailable: "))
         assert.include(line, `"request_id":"${lost.headers.get("x-request-id")}"`)
         assert.strictEqual((yield* create).status, 201)
       })

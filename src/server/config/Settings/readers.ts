@@ -108,7 +108,7 @@ const secretUrl =
 export const databaseUrl = secretUrl(
   "DATABASE_URL",
   ["postgres:", "postgresql:"],
-  "a URL such as postgres://user:password@host:5432/database"
+  "a URL such as postgres://user:password@host:5432/database; percent-encode /, @, : and # in the password (p@ss is p%40ss)"
 )
 
 /** The URL of a mail server. */

@@ -6,6 +6,7 @@ import {
 } from "../../../domain/network/PublicAddress.ts"
 import type { EgressOptions } from "../../egress/Egress.ts"
 import { parseDnsServers } from "../../egress/parseDnsServers.ts"
+import { logLevel } from "./logLevel.ts"
 import * as read from "./readers.ts"
 import { optional, type Reader, secret, type Variable, withDefault } from "./Variable.ts"
 
@@ -343,6 +344,17 @@ export const variables = {
     description: "Longest graceful shutdown after SIGTERM and the delay above",
     unit: "seconds",
     read: read.seconds(0, 600)
+  }),
+  COUNTERSIGN_LOG_LEVEL: withDefault("info", {
+    description: "Least severe log lines that are written: trace, debug, info, warn, error, fatal or none",
+    unit: "level",
+    read: logLevel
+  }),
+  COUNTERSIGN_LOG_REQUESTS: withDefault("false", {
+    description:
+      "Logs a line per request: method, route, status, duration, and the ids of request, organization and key",
+    unit: "true or false",
+    read: read.boolean
   }),
   OTEL_EXPORTER_OTLP_ENDPOINT: secret({
     description: "Collector for the service's own traces and metrics",

@@ -5,6 +5,7 @@ import { ConsoleSessions } from "../ConsoleSessions.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { makeFairReads } from "../../http/FairReads.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
+import { makeRequestLog } from "../../http/RequestLog.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { isActive, sessionToken } from "./browserRequest.ts"
 
@@ -20,6 +21,7 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
       const limits = yield* RateLimits
       const client = yield* ClientAddress
       const reads = yield* makeFairReads
+      const log = yield* makeRequestLog
       return Authentication.of({
         api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
           const request = yield* HttpServerRequest.HttpServerRequest
@@ -28,7 +30,7 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
             isActive: isActive(request)
           })
           const { principal } = session
-          const quota = yield* limits.admitRequest(principal)
+          const quota = yield* log.caller(principal, limits.admitRequest(principal))
           const handled =
             quota.refused === undefined
               ? reads.run(
