@@ -14,8 +14,9 @@ import { Name } from "./Text.ts"
 
 const EmailAddress = Schema.String.check(
   Schema.isMaxLength(254),
-  Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/u, { expected: "an email address" }),
-  isVisibleLine
+  // Without a published pattern: two patterns cannot stand in one schema.
+  isVisibleLine.annotate({ toJsonSchema: () => [{}, true] }),
+  Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/u, { expected: "an email address" })
 )
 
 const Network = Schema.String.check(

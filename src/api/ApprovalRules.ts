@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { documented } from "../domain/documented.ts"
 import { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
 import { RuleId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
@@ -10,7 +11,9 @@ import { RulesChanged } from "./Problems.ts"
 export const MAX_RULES = 1_000
 
 export const ApprovalRules = Schema.Struct({
-  rules: Schema.Array(ApprovalRule).annotateKey({ description: "The rules, in the order of evaluation." }),
+  rules: Schema.Array(ApprovalRule)
+    .check(documented({ maxItems: MAX_RULES }))
+    .annotateKey({ description: "The rules, in the order of evaluation." }),
   revision: Schema.Int.annotateKey({ description: "Revision of the list. It increases with every change." })
 }).annotate({
   identifier: "ApprovalRules",

@@ -40,21 +40,19 @@ export const ComparisonDetail = Schema.Struct({
 })
 export type ComparisonDetail = typeof ComparisonDetail.Type
 
-export const NewRelease = Schema.Union(
-  [
-    Schema.Struct({
-      comparison_id: ComparisonId.annotateKey({
-        description: "A completed comparison of the task, whose candidate becomes live."
-      })
-    }).annotate({ description: "Release a comparison's candidate." }),
-    Schema.Struct({
-      release_id: ReleaseId.annotateKey({
-        description: "An earlier release of the task, which becomes live again."
-      })
-    }).annotate({ description: "Roll back to an earlier release." })
-  ],
-  { mode: "oneOf" }
-).annotate({
+export const ReleaseCandidate = Schema.Struct({
+  comparison_id: ComparisonId.annotateKey({
+    description: "A completed comparison of the task, whose candidate becomes live."
+  })
+}).annotate({ identifier: "ReleaseCandidate", description: "Release a comparison's candidate." })
+
+export const ReleaseRollback = Schema.Struct({
+  release_id: ReleaseId.annotateKey({
+    description: "An earlier release of the task, which becomes live again."
+  })
+}).annotate({ identifier: "ReleaseRollback", description: "Roll back to an earlier release." })
+
+export const NewRelease = Schema.Union([ReleaseCandidate, ReleaseRollback], { mode: "oneOf" }).annotate({
   identifier: "NewRelease",
   description: "What to make live: a comparison's candidate or an earlier release."
 })

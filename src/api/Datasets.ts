@@ -7,18 +7,18 @@ import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { DatasetBaseChanged, DatasetBusy, InvalidInput, LimitReached, NotFound } from "./Problems.ts"
 
+export const NewDatasetExample = Schema.Struct({
+  input: JsonObject.annotateKey({ description: "An input, valid against the task's input schema." }),
+  answer: JsonObject.annotateKey({
+    description: "The right answer to it, valid against the task's answer schema."
+  })
+}).annotate({ identifier: "NewDatasetExample", description: "An example to add." })
+
 export const NewDataset = Schema.Struct({
   base_dataset_id: Schema.optionalKey(Schema.NullOr(DatasetId)).annotateKey({
     description: "The newest version of the task's dataset. Default null, for the first version."
   }),
-  examples: Schema.NonEmptyArray(
-    Schema.Struct({
-      input: JsonObject.annotateKey({ description: "An input, valid against the task's input schema." }),
-      answer: JsonObject.annotateKey({
-        description: "The right answer to it, valid against the task's answer schema."
-      })
-    })
-  ).annotateKey({
+  examples: Schema.NonEmptyArray(NewDatasetExample).annotateKey({
     description:
       "Examples to add, at least one. An example with the same input as one of the base replaces it."
   })

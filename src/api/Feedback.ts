@@ -1,5 +1,6 @@
 import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { documented } from "../domain/documented.ts"
 import { Dataset, JsonObject } from "../domain/tasks/Dataset.ts"
 import {
   FeedbackDetail,
@@ -84,9 +85,11 @@ export const PromotionPreview = Schema.Struct({
   correction_count: Schema.Int.annotateKey({
     description: "How many corrections would be promoted in total."
   }),
-  superseded: Schema.Array(SupersededCorrection).annotateKey({
-    description: "Corrections that later ones of the same run replace. At most the first 1,000."
-  }),
+  superseded: Schema.Array(SupersededCorrection)
+    .check(documented({ maxItems: 1_000 }))
+    .annotateKey({
+      description: "Corrections that later ones of the same run replace. At most the first 1,000."
+    }),
   superseded_count: Schema.Int.annotateKey({
     description: "How many corrections would be superseded in total."
   }),

@@ -71,7 +71,7 @@ export const idempotencyHeaders = {
     Schema.String.check(
       Schema.isMinLength(1),
       Schema.isMaxLength(255),
-      Schema.isPattern(/^[\x21-\x7e]+$/u, { expected: "1 to 255 visible ASCII characters" })
+      Schema.isPattern(/^[!-~]+$/u, { expected: "1 to 255 visible ASCII characters" })
     ).annotate({
       description:
         "A unique value of your choice, such as a UUID: 1 to 255 visible ASCII characters. Repeating the request with the same key and body returns the first response for 24 hours instead of creating again. With another body, or from another API key of the organization, it fails with 409 `IDEMPOTENCY_KEY_REUSED`. A request that failed can be repeated under its key."

@@ -1,10 +1,12 @@
 import { DateTime, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { documented } from "../domain/documented.ts"
 import { ApprovalEventType } from "../domain/approvals/ApprovalEvent.ts"
 import { DeliveryDetail, DeliveryRecord } from "../domain/delivery/DeliveryState.ts"
 import { DeliveryId, EndpointId } from "../domain/Ids.ts"
 import { NotificationEndpoint } from "../domain/delivery/NotificationEndpoint.ts"
 import { timestamp, Timestamp } from "../domain/Time.ts"
+import { publicUrl } from "./Text.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { FieldProblems, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import {
@@ -20,7 +22,7 @@ import {
 
 const Events = Schema.NonEmptyArray(ApprovalEventType)
 
-const url = Schema.String.annotateKey({
+const url = Schema.String.check(publicUrl).annotateKey({
   description: "HTTPS URL on a public host, without credentials, for example `https://example.com/webhooks`."
 })
 
@@ -45,9 +47,11 @@ export const CreatedNotificationEndpoint = Schema.Struct({
 })
 
 export const NotificationEndpoints = Schema.Struct({
-  endpoints: Schema.Array(NotificationEndpoint).annotateKey({
-    description: "All webhook endpoints, newest first. At most 50."
-  }),
+  endpoints: Schema.Array(NotificationEndpoint)
+    .check(documented({ maxItems: 50 }))
+    .annotateKey({
+      description: "All webhook endpoints, newest first. At most 50."
+    }),
   email_notifier: Schema.Boolean.annotateKey({
     description:
       "Whether approval events are emailed: an SMTP server is configured, and a key that can decide approvals has an email address."
@@ -69,16 +73,19 @@ export const NotificationEndpointChange = Schema.Struct({
   .check(
     Schema.makeFilter(
       ({ active, events }) =>
-        active !== undefined || events !== undefined || "Name what is to change: events, active or both"
+        active !== undefined || events !== undefined || "Name what is to change: events, active or both",
+      { toJsonSchema: () => [{ minProperties: 1 }, true] }
     )
   )
   .annotate({ identifier: "NotificationEndpointChange" })
 export type NotificationEndpointChange = typeof NotificationEndpointChange.Type
 
 export const NotificationDeliveries = Schema.Struct({
-  deliveries: Schema.Array(DeliveryRecord).annotateKey({
-    description: "The latest 50 deliveries, newest first."
-  })
+  deliveries: Schema.Array(DeliveryRecord)
+    .check(documented({ maxItems: 50 }))
+    .annotateKey({
+      description: "The latest 50 deliveries, newest first."
+    })
 }).annotate({
   identifier: "NotificationDeliveries",
   description: "The latest deliveries of a webhook endpoint."

@@ -1,4 +1,5 @@
 import { Schema, SchemaGetter } from "effect"
+import { documented } from "../domain/documented.ts"
 
 /** An identifier that a list is ordered by. */
 type Id = Schema.Codec<string, string>
@@ -48,7 +49,9 @@ export const page = <const Noun extends string, Item extends Schema.Constraint, 
   Schema.Struct({
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a computed key widens to `string`; the noun is the one key
     ...({
-      [noun]: Schema.Array(item).annotateKey({ description: "The items of this page, newest first." })
+      [noun]: Schema.Array(item)
+        .check(documented({ maxItems: MAX_LIMIT }))
+        .annotateKey({ description: "The items of this page, newest first." })
     } as { readonly [N in Noun]: Schema.$Array<Item> }),
     next_cursor: Schema.NullOr(cursor(id, "An opaque cursor.")).annotateKey({
       description: "Pass it as `cursor` to get the next page. Null on the last page."

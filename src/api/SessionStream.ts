@@ -82,11 +82,16 @@ export const SessionEvent = Schema.Union([
 ]).annotate({ identifier: "SessionEvent", description: "One event of a session. `type` tells which." })
 export type SessionEvent = typeof SessionEvent.Type
 
+/** The pattern of an event's number: decimal digits. */
+export const EVENT_NUMBER = "^(?:0|[1-9][0-9]{0,15})$"
+
 /** The number of the last event that the client received; 0 if none. On the wire: decimal digits only. */
 export const eventCursor = (description: string) =>
   Schema.String.annotate({ description })
     .check(
-      Schema.isPattern(/^(?:0|[1-9]\d{0,15})$/u, { expected: "the number of an event, in decimal digits" })
+      Schema.isPattern(new RegExp(EVENT_NUMBER, "u"), {
+        expected: "the number of an event, in decimal digits"
+      })
     )
     .pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
 
@@ -117,11 +122,8 @@ export const streamDocument = OpenApi.annotations({
   ].join(" "),
   transform: (operation) => {
     const answer = operation["responses"]?.["200"]
-    const body = answer?.content?.["text/event-stream"]
     // The generator describes a failure event, which is never sent: a stream that has begun only ends.
-    delete body?.["x-effect-stream"]
-    // The generator drops the description of a property that is JSON in a string.
-    Object.assign(body?.schema?.properties?.data ?? {}, { description: "The event as JSON, on one line." })
+    const { data: _, ...properties } = answer?.content?.["text/event-stream"]?.schema?.properties ?? {}
     return {
       ...operation,
       responses: {
@@ -129,6 +131,33 @@ export const streamDocument = OpenApi.annotations({
         "200": {
           ...answer,
           description: "The events, as they happen.",
+          content: {
+            "text/event-stream": {
+              schema: {
+                type: "string",
+                description:
+                  "Server-sent events. Each has `id`, `event` and `data`: a `SessionEvent` as JSON on one line.",
+                contentMediaType: "text/event-stream",
+                contentSchema: {
+                  type: "array",
+                  items: {
+                    type: "object",
+                    description: "One server-sent event.",
+                    properties: {
+                      ...properties,
+                      data: {
+                        type: "string",
+                        description: "The event as JSON, on one line.",
+                        contentMediaType: "application/json",
+                        contentSchema: { $ref: "#/components/schemas/SessionEvent" }
+                      }
+                    },
+                    required: ["id", "event", "data"]
+                  }
+                }
+              }
+            }
+          },
           headers: {
             "cache-control": {
               description: "Always `no-store`.",

@@ -1,7 +1,10 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { TelemetryDeliveryId, TelemetryDestinationId } from "../domain/Ids.ts"
+import { documented } from "../domain/documented.ts"
+import { MAX_HEADERS } from "../domain/telemetry/CollectorHeaders.ts"
 import { TelemetryDelivery, TelemetryDestination } from "../domain/telemetry/TelemetryDestination.ts"
+import { publicUrl } from "./Text.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import {
@@ -16,11 +19,13 @@ import {
 } from "./Problems.ts"
 
 export const NewTelemetryDestination = Schema.Struct({
-  url: Schema.String.annotateKey({
+  url: Schema.String.check(publicUrl).annotateKey({
     description:
       "HTTPS URL of the collector's OTLP/HTTP endpoint, on a public host, without credentials. Used as given, except that an empty path becomes `/v1/traces`."
   }),
-  headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)).annotateKey({
+  headers: Schema.optionalKey(
+    Schema.Record(Schema.String, Schema.String).check(documented({ maxProperties: MAX_HEADERS }))
+  ).annotateKey({
     description:
       "Headers to send with each request, by name, such as an authorization header. At most 10, none that belong to the connection, trace context or cookies. Stored encrypted, never returned. Default none."
   }),
@@ -41,9 +46,11 @@ export const CreatedTelemetryDestination = Schema.Struct({
 export type CreatedTelemetryDestination = typeof CreatedTelemetryDestination.Type
 
 export const TelemetryDestinations = Schema.Struct({
-  destinations: Schema.Array(TelemetryDestination).annotateKey({
-    description: "The organization's telemetry destinations: none or one."
-  })
+  destinations: Schema.Array(TelemetryDestination)
+    .check(documented({ maxItems: 1 }))
+    .annotateKey({
+      description: "The organization's telemetry destinations: none or one."
+    })
 }).annotate({
   identifier: "TelemetryDestinations",
   description: "The organization's telemetry destinations."
@@ -54,9 +61,11 @@ export const AcceptedTest = Schema.Struct({
 }).annotate({ identifier: "AcceptedTest", description: "The collector accepted the test span." })
 
 export const TelemetryDeliveries = Schema.Struct({
-  deliveries: Schema.Array(TelemetryDelivery).annotateKey({
-    description: "The latest 50 deliveries, newest first."
-  })
+  deliveries: Schema.Array(TelemetryDelivery)
+    .check(documented({ maxItems: 50 }))
+    .annotateKey({
+      description: "The latest 50 deliveries, newest first."
+    })
 }).annotate({
   identifier: "TelemetryDeliveries",
   description: "The latest deliveries of a telemetry destination."

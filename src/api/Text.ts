@@ -1,9 +1,14 @@
 import { Schema } from "effect"
 import { JsonValue } from "../domain/json/JsonValue.ts"
+import { documented } from "../domain/documented.ts"
+import { MAX_URL_LENGTH } from "../domain/network/PublicUrl/UrlRefusal.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 
 /** A name that people read: 1 to 200 visible characters on one line. */
 export const Name = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
+
+/** A URL that the service sends to. What else is wrong with it is `INVALID_URL`, not `INVALID_REQUEST`. */
+export const publicUrl = documented<string>({ format: "uri", minLength: 1, maxLength: MAX_URL_LENGTH })
 
 /** A person's or agent's remark: at most 4,000 characters. */
 export const Comment = Schema.String.check(Schema.isMaxLength(4_000))

@@ -1,37 +1,66 @@
-import { Context, Predicate, Schema, SchemaAST } from "effect"
+import { Context, SchemaAST } from "effect"
 import { type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { Api } from "./Api.ts"
-import * as ApprovalProblems from "./ApprovalProblems.ts"
 import { scopesOf } from "./Authorization.ts"
-import { problemExampleFields, schemaExamples } from "./examples.ts"
+import { schemaExamples } from "./examples.ts"
+import {
+  list,
+  mapKeys,
+  mapValues,
+  type Node,
+  rebuild,
+  record,
+  referenceOf,
+  SCHEMAS
+} from "./openApiDocument/node.ts"
+import { pagesIn } from "./openApiDocument/pages.ts"
+import {
+  codeOf,
+  describeProblem,
+  problemExample,
+  problemResponse,
+  problemSentence
+} from "./openApiDocument/problemDocs.ts"
+import { headersOf, responseHeaders } from "./openApiDocument/responseHeaders.ts"
+import { refer, sharedSchemas } from "./openApiDocument/sharedSchemas.ts"
+import { discriminate, namesOf, referTo, simplify } from "./openApiDocument/simplify.ts"
 import { DEFAULT_LIMIT, MAX_LIMIT } from "./Pagination.ts"
-import * as Problems from "./Problems.ts"
+import { EVENT_NUMBER } from "./SessionStream.ts"
 import { webhookDocs } from "./webhookDocs.ts"
-
-/** A node of the document. */
-type Node = Readonly<Record<string, unknown>>
 
 /**
  * The OpenAPI 3.1 document as published, made from the one that the library generates:
  *
+ * - Its schemas are simplified, so that every usual validator and generator of code understands them. Ids, times, enums and pages have names.
  * - Problem schemas are named by their code in Pascal case (`NotFound`), and their responses are shared components that name the codes.
- * - Objects are open: unknown members of a request are ignored, and a response can gain members.
  * - A property's description stands beside its schema, followed by the schema's own, such as the meanings of an enum.
  * - Query parameters have the type of their value; the generator describes their text.
  * - Operations name their scope, their responses have the headers that the middleware sets, and bodies have an example.
  */
 export const openApiDocument = (): OpenApi.OpenAPISpec => {
   const generated = OpenApi.fromApi(Api)
-  const named = mapKeys(record(tidy(generated.components.schemas)), componentName)
+  const parts = record(rename({ schemas: generated.components.schemas, paths: generated.paths }))
+  const named = mapKeys(record(simplify(parts["schemas"], refer)), componentName)
   const problems = mapValues(
     Object.fromEntries(Object.entries(named).filter(([, schema]) => codeOf(schema) !== undefined)),
     (schema) => describeProblem(record(schema))
   )
-  const schemas = { ...named, ...problems }
-  const paths = mapValues(record(tidy(generated.paths)), (item) =>
-    mapValues(record(item), (operation) => publishOperation(record(operation), schemas))
+  const simplePaths = simplify(parts["paths"], refer)
+  const pages = pagesIn(simplePaths)
+  const pageNames = namesOf(pages)
+  const webhooks = rebuild(webhookDocs, refer)
+  const all: Node = { ...named, ...problems, ...pages, ...sharedSchemas }
+  const paths = mapValues(
+    record(
+      discriminate(
+        rebuild(simplePaths, (node) => referTo(pageNames, node)),
+        all
+      )
+    ),
+    (item) => mapValues(record(item), (operation) => publishOperation(record(operation), all))
   )
-  const shared = sharedResponses(paths)
+  const schemas = discriminate(usedSchemas(all, { paths, webhooks }), all)
+  const shared = referencesIn(paths, RESPONSES)
   const published = {
     ...generated,
     info: { ...generated.info, contact: { name: "The maintainers of Countersign" } },
@@ -40,11 +69,11 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
       { name: "Webhooks", description: "Requests that this service sends to your webhook endpoints." }
     ],
     paths,
-    webhooks: webhookDocs,
+    webhooks,
     components: {
       ...generated.components,
       schemas,
-      headers,
+      headers: responseHeaders,
       responses: mapValues(
         Object.fromEntries(Object.entries(problems).filter(([name]) => shared.has(name))),
         (schema, name) => problemResponse(name, schema)
@@ -55,42 +84,29 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
   return published as unknown as OpenApi.OpenAPISpec
 }
 
-/** Headers that the middleware sets, whatever the operation. */
-const headers = {
-  RequestId: {
-    description: "ID of the request. Include it when you report a problem.",
-    schema: { type: "string" }
-  },
-  RateLimitPolicy: {
-    description:
-      'The rate limit of the API key, such as `"key";q=500;w=1`: `q` requests per window of `w` seconds (draft-ietf-httpapi-ratelimit-headers-10). Absent if rate limits are off.',
-    schema: { type: "string" }
-  },
-  RateLimit: {
-    description:
-      'What is left of the rate limit, such as `"key";r=499;t=1`: `r` requests in the next `t` seconds. Absent if rate limits are off.',
-    schema: { type: "string" }
-  },
-  Challenge: {
-    description: 'How to authenticate: `Bearer realm="countersign"` (RFC 9110).',
-    schema: { type: "string" }
-  },
-  RetryAfter: {
-    description: "Seconds to wait before the request is sent again.",
-    schema: { type: "integer", minimum: 0 }
+/** The components that a part of the document needs, directly or through others. */
+const usedSchemas = (schemas: Node, part: unknown): Node => {
+  const used = new Set<string>()
+  const visit = (name: string) => {
+    if (used.has(name)) return
+    used.add(name)
+    referencesIn(schemas[name], SCHEMAS).forEach(visit)
   }
-} as const
+  referencesIn(part, SCHEMAS).forEach(visit)
+  // Shared responses are added later, and refer to these.
+  referencesIn(part, RESPONSES).forEach(visit)
+  return Object.fromEntries(Object.entries(schemas).filter(([name]) => used.has(name)))
+}
 
-const header = (name: keyof typeof headers) => ({ $ref: `#/components/headers/${name}` })
+const RESPONSES = "#/components/responses/"
 
-const headersOf = (status: string) => ({
-  "x-request-id": header("RequestId"),
-  ...(status === "401"
-    ? {}
-    : { ratelimit: header("RateLimit"), "ratelimit-policy": header("RateLimitPolicy") }),
-  ...(status === "401" ? { "www-authenticate": header("Challenge") } : {}),
-  ...(status === "429" || status === "503" ? { "retry-after": header("RetryAfter") } : {})
-})
+/** The names of the components of one kind that a part of the document refers to. */
+const referencesIn = (part: unknown, kind: string): ReadonlySet<string> =>
+  new Set(
+    Array.from(JSON.stringify(part).matchAll(/"(#\/components\/\w+\/)(\w+)"/g), ([, found, name]) =>
+      found === kind ? String(name) : ""
+    ).filter((name) => name !== "")
+  )
 
 const publishOperation = (operation: Node, schemas: Node): Node => {
   const { description, operationId, parameters, requestBody } = operation
@@ -103,7 +119,9 @@ const publishOperation = (operation: Node, schemas: Node): Node => {
     // OpenAPI 3.1 allows role names for schemes other than OAuth; here they are the scopes, of which one is enough.
     security: scopes.map((scope) => ({ api_key: [scope] })),
     parameters: list(parameters).map(publishParameter),
-    ...(requestBody === undefined ? {} : { requestBody: publishBody(record(requestBody), schemas) }),
+    ...(requestBody === undefined
+      ? {}
+      : { requestBody: publishBody(record(requestBody), isBodyRequired(String(operationId)), schemas) }),
     responses: mapValues(responsesOf(operation), (response, status) =>
       publishResponse(record(response), status, schemas)
     )
@@ -116,6 +134,11 @@ const scopesOfOperation = (operationId: string): ReadonlyArray<string> =>
     endpoints.get(operationId)?.middlewares ?? [],
     ({ key }) => scopesOf(key)
   ).flat()
+
+const isBodyRequired = (operationId: string): boolean =>
+  ![...(endpoints.get(operationId)?.payload.values() ?? [])].some(({ schemas }) =>
+    schemas.some(({ ast }) => SchemaAST.isVoid(ast))
+  )
 
 /** The endpoints of the API by operation id. */
 const endpoints: ReadonlyMap<string, HttpApiEndpoint.Top> = new Map(
@@ -138,30 +161,29 @@ const responsesOf = ({ requestBody, responses }: Node): Node =>
 
 const NUMBER = "^[+-]?(?:\\d+(?:\\.\\d+)?|\\.\\d+)(?:[Ee][+-]?\\d+)?$"
 
-/** A parameter, with its description on itself, and with the type of a query's value. */
+/** A parameter, with its description on itself, and with the type of its value instead of its text. */
 const publishParameter = (parameter: Node): Node => {
   const { description, ...schema } = record(parameter["schema"])
-  return {
-    ...parameter,
-    description,
-    schema: parameter["in"] === "query" ? typedQuery(schema, parameter["name"]) : schema
-  }
+  return { ...parameter, description, schema: typedParameter(schema, parameter["name"]) }
 }
 
-const typedQuery = (schema: Node, name: unknown): Node => {
+const typedParameter = (schema: Node, name: unknown): Node => {
   const values = list(schema["enum"]).map(String)
   if (name === "limit" && schema["pattern"] === NUMBER)
-    return { type: "integer", minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }
+    return { type: "integer", format: "int32", minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }
+  if (schema["pattern"] === EVENT_NUMBER)
+    return { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   if (values.join() === "true,false") return { type: "boolean" }
   return values.length > 0 && values.every((value) => /^-?\d+$/.test(value))
     ? { type: "integer", enum: values.map(Number) }
     : schema
 }
 
-const publishBody = (body: Node, schemas: Node): Node => {
+const publishBody = (body: Node, required: boolean, schemas: Node): Node => {
   const content = record(body["content"])
   return {
     ...body,
+    required,
     description: descriptionOf(record(content["application/json"])["schema"], schemas),
     content: withExamples(content, schemas)
   }
@@ -172,7 +194,7 @@ const publishResponse = (response: Node, status: string, schemas: Node): Node =>
   const codes = problemsIn(record(content["application/problem+json"])["schema"])
   const [only, ...others] = codes
   if (only !== undefined && others.length === 0 && response["headers"] === undefined)
-    return { $ref: `#/components/responses/${only}` }
+    return { $ref: RESPONSES + only }
   return {
     ...response,
     description:
@@ -190,6 +212,7 @@ const publishResponse = (response: Node, status: string, schemas: Node): Node =>
 const withExamples = (content: Node, schemas: Node): Node =>
   mapValues(content, (media, type) => {
     const { schema } = record(media)
+    if (type === "application/x-ndjson") return lines(record(schema), schemas)
     const problems = type === "application/problem+json" ? problemsIn(schema) : []
     if (problems.length > 0)
       return {
@@ -201,18 +224,29 @@ const withExamples = (content: Node, schemas: Node): Node =>
           ])
         )
       }
-    const example =
-      type === "application/json" || type === "application/x-ndjson" ? exampleOf(schema) : undefined
+    const example = type === "application/json" ? exampleOf(schema, schemas) : undefined
     return example === undefined ? media : { ...record(media), example }
   })
 
+/** JSON Lines are a text to a client; `contentSchema` says what its lines are. */
+const lines = (schema: Node, schemas: Node): Node => ({
+  schema: {
+    type: "string",
+    description: `JSON Lines: each line is one \`${String(referenceOf(schema))}\` as JSON, and ends with a line feed.`,
+    contentMediaType: "application/x-ndjson",
+    contentSchema: { type: "array", items: schema }
+  },
+  example: `${JSON.stringify(exampleOf(schema, schemas))}\n`
+})
+
 /** The example of a schema: of a component its own, of a page one item. */
-const exampleOf = (schema: unknown): unknown => {
-  const { properties, $ref } = record(schema)
-  if (typeof $ref === "string") return schemaExamples[nameOf($ref)]
+const exampleOf = (schema: unknown, schemas: Node): unknown => {
+  const { properties } = record(schema)
+  const name = referenceOf(record(schema))
+  if (name !== undefined) return schemaExamples[name] ?? exampleOf(schemas[name], schemas)
   const page = Object.entries(record(properties)).flatMap(
     ([name, property]): Array<readonly [string, unknown]> => {
-      const item = exampleOf(record(property)["items"])
+      const item = exampleOf(record(property)["items"], schemas)
       return name === "next_cursor" ? [[name, null]] : item === undefined ? [] : [[name, [item]]]
     }
   )
@@ -221,126 +255,20 @@ const exampleOf = (schema: unknown): unknown => {
 
 /** The names of the problem schemas that a response can have. */
 const problemsIn = (schema: unknown): ReadonlyArray<string> =>
-  [record(schema), ...list(record(schema)["anyOf"]).map(record)].flatMap(({ $ref }) =>
-    typeof $ref === "string" ? [nameOf($ref)] : []
-  )
-
-/** The names of the shared responses that operations refer to. */
-const sharedResponses = (paths: Node): ReadonlySet<string> =>
-  new Set(
-    Array.from(JSON.stringify(paths).matchAll(/"#\/components\/responses\/(\w+)"/g), ([, name]) =>
-      String(name)
-    )
-  )
-
-const problemResponse = (name: string, schema: unknown): Node => ({
-  description: problemSentence(schema),
-  content: {
-    "application/problem+json": {
-      schema: { $ref: SCHEMAS + name },
-      example: problemExample(name, record(schema))
-    }
-  },
-  headers: headersOf(String(constantOf(schema, "status")))
-})
-
-const problemSentence = (schema: unknown): string =>
-  `\`${String(codeOf(schema))}\`: ${String(record(schema)["description"])}`
-
-const problemExample = (name: string, schema: Node): Node => ({
-  type: constantOf(schema, "type"),
-  title: constantOf(schema, "title"),
-  status: constantOf(schema, "status"),
-  detail: schema["description"],
-  code: codeOf(schema),
-  request_id: "req_019abf51c3a27d4e8b90a1b2c3d4e515",
-  ...problemExampleFields[name]
-})
-
-/** The members that RFC 9457 gives every problem. The library declares them, so their descriptions are here. */
-const problemMembers: Readonly<Record<string, string>> = {
-  type: "URN of the kind of problem; ends with its `code`.",
-  title: "The kind of problem, in a few words. The same for every problem of this `code`.",
-  status: "The HTTP status.",
-  detail: "What happened and what to do, for people. Do not parse it.",
-  instance: "Not used."
-}
-
-/** The descriptions of problems by code, from their classes. The generator drops them, but keeps those of other schemas. */
-const problemDescriptions: ReadonlyMap<string | undefined, string | undefined> = new Map(
-  Object.values({ ...Problems, ...ApprovalProblems })
-    .filter(Schema.isSchema)
-    .map(({ ast }) => [SchemaAST.resolveIdentifier(ast), SchemaAST.resolveDescription(ast)])
-)
-
-const describeProblem = (schema: Node): Node => ({
-  ...schema,
-  description: problemDescriptions.get(codeOf(schema)),
-  properties: mapValues(record(schema["properties"]), (property, name) => {
-    const description = problemMembers[name]
-    return description === undefined ? property : { ...record(property), description }
-  })
-})
-
-/** The one value of an enum property. */
-const constantOf = (schema: unknown, property: string): unknown =>
-  list(record(record(record(schema)["properties"])[property])["enum"])[0]
-
-/** The code of a problem schema; undefined for other schemas. */
-const codeOf = (schema: unknown): string | undefined => {
-  const code = constantOf(schema, "code")
-  return typeof code === "string" && /^[A-Z_]+$/.test(code) ? code : undefined
-}
+  [record(schema), ...list(record(schema)["oneOf"]).map(record)].flatMap((part) => referenceOf(part) ?? [])
 
 const descriptionOf = (schema: unknown, schemas: Node): unknown => {
-  const { $ref, description } = record(schema)
-  return typeof $ref === "string" ? record(schemas[nameOf($ref)])["description"] : description
+  const { description } = record(schema)
+  const name = referenceOf(record(schema))
+  return name === undefined ? description : record(schemas[name])["description"]
 }
 
-/**
- * Rewrites the generator's schemas: opens objects, renames references, and lifts the annotations that it puts into an `allOf` of their own.
- */
-const tidy = (value: unknown): unknown => {
-  if (Array.isArray(value)) return value.map(tidy)
-  if (!Predicate.isReadonlyObject(value)) return value
-  const entries = Object.entries(value)
-    .filter(([key, inner]) => key !== "additionalProperties" || inner !== false)
-    .map(
-      ([key, inner]) =>
-        [
-          key,
-          key === "$ref" && typeof inner === "string"
-            ? SCHEMAS + componentName(inner.slice(SCHEMAS.length))
-            : tidy(inner)
-        ] as const
-    )
-  return liftAnnotations(Object.fromEntries(entries))
-}
-
-const liftAnnotations = (node: Node): Node => {
-  const { allOf, description, ...rest } = node
-  if (!Array.isArray(allOf)) return node
-  const parts = allOf.map(record)
-  const described = parts.filter((part) => Object.keys(part).join() === "description")
-  const others = parts.filter((part) => !described.includes(part))
-  const descriptions = [...described.map((part) => part["description"]), description].filter(
-    (one) => one !== undefined
-  )
-  const [first] = others
-  const merged =
-    others.length === 1 && first !== undefined && Object.keys(first).every((key) => !(key in rest))
-      ? first
-      : undefined
-  return {
-    ...rest,
-    ...(merged ?? (others.length > 0 ? { allOf: others } : {})),
-    ...(descriptions.length > 0 ? { description: descriptions.map(String).join("\n\n") } : {})
-  }
-}
-
-const SCHEMAS = "#/components/schemas/"
-
-const nameOf = (reference: string): string => reference.slice(SCHEMAS.length)
+/** Renames the components that references name. */
+const rename = (value: unknown): unknown =>
+  rebuild(value, (node) => {
+    const name = referenceOf(node)
+    return name === undefined ? node : { ...node, $ref: SCHEMAS + componentName(name) }
+  })
 
 /** `NOT_FOUNDEncoded`, the generator's name of a problem's wire form, becomes `NotFound`. */
 const componentName = (name: string): string => {
@@ -352,16 +280,6 @@ const componentName = (name: string): string => {
         .map((word) => word.charAt(0) + word.slice(1).toLowerCase())
         .join("")
 }
-
-const record = (value: unknown): Node => (Predicate.isReadonlyObject(value) ? value : {})
-
-const list = (value: unknown): ReadonlyArray<Node> => (Array.isArray(value) ? value : [])
-
-const mapValues = <B>(node: Node, to: (value: unknown, key: string) => B): Record<string, B> =>
-  Object.fromEntries(Object.entries(node).map(([key, value]) => [key, to(value, key)]))
-
-const mapKeys = (node: Node, to: (key: string) => string): Node =>
-  Object.fromEntries(Object.entries(node).map(([key, value]) => [to(key), value]))
 
 /** The API whose generated document is the published one, for pages that render it. */
 export const documentedApi = Api.annotate(OpenApi.Transform, () => openApiDocument())

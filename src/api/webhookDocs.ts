@@ -100,8 +100,9 @@ const approvalOf = (status: string) =>
     session_id: id("ses", "The agent session of the step."),
     step_id: text("The step, by the ID that the agent chose."),
     task_id: orNull(id("tsk", "The task of the step. Null if it names none.")),
-    status: { const: status, description: "The approval's status." },
+    status: { type: "string", const: status, description: "The approval's status." },
     stage: {
+      type: "string",
       enum: ["reviewer", "admin"],
       description: "Whose window is open, or was open last. `admin` means that it was escalated."
     },
@@ -129,7 +130,7 @@ const isDecision = (status: string) => status === "approved" || status === "reje
 const bodyOf = (type: string, status: string | null) =>
   object("The event.", {
     id: id("evt", "The event's ID, the same in every attempt and replay. Use it to ignore duplicates."),
-    type: { const: type, description: "The event's type." },
+    type: { type: "string", const: type, description: "The event's type." },
     org_id: id("org", "The organization's ID."),
     occurred_at: time("When it happened."),
     approval: status === null ? { type: "null", description: "Always null." } : approvalOf(status),
@@ -166,7 +167,10 @@ const header = (
 
 const headersOf = (type: string) => [
   header("X-Svc-Event-Id", "The event's `id`.", id("evt", "")),
-  header("X-Svc-Event-Type", "The event's `type`. Not signed: use the one in the body.", { const: type }),
+  header("X-Svc-Event-Type", "The event's `type`. Not signed: use the one in the body.", {
+    type: "string",
+    const: type
+  }),
   header("X-Svc-Signature", "The signature, as described.", text("", "^t=[1-9][0-9]*(,v1=[0-9a-f]{64})+$")),
   header("webhook-id", "The event's `id`, as Standard Webhooks names it.", id("evt", "")),
   header("webhook-timestamp", "When this attempt was signed, in Unix seconds.", text("", "^[1-9][0-9]*$")),

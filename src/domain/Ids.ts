@@ -140,7 +140,11 @@ export const StepId = Schema.String.check(
   Schema.isMinLength(1),
   Schema.isMaxLength(MAX_STEP_ID_LENGTH),
   isVisibleLine,
-  Schema.isPattern(/^(?!\.{1,2}$)/u, { expected: "a name that is neither . nor .." })
+  Schema.isPattern(/^(?!\.{1,2}$)/u, {
+    expected: "a name that is neither . nor ..",
+    // Not a pattern: few regular expression engines have look-ahead.
+    toJsonSchema: () => [{ not: { enum: [".", ".."] } }, true]
+  })
 ).pipe(Schema.brand("StepId"))
 export type StepId = typeof StepId.Type
 

@@ -1,7 +1,7 @@
 import { DateTime, Schema, SchemaTransformation } from "effect"
 
 /** RFC 3339, section 5.6: date and time with an offset. Years 0001 to 9999, the range that PostgreSQL accepts in this form. */
-const RFC_3339 = /^(?!0000)\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/u
+const RFC_3339 = /^(?!0000)\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/u
 
 /** Whether the month has this day. `Date` alone would read 30 February as 2 March. */
 const isOnCalendar = (text: string): boolean => {
@@ -13,7 +13,11 @@ const isOnCalendar = (text: string): boolean => {
 const makeTimestamp = (annotations: { readonly description?: string }) =>
   Schema.String.annotate({ format: "date-time", ...annotations })
     .check(
-      Schema.isPattern(RFC_3339, { expected: "a time such as 2026-11-21T02:33:05.123Z (RFC 3339)" }),
+      Schema.isPattern(RFC_3339, {
+        expected: "a time such as 2026-11-21T02:33:05.123Z (RFC 3339)",
+        // The format says it.
+        toJsonSchema: () => [{}, true]
+      }),
       Schema.makeFilter(isOnCalendar, { expected: "a day that its month has" })
     )
     .pipe(Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString))

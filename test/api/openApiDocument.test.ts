@@ -6,6 +6,7 @@ import { Api } from "../../src/api/Api.ts"
 import { openApiDocument } from "../../src/api/openApiDocument.ts"
 import { webhookDocs } from "../../src/api/webhookDocs.ts"
 import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
+import { validatorOf } from "./openApiDocument/validation.ts"
 import * as Events from "../webhook/events.ts"
 
 const { components, paths } = openApiDocument()
@@ -16,16 +17,8 @@ const operations = Object.values(paths).flatMap((item) =>
 
 const operation = (id: string) => operations.find(({ operationId }) => operationId === id)
 
-/** Every `pattern` in a part of the document, compiled as JSON Schema 2020-12 requires (section 6.4: as Unicode). */
-const patternsIn = (part: unknown): ReadonlyArray<RegExp> => {
-  if (typeof part !== "object" || part === null) return []
-  return Object.entries(part).flatMap(([key, inner]) =>
-    key === "pattern" && typeof inner === "string" ? [new RegExp(inner, "u")] : patternsIn(inner)
-  )
-}
-
 const parameter = (path: string, method: "get" | "post", name: string): unknown =>
-  paths[path]?.[method]?.parameters?.find((one) => one.name === name)
+  paths[path]?.[method]?.parameters?.find((one) => one.name === name)?.schema
 
 const property = (schema: string, name: string): unknown => {
   const properties: unknown = components.schemas[schema]?.["properties"]
@@ -36,7 +29,9 @@ const outcome = "/v1/agent-sessions/{id}/steps/{step_id}/outcome"
 const stream = "/v1/agent-sessions/{id}/events/stream"
 const id = (prefix: string) => `${prefix}_${"0a".repeat(16)}`
 
-const patterned: ReadonlyArray<readonly [name: string, part: unknown, valid: string, invalid: string]> = [
+const constrained: ReadonlyArray<
+  readonly [name: string, schema: unknown, valid: string | number, invalid: string | number]
+> = [
   ["an id in a path", parameter(outcome, "post", "id"), id("ses"), id("apr")],
   ["an id in a body", property("StepRequest", "task_id"), id("tsk"), id("tsk").toUpperCase()],
   ["a step's name in a path", parameter(outcome, "post", "step_id"), "...", ".."],
@@ -44,18 +39,22 @@ const patterned: ReadonlyArray<readonly [name: string, part: unknown, valid: str
   ["a trace id", property("TaskRun", "trace_id"), "0a".repeat(16), "0A".repeat(16)],
   ["a time", property("ApiKey", "created_at"), "2026-11-21T02:33:05.123Z", "2026-11-21"],
   ["the header Idempotency-Key", parameter("/v1/tasks", "post", "idempotency-key"), "k-1", "k 1"],
-  ["the header Last-Event-ID", parameter(stream, "get", "last-event-id"), "120", "0120"],
-  ["the query parameter `after` of a stream", parameter(stream, "get", "after"), "0", "-1"],
+  ["the header Last-Event-ID", parameter(stream, "get", "last-event-id"), 120, -1],
+  ["the query parameter `after` of a stream", parameter(stream, "get", "after"), 0, 0.5],
   ["an email address", property("NewApiKey", "email"), "ada@example.com", "ada"],
-  ["a provider's URL", property("OpenAiProvider", "base_url"), "https://example.com/v1", "https://a.b?c"]
+  ["a provider's URL", property("OpenAiProvider", "base_url"), "https://example.com/v1", "https://a.b?c"],
+  ["a receiver's URL", property("NewNotificationEndpoint", "url"), "https://example.com/hooks", ""],
+  ["a collector's URL", property("NewTelemetryDestination", "url"), "https://example.com", "example"],
+  ["the limit of a list", parameter("/v1/tasks", "get", "limit"), 100, 0],
+  ["a score", property("NewFeedback", "score"), -1, 2],
+  ["a revision", property("ReplaceApprovalRules", "revision"), 0, 2 ** 53]
 ]
 
 describe("openApiDocument", () => {
-  it.each(patterned)("the document has the pattern of %s", (_, part, valid, invalid) => {
-    const patterns = patternsIn(part)
-    assert.isNotEmpty(patterns)
-    assert.isTrue(patterns.every((pattern) => pattern.test(valid)))
-    assert.isFalse(patterns.every((pattern) => pattern.test(invalid)))
+  it.each(constrained)("the document has the constraints of %s", (_, schema, valid, invalid) => {
+    const isValid = validatorOf(schema)
+    assert.isTrue(isValid(valid))
+    assert.isFalse(isValid(invalid))
   })
 
   it("every operation names the scope that it requires", () => {

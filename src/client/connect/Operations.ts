@@ -995,45 +995,49 @@ export interface TaskPage {
   readonly next_cursor: string | null
 }
 
+/** Answers with the nearest example of the release's dataset. */
+export interface NewExamplesProvider {
+  /** Always `examples`. */
+  readonly kind: "examples"
+}
+
+/** Calls a server with an API compatible with OpenAI's chat completions. */
+export interface NewOpenAiProvider {
+  /** Always `openai`. */
+  readonly kind: "openai"
+  /**
+   * Base URL of the API, such as `https://api.openai.com/v1`: public HTTPS, or an address that the
+   * operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or
+   * credentials.
+   */
+  readonly base_url: string
+  /** The model's name at the provider. 1 to 200 characters. */
+  readonly model: string
+  /**
+   * Sent to the provider as `Authorization: Bearer`. At most 4,096 visible ASCII characters. Stored
+   * encrypted, used for this base URL only, never returned. If absent, the task's key for this base URL
+   * is used, if it has one.
+   */
+  readonly api_key?: string | Redacted.Redacted | undefined
+  /** Sampling temperature, 0 to 2. Null, the default, leaves it to the provider. */
+  readonly temperature?: number | null | undefined
+  /**
+   * How the provider is asked for JSON. The answer is validated against the answer schema in each case.
+   * Default `json_schema`.
+   *
+   * - `json_schema`: Send the answer schema as `response_format`.
+   * - `json_object`: Ask for any JSON object.
+   * - `none`: Ask in the prompt alone, for servers that support neither.
+   */
+  readonly structured_output?: "json_schema" | "json_object" | "none" | undefined
+  /** Time limit of one run in seconds, retries included, 1 to 120. Default 60. */
+  readonly timeout_seconds?: number | undefined
+  /** Token prices, for the costs of comparisons. Null, the default, means costs are not computed. */
+  readonly price?: TokenPrice | null | undefined
+}
+
 /** A provider to use, with its API key. */
-export type NewProvider =
-  | {
-      /** Always `examples`. */
-      readonly kind: "examples"
-    }
-  | {
-      /** Always `openai`. */
-      readonly kind: "openai"
-      /**
-       * Base URL of the API, such as `https://api.openai.com/v1`: public HTTPS, or an address that the
-       * operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or
-       * credentials.
-       */
-      readonly base_url: string
-      /** The model's name at the provider. 1 to 200 characters. */
-      readonly model: string
-      /**
-       * Sent to the provider as `Authorization: Bearer`. At most 4,096 visible ASCII characters. Stored
-       * encrypted, used for this base URL only, never returned. If absent, the task's key for this base URL
-       * is used, if it has one.
-       */
-      readonly api_key?: string | Redacted.Redacted | undefined
-      /** Sampling temperature, 0 to 2. Null, the default, leaves it to the provider. */
-      readonly temperature?: number | null | undefined
-      /**
-       * How the provider is asked for JSON. The answer is validated against the answer schema in each case.
-       * Default `json_schema`.
-       *
-       * - `json_schema`: Send the answer schema as `response_format`.
-       * - `json_object`: Ask for any JSON object.
-       * - `none`: Ask in the prompt alone, for servers that support neither.
-       */
-      readonly structured_output?: "json_schema" | "json_object" | "none" | undefined
-      /** Time limit of one run in seconds, retries included, 1 to 120. Default 60. */
-      readonly timeout_seconds?: number | undefined
-      /** Token prices, for the costs of comparisons. Null, the default, means costs are not computed. */
-      readonly price?: TokenPrice | null | undefined
-    }
+export type NewProvider = NewExamplesProvider | NewOpenAiProvider
 
 /** A task to create. */
 export interface NewTask {
@@ -1225,25 +1229,20 @@ export interface DatasetPage {
   readonly next_cursor: string | null
 }
 
+/** An example to add. */
+export interface NewDatasetExample {
+  /** An input, valid against the task's input schema. */
+  readonly input: object
+  /** The right answer to it, valid against the task's answer schema. */
+  readonly answer: object
+}
+
 /** A dataset version to create. */
 export interface NewDataset {
   /** The newest version of the task's dataset. Default null, for the first version. */
   readonly base_dataset_id?: string | null | undefined
   /** Examples to add, at least one. An example with the same input as one of the base replaces it. */
-  readonly examples: readonly [
-    {
-      /** An input, valid against the task's input schema. */
-      readonly input: object
-      /** The right answer to it, valid against the task's answer schema. */
-      readonly answer: object
-    },
-    ...ReadonlyArray<{
-      /** An input, valid against the task's input schema. */
-      readonly input: object
-      /** The right answer to it, valid against the task's answer schema. */
-      readonly answer: object
-    }>
-  ]
+  readonly examples: readonly [NewDatasetExample, ...ReadonlyArray<NewDatasetExample>]
 }
 
 /** The input of `datasets.create`. */
@@ -1648,16 +1647,20 @@ export interface ReleasePage {
   readonly next_cursor: string | null
 }
 
+/** Release a comparison's candidate. */
+export interface ReleaseCandidate {
+  /** A completed comparison of the task, whose candidate becomes live. */
+  readonly comparison_id: string
+}
+
+/** Roll back to an earlier release. */
+export interface ReleaseRollback {
+  /** An earlier release of the task, which becomes live again. */
+  readonly release_id: string
+}
+
 /** What to make live: a comparison's candidate or an earlier release. */
-export type NewRelease =
-  | {
-      /** A completed comparison of the task, whose candidate becomes live. */
-      readonly comparison_id: string
-    }
-  | {
-      /** An earlier release of the task, which becomes live again. */
-      readonly release_id: string
-    }
+export type NewRelease = ReleaseCandidate | ReleaseRollback
 
 /** The input of `releases.create`. */
 export interface CreateReleaseInput {

@@ -83,22 +83,18 @@ export const shapes: Readonly<Record<string, Shape>> = {
     answer_schema: "object",
     "provider?": "NewProvider"
   },
-  NewProvider: [
-    "or",
-    [
-      { kind: ["is", ["examples"]] },
-      {
-        kind: ["is", ["openai"]],
-        base_url: "string",
-        model: "string",
-        "api_key?": "redacted",
-        "temperature?": ["or", ["number", "null"]],
-        "structured_output?": ["is", ["json_schema", "json_object", "none"]],
-        "timeout_seconds?": "number",
-        "price?": ["or", ["TokenPrice", "null"]]
-      }
-    ]
-  ],
+  NewProvider: ["or", ["NewExamplesProvider", "NewOpenAiProvider"]],
+  NewExamplesProvider: { kind: ["is", ["examples"]] },
+  NewOpenAiProvider: {
+    kind: ["is", ["openai"]],
+    base_url: "string",
+    model: "string",
+    "api_key?": "redacted",
+    "temperature?": ["or", ["number", "null"]],
+    "structured_output?": ["is", ["json_schema", "json_object", "none"]],
+    "timeout_seconds?": "number",
+    "price?": ["or", ["TokenPrice", "null"]]
+  },
   TaskChange: {
     "name?": "string",
     "instructions?": "string",
@@ -132,10 +128,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_at: "time",
     created_by: "Actor"
   },
-  NewDataset: {
-    "base_dataset_id?": ["or", ["dst_", "null"]],
-    examples: ["list", { input: "object", answer: "object" }]
-  },
+  NewDataset: { "base_dataset_id?": ["or", ["dst_", "null"]], examples: ["list", "NewDatasetExample"] },
+  NewDatasetExample: { input: "object", answer: "object" },
   CreatedDataset: {
     id: "dst_",
     task_id: "tsk_",
@@ -222,7 +216,9 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_at: "time",
     created_by: "Actor"
   },
-  NewRelease: ["or", [{ comparison_id: "cmp_" }, { release_id: "rel_" }]],
+  NewRelease: ["or", ["ReleaseCandidate", "ReleaseRollback"]],
+  ReleaseCandidate: { comparison_id: "cmp_" },
+  ReleaseRollback: { release_id: "rel_" },
   NewFeedback: {
     inference_log_id: "string",
     score: ["is", [1, 0, -1]],

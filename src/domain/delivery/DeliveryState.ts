@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { documented } from "../documented.ts"
 import { documentedEnum } from "../documentedEnum.ts"
 import { DeliveryId, EventId } from "../Ids.ts"
 import { nextDelay, type RetryPolicy } from "./RetryPolicy.ts"
@@ -49,9 +50,11 @@ export type DeliveryAttempt = typeof DeliveryAttempt.Type
 
 export const DeliveryDetail = Schema.Struct({
   ...DeliveryRecord.fields,
-  attempt_log: Schema.Array(DeliveryAttempt).annotateKey({
-    description: "Its latest 100 attempts, oldest first."
-  })
+  attempt_log: Schema.Array(DeliveryAttempt)
+    .check(documented({ maxItems: 100 }))
+    .annotateKey({
+      description: "Its latest 100 attempts, oldest first."
+    })
 }).annotate({ identifier: "DeliveryDetail", description: "A delivery with its attempts." })
 export type DeliveryDetail = typeof DeliveryDetail.Type
 

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { documented } from "../documented.ts"
 import { documentedEnum } from "../documentedEnum.ts"
 
 /** Longest base URL in bytes. It is part of a primary key, and an index entry of PostgreSQL holds at most 2,700 bytes. */
@@ -10,7 +11,9 @@ export const BaseUrl = Schema.String.check(
   Schema.makeFilter((url) => new TextEncoder().encode(url).length <= MAX_URL_BYTES, {
     expected: `a URL of ${MAX_URL_BYTES} bytes at most`
   }),
-  Schema.isPattern(/^[^?]*$/u, { expected: "a URL without a query" })
+  Schema.isPattern(/^[^?]*$/u, { expected: "a URL without a query" }),
+  // `INVALID_URL` says what else is wrong.
+  documented({ format: "uri", minLength: 1 })
 )
 
 export const TokenPrice = Schema.Struct({
@@ -89,31 +92,39 @@ export const defaultProvider: ExamplesProvider = { kind: "examples", model: "nea
 /** Time limit of a run if the provider names none, in seconds. */
 const DEFAULT_TIMEOUT_SECONDS = 60
 
-export const NewProvider = Schema.Union([
-  Schema.Struct({ kind: ExamplesProvider.fields.kind }).annotate({
-    description: "Answers with the nearest example of the release's dataset."
-  }),
-  Schema.Struct({
-    kind: OpenAiProvider.fields.kind,
-    base_url: OpenAiProvider.fields.base_url,
-    model: OpenAiProvider.fields.model,
-    api_key: Schema.optionalKey(
-      Schema.RedactedFromValue(
-        Schema.String.check(
-          Schema.isMaxLength(4_096),
-          Schema.isPattern(/^[\x21-\x7e]+$/u, { expected: "visible ASCII characters" })
-        ).annotate({
-          description:
-            "Sent to the provider as `Authorization: Bearer`. At most 4,096 visible ASCII characters. Stored encrypted, used for this base URL only, never returned. If absent, the task's key for this base URL is used, if it has one."
-        })
-      )
-    ),
-    temperature: Schema.optionalKey(OpenAiProvider.fields.temperature),
-    structured_output: Schema.optionalKey(OpenAiProvider.fields.structured_output),
-    timeout_seconds: Schema.optionalKey(OpenAiProvider.fields.timeout_seconds),
-    price: Schema.optionalKey(OpenAiProvider.fields.price)
-  }).annotate({ description: "Calls a server with an API compatible with OpenAI's chat completions." })
-]).annotate({ identifier: "NewProvider", description: "A provider to use, with its API key." })
+export const NewExamplesProvider = Schema.Struct({ kind: ExamplesProvider.fields.kind }).annotate({
+  identifier: "NewExamplesProvider",
+  description: "Answers with the nearest example of the release's dataset."
+})
+
+export const NewOpenAiProvider = Schema.Struct({
+  kind: OpenAiProvider.fields.kind,
+  base_url: OpenAiProvider.fields.base_url,
+  model: OpenAiProvider.fields.model,
+  api_key: Schema.optionalKey(
+    Schema.RedactedFromValue(
+      Schema.String.check(
+        Schema.isMaxLength(4_096),
+        Schema.isPattern(/^[!-~]+$/u, { expected: "visible ASCII characters" })
+      ).annotate({
+        description:
+          "Sent to the provider as `Authorization: Bearer`. At most 4,096 visible ASCII characters. Stored encrypted, used for this base URL only, never returned. If absent, the task's key for this base URL is used, if it has one."
+      })
+    )
+  ),
+  temperature: Schema.optionalKey(OpenAiProvider.fields.temperature),
+  structured_output: Schema.optionalKey(OpenAiProvider.fields.structured_output),
+  timeout_seconds: Schema.optionalKey(OpenAiProvider.fields.timeout_seconds),
+  price: Schema.optionalKey(OpenAiProvider.fields.price)
+}).annotate({
+  identifier: "NewOpenAiProvider",
+  description: "Calls a server with an API compatible with OpenAI's chat completions."
+})
+
+export const NewProvider = Schema.Union([NewExamplesProvider, NewOpenAiProvider]).annotate({
+  identifier: "NewProvider",
+  description: "A provider to use, with its API key."
+})
 export type NewProvider = typeof NewProvider.Type
 
 /** The provider to store: defaults filled in, without the API key. */

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { documented } from "../documented.ts"
 import { ComparisonId, DatasetId, ReleaseId, TaskId } from "../Ids.ts"
 import { JsonValue } from "../json/JsonValue.ts"
 import { Actor } from "../identity/Principal.ts"
@@ -6,7 +7,14 @@ import { Provider } from "./Provider.ts"
 import { timestamp } from "../Time.ts"
 
 /** A JSON Schema 2020-12 whose top level is an object. */
-export const JsonSchema = Schema.Record(Schema.String, JsonValue)
+export const JsonSchema = Schema.Record(Schema.String, JsonValue).check(
+  // `INVALID_SCHEMA` says what else is wrong.
+  documented({
+    properties: { type: { type: "string", enum: ["object"], description: "Always `object`." } },
+    required: ["type"],
+    additionalProperties: true
+  })
+)
 export type JsonSchema = typeof JsonSchema.Type
 
 /** Instructions for the model, sent besides the input and the answer schema. At most 100,000 characters. */

@@ -1,0 +1,19 @@
+/** The pages of lists, which the contract makes by a function: components named by their items, such as `TaskPage`. */
+import { type Node, record, referenceOf } from "./node.ts"
+
+/** The page schemas of a document's paths, by name. */
+export const pagesIn = (value: unknown): Readonly<Record<string, Node>> => {
+  if (typeof value !== "object" || value === null) return {}
+  const node = record(value)
+  const name = pageName(node)
+  return name === undefined ? Object.assign({}, ...Object.values(value).map(pagesIn)) : { [name]: node }
+}
+
+/** The name of a page: a list of components and the cursor of the next page, and nothing else. */
+const pageName = ({ properties }: Node): string | undefined => {
+  const { next_cursor, ...lists } = record(properties)
+  const [items, ...others] = Object.values(lists)
+  if (next_cursor === undefined || items === undefined || others.length > 0) return undefined
+  const item = referenceOf(record(record(items)["items"]))
+  return item === undefined ? undefined : `${item}Page`
+}

@@ -1,0 +1,37 @@
+/** Headers that the middleware sets, whatever the operation: components of the document. */
+export const responseHeaders = {
+  RequestId: {
+    description: "ID of the request. Include it when you report a problem.",
+    schema: { type: "string" }
+  },
+  RateLimitPolicy: {
+    description:
+      'The rate limit of the API key, such as `"key";q=500;w=1`: `q` requests per window of `w` seconds (draft-ietf-httpapi-ratelimit-headers-10). Absent if rate limits are off.',
+    schema: { type: "string" }
+  },
+  RateLimit: {
+    description:
+      'What is left of the rate limit, such as `"key";r=499;t=1`: `r` requests in the next `t` seconds. Absent if rate limits are off.',
+    schema: { type: "string" }
+  },
+  Challenge: {
+    description: 'How to authenticate: `Bearer realm="countersign"` (RFC 9110).',
+    schema: { type: "string" }
+  },
+  RetryAfter: {
+    description: "Seconds to wait before the request is sent again.",
+    schema: { type: "integer", minimum: 0 }
+  }
+} as const
+
+const header = (name: keyof typeof responseHeaders) => ({ $ref: `#/components/headers/${name}` })
+
+/** The headers of a response by its status. */
+export const headersOf = (status: string) => ({
+  "x-request-id": header("RequestId"),
+  ...(status === "401"
+    ? {}
+    : { ratelimit: header("RateLimit"), "ratelimit-policy": header("RateLimitPolicy") }),
+  ...(status === "401" ? { "www-authenticate": header("Challenge") } : {}),
+  ...(status === "429" || status === "503" ? { "retry-after": header("RetryAfter") } : {})
+})

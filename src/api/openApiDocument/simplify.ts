@@ -1,0 +1,164 @@
+/**
+ * Rewrites the generator's schemas as code generators and validators expect them. The meaning stays, except that schemas become wider in
+ * two places: objects are open, and an extensible enum is a text.
+ */
+import { list, type Node, rebuild, record, referenceOf, SCHEMAS, without } from "./node.ts"
+
+/** Rewrites every schema within a value, the innermost first; `last` is the last step. */
+export const simplify = (value: unknown, last: (node: Node) => Node = (node) => node): unknown =>
+  rebuild(value, (node) =>
+    [open, mergeAllOf, merge, nonEmptyArray, extensibleEnum, nullable, whole, last].reduce(
+      (schema, step) => step(schema),
+      node
+    )
+  )
+
+/** Unknown members of a request are ignored, and a response can gain members. */
+const open = (node: Node): Node =>
+  node["additionalProperties"] === false ? without(node, "additionalProperties") : node
+
+/** The generator puts checks and annotations that it cannot place into an `allOf`. Many generators of code make an untyped value of it. */
+const mergeAllOf = (node: Node): Node => {
+  const { allOf, description, ...rest } = node
+  if (!Array.isArray(allOf)) return node
+  const parts = allOf.map(record)
+  const descriptions = [...parts.map((part) => part["description"]), description].filter(
+    (text) => text !== undefined
+  )
+  const texts = descriptions.length === 0 ? {} : { description: descriptions.map(String).join("\n\n") }
+  const keys = [rest, ...parts].flatMap((part) => Object.keys(without(part, "description")))
+  return new Set(keys).size === keys.length
+    ? Object.assign({}, rest, ...parts, texts)
+    : { ...rest, allOf: parts.map((part) => without(part, "description")), ...texts }
+}
+
+/** The generator nests a union in a union, such as a nullable extensible enum. */
+const merge = (node: Node): Node => {
+  const { anyOf, ...rest } = node
+  if (!Array.isArray(anyOf)) return node
+  const branches = anyOf.map(record)
+  return {
+    ...rest,
+    anyOf: branches.flatMap((branch) => (Array.isArray(branch["anyOf"]) ? list(branch["anyOf"]) : [branch]))
+  }
+}
+
+/** A tuple of one item and a rest of equal items is an array with `minItems`. */
+const nonEmptyArray = (node: Node): Node => {
+  const [first, ...others] = list(node["prefixItems"])
+  return first !== undefined && others.length === 0 && isEqual(first, node["items"])
+    ? without(node, "prefixItems")
+    : node
+}
+
+/** An enum in a response that later versions extend is a text; its description has the known values. */
+const extensibleEnum = (node: Node): Node => {
+  const { anyOf, description, ...rest } = node
+  const [known, open, ...others] = list(anyOf)
+  const isEnum = known !== undefined && (known["enum"] !== undefined || referenceOf(known) !== undefined)
+  if (!isEnum || open === undefined || !isEqual(open, { type: "string" })) return node
+  const texts = [description, known["description"]].filter((text) => text !== undefined)
+  const text = {
+    type: "string",
+    ...(texts.length === 0 ? {} : { description: texts.map(String).join("\n\n") })
+  }
+  return others.length === 0
+    ? { ...rest, ...text }
+    : { ...rest, ...text, anyOf: [{ type: "string" }, ...others] }
+}
+
+/** A nullable schema of one type has two types. A reference keeps its `anyOf`. */
+const nullable = (node: Node): Node => {
+  const { anyOf, description, ...rest } = node
+  const [schema, none, ...others] = list(anyOf)
+  if (schema === undefined || none === undefined || others.length > 0 || !isEqual(none, { type: "null" }))
+    return node
+  const { type } = schema
+  if (typeof type !== "string") return node
+  return {
+    ...rest,
+    ...schema,
+    type: [type, "null"],
+    ...(Array.isArray(schema["enum"]) ? { enum: [...list(schema["enum"]), null] } : {}),
+    ...(description === undefined ? {} : { description })
+  }
+}
+
+const MAX_INT32 = 2 ** 31 - 1
+
+/** Integers: their type where the generator writes `number`, their size, and no negative ones without bounds of their own. */
+const whole = (node: Node): Node => {
+  const { enum: values, type } = node
+  if (type === "number" && Array.isArray(values) && values.every(Number.isInteger))
+    return { ...node, type: "integer" }
+  if (type !== "integer" || values !== undefined) return node
+  const bounds = {
+    // An integer without bounds counts or numbers something.
+    minimum: node["minimum"] === Number.MIN_SAFE_INTEGER ? 0 : node["minimum"],
+    maximum: node["maximum"]
+  }
+  const isSmall = typeof bounds.maximum === "number" && bounds.maximum <= MAX_INT32
+  return { ...node, format: isSmall ? "int32" : "int64", ...bounds }
+}
+
+/** Whether two schemas are equal, apart from their descriptions. */
+const isEqual = (left: unknown, right: unknown): boolean => canonical(left) === canonical(right)
+
+/** A text that is equal for equal schemas, whatever the order of their keys and whatever their descriptions. */
+const canonical = (schema: unknown): string =>
+  JSON.stringify(schema, (key, value: unknown) =>
+    typeof value === "object" && value !== null && !Array.isArray(value) && key !== "properties"
+      ? Object.fromEntries(
+          Object.entries(value)
+            .filter(([name]) => name !== "description")
+            .toSorted(([one], [other]) => (one < other ? -1 : 1))
+        )
+      : value
+  )
+
+/** The names of schemas, by what they say. */
+export const namesOf = (schemas: Node): ReadonlyMap<string, string> =>
+  new Map(Object.entries(schemas).map(([name, schema]) => [canonical(schema), name]))
+
+/** Replaces a schema by a reference to its equal, if one has a name. Keeps its description. */
+export const referTo = (names: ReadonlyMap<string, string>, node: Node): Node => {
+  const name = names.get(canonical(node))
+  if (name === undefined) return node
+  const { description } = node
+  return { $ref: SCHEMAS + name, ...(description === undefined ? {} : { description }) }
+}
+
+/** Properties whose value tells the members of a union apart. */
+const DISCRIMINATORS = ["code", "kind", "type"]
+
+/**
+ * Gives each union of components a discriminator, if a property tells them apart: `oneOf`, and which value means which component. `schemas`
+ * are the components.
+ */
+export const discriminate = (value: unknown, schemas: Node): unknown =>
+  rebuild(value, (node) => {
+    const members = list(node["anyOf"] ?? node["oneOf"])
+    const names = members.map(referenceOf)
+    if (names.length < 2 || names.includes(undefined)) return node
+    for (const propertyName of DISCRIMINATORS) {
+      const entries = members.flatMap((member) =>
+        valuesOf(record(schemas[String(referenceOf(member))]), propertyName).map(
+          (one) => [one, member["$ref"]] as const
+        )
+      )
+      const targets = new Set(entries.map(([, target]) => target))
+      if (targets.size === members.length && new Set(entries.map(([one]) => one)).size === entries.length)
+        return {
+          ...without(node, "anyOf"),
+          oneOf: members,
+          discriminator: { propertyName, mapping: Object.fromEntries(entries) }
+        }
+    }
+    return node
+  })
+
+/** The values that a component's property can have, if they are few. */
+const valuesOf = (schema: Node, property: string): ReadonlyArray<string> => {
+  const isRequired = list(schema["required"]).some((name: unknown) => name === property)
+  return isRequired ? list(record(record(schema["properties"])[property])["enum"]).map(String) : []
+}
