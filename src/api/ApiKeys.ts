@@ -22,7 +22,9 @@ const EmailAddress = Schema.String.check(
 const Network = Schema.String.check(
   Schema.isMaxLength(49),
   Schema.makeFilter((text) => Result.isSuccess(parseAllowedNetwork(text)), {
-    expected: "a network in CIDR notation, such as 203.0.113.0/24 or 2001:db8::/32"
+    expected: "a network in CIDR notation, such as 203.0.113.0/24 or 2001:db8::/32",
+    // Every network matches it. A complete one would be a page long.
+    toJsonSchema: () => [{ pattern: "^[0-9A-Fa-f:.]+/[0-9]{1,3}$" }, true]
   })
 )
 

@@ -270,7 +270,10 @@ const apiKey = {
   created_at: "2026-11-21T02:33:05.123Z",
   created_by: null,
   expires_at: null,
-  revoked_at: null
+  revoked_at: null,
+  revocation_reason: null,
+  allowed_networks: ["203.0.113.0/24"],
+  last_used_at: "2026-11-21T09:12:44.000Z"
 }
 
 const endpoint = {
@@ -332,6 +335,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     created_at: "2026-11-21T03:00:00.000Z"
   },
   Dataset: dataset,
+  CreatedDataset: dataset,
   NewDataset: { base_dataset_id: null, examples: [{ input, answer }] },
   Example: { id: ids.example, input, answer, source_feedback_id: null },
   Comparison: comparison,
