@@ -226,6 +226,15 @@ const findWarnings = (values: Values, production: boolean): ReadonlyArray<string
       `COUNTERSIGN_PUBLIC_URL is unset: links use ${addressUrl(values.HOST, values.PORT)}; set it to the URL under which people open the console`
     )
   }
+  if (
+    !isLoopback(values.HOST) &&
+    values.COUNTERSIGN_TRUSTED_PROXIES === undefined &&
+    !(values.COUNTERSIGN_PUBLIC_URL ?? "").startsWith("https:")
+  ) {
+    warnings.push(
+      `HOST ${values.HOST} can be reached from other machines, and the service has no TLS: API keys travel in clear text. Put a reverse proxy with TLS in front, and set COUNTERSIGN_PUBLIC_URL to its https URL or COUNTERSIGN_TRUSTED_PROXIES to its address; or set HOST to 127.0.0.1`
+    )
+  }
   if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_DATA_DIR !== undefined) {
     warnings.push("COUNTERSIGN_DATA_DIR has no effect with DATABASE_URL")
   }

@@ -249,6 +249,21 @@ describe("Settings warnings", () => {
     assert.match(warnings[1] ?? "", /^COUNTERSIGN_EGRESS_HTTP/)
   })
 
+  it("an address that other machines reach has a warning until a proxy with TLS is configured", () => {
+    const reachable = { HOST: "0.0.0.0", COUNTERSIGN_PUBLIC_URL: "http://approve.example" }
+    const [warning = "", ...others] = accepted(reachable).warnings
+    assert.match(warning, /^HOST 0\.0\.0\.0 .*reverse proxy with TLS/)
+    assert.deepStrictEqual(others, [])
+    for (const settings of [
+      { ...reachable, COUNTERSIGN_PUBLIC_URL: "https://approve.example" },
+      { ...reachable, COUNTERSIGN_TRUSTED_PROXIES: "10.0.0.2/32" },
+      { ...reachable, HOST: "127.0.0.1" },
+      { ...reachable, HOST: "::1" }
+    ]) {
+      assert.deepStrictEqual(accepted(settings).warnings, [])
+    }
+  })
+
   it("an unset public URL has a warning if others than this machine follow its links", () => {
     const mail = { COUNTERSIGN_SMTP_URL: "smtp://127.0.0.1", COUNTERSIGN_MAIL_FROM: "c@example.com" }
     for (const [settings, url] of [

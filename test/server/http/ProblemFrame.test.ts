@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
+import { StepId } from "../../../src/domain/Ids.ts"
 import { TRACE_HEADER } from "../../../src/api/Tasks.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
@@ -247,6 +248,63 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
           const answer = yield* send(path, { key })
           assert.strictEqual(answer.status, 404, path)
           assert.strictEqual(answer.body["code"], "NOT_FOUND", path)
+        }
+      })
+    )
+
+    it.effect("an unknown path is not found, whatever its method, and names no organization", () =>
+      Effect.gen(function* () {
+        const { body, status } = yield* send("/nothing")
+        assert.strictEqual(status, 404)
+        assert.strictEqual(body["title"], "Not found")
+        assert.strictEqual((yield* send("/", { method: "POST" })).status, 405)
+      })
+    )
+
+    it.effect("an unencoded semicolon in a step's id is part of it", () =>
+      Effect.gen(function* () {
+        const { client, key: newKey } = yield* Countersign
+        const key = yield* newKey()
+        const admin = yield* client()
+        yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        const { session_id } = yield* admin.sessions.create({})
+        const step_id = StepId.make("a;b")
+        yield* admin.sessions.step({
+          params: { id: session_id },
+          payload: { step_id, tool: "documents.read", action_class: "read" }
+        })
+        const answer = yield* send(`/v1/agent-sessions/${session_id}/steps/a;b/outcome`, {
+          method: "POST",
+          key,
+          body: JSON.stringify({ status: "succeeded" })
+        })
+        assert.strictEqual(answer.status, 200, JSON.stringify(answer.body))
+        assert.strictEqual(answer.body["step_id"], step_id)
+      })
+    )
+
+    it.effect("a browser that has the API reference gets 304, until it asks for another encoding", () =>
+      Effect.gen(function* () {
+        for (const path of ["/docs", "/openapi.json"]) {
+          const encodings = yield* Effect.forEach(["br", "gzip", "identity"], (encoding) =>
+            Effect.map(send(path, { headers: { "accept-encoding": encoding } }), ({ headers }) => ({
+              encoding,
+              sent: headers.get("content-encoding") ?? "identity",
+              etag: headers.get("etag") ?? "",
+              vary: headers.get("vary")
+            }))
+          )
+          assert.strictEqual(new Set(encodings.map(({ etag }) => etag)).size, 3, path)
+          for (const { encoding, etag, sent, vary } of encodings) {
+            assert.strictEqual(sent, encoding)
+            assert.strictEqual(vary, "accept-encoding")
+            const headers = { "accept-encoding": encoding, "if-none-match": etag }
+            const again = yield* send(path, { headers })
+            assert.strictEqual(again.status, 304, `${path} ${encoding}`)
+            assert.strictEqual(again.headers.get("etag"), etag)
+            const other = { ...headers, "accept-encoding": encoding === "br" ? "gzip" : "br" }
+            assert.strictEqual((yield* send(path, { headers: other })).status, 200)
+          }
         }
       })
     )

@@ -46,11 +46,11 @@ describe("Stopping", () => {
         )
 
         let target = old.url
-        let hasEnded = false
+        const load = { hasEnded: false }
         const statuses: Array<number | undefined> = []
         const closing: Array<string | undefined> = []
         const client = async () => {
-          while (!hasEnded) {
+          while (!load.hasEnded) {
             const from = target
             const { headers, statusCode } = await respond(`${from}/v1/tasks`, agent, key)
             statuses.push(statusCode)
@@ -70,7 +70,7 @@ describe("Stopping", () => {
         yield* Effect.promise(() => respond(`${old.url}/v1/tasks`, agent, key))
         yield* old.running.kill("SIGTERM")
         const ended = yield* old.running.ended
-        hasEnded = true
+        load.hasEnded = true
         yield* Effect.promise(() => clients)
         assert.strictEqual(ended.code, 0, ended.err)
         assert.deepStrictEqual([...new Set(statuses)], [200])

@@ -73,6 +73,10 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
       assert.strictEqual((yield* send("/metrics", { key: "another-token-of-sixteen" })).status, 401)
       const admin = yield* (yield* Countersign).key()
       assert.strictEqual((yield* send("/metrics", { key: admin })).status, 401)
+      for (const scheme of ["Bearer", "bearer", "BEARER"]) {
+        const headers = { authorization: `${scheme} ${token}` }
+        assert.strictEqual((yield* send("/metrics", { headers })).status, 200, scheme)
+      }
     })
   )
 

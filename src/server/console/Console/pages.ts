@@ -44,7 +44,10 @@ or <code>npm start</code>; the published package includes the console. Then relo
 </html>
 `
 
-/** The routes of the page: every path under `/console`, which the page's own router interprets, and its files. */
+/** The console's logo among its files, which have digests in their names. */
+const LOGO = /^assets\/logo[\w-]*\.svg$/
+
+/** The routes of the page: every path under `/console`, which the page's own router interprets, its files, `/` and the icon. */
 export const layer = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const find = yield* ConsoleAssets
@@ -75,6 +78,16 @@ export const layer = HttpRouter.use((router) =>
       return found === undefined ? yield* unknownPath : send(request, found, IMMUTABLE)
     })
 
+    const icon = Effect.gen(function* () {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      for (const [name, asset] of (yield* assets) ?? []) {
+        if (LOGO.test(name)) return send(request, asset, "public, max-age=86400")
+      }
+      return yield* unknownPath
+    })
+
+    yield* router.add("GET", "/", HttpServerResponse.redirect(CONSOLE_PATH))
+    yield* router.add("GET", "/favicon.ico", icon)
     // The wildcard also matches `/console` itself.
     yield* router.add("GET", `${CONSOLE_PATH}/*`, page)
     yield* router.add("GET", `${CONSOLE_PATH}/assets/*`, file)

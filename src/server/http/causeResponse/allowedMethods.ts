@@ -1,7 +1,8 @@
 import { Api } from "../../../api/Api.ts"
 
 /** The paths outside the API contract. All of them are read-only. */
-const operatorPaths = /^\/(?:healthz|readyz|metrics|openapi\.json|docs|console(?:\/.*)?)\/?$/
+const operatorPaths =
+  /^\/(?:(?:healthz|readyz|metrics|openapi\.json|docs|favicon\.ico|console(?:\/.*)?)\/?)?$/
 
 /** The path of each operation as a regular expression, with its method. */
 const routes: ReadonlyArray<{ readonly path: RegExp; readonly method: string }> = [

@@ -29,7 +29,8 @@ const text = (type: string, content: string) => ({
 
 const built: Assets = new Map([
   ["index.html", text("text/html", "the page")],
-  ["assets/index-1a2b.js", text("text/javascript", "the program")]
+  ["assets/index-1a2b.js", text("text/javascript", "the program")],
+  ["assets/logo-3c4d.svg", text("image/svg+xml", "the logo")]
 ])
 
 describe("Console pages", () => {
@@ -49,6 +50,17 @@ describe("Console pages", () => {
         assert.strictEqual(yield* Effect.promise(() => answer.text()), "the page", path)
         assert.strictEqual(answer.headers.get("cache-control"), "no-cache")
       }
+    })
+  )
+
+  it.effect("the root leads to the console, whose logo is the icon", () =>
+    Effect.gen(function* () {
+      const root = yield* request(built, "/")
+      assert.strictEqual(root.status, 302)
+      assert.strictEqual(root.headers.get("location"), "/console")
+      const icon = yield* request(built, "/favicon.ico")
+      assert.strictEqual(icon.headers.get("content-type"), "image/svg+xml")
+      assert.strictEqual(yield* Effect.promise(() => icon.text()), "the logo")
     })
   )
 
