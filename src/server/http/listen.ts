@@ -236,7 +236,10 @@ class GuardedServer extends Server {
   }
 
   #start({ client }: Connection, event: string, request: IncomingMessage, response: ServerResponse): void {
-    this.#pacer.start(client.key, () => {
+    const { authorization, cookie } = request.headers
+    // The clients of a reverse proxy share its address, but not their credentials.
+    const name = client.limited ? client.key : `${client.key} ${authorization ?? cookie ?? ""}`
+    this.#pacer.start(name, () => {
       if (!request.socket.destroyed) super.emit(event, request, response)
     })
   }

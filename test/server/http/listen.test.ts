@@ -1,7 +1,9 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer } from "effect"
 import { HttpServer } from "effect/http"
+import { once } from "node:events"
 import type { RequestListener, Server } from "node:http"
+import { createConnection, type Socket } from "node:net"
 import {
   defaultListenLimits,
   layerListen,
@@ -77,6 +79,29 @@ describe("listen: slow clients", () => {
       const { text } = yield* exchange(port, `POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\n{"a"`)
       assert.strictEqual(text.split("HTTP/1.1").length, 2)
       assert.include(text, "begun")
+    })
+  )
+
+  it.live("many connections with one credential behind a proxy do not delay a request with another one", () =>
+    Effect.gen(function* () {
+      const served: Array<string | undefined> = []
+      const { port } = yield* listening({}, ({ headers }, response) => {
+        served.push(headers.authorization)
+        for (const end = performance.now() + 2; performance.now() < end;);
+        response.end("ok")
+      })
+      const connect = Effect.callback<Socket>((resume) => {
+        const socket = createConnection(port, "127.0.0.1", () => resume(Effect.succeed(socket)))
+      })
+      // All connections are open before the first request, so that one pass of the event loop reads many of them.
+      const sockets = yield* Effect.all(Array.from({ length: 101 }, () => connect))
+      const ended = sockets.map((socket) => once(socket.resume(), "close"))
+      for (const [index, socket] of sockets.entries()) {
+        socket.write(`GET / HTTP/1.1\r\nAuthorization: ${index < 100 ? "flood" : "other"}\r\n${CLOSE}\r\n`)
+      }
+      yield* Effect.promise(() => Promise.all(ended))
+      assert.lengthOf(served, 101)
+      assert.isBelow(served.indexOf("other"), 50)
     })
   )
 

@@ -1,6 +1,6 @@
 /** Time that starting requests may take per pass of the event loop: of one client, and of all. */
-const CLIENT_MILLIS = 4
-const TOTAL_MILLIS = 12
+const CLIENT_MILLIS = 2
+const TOTAL_MILLIS = 8
 
 /** The requests of one client that wait for a later pass, and the time that its requests took in this one. */
 interface ClientQueue {
