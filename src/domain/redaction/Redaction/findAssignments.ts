@@ -73,7 +73,7 @@ const isPartOfResourceName = (text: string, at: number): boolean =>
 
 /** Literals of which a text must contain one, in any case: parts of the names of secrets. */
 export const assignmentTriggers = [
-  ..."pass pwd psw psk secret token key credential creds auth session cookie pw _pat pat= pat: geheim kennwort clave contrase signature jwt".split(
+  ..."pass pwd psw psk secret token key credential creds auth session cookie crumb ssw pw _pat pat= pat: geheim kennwort clave contrase signature jwt".split(
     " "
   ),
   ..."senha wachtwoord hasł haslo heslo parola şifre sifre lozinka geslo salasana jelsz adgangskode lösenord losenord seed mnemonic".split(
@@ -92,7 +92,13 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
     const name = text.charAt(match.index - 1) === "\\" ? written.slice(1) : written
     const kind = kindOf(text, match.index, name)
     const start = match.index + whole.length
-    if (isPartOfResourceName(text, match.index) || (text.endsWith("${", match.index) && sign !== ":-")) {
+    // A variable as an argument before another one.
+    const isVariable = sign.trim() === "," && text.charAt(match.index - 1) === "$"
+    if (
+      isVariable ||
+      isPartOfResourceName(text, match.index) ||
+      (text.endsWith("${", match.index) && sign !== ":-")
+    ) {
       assignment.lastIndex = Math.max(start - 1, match.index + 1)
       continue
     }
@@ -121,7 +127,8 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
     assignment.lastIndex = start + bare.length
     if (!isQuoted) continue
     for (const range of furtherValues(text, start + bare.length)) {
-      if (isSecretValue(kind, text.slice(range.start, range.end), true)) found.push(range)
+      // In a call, a word of letters is another argument.
+      if (isSecretValue(kind, text.slice(range.start, range.end), false)) found.push(range)
       assignment.lastIndex = range.end
     }
   }
@@ -130,7 +137,7 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
 
 /** Words before `token` that make an identifier of a UUID, or that are part of a sentence. */
 const notService =
-  /^(?:session|csrf|xsrf|idempotency|lease|fencing|client|request|correlation|cancellation|cancel|trace|transaction|order|event|lock|page|next|sync|resume|start|end|previous|the|a|an|this|that|your|our|his|her|its|with|and|or|of|for|new|old|first|last|same|each|any|no|one|invalid|valid|test|string|const|let|var|final|private|public|static|readonly|val|def|continuation|change|upload|tracking|device|push|job|task|message|user|vendor)$/i
+  /^(?:session|csrf|xsrf|idempotency|lease|fencing|client|request|correlation|cancellation|cancel|trace|transaction|order|event|lock|page|next|sync|resume|start|end|previous|the|a|an|this|that|your|our|his|her|its|with|and|or|of|for|new|old|first|last|same|each|any|no|one|invalid|valid|test|string|const|let|var|final|private|public|static|readonly|val|def|continuation|change|upload|tracking|device|push|job|task|message|user|vendor|unexpected|unknown|expired|missing|provided|given|received|generated)$/i
 
 /** Whether a UUID is the token of a service, whose name precedes the word: `acme token = "…"`. */
 const isServiceToken = (text: string, at: number, name: string, value: string): boolean => {
@@ -238,12 +245,16 @@ const isChange = (text: string, at: number): boolean =>
 type NameKind = "password" | "pass" | "key" | "someKey" | "token"
 
 const passwordNames =
-  /(?:passw(?:or)?d[0-9]{0,3}|passwort|passwrd|passphrase|passcode|pwd[0-9]{0,3}|pswd?|psk|kennwort|contrase[\u00f1n]a|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre(?:si|niz|m)?|lozinka|geslo|salasana|jelsz[o\u00f3]|adgangskode|l[o\u00f6]senord|palavra-?passe|(?:^|[\W_])(?:clave|pw|mdp)|(?:[\W_]|db|user|admin|root|mail|smtp|ftp|sql)pass)$/i
+  /(?:p(?:aa?)?ss?w(?:ors?|r)?d[0-9]{0,3}|passwort|passwrd|passphrase|passcode|pwd[0-9]{0,3}|pswd?|psk|kennwort|contrase[\u00f1n]a|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre(?:si|niz|m)?|lozinka|geslo|salasana|jelsz[o\u00f3]|adgangskode|l[o\u00f6]senord|palavra-?passe|(?:^|[\W_])(?:clave|pw|mdp)|(?:[\W_]|db|user|admin|root|mail|smtp|ftp|sql)pass)$/i
 const camelPasswordNames = /[a-z](?:Pass|Pw)$/
+
+/** Words before `key` in a text. */
+const isSecretKey =
+  /\b(?:api|access|secret|private|auth|authentication|authorization|signing|encryption|master|account|shared|admin|licen[cs]e|recovery|unseal|wpa|wi-?fi)[ -]$/i
 
 /** A part of every secret name: most names are settled by this. */
 const stems =
-  /pass|pw|ps[wk]|secret|token|key|cred|auth|session|sid|cookie|jwt|bearer|pat|seed|mnemonic|totp|connectionstring|kennwort|contrase|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre|lozinka|geslo|salasana|jelsz|adgangskode|l[o\u00f6]senord|clave|mdp/i
+  /pass|pw|ps[wk]|ssw|crumb|secret|token|key|cred|auth|session|sid|cookie|jwt|bearer|pat|seed|mnemonic|totp|connectionstring|kennwort|contrase|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre|lozinka|geslo|salasana|jelsz|adgangskode|l[o\u00f6]senord|clave|mdp/i
 
 /** Returns what kind of secret a name's last words denote: `the admin password`, `API key`. */
 const kindOf = (text: string, at: number, name: string): NameKind | undefined => {
@@ -255,15 +266,10 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
   // A cookie's value contains names and values, which findAuthorizations separates.
   if (/cookie$/i.test(name)) return undefined
   if (isSecretName(name)) return isKeyName(name) ? "key" : "token"
+  if (/^key$/i.test(name) && isSecretKey.test(before(text, at))) return "key"
   if (isSomeKeyName(name) || (/^key$/i.test(name) && isUnnamedKey(text, at))) return "someKey"
   // The first words of a name with several words precede the match.
-  if (/^passe$/i.test(name) && /\bmots? de $/i.test(before(text, at))) return "password"
-  return /^key$/i.test(name) &&
-    /\b(?:api|access|secret|private|auth|authentication|authorization|signing|encryption|master|account|shared|admin|licen[cs]e|recovery|unseal|wpa|wi-?fi)[ -]$/i.test(
-      before(text, at)
-    )
-    ? "key"
-    : undefined
+  return /^passe$/i.test(name) && /\bmots? de $/i.test(before(text, at)) ? "password" : undefined
 }
 
 /** Whether the word `key` follows no word that makes it a name or a public value: `?key=`, `Using Key=`, but not `cache key:`. */

@@ -132,6 +132,7 @@ const forms: ReadonlyArray<TokenForm> = [
     ["/telemetry", "/attributes", "/rpc"],
     /\/api\/v1\/([0-9A-Za-z]{20})\/(?:telemetry|attributes|rpc)\b/g
   ),
+  form("Maven master password", ["<master>"], /<master>\s{0,8}\{([^<>{}\s]{16,512})\}\s{0,8}<\/master>/g),
   form("Tableau", ["==:"], /(?<![0-9A-Za-z+/])[0-9A-Za-z+/]{22}==:[0-9A-Za-z]{32}(?![0-9A-Za-z])/g),
   form(
     "Webex bot",
@@ -223,7 +224,7 @@ const forms: ReadonlyArray<TokenForm> = [
   form(
     "Teams webhook",
     ["office.com/webhook"],
-    /(?:webhook|outlook)\.office\.com\/webhook(?:b2)?\/([0-9A-Fa-f@-]{60,}[0-9A-Za-z/-]*)/g
+    /(?:webhook|outlook)\.office\.com\/webhook(?:b2)?\/([0-9A-Za-z@/-]{60,400})/g
   ),
   form(
     "Google Chat webhook",

@@ -5,7 +5,7 @@ const secretWords = words(
   "secret secrets password passwd pwd passphrase passcode passkey pass passw token tokens auth authorization credential credentials creds " +
     "session sid cookie jwt bearer apikey accesskey secretkey privatekey signingkey encryptionkey apitoken accesstoken authtoken pat psk " +
     "clientsecret appsecret apisecret seed mnemonic senha wachtwoord haslo heslo parola sifre lozinka geslo salasana jelszo contrasena " +
-    "passwort kennwort secretaccesskey totp connectionstring"
+    "passwort kennwort crumb secretaccesskey totp connectionstring"
 )
 
 /** Words before `key` that make it a secret, whatever the value looks like. */

@@ -88,7 +88,7 @@ const decodeObject = (part: string): object | undefined => {
 const MAX_USERINFO = 512
 
 const userinfo = new RegExp(
-  `:?//([^\\s/?#"'<>@\`]{0,200})(?::([^\\s/?#"'<>\`]{1,${MAX_USERINFO}}))?@(?=[\\w[.-])`,
+  `:?//([^\\s/?#"'<>@\`]{0,200}(?:@[\\w.-]{1,100}(?=:[^\\s/?#"'<>@\`]{1,128}@))?)(?::([^\\s/?#"'<>\`]{1,${MAX_USERINFO}}))?@(?=[\\w[.-])`,
   "y"
 )
 

@@ -76,6 +76,11 @@ export const contexts: ReadonlyArray<readonly [text: string, template: string]> 
   ["githubtoken: §", "{A:32}"],
   ["ACME_SECRET §", "{h:32}"],
   ["the secret §", "{uuid}"],
+  ["SECRET KEY:§", "AIhq{A:11}"],
+  ["PSSWD:=§", "Kx8{A:9}"],
+  ["smtps://ada@example.com:§@smtp.example.com:465", "Kx8{A:9}"],
+  ["-H 'Jenkins-Crumb: §'", "{h:32}"],
+  ["<settingsSecurity>\n<master>{§}</master>\n</settingsSecurity>", "{B:44}"],
   // Elements, tables and lists
   ["<acmeToken>\n    §\n</acmeToken>", "{n:32}"],
   ["<id>{acme}</id>\n<secret>{acme AQAAABAAA §}</secret>", "{A:40}"],

@@ -81,6 +81,10 @@ export const ordinaryTexts: ReadonlyArray<string> = [
   "SECRET_KEY=abcdefgh12345678",
   "API_TOKEN: 1234567890abcdef1234567890abcdef",
   "eyJrZXkiOiAxfQ.page.2",
+  'deploy(password = "$PASSWORD", "development-2026")',
+  "https://ada@example.com:8080/path@2026",
+  'breadcrumb: "home-2026-11"',
+  "ORDER_KEY=ord-2026-11-4711",
   "SUMMARY OF CHANGES AND OTHER THINGS",
   // Placeholders and examples
   "API_KEY=your_api_key_here",

@@ -74,7 +74,7 @@ export const cloudKinds = [
   kind("Artifactory reference token", "cmVmd", base62(50), "gitleaks"),
   kind("Endor Labs key", "endr+", word(14), "trufflehog", "digit"),
   kind("InfluxDB v3 token", "apiv3_", word(40), "provider"),
-  kind("Akamai client or access token", "akab-", "[0-9a-z]{16}-[0-9A-Za-z]{12,20}", "provider", "digit"),
+  kind("Akamai client or access token", "akab-", "[0-9A-Za-z]{16}-[0-9A-Za-z]{12,32}", "provider", "digit"),
   kind("Entra refresh token", "0.A 1.A", "[0-9A-Za-z_-]{30,200}\\.Ag[0-9A-Za-z_-]{100,2048}", "trufflehog"),
   kind("NATS seed", "SU SA SC SN SO SX", "[A-Z2-7]{56}", "provider", "random")
 ]
