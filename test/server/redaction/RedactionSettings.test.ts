@@ -7,6 +7,7 @@ import { createDesk, createNotesDesk, tagOf } from "../../support/feedback.ts"
 import { send, service } from "../../support/service.ts"
 
 const employee = { name: "Employee number", pattern: "\\bEMP-[0-9]{6}\\b" }
+const car = { name: "Car number", pattern: "\\bCAR-[0-9]{2}\\b" }
 /** In parts, so that no scanner reports this file. */
 const token = ["ghp", "1Q2w3E4r5T6y7U8i9O0pAsDfGhJkLzXcVbNm"].join("_")
 
@@ -189,14 +190,17 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
         params,
         payload: {
           base_dataset_id: made.id,
-          examples: [{ input: { text: "of EMP-000001" }, answer: { category: "other" } }]
+          examples: [{ input: { text: "of EMP-000001 and CAR-77" }, answer: { category: "other" } }]
         }
       })
+      // Stored before the pattern for it.
+      yield* admin.redaction_settings.replace({ payload: { patterns: [employee, car] } })
       const exported = yield* send(`/v1/datasets/${next.id}/export`, {
         key: yield* (yield* Countersign).key({}, "inputs")
       })
       const text = String(exported.body["text"])
       assert.notInclude(text, "EMP-000001")
+      assert.notInclude(text, "CAR-77")
       assert.include(text, '"redaction_warning":"Protected values were removed from #/input/text"')
     })
   )
