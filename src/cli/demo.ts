@@ -1,5 +1,9 @@
 import { Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
+import { secretFlags } from "./secretFlag.ts"
+
+/** Where `demo` finds the key of a running service. */
+export const demoKey = { flag: "key", variable: "COUNTERSIGN_ADMIN_KEY", what: "Admin key of that service" }
 
 const demo = lazily(async () => (await import("./demo/demo.ts")).demo)
 
@@ -10,7 +14,7 @@ export const demoCommand = Command.make(
       Flag.withDescription("URL of a running service on this machine; default: start one for the demo"),
       Flag.optional
     ),
-    key: Flag.Redacted("key").pipe(Flag.withDescription("Admin key of that service"), Flag.optional)
+    ...secretFlags(demoKey)
   },
   demo
 ).pipe(
@@ -22,7 +26,7 @@ export const demoCommand = Command.make(
   Command.withExamples([
     { command: "countersign demo", description: "Use a temporary service and database" },
     {
-      command: "countersign demo --url http://127.0.0.1:8080 --key csk_…",
+      command: "COUNTERSIGN_ADMIN_KEY=csk_… countersign demo --url http://127.0.0.1:8080",
       description: "Use a running service that may send to loopback"
     }
   ])

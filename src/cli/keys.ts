@@ -120,7 +120,14 @@ const revoke = Command.make(
 
 const rotateMaster = Command.make(
   "rotate-master",
-  {},
+  {
+    toOlder: Flag.Boolean("to-older").pipe(
+      Flag.withDescription(
+        "Reseal with the first key even if another configured one is newer, to go back to it"
+      ),
+      Flag.withDefault(false)
+    )
+  },
   lazily(async () => (await handlers()).rotateMaster)
 ).pipe(
   Command.withShortDescription("Reseal every secret with the first master key"),

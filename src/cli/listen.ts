@@ -1,6 +1,14 @@
 import { Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
 import { endsBySignal } from "./run.ts"
+import { secretFlags } from "./secretFlag.ts"
+
+/** Where `listen` finds the signing secret. */
+export const listenSecret = {
+  flag: "secret",
+  variable: "WEBHOOK_SECRET",
+  what: "Signing secret of the endpoint (whsec_…)"
+}
 
 const listen = lazily(async () => (await import("./listen/listen.ts")).listen)
 
@@ -15,7 +23,7 @@ export const listenCommand = Command.make(
       ),
       Flag.withDefault(4000)
     ),
-    secret: Flag.Redacted("secret").pipe(Flag.withDescription("Signing secret of the endpoint (whsec_…)"))
+    ...secretFlags(listenSecret)
   },
   (flags) => endsBySignal(listen(flags))
 ).pipe(
@@ -25,7 +33,7 @@ export const listenCommand = Command.make(
   ),
   Command.withExamples([
     {
-      command: "countersign listen --port 4000 --secret whsec_…",
+      command: "WEBHOOK_SECRET=whsec_… countersign listen --port 4000",
       description: "Show the deliveries to http://127.0.0.1:4000/"
     }
   ])

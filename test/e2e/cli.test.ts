@@ -71,6 +71,27 @@ describe("countersign serve", () => {
   }
 
   it.live(
+    "in production, no key is created and printed: the operator is told how to create one",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const variables = { ...(yield* environment), NODE_ENV: "production", COUNTERSIGN_USER: "root" }
+          const { out, service, url } = yield* startService(variables)
+          yield* service.waitForStderr(/countersign keys create --preset admin/)
+          assert.strictEqual(keyIn(out), undefined)
+          const created = yield* spawnCli(["keys", "create", "--preset", "admin"], variables)
+          const key = keyIn(yield* created.waitForStdout(/csk_\w+\n/)) ?? ""
+          const listed = yield* Effect.promise(async () => {
+            await using client = connect({ url, key })
+            return await client.api_keys.list()
+          })
+          assert.lengthOf(listed.keys, 1)
+        })
+      ),
+    timeout
+  )
+
+  it.live(
     "uses the configured first key, does not print it, and ignores it once a key exists",
     () =>
       Effect.scoped(
@@ -198,7 +219,7 @@ describe("countersign demo", () => {
           })
           const key = keyIn(out) ?? assert.fail(out)
           const played = yield* Effect.flatMap(
-            spawnCli(["demo", "--url", url, "--key", key]),
+            spawnCli(["demo", "--url", url], { COUNTERSIGN_ADMIN_KEY: key }),
             ({ ended }) => ended
           )
           assert.strictEqual(played.code, 0, played.err)
@@ -230,7 +251,7 @@ describe("countersign demo", () => {
         Effect.gen(function* () {
           const { out, url } = yield* startService(yield* environment)
           const key = keyIn(out) ?? assert.fail(out)
-          const { ended } = yield* spawnCli(["demo", "--url", url, "--key", key])
+          const { ended } = yield* spawnCli(["demo", "--url", url], { COUNTERSIGN_ADMIN_KEY: key })
           const { code, err } = yield* ended
           assert.strictEqual(code, 1)
           assert.match(err, /^countersign: the service refuses to send to .*COUNTERSIGN_EGRESS_ALLOW.*\n$/)

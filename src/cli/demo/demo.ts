@@ -1,23 +1,27 @@
-import { Console, Effect, Option, type Redacted } from "effect"
+import { Console, Effect, Option } from "effect"
+import { demoKey } from "../demo.ts"
+import { findSecret, type GivenSecret } from "../secretFlag.ts"
 import { DemoFailed } from "./DemoFailed.ts"
 import { playDemo } from "./playDemo.ts"
 import { startReceiver } from "./receiverProcess.ts"
 import { type DemoService, startService } from "./service.ts"
 
-interface DemoFlags {
+interface DemoFlags extends GivenSecret {
   readonly url: Option.Option<string>
-  readonly key: Option.Option<Redacted.Redacted>
 }
 
 /** Returns the service named by the flags, or starts one for the demo. */
-const resolveService = (flags: DemoFlags, receiverPort: number) => {
-  if (Option.isNone(flags.url)) return startService(receiverPort)
-  if (Option.isNone(flags.key)) {
-    return Effect.fail(new DemoFailed({ message: "--url requires --key: an admin key of that service" }))
+const resolveService = Effect.fnUntraced(function* (flags: DemoFlags, receiverPort: number) {
+  if (Option.isNone(flags.url)) return yield* startService(receiverPort)
+  const key = yield* findSecret(demoKey, flags)
+  if (Option.isNone(key)) {
+    return yield* new DemoFailed({
+      message: "--url requires an admin key of that service: set COUNTERSIGN_ADMIN_KEY, or use --key-file"
+    })
   }
-  const service: DemoService = { url: flags.url.value, key: flags.key.value, about: "already running" }
-  return Effect.succeed(service)
-}
+  const service: DemoService = { url: flags.url.value, key: key.value, about: "already running" }
+  return service
+})
 
 /** Plays the demo against the service that the flags name, or against one of its own. */
 export const demo = Effect.fnUntraced(function* (flags: DemoFlags) {

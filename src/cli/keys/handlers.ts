@@ -5,7 +5,7 @@ import type { KeyId } from "../../domain/Ids.ts"
 import { generateApiKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { Preset } from "../../domain/identity/Scope.ts"
 import { ApiKeys } from "../../server/identity/ApiKeys.ts"
-import { rotateMasterKey } from "../../server/secrets/MasterKeys.ts"
+import { listUsedKeyIds, rotateMasterKey } from "../../server/secrets/MasterKeys.ts"
 import { SecretBox } from "../../server/secrets/SecretBox.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
 import { layerBootstrapKeys, layerKeys, layerSecrets } from "../../server/main/layerKeys.ts"
@@ -148,17 +148,36 @@ class IncompleteRotation extends Schema.TaggedError<IncompleteRotation>()("Incom
   }
 }
 
+/** The first master key is older than another one of the list: probably they are in the wrong order. */
+class OlderMasterKey extends Schema.TaggedError<OlderMasterKey>()("OlderMasterKey", {
+  primary: Schema.String,
+  newest: Schema.String
+}) {
+  override get message(): string {
+    return (
+      `COUNTERSIGN_MASTER_KEY lists ${this.primary} first, but ${this.newest} is the newer key of this database: list that first, or use ` +
+      "--to-older to go back to the older one"
+    )
+  }
+}
+
 /** `keys rotate-master` */
-export const rotateMaster = Effect.fnUntraced(function* () {
+export const rotateMaster = Effect.fnUntraced(function* (flags: { readonly toOlder: boolean }) {
   const { settings } = yield* readSettings
   yield* Effect.gen(function* () {
     const [primary, ...older] = (yield* SecretBox).keyIds
+    const newest = (yield* listUsedKeyIds).find((id) => id === primary || older.includes(id))
+    if (newest !== undefined && newest !== primary && !flags.toOlder) {
+      return yield* new OlderMasterKey({ primary, newest })
+    }
     const { resealed, unreadable } = yield* rotateMasterKey
     yield* Console.log(
       `Resealed ${resealed} ${resealed === 1 ? "secret" : "secrets"} with master key ${primary}${
         older.length === 0
           ? ", the only one configured."
-          : `. Once every replica lists it first, remove ${older.join(", ")} from COUNTERSIGN_MASTER_KEY.`
+          : resealed === 0
+            ? `: every one was sealed with it. To replace it, list the new key first.`
+            : `. Once every replica lists it first, remove ${older.join(", ")} from COUNTERSIGN_MASTER_KEY.`
       }`
     )
     const [first] = unreadable

@@ -1,14 +1,19 @@
-import { Console, Effect, FiberSet, Redacted } from "effect"
+import { Console, Effect, FiberSet, Option, Redacted } from "effect"
+import { listenSecret } from "../listen.ts"
+import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
 import { makeReceiver } from "../receiver.ts"
 import { printDelivery } from "../print.ts"
 
 /** Runs the receiver until it is interrupted. */
-export const listen = Effect.fnUntraced(function* (flags: {
-  readonly port: number
-  readonly secret: Redacted.Redacted
-}) {
+export const listen = Effect.fnUntraced(function* (flags: GivenSecret & { readonly port: number }) {
+  const found = yield* findSecret(listenSecret, flags)
+  if (Option.isNone(found)) {
+    return yield* new SecretMissing({
+      message: "the signing secret of the endpoint is missing: set WEBHOOK_SECRET, or use --secret-file"
+    })
+  }
   const runPrint = yield* FiberSet.makeRuntime()
-  const secret = Redacted.value(flags.secret)
+  const secret = Redacted.value(found.value)
   const server = makeReceiver({
     secret: () => secret,
     onDelivery: (received) => void runPrint(printDelivery(received))

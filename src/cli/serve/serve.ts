@@ -4,9 +4,11 @@ import { NetAddress } from "effect/net"
 import { VERSION } from "../../domain/Version.ts"
 import { ApiKeys, type CreatedKey } from "../../server/identity/ApiKeys.ts"
 import { AccountAfterListening } from "../../server/http/changeAccount.ts"
+import { Organizations } from "../../server/identity/Organizations.ts"
 import * as Server from "../../server/Server.ts"
 import { addressUrl, type Settings } from "../../server/config/Settings.ts"
-import { readSettings } from "../environment.ts"
+import { textOfVariable } from "../../server/config/Settings/readVariables.ts"
+import { ProcessEnvironment, readSettings } from "../environment.ts"
 import { DEFAULT_ORGANIZATION } from "../organization.ts"
 import { describeDatabase } from "../describeDatabase.ts"
 import { layerIdleHeapTrim } from "./layerIdleHeapTrim.ts"
@@ -27,10 +29,22 @@ export const serve = Effect.fnUntraced(function* () {
     )
   )
   const keys = Context.get(running, ApiKeys)
-  const first = yield* keys.bootstrap({
-    org_name: DEFAULT_ORGANIZATION,
-    key: Option.map(Option.fromUndefinedOr(settings.adminKey), ({ key }) => key)
-  })
+  const { variables } = yield* ProcessEnvironment
+  const isProduction = textOfVariable(variables, "NODE_ENV") === "production"
+  // The output of a production service is a log, which must not contain a key.
+  const first =
+    isProduction && settings.adminKey === undefined
+      ? Option.none()
+      : yield* keys.bootstrap({
+          org_name: DEFAULT_ORGANIZATION,
+          key: Option.map(Option.fromUndefinedOr(settings.adminKey), ({ key }) => key)
+        })
+  if (isProduction && !(yield* Context.get(running, Organizations).hasAnyKey)) {
+    yield* Effect.logWarning(
+      "This database has no API key, and with NODE_ENV=production none is created, because its text would be in the log. Create one with " +
+        "`countersign keys create --preset admin`, or set COUNTERSIGN_ADMIN_KEY and restart."
+    )
+  }
   if (Option.isNone(first) && settings.adminKey !== undefined) {
     yield* Effect.catchTag(keys.verify(settings.adminKey.key), "INVALID_API_KEY", () =>
       Effect.logWarning(

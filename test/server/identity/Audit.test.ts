@@ -229,6 +229,25 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
     })
   )
 
+  it.effect(
+    "an organization whose expired entries must wait does not keep those of others from removal",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const orgs = ["8", "9"].map((digit) => OrgId.make(`org_${digit.repeat(32)}`))
+        // In the first one, the oldest position is recent, for example because a clock was wrong.
+        yield* sql`
+        INSERT INTO audit_log (org_id, entry_id, action, target_id, occurred_at, detail)
+        SELECT
+          CASE WHEN n <= 150 THEN ${orgs[0] ?? ""} ELSE ${orgs[1] ?? ""} END, 'aud_' || lpad(to_hex(n), 32, '0'), 'key.created', 'key_1',
+          now() - make_interval(days => CASE n WHEN 1 THEN 10 ELSE 500 END), '{}'
+        FROM generate_series(1, 160) n
+        ORDER BY n
+      `
+        assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 10)
+      })
+  )
+
   it.effect("entries cannot be changed, and only retention removes expired ones", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

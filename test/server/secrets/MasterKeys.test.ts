@@ -102,6 +102,13 @@ describe("MasterKeys", () => {
               }
             )
             assert.isTrue(outcome.ok, outcome.err)
+            // The wrong order would seal everything with the old key again.
+            const mistaken = yield* operator(`${first},${second}`)
+            assert.isFalse(mistaken.ok)
+            assert.match(
+              mistaken.err,
+              /lists [0-9a-f]{16} first, but [0-9a-f]{16} is the newer key.*--to-older/s
+            )
             assert.match(
               outcome.out,
               /^Resealed 340 secrets with master key [0-9a-f]{16}\. Once every replica/

@@ -119,7 +119,7 @@ export const variables = {
     description:
       "First admin key, as printed by `countersign keys generate`. Ignored once the database has a key",
     unit: "API key",
-    defaultText: "unset: the first start creates one and prints it",
+    defaultText: "unset: the first start creates one and prints it, except with NODE_ENV=production",
     read: read.apiKey
   }),
   COUNTERSIGN_SMTP_URL: secret({

@@ -48,6 +48,11 @@ export const runOnce = Effect.fn("ApiKeys.Retention.runOnce")(function* ({ keep 
         USING ended
         WHERE session.org_id = ended.org_id
           AND session.key_id = ended.key_id
+      ), ended_uses AS (
+        DELETE FROM api_key_uses AS used
+        USING ended
+        WHERE used.org_id = ended.org_id
+          AND used.key_id = ended.key_id
       )
       DELETE FROM api_keys AS key
       USING ended

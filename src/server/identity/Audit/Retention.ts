@@ -43,8 +43,19 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
       if (lock?.acquired !== true) return 0
       const rows = yield* sql`
         WITH due AS (
-          SELECT DISTINCT org_id
-          FROM (SELECT org_id FROM audit_log WHERE occurred_at < ${cutoff} LIMIT ${MAX_ORGANIZATIONS}) AS expired
+          SELECT heads.org_id
+          FROM audit_heads AS heads
+            CROSS JOIN LATERAL (
+              SELECT log.occurred_at
+              FROM audit_chain AS chain
+                JOIN audit_log AS log ON log.org_id = chain.org_id AND log.entry_id = chain.entry_id
+              WHERE chain.org_id = heads.org_id
+              ORDER BY chain.position
+              LIMIT 1
+            ) AS oldest
+          WHERE oldest.occurred_at < ${cutoff}
+            AND EXISTS (SELECT 1 FROM audit_log WHERE occurred_at < ${cutoff})
+          LIMIT ${MAX_ORGANIZATIONS}
         ), beginning AS (
           SELECT
             due.org_id, oldest.position, oldest.entry_id,

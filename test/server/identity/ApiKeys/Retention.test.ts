@@ -34,7 +34,19 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
         SET revoked_at = now() - interval '91 days'
         WHERE key_id IN (${old.id}, ${maker.id})
       `
+      yield* sql`
+        INSERT INTO api_key_uses (org_id, key_id, last_used_at)
+        SELECT org_id, key_id, now() FROM api_keys WHERE key_id IN (${old.id}, ${recent.id})
+        ON CONFLICT DO NOTHING
+      `
       yield* runOnce({ keep: "90 days" })
+      const uses = yield* sql<{ readonly key_id: string }>`
+        SELECT key_id FROM api_key_uses WHERE key_id IN (${old.id}, ${recent.id})
+      `
+      assert.deepStrictEqual(
+        uses.map(({ key_id }) => key_id),
+        [recent.id]
+      )
       assert.deepStrictEqual(yield* names, ["key made", "key maker", "key recent", "key usable"])
 
       // The last key that it created is gone: now it goes too.
