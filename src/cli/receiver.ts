@@ -37,6 +37,7 @@ export const makeReceiver = (options: {
         if (answer === undefined)
           response.writeHead(status, status === 413 ? { connection: "close" } : {}).end()
         else response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(answer))
+        return undefined
       },
       () => response.writeHead(500).end()
     )

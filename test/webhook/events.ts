@@ -6,6 +6,7 @@ import {
   approvalEventBody,
   testEventBody
 } from "../../src/domain/approvals/ApprovalEvent.ts"
+import { challengeBody } from "../../src/domain/delivery/EndpointChallenge.ts"
 import { EventId, OrgId } from "../../src/domain/Ids.ts"
 
 const hex = "0192f0c1a2b37c4d8e5f60718293a4b5"
@@ -75,8 +76,26 @@ export const test = Object(
   )
 )
 
+const challenge = "6nRy1mHjV0WlqzX2q8Zb7gqS3cCkYxUe0dT4pLw9aBo"
+
+/** A challenge that verifies an endpoint. */
+export const verification = {
+  ...test,
+  type: "verification",
+  verification: { challenge }
+} as const
+
+const written: unknown = JSON.parse(
+  challengeBody({
+    id: EventId.make(`evt_${hex}`),
+    org_id: OrgId.make(`org_${hex}`),
+    occurred_at: DateTime.makeUnsafe("2026-11-21T02:33:05.123Z"),
+    challenge
+  })
+)
+
 /** One event of each type, as the service sends them. */
-export const all: ReadonlyArray<unknown> = [...approvalEventTypes.map(write), test]
+export const all: ReadonlyArray<unknown> = [...approvalEventTypes.map(write), test, written]
 
 const requested = Object(write("approval.requested"))
 const approved = Object(write("approval.approved"))
@@ -97,6 +116,8 @@ export const malformed: ReadonlyArray<readonly [body: unknown, reason: string]> 
   [{ ...test, org_id: null }, "malformed_event"],
   [{ ...test, occurred_at: "yesterday" }, "malformed_event"],
   [{ ...test, approval: {} }, "malformed_event"],
+  [{ ...test, type: "verification" }, "malformed_event"],
+  [{ ...verification, verification: { challenge: 1 } }, "malformed_event"],
   [{ ...test, type: "approval.pigeon" }, "unknown_event_type"],
   [{ ...test, type: "toString" }, "unknown_event_type"],
   [{ ...test, type: "approval.requested" }, "malformed_event"],

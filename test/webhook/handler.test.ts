@@ -63,6 +63,19 @@ describe("handler", () => {
     assert.deepStrictEqual([refused, errors], [[], []])
   })
 
+  it("answers a signed challenge of its organization without onEvent, and refuses others", async () => {
+    const { events, receive } = setUp({ orgId: Events.verification.org_id })
+    const answer = await receive(delivery(Events.verification))
+    assert.strictEqual(answer.status, 200)
+    assert.deepStrictEqual(await answer.json(), { challenge: Events.verification.verification.challenge })
+    assert.lengthOf(events, 0)
+    const other = await receive(delivery({ ...Events.verification, org_id: "org_other" }))
+    assert.strictEqual(other.status, 403)
+    const unsigned = delivery(Events.verification)
+    unsigned.headers.delete("x-svc-signature")
+    assert.strictEqual((await receive(unsigned)).status, 401)
+  })
+
   it("deduplicates by the id in the signed body, not by a header", async () => {
     const { events, receive } = setUp()
     const other = { ...Events.test, id: "evt_other" }

@@ -75,7 +75,7 @@ export class StoredUsage extends Context.Service<
       const use = yield* LimitUse
       const limits = limitsOf(yield* OrganizationLimits)
       const cache = new LruCache<CachedAmounts>({ entries: MAX_ORGANIZATIONS, weight: MAX_ORGANIZATIONS })
-      let pending = new Map<OrgId, StoredAmounts>()
+      const pending = new Map<OrgId, StoredAmounts>()
       /** In the statement that is being executed. */
       let flushing: ReadonlyMap<OrgId, StoredAmounts> = new Map()
 

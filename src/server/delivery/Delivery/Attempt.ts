@@ -1,7 +1,7 @@
 import { type Clock, Effect, Exit, type Fiber, Option } from "effect"
 import type { SqlError } from "effect/sql"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
-import { AttemptHeld, type SendAttempt } from "../Channel.ts"
+import type { AttemptHeld, SendAttempt } from "../Channel.ts"
 import type { TimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { QueuedDelivery } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"

@@ -74,7 +74,7 @@ layer(service({ environment: required }), { excludeTestServices: true })(
           // The receiver does not have the secret yet.
           const failure = yield* Effect.flip(verify)
           assert.strictEqual(failure.code, "VERIFICATION_FAILED")
-          assert.match(String("detail" in failure ? failure.detail : ""), /HTTP 401\. Configure the receiver/)
+          assert.match("detail" in failure ? failure.detail : "", /HTTP 401\. Configure the receiver/)
           configure()
 
           yield* requestApproval(admin)
