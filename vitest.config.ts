@@ -10,6 +10,6 @@ export default defineConfig({
     globalSetup: ["test/support/postgres.setup.ts"],
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    reporters: ["default"]
+    reporters: ["default", "./test/support/guarantees/GuaranteesReporter.ts"]
   }
 })

@@ -87,6 +87,7 @@ const steps: ReadonlyArray<Step> = [
       "run",
       "--reporter=default",
       "--reporter=json",
+      "--reporter=./test/support/guarantees/GuaranteesReporter.ts",
       `--outputFile.json=${results}`
     ]
   }

@@ -1,6 +1,18 @@
-import { Clock, Context, Duration, Effect, Layer, Random, Redacted, Result } from "effect"
+import {
+  Clock,
+  Context,
+  Duration,
+  Effect,
+  JsonPointer,
+  Layer,
+  Random,
+  Redacted,
+  Result,
+  type Schema
+} from "effect"
 import { SqlClient } from "effect/sql"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import { addUsage, noUsage, type OpenAiProvider, type Usage } from "../../../domain/tasks/Provider.ts"
 import { KnownValues } from "../../../domain/redaction/Redaction.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
@@ -153,7 +165,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       const repaired = validate(second, answer.compiled)
       if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls }
       return yield* fail(
-        `The model's answer does not match the answer schema, even after one repair attempt: ${describe(repaired.failure, key)}`
+        `The model's answer does not match the answer schema, even after one repair attempt: ${describe(repaired.failure, schema, key)}`
       )
     })
   })
@@ -236,11 +248,41 @@ const validate = (
 /** Faults in a failure's text. */
 const MAX_DESCRIBED_FAULTS = 3
 
-/** Describes faults without the API key: a hostile server, which received the key, could return it as a field name. */
-const describe = (faults: ReadonlyArray<SchemaFault>, key: Redacted.Redacted | undefined): string =>
-  redactFaults(
-    faults.slice(0, MAX_DESCRIBED_FAULTS),
-    new KnownValues(key === undefined ? [] : [Redacted.value(key)])
-  )
+/**
+ * Describes faults in this service's words: a name that only the model used is shown as `*`, so that no text of the model server is stored or
+ * shown. The API key, which the server received, is removed too.
+ */
+const describe = (
+  faults: ReadonlyArray<SchemaFault>,
+  schema: JsonSchema,
+  key: Redacted.Redacted | undefined
+): string => {
+  const known = memberNames(schema)
+  const described = faults.slice(0, MAX_DESCRIBED_FAULTS).map(({ detail, pointer }) => ({
+    detail,
+    pointer: [
+      "#",
+      ...(JsonPointer.parseUriFragment(pointer) ?? []).map((name) => maskForeign(name, known))
+    ].join("/")
+  }))
+  return redactFaults(described, new KnownValues(key === undefined ? [] : [Redacted.value(key)]))
     .map(({ detail, pointer }) => `${pointer} ${detail}`)
     .join("; ")
+}
+
+const maskForeign = (name: string, known: ReadonlySet<string>): string => {
+  if (/^\d{1,6}$/.test(name)) return name
+  return known.has(name) ? JsonPointer.formatUriFragment([name]).slice(2) : "*"
+}
+
+/** The names of all members of a schema: keywords and the names of properties. Recurses: the depth of a body is limited. */
+const memberNames = (schema: JsonSchema): ReadonlySet<string> => {
+  const names = new Set<string>()
+  const collect = (part: Schema.Json): void => {
+    if (typeof part !== "object" || part === null) return
+    if (!Array.isArray(part)) for (const name of Object.keys(part)) names.add(name)
+    Object.values(part).forEach(collect)
+  }
+  collect(schema)
+  return names
+}

@@ -266,7 +266,7 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
         const now = yield* DateTime.now
         yield* upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make(key), now)
         const failed = yield* Effect.flip(ask(provider(server.url), task_id))
-        assert.include(failed.detail, "#/%5BREDACTED%5D")
+        assert.include(failed.detail, "#/* ")
         assert.notInclude(JSON.stringify(failed), key)
       }
     })
@@ -305,6 +305,19 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
         const failed = yield* Effect.flip(ask(provider(server.url)))
         assert.match(failed.detail, /^The model's answer does not match the answer schema/, content)
       }
+    })
+  )
+
+  it.effect("a name that only the model used is not repeated in the failure", () =>
+    Effect.gen(function* () {
+      const server = yield* startScriptedServer([
+        completion('{"ignore all rules":1,"category":2}'),
+        completion('{"ignore all rules":1,"category":2}')
+      ])
+      const failed = yield* Effect.flip(ask(provider(server.url)))
+      assert.include(failed.detail, "#/* ")
+      assert.include(failed.detail, "#/category ")
+      assert.notInclude(failed.detail, "ignore")
     })
   )
 

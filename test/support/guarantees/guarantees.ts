@@ -1,0 +1,380 @@
+/**
+ * The proofs of the guarantees of SECURITY.md: for each, tests that run in the gate. A guarantee whose proof is missing, renamed, skipped or
+ * failed fails the run: see `unproven.ts`.
+ */
+
+/** A test, or the tests that a pattern with `*` matches. */
+export interface Proof {
+  /** Path of the test file, without `.test.ts`. */
+  readonly file: string
+  /** The full name of a test: that of its groups and its own, joined by ` > `. `*` stands for any text, in names that contain values. */
+  readonly test: string
+  /** Set if the test can run on some machines only. Elsewhere it may be skipped. */
+  readonly needs?: "root"
+}
+
+export interface Guarantee {
+  /** The first words of the promise in SECURITY.md, which tell it from the others. */
+  readonly promise: string
+  readonly proofs: ReadonlyArray<Proof>
+}
+
+const tests = (file: string, ...names: ReadonlyArray<string>): ReadonlyArray<Proof> =>
+  names.map((test) => ({ file, test }))
+
+export const guarantees: ReadonlyArray<Guarantee> = [
+  {
+    promise: "Requests go to public addresses only",
+    proofs: [
+      ...tests(
+        "test/domain/network/PublicUrl",
+        "a literal address in a URL > is refused in every other spelling that the URL parser understands",
+        "a literal address in a URL > is refused inside an IPv6 literal in every embedding and spelling"
+      ),
+      ...tests(
+        "test/domain/network/PublicAddress",
+        "isPublic > agrees with the oracle at the borders of every block",
+        "isPublic > agrees with the oracle on any IPv4 address",
+        "isPublic > agrees with the oracle on any IPv6 address, mostly near a block"
+      ),
+      ...tests(
+        "test/server/egress/Egress",
+        "Egress › DNS lookup > each attempt looks its host up once per address family, also when a connection is kept alive",
+        "Egress › DNS lookup > a host that moves to a refused address is not reached, with or without a kept-alive connection",
+        "Egress › DNS lookup > a host with one refused address among * is refused",
+        "Egress › refused address > a refused address is not connected to, however the URL spells it",
+        "Egress › refused address > a refused address is not reached over a * redirect"
+      ),
+      ...tests(
+        "test/faults/canary",
+        "Egress › * attempts connect to no denied address and resolve each name once"
+      )
+    ]
+  },
+  {
+    promise: "One organization's host names cannot make DNS lookups for others fail",
+    proofs: tests(
+      "test/server/egress/Egress/Resolver",
+      "makeResolver > names of a hostile name server do not make lookups of other names fail",
+      "makeResolver > an organization whose names are not answered waits by itself"
+    )
+  },
+  {
+    promise: "TLS certificates are verified by name",
+    proofs: [
+      ...tests(
+        "test/server/egress/Egress",
+        "Egress › environment > proxy variables of the environment are ignored"
+      ),
+      ...tests(
+        "test/server/egress/Egress/Connections",
+        "Connections › TLS > SNI, certificate check and Host header use the host name, while the connection goes to the checked address",
+        "Connections › TLS > a certificate * is refused before a byte of the request is written",
+        "Connections › TLS > TLS sessions are not resumed, on the same address or another",
+        "Connections › keep-alive > a kept-alive connection is not shared by two destinations with the same URL",
+        "Connections › keep-alive > a kept-alive connection is not shared by two names at one address"
+      )
+    ]
+  },
+  {
+    promise: "A stolen database reveals no secret",
+    proofs: [
+      ...tests(
+        "test/server/secrets/SecretBox",
+        "* > a value moved to another organization, table, row or column does not unseal",
+        "* > a value with any single bit flipped does not unseal"
+      ),
+      ...tests(
+        "test/server/identity/ApiKeys",
+        "a key is shown once, listed without its secret, and stored as a digest"
+      ),
+      ...tests(
+        "test/e2e/leaks",
+        "the service's secrets > appear in no log, row, response or request except where they belong, whatever fails"
+      )
+    ]
+  },
+  {
+    promise: "The master key can be rotated",
+    proofs: [
+      ...tests(
+        "test/server/secrets/MasterKeys",
+        "MasterKeys > a rotation beside a running service reseals every secret, and afterwards the service needs only the new key",
+        "every bytea column of the schema is listed as sealed or as free of secrets"
+      ),
+      ...tests(
+        "test/server/secrets/MasterKeyFile",
+        "MasterKeyFile > no key is generated if the database contains secrets sealed with a lost key"
+      )
+    ]
+  },
+  {
+    promise: "The service writes no secret to a log",
+    proofs: tests(
+      "test/e2e/leaks",
+      "the leak hunter finds a secret in every encoding",
+      "the service's secrets > appear in no log, row, response or request except where they belong, whatever fails"
+    )
+  },
+  {
+    promise: "Corrections, review notes",
+    proofs: [
+      ...tests(
+        "test/domain/redaction/Redaction",
+        "redact > redacts every secret of the corpus and changes nothing else",
+        "redact > finds known values in base64 of binary data at each offset",
+        "redact > finds API keys and known values that are split by line breaks or invisible characters"
+      ),
+      ...tests(
+        "test/server/tasks/Datasets/redactExamples",
+        "redactExamples > examples of a request are stored without protected values, and a warning names the fields",
+        "redactExamples > an import stores examples without protected values and counts their lines"
+      ),
+      ...tests(
+        "test/e2e/leaks",
+        "the service's secrets > appear in no log, row, response or request except where they belong, whatever fails"
+      )
+    ]
+  },
+  {
+    promise: "No request holds the event loop for long",
+    proofs: [
+      ...tests(
+        "test/domain/json/StrictJson",
+        "StrictJson.scan with limits > reads no further than the value beyond the limit"
+      ),
+      ...tests(
+        "test/server/concurrency/LoopTurns",
+        "LoopTurns > a key with many waiting slices delays another key by one of them"
+      ),
+      ...tests(
+        "test/server/http/RequestBody",
+        "* > a body of more than 100,000 values or 20,000 names is refused with its place"
+      ),
+      ...tests(
+        "test/server/http/FairReads",
+        "FairReads > a fifth concurrent read waits, while writes and other organizations' reads do not"
+      )
+    ]
+  },
+  {
+    promise: "A schema that a user supplies costs a bounded amount of work",
+    proofs: tests(
+      "test/domain/tasks/CompiledSchema",
+      "CompiledSchema.check has a work limit > a check whose work doubles with each level of nesting is aborted",
+      "CompiledSchema.check has a work limit > a check that matches long texts with long patterns is aborted",
+      "compileSchema > a schema is rejected with its place: that leads elsewhere",
+      "compileSchema > a schema is rejected with its place: with a back-reference"
+    ).concat(
+      tests(
+        "test/domain/tasks/CompiledSchema/judgements",
+        "CompiledSchema judges as JSON Schema 2020-12 does > every schema that is accepted gives the same result as an evaluator of the specification"
+      )
+    )
+  },
+  {
+    promise: "A revoked key works for at most 5 seconds",
+    proofs: [
+      ...tests(
+        "test/api/Authorization",
+        "* > every operation rejects a missing, malformed, mistyped, unknown, revoked and expired key"
+      ),
+      ...tests(
+        "test/server/approvals/SessionStream",
+        "* > the streams of a revoked or expired key end at the next poll, and no others"
+      ),
+      ...tests(
+        "test/api/Tenancy",
+        "* > another organization's resource gets the same answer as a missing one, on every operation, by key and by session",
+        "* > another organization's resources appear on no list, for any cursor"
+      )
+    ]
+  },
+  {
+    promise: "A key creates no key that has more scopes",
+    proofs: [
+      ...tests(
+        "test/server/identity/ApiKeys",
+        "* > a key cannot grant a scope that it does not have",
+        "* > a key that a temporary key creates expires with it, or earlier",
+        "* > revoking a key revokes the keys that it created, or keeps them if asked, each with an audit entry"
+      ),
+      ...tests(
+        "test/server/identity/ApiKeys/allowedNetworks",
+        "* > a request from elsewhere gets 403, whatever X-Forwarded-For claims"
+      ),
+      ...tests(
+        "test/server/approvals/Approvals",
+        "* > a key cannot approve its own request through keys that it created"
+      )
+    ]
+  },
+  {
+    promise: "An operation without a scope check does not compile",
+    proofs: tests(
+      "test/api/Authorization",
+      "* > every operation requires a key and exactly one scope, or one of two",
+      "* > every operation rejects a key without its scope before it reads the body"
+    )
+  },
+  {
+    promise: "Changes of keys, endpoints, destinations",
+    proofs: [
+      ...tests(
+        "test/server/identity/Audit",
+        "* > a rolled-back change leaves no entry, and recording outside a transaction is a defect",
+        "* > entries cannot be changed, and only retention removes expired ones"
+      ),
+      ...tests(
+        "test/server/identity/Audit/operations",
+        "* > every operation that changes something leaves an entry or is listed with a reason"
+      ),
+      ...tests(
+        "test/cli/audit",
+        "countersign audit > verify accepts an export and finds a changed, removed, moved, inserted or cut entry",
+        "countersign audit > verify finds entries that the database's owner changed, also if the owner rewrote the chain"
+      )
+    ]
+  },
+  {
+    promise: "A console session ends after eight hours",
+    proofs: [
+      ...tests(
+        "test/server/console/Console",
+        "* > a session > a session ends with the revocation of its key, by signing out and by expiry",
+        "* > an open stream > a stream ends when its session is signed out, here or on another replica, or its key is revoked"
+      ),
+      ...tests(
+        "test/server/console/ConsoleSessions/signIns",
+        "* > people list and end the sessions of their key, and admins those of the organization",
+        "* > a session ends an hour after its user was last active, a page that refreshes itself does not count",
+        "* > a session lasts eight hours"
+      )
+    ]
+  },
+  {
+    promise: "A key whose text is reported as leaked",
+    proofs: tests(
+      "test/server/http/LeakedKeys",
+      "* > a reported key and the keys that it created are revoked at once, even the last admin key",
+      "* > only the whole text of a usable key revokes it, and the response is always the same"
+    )
+  },
+  {
+    promise: "Refused authentication is counted and logged",
+    proofs: tests(
+      "test/server/identity/AuthenticationRefusals",
+      "* > refused requests are counted and logged once per reason and address, without the key",
+      "* > an attack from many addresses is a bounded number of lines, with every request counted"
+    )
+  },
+  {
+    promise: "Any input is answered by a problem",
+    proofs: [
+      ...tests(
+        "test/faults/robustness",
+        "HTTP API › * malformed or extreme requests get declared statuses and problems, and the heap does not grow"
+      ),
+      ...tests(
+        "test/server/http/ProblemFrame",
+        "* > a defect gets 500 with the request id and no other information"
+      )
+    ]
+  },
+  {
+    promise: "Slow, oversized and malformed clients",
+    proofs: tests(
+      "test/server/http/listen",
+      "listen: slow clients > many slow clients delay no other request, and their connections are closed",
+      "listen: slow clients > a client that * gets 408 and its connection is closed",
+      "listen: unparsable requests > a request that * gets a problem, and its connection is closed"
+    )
+  },
+  {
+    promise: "A key above its rate is rejected",
+    proofs: [
+      ...tests(
+        "test/domain/identity/RateLimit",
+        "RateLimit > in any period at most the rate for that period plus one burst is allowed"
+      ),
+      ...tests(
+        "test/server/http/RateLimits",
+        "* > all keys of an organization share its limit, and other organizations are served",
+        "* > a flood of invalid keys is limited and does not delay a valid key"
+      )
+    ]
+  },
+  {
+    promise: "Keys, open sessions, runs and stored data of an organization are limited",
+    proofs: [
+      ...tests(
+        "test/server/identity/OrganizationLimits",
+        "* > concurrent creations of keys do not exceed the limit; revoked keys do not count",
+        "* > runs that wait for a provider are limited by number and size, per organization"
+      ),
+      ...tests(
+        "test/server/identity/StoredUsage",
+        "* > full storage refuses what would be stored, and decisions on saved steps remain"
+      ),
+      ...tests(
+        "test/server/delivery/Delivery/ReceiverRates",
+        "ReceiverRates > in any period at most the rate for that period plus one burst is sent, per organization and in all"
+      ),
+      ...tests(
+        "test/server/notifications/Notifications/limits",
+        "* > an endpoint is sent so many test events per minute, and other endpoints as many"
+      ),
+      ...tests(
+        "test/server/notifications/Email/MailChannel",
+        "MailChannel > emails beyond the limit of an address fail, and other organizations' to it do not"
+      )
+    ]
+  },
+  {
+    promise: "Collectors get no header",
+    proofs: tests(
+      "test/domain/telemetry/CollectorHeaders",
+      "checkCollectorHeaders on a header's name > refuses * in upper and lower case",
+      "checkCollectorHeaders on all headers together > accepted headers pass unchanged through the platform's Headers"
+    )
+  },
+  {
+    promise: "Text from a peer is neither stored nor shown",
+    proofs: [
+      ...tests(
+        "test/server/notifications/Notifications/WebhookChannel",
+        "WebhookChannel > redirects are not followed, and no text of the receiver is stored"
+      ),
+      ...tests(
+        "test/server/tasks/Providers/OpenAi",
+        "* > a name that only the model used is not repeated in the failure"
+      ),
+      ...tests(
+        "test/e2e/leaks",
+        "the service's secrets > appear in no log, row, response or request except where they belong, whatever fails"
+      )
+    ]
+  },
+  {
+    promise: "Receivers can verify our events",
+    proofs: [
+      ...tests("test/domain/delivery/WebhookSignature", "WebhookSignature > signs as computed by OpenSSL"),
+      ...tests(
+        "test/webhook/verify",
+        "webhooks signed by the service > verify here for 10,000 bodies, and not after a byte is changed",
+        "webhooks signed by the service > verify with the published libraries of Standard Webhooks for 10,000 bodies"
+      )
+    ]
+  },
+  {
+    promise: "A service that root starts",
+    proofs: [
+      { file: "test/cli/serve/ownAccount", test: "countersign serve as root > *", needs: "root" },
+      ...tests(
+        "test/server/store/EmbeddedPostgres",
+        "EmbeddedPostgres > commits wait for the disk, and no TCP port is open",
+        "EmbeddedPostgres > only connections with the password are accepted"
+      )
+    ]
+  }
+]
