@@ -261,6 +261,8 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
   if (!stems.test(name)) return undefined
   if (passwordNames.test(name) || camelPasswordNames.test(name)) return "password"
   if (/^pass$/i.test(name)) {
+    // The result of a test: `--- PASS: TestName`.
+    if (/-{2,3} $/.test(before(text, at))) return undefined
     return /\b(?:user|login|e?mail|account|benutzer)/i.test(before(text, at)) ? "password" : "pass"
   }
   // A cookie's value contains names and values, which findAuthorizations separates.

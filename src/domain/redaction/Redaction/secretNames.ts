@@ -37,7 +37,7 @@ const harmless = words(
 
 /** Words before `token` that make it a position in a list. */
 const positionWords = words(
-  "next page continuation sync pagination cursor resume start end previous prev last upload nextpage"
+  "next page continuation sequence starting sync pagination cursor resume start end previous prev last upload nextpage"
 )
 
 /** Splits a name into words: camel case, snake case or any other separator. */

@@ -85,6 +85,8 @@ export const ordinaryTexts: ReadonlyArray<string> = [
   "https://ada@example.com:8080/path@2026",
   'breadcrumb: "home-2026-11"',
   "ORDER_KEY=ord-2026-11-4711",
+  '--- PASS: TestAddrAllocs/ipv4-in-ipv6+zone (0.00s)\n{"Test":"TestAddrAllocs/ipv4-in-ipv6+zone"}',
+  'aws logs put --sequence-token "{d:56}"',
   "SUMMARY OF CHANGES AND OTHER THINGS",
   // Placeholders and examples
   "API_KEY=your_api_key_here",
