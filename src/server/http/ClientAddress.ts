@@ -1,6 +1,6 @@
 import { Context, Layer, Option } from "effect"
 import type { HttpServerRequest } from "effect/http"
-import { IpNetwork, NetAddress } from "effect/net"
+import { type IpNetwork, NetAddress } from "effect/net"
 import { containsAddress, parseClientAddress } from "../../domain/identity/AllowedNetworks.ts"
 
 /** Most proxies of a chain: each address is compared with every trusted network. */

@@ -61,6 +61,23 @@ export default function SignIns() {
 const Row = ({ onEnded, signIn }: { readonly signIn: SignIn; readonly onEnded: () => void }) => {
   const session = useSession()
   const isThis = signIn.id === session.id
+  const end = (
+    <ConfirmButton
+      label="End session"
+      title="End this session?"
+      act={() => consoleClient.sign_ins.end({ params: { id: signIn.id } })}
+      onDone={() => {
+        if (isThis) return leaveConsole()
+        showToast("Session ended")
+        onEnded()
+      }}
+    >
+      <p>
+        The browser is signed out within five seconds. The API key <UntrustedText text={signIn.key.name} />{" "}
+        stays usable: revoke it if somebody else has it.
+      </p>
+    </ConfirmButton>
+  )
   return (
     <tr>
       <td>
@@ -78,23 +95,7 @@ const Row = ({ onEnded, signIn }: { readonly signIn: SignIn; readonly onEnded: (
       <td>
         <RelativeTime time={signIn.expires_at} />
       </td>
-      <td className="actions">
-        <ConfirmButton
-          label="End session"
-          title="End this session?"
-          act={() => consoleClient.sign_ins.end({ params: { id: signIn.id } })}
-          onDone={() => {
-            if (isThis) return leaveConsole()
-            showToast("Session ended")
-            onEnded()
-          }}
-        >
-          <p>
-            The browser is signed out within five seconds. The API key{" "}
-            <UntrustedText text={signIn.key.name} /> stays usable: revoke it if somebody else has it.
-          </p>
-        </ConfirmButton>
-      </td>
+      <td className="actions">{end}</td>
     </tr>
   )
 }
