@@ -64,7 +64,7 @@ export const NotificationEndpointChange = Schema.Struct({
   }),
   active: Schema.optionalKey(Schema.Boolean).annotateKey({
     description:
-      "Enables or disables the endpoint. A disabled endpoint gets no deliveries, and its queued deliveries fail. Enabling also undoes the effect of a 410 Gone response. Absent: unchanged."
+      "Enables or disables the endpoint. A disabled endpoint gets no deliveries, and its queued deliveries fail. Enabling also undoes the effect of a 410 Gone response, and ends a cooldown. Absent: unchanged."
   })
 })
   .annotate({
@@ -227,7 +227,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           identifier: "testNotificationEndpoint",
           summary: "Send a test event",
           description:
-            "Queues an event of type `test`, with `approval` null, to this endpoint, whatever event types it selected. For a disabled endpoint the delivery is recorded as failed. Each endpoint has a limit of test events per minute."
+            "Queues an event of type `test`, with `approval` null, to this endpoint, whatever event types it selected. It ends a cooldown, so that the next delivery is sent at once. For a disabled endpoint the delivery is recorded as failed. Each endpoint has a limit of test events per minute."
         })
       ),
     HttpApiEndpoint.post("verify", "/:id/verify", {
@@ -289,7 +289,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           identifier: "replayNotificationDelivery",
           summary: "Replay a delivery",
           description:
-            "Queues a failed delivery again, with the same event and ID and the full retry schedule. An endpoint's cooldown delays it. Re-enable a disabled endpoint before replaying."
+            "Queues a failed delivery again, with the same event and ID and the full retry schedule. An endpoint's cooldown delays it; a test event or `PATCH` with `active` true ends the cooldown. Re-enable a disabled endpoint before replaying."
         })
       ),
     HttpApiEndpoint.post("replay_window", "/:id/replay", {

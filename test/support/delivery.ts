@@ -271,6 +271,7 @@ export const withoutEngineFor =
         Delivery,
         Delivery.of({
           ...log,
+          endCooldown: () => Effect.void,
           hasPeers: () => true,
           runRetention: Effect.die("Nothing is removed here"),
           stats: Effect.die("Nothing is carried here")

@@ -517,8 +517,8 @@ export interface NotificationEndpointsOperations {
    * Send a test event.
    *
    * Queues an event of type `test`, with `approval` null, to this endpoint, whatever event types it
-   * selected. For a disabled endpoint the delivery is recorded as failed. Each endpoint has a limit of
-   * test events per minute.
+   * selected. It ends a cooldown, so that the next delivery is sent at once. For a disabled endpoint the
+   * delivery is recorded as failed. Each endpoint has a limit of test events per minute.
    *
    * @throws NOT_FOUND, RATE_LIMITED, or a problem of any operation.
    */
@@ -563,7 +563,8 @@ export interface NotificationEndpointsOperations {
    * Replay a delivery.
    *
    * Queues a failed delivery again, with the same event and ID and the full retry schedule. An
-   * endpoint's cooldown delays it. Re-enable a disabled endpoint before replaying.
+   * endpoint's cooldown delays it; a test event or `PATCH` with `active` true ends the cooldown.
+   * Re-enable a disabled endpoint before replaying.
    *
    * @throws NOT_FOUND, NOT_REPLAYABLE, QUEUE_FULL, or a problem of any operation.
    */
@@ -2616,7 +2617,8 @@ export interface NotificationEndpointChange {
     | undefined
   /**
    * Enables or disables the endpoint. A disabled endpoint gets no deliveries, and its queued deliveries
-   * fail. Enabling also undoes the effect of a 410 Gone response. Absent: unchanged.
+   * fail. Enabling also undoes the effect of a 410 Gone response, and ends a cooldown. Absent:
+   * unchanged.
    */
   readonly active?: boolean | undefined
 }

@@ -81,6 +81,10 @@ export const advance = (health: Health, now: number): Health =>
     ? { _tag: "Probing", failures: health.failures, round: health.round }
     : health
 
+/** Returns the health after a person asked for an attempt: a cooldown ends at once, and the next attempt is its probe. */
+export const endCooldown = (health: Health): Health =>
+  health._tag === "CoolingDown" ? { _tag: "Probing", failures: health.failures, round: health.round } : health
+
 /** Returns how many attempts may run concurrently: `concurrency` for a healthy destination. */
 export const concurrencyLimit = (health: Health, concurrency: number): number => {
   switch (health._tag) {

@@ -35,6 +35,7 @@ import { makeShardBalancer } from "./Delivery/ShardBalancer.ts"
 import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { drain } from "./Delivery/drain.ts"
 import { makeWorkerProgress } from "./Delivery/WorkerProgress.ts"
+import { endStoredCooldown } from "./Delivery/writeHealth.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { layerDedicatedPool } from "../store/Database.ts"
 import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
@@ -125,6 +126,11 @@ export class Delivery extends Context.Service<
       destination_id: string,
       window: { readonly since: DateTime.Utc; readonly until: DateTime.Utc | null }
     ) => Effect.Effect<{ readonly queued: number; readonly skipped: number }>
+    /**
+     * Ends the cooldown of a destination, if it has one, because a person asked for an attempt: its next delivery is sent at once. A failure
+     * starts the next, longer cooldown.
+     */
+    readonly endCooldown: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
     /** Returns the health of each destination, by id. */
     readonly health: (
       org_id: OrgId,
@@ -260,8 +266,16 @@ const make = Effect.fnUntraced(function* (
     runWorker(retention.worker),
     wakeups.runNotifier,
     wakeups.runListener((wakeUp) => {
-      if (wakeUp === "shards") balancer.trigger()
-      else reader.signalNewRows()
+      switch (wakeUp._tag) {
+        case "Shards":
+          return balancer.trigger()
+        case "Rows":
+          return reader.signalNewRows()
+        case "CooldownEnded":
+          dispatcher.endCooldown(wakeUp.org_id, wakeUp.destination_id)
+          // The deliveries of a destination that is not in memory are found by the sweep.
+          return reader.requestSweep()
+      }
     })
   ])
   yield* onShutdown(drain(shards, wakeups, options.drainMillis ?? DRAIN_MILLIS))
@@ -276,6 +290,11 @@ const make = Effect.fnUntraced(function* (
       Effect.andThen(replay(org_id, destination_id, delivery_id), signalReplayed),
     replayWindow: (org_id, destination_id, window) =>
       Effect.tap(replayWindow(org_id, destination_id, window), signalReplayed),
+    endCooldown: (org_id, destination_id) =>
+      Effect.andThen(
+        endStoredCooldown(callers, storeClock, org_id, destination_id),
+        callers.afterCommit(wakeups.notifyCooldownEnded(org_id, destination_id))
+      ),
     health: log.health,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),

@@ -280,6 +280,7 @@ export class Notifications extends Context.Service<
               const row = yield* updateEndpoint(sql, principal.org_id, id, change)
               if (Option.isNone(row)) return yield* notFound("endpoint")
               yield* sql.afterCommit(invalidateEndpoints(principal.org_id))
+              if (active === true) yield* delivery.endCooldown(principal.org_id, id)
               yield* audit.record(principal, "endpoint.updated", id, change)
               return row.value
             })
@@ -300,7 +301,9 @@ export class Notifications extends Context.Service<
         test: Effect.fn("Notifications.test")(function* (id) {
           const principal = yield* Authorized("org_config.write")
           yield* admitTest(`${principal.org_id} ${id}`)
-          return yield* deliveries.test(principal, id)
+          const queued = yield* deliveries.test(principal, id)
+          yield* Effect.orDie(delivery.endCooldown(principal.org_id, id))
+          return queued
         }),
         verify: Effect.fn("Notifications.verify")(function* (id) {
           const principal = yield* Authorized("org_config.write")

@@ -80,6 +80,8 @@ export interface Dispatcher {
   readonly hasLowLanes: Latch.Latch
   /** Checks every lane again, after leases were renewed or shards gained. */
   readonly wakeAll: () => void
+  /** Ends the cooldown of a destination whose lane is in memory: its next delivery is sent at once, as the probe. */
+  readonly endCooldown: (org_id: string, destination_id: string) => void
   /** Drops the lanes whose shards were lost, also if the shard has been regained since. */
   readonly dropLostLanes: () => void
   /** Whether this replica has an attempt at this delivery in flight. */
@@ -417,6 +419,15 @@ export const makeDispatcher = (
       hasLowLanes: lanes.hasLow,
       wakeAll: () => {
         for (const lane of lanes.all()) readyLanes.add(lane)
+        dispatch()
+      },
+      endCooldown: (org_id, destination_id) => {
+        const lane = lanes.find(org_id, destination_id)
+        if (lane === undefined || !lanes.has(lane)) return
+        const health = Cooldown.endCooldown(lane.health)
+        if (health === lane.health) return
+        lanes.setHealth(lane, health)
+        readyLanes.add(lane)
         dispatch()
       },
       dropLostLanes: lanes.dropLost,

@@ -6,6 +6,8 @@ import { Lane, LANE_CAPACITY } from "./Lane.ts"
 import type { ReadTracker } from "./ReadTracker.ts"
 import type { OwnedShard, Shards } from "./Shards.ts"
 
+const laneKey = (org_id: string, destination_id: string): string => `${org_id}/${destination_id}`
+
 /** Deliveries in memory over all lanes; beyond this, each lane holds one. */
 const MAX_LOADED = 100_000
 
@@ -17,6 +19,8 @@ const MAX_LOADED = 100_000
 export interface Lanes {
   /** All lanes in memory. */
   readonly all: () => Iterable<Lane>
+  /** The lane of a destination, if it is in memory. */
+  readonly find: (org_id: string, destination_id: string) => Lane | undefined
   /** Whether the lane is in memory and its shard ownership is still the one it was read under. */
   readonly has: (lane: Lane) => boolean
   /**
@@ -123,7 +127,7 @@ export const makeLanes = (
     delivery: QueuedDelivery,
     now: number
   ): Lane | undefined => {
-    const key = `${row.org_id}/${row.destination_id}`
+    const key = laneKey(row.org_id, row.destination_id)
     const found = lanes.get(key)
     if (found?.owned === owned) return found
     if (found !== undefined) drop(found)
@@ -139,6 +143,7 @@ export const makeLanes = (
 
   return {
     all: () => lanes.values(),
+    find: (org_id, destination_id) => lanes.get(laneKey(org_id, destination_id)),
     has,
     accept: (row, now) => {
       const owned = shards.owned.get(row.shard)

@@ -8,8 +8,14 @@ import { makePgNotify } from "../../store/PgNotify.ts"
  */
 const GATHER_MILLIS = 5
 
-/** A notification between replicas: new queue rows, or released shards. */
-export type WakeUp = "rows" | "shards"
+/** A notification between replicas: new queue rows, released shards, or the end of a destination's cooldown. */
+export type WakeUp =
+  | { readonly _tag: "Rows" }
+  | { readonly _tag: "Shards" }
+  | { readonly _tag: "CooldownEnded"; readonly org_id: string; readonly destination_id: string }
+
+/** `cooldown <org_id> <destination_id>`. Replicas of older versions take it for new rows and released shards, which is harmless. */
+const COOLDOWN = /^cooldown (\S+) (\S+)$/
 
 /** Notifications between replicas, by LISTEN and NOTIFY. Best effort: the database is polled as well. */
 export interface Wakeups {
@@ -17,6 +23,8 @@ export interface Wakeups {
   readonly signalNewRows: () => void
   /** Notifies the other replicas of released shards immediately. */
   readonly notifyFreeShards: Effect.Effect<void>
+  /** Notifies all replicas, this one included, that the cooldown of a destination was ended. */
+  readonly notifyCooldownEnded: (org_id: string, destination_id: string) => Effect.Effect<void>
   /** Worker that sends the notifications requested by `signalNewRows`. */
   readonly runNotifier: Effect.Effect<never>
   /** Worker that listens to all replicas, including this one, and reconnects when the connection is lost. */
@@ -30,13 +38,19 @@ export const makeWakeups: Effect.Effect<Wakeups, never, PgClient.PgClient> = Eff
   return {
     signalNewRows: () => void due.openUnsafe(),
     notifyFreeShards: pgNotify.notify(["shards"]),
+    notifyCooldownEnded: (org_id, destination_id) =>
+      pgNotify.notify([`cooldown ${org_id} ${destination_id}`]),
     runNotifier: pgNotify.notifyDebounced(due, GATHER_MILLIS, () => ["rows"]),
     runListener: (on) =>
       pgNotify.listen((payload) =>
         Effect.sync(() => {
+          const [, org_id, destination_id] = COOLDOWN.exec(payload ?? "") ?? []
+          if (org_id !== undefined && destination_id !== undefined) {
+            return on({ _tag: "CooldownEnded", org_id, destination_id })
+          }
           // After a reconnect the payload is undefined: both are signalled to make up for missed notifications.
-          if (payload !== "rows") on("shards")
-          if (payload !== "shards") on("rows")
+          if (payload !== "rows") on({ _tag: "Shards" })
+          if (payload !== "shards") on({ _tag: "Rows" })
         })
       )
   }

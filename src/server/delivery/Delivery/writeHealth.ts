@@ -71,3 +71,18 @@ export const writeHealth = (
     (rows) => new Set(rows.map((row) => `${row.org_id}/${row.destination_id}`))
   )
 }
+
+/** Ends the stored cooldown of a destination: the next attempt is its probe. The owner of its shard may hold a newer state in memory. */
+export const endStoredCooldown = (
+  sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
+  org_id: string,
+  destination_id: string
+): Effect.Effect<void, SqlError.SqlError> =>
+  Effect.asVoid(sql`
+    UPDATE delivery_destinations
+    SET cooldown_until = ${currentTime(sql, clock)}
+    WHERE org_id = ${org_id}
+      AND destination_id = ${destination_id}
+      AND cooldown_until > ${currentTime(sql, clock)}
+  `)

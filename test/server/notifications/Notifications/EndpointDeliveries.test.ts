@@ -143,6 +143,28 @@ layer(service({ environment: coolsDownAfterOne }), { excludeTestServices: true }
       })
     )
 
+    it.effect("a test event, and enabling the endpoint, end its cooldown", () =>
+      Effect.gen(function* () {
+        const { admin, endpoint, params, receiver } = yield* seedEndpoint("impatient", [
+          { status: 500 },
+          { status: 500 },
+          { status: 204 }
+        ])
+        const { id } = yield* admin.notification_endpoints.test({ params })
+        yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
+        yield* admin.notification_endpoints.test({ params })
+        yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(2, "failed"))
+        assert.lengthOf(receiver.seen, 2)
+        yield* admin.notification_endpoints.replay({ params: { ...params, delivery: id } })
+        yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+        yield* awaitDeliveries(admin, endpoint.id, (list) =>
+          list.some(({ status }) => status === "delivered")
+        )
+        assert.lengthOf(receiver.seen, 3)
+        assert.isNull((yield* admin.notification_endpoints.list()).endpoints[0]?.cooldown_until)
+      })
+    )
+
     it.effect("a concurrent replay and window replay queue a failed delivery once", () =>
       Effect.gen(function* () {
         const { admin, endpoint, params } = yield* seedEndpoint("replay and bulk", [{ status: 500 }])
