@@ -7,6 +7,10 @@ export const configCommand = Command.make(
   "config",
   {
     json: Flag.Boolean("json").pipe(Flag.withDescription("Print JSON"), Flag.withDefault(false)),
+    check: Flag.Boolean("check").pipe(
+      Flag.withDescription("Also connect to the database, and check its schema and the master keys"),
+      Flag.withDefault(false)
+    ),
     markdown: Flag.Boolean("markdown").pipe(
       Flag.withDescription(
         "Print the table of variables for the documentation, regardless of the environment"
@@ -23,6 +27,10 @@ export const configCommand = Command.make(
   ),
   Command.withExamples([
     { command: "countersign config", description: "Show and check the configuration" },
+    {
+      command: "countersign config --check",
+      description: "Also check the database and the master keys, and show the keys' ids"
+    },
     { command: "countersign config --json", description: "Print the configuration as JSON" }
   ])
 )

@@ -99,6 +99,21 @@ layer(Store.layer, { excludeTestServices: true })(
       })
     )
 
+    it.effect("config --check reports the database and the ids of the master keys", () =>
+      Effect.gen(function* () {
+        const { renumber, run } = yield* Store
+        const { err, ok } = yield* run(["config", "--check"])
+        assert.isTrue(ok, err)
+        assert.match(err, /The database is usable: PostgreSQL \d+/)
+        assert.match(err, /Master keys: [0-9a-f]+ \(encrypts\)\./)
+        yield* renumber(latestMigration, -1)
+        const older = yield* run(["config", "--check"])
+        yield* renumber(-1, latestMigration)
+        assert.isFalse(older.ok)
+        assert.include(older.err, "run countersign migrate")
+      })
+    )
+
     it.effect("keys create reports the organization that it creates", () =>
       Effect.gen(function* () {
         const { run } = yield* Store

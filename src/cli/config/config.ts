@@ -1,6 +1,10 @@
 import { Console, Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { unknownVariables } from "../../server/config/Settings/readVariables.ts"
 import { type ConfigRow, settingsTable, reportSettings } from "../../server/config/Settings/reportSettings.ts"
+import { layerSecrets } from "../../server/main/layerKeys.ts"
+import { SecretBox } from "../../server/secrets/SecretBox.ts"
+import { readOnlyError } from "../../server/store/databaseErrors.ts"
 import { ProcessEnvironment, readSettings } from "../environment.ts"
 
 /** Describes the state of a variable. */
@@ -19,6 +23,7 @@ const text = (rows: ReadonlyArray<ConfigRow>): string =>
 
 /** Prints the settings and checks them. */
 export const config = Effect.fnUntraced(function* (flags: {
+  readonly check: boolean
   readonly json: boolean
   readonly markdown: boolean
 }) {
@@ -32,5 +37,24 @@ export const config = Effect.fnUntraced(function* (flags: {
     })
   }
   // Also reports faults in combinations of variables, so that a configuration can be checked before a deployment.
-  yield* readSettings
+  const { settings } = yield* readSettings
+  if (flags.check) yield* Effect.provide(checkDatabase, layerSecrets(settings.store))
+})
+
+/** The layer fails unless the database exists, has this version's schema and no secret of an unknown master key. */
+const checkDatabase = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [primary, ...older] = (yield* SecretBox).keyIds
+  const [server] = yield* sql<{ readonly version: string; readonly readOnly: boolean }>`
+    SELECT
+      current_setting('server_version') AS version,
+      current_setting('transaction_read_only') = 'on' AS "readOnly"
+  `
+  if (server?.readOnly === true) return yield* Effect.fail(readOnlyError)
+  yield* Console.error(
+    `The database is usable: PostgreSQL ${server?.version ?? ""}, with this version's schema.`
+  )
+  yield* Console.error(
+    `Master keys: ${[`${primary} (encrypts)`, ...older.map((id) => `${id} (decrypts)`)].join(", ")}.`
+  )
 })
