@@ -81,6 +81,13 @@ const steps: ReadonlyArray<Step> = [
     unless: ["bash", "curl", "jq"].every(has) ? undefined : "bash, curl or jq is not installed"
   },
   {
+    name: "generated clients",
+    command: [process.execPath, path.join("scripts", "clients.ts"), "--installed"],
+    unless: existsSync(path.join(cache, "clients"))
+      ? undefined
+      : "their generators are not installed: `npm run clients` installs them"
+  },
+  {
     name: "tests",
     command: [
       program("vitest"),

@@ -76,7 +76,7 @@ export const sharedSchemas: Readonly<Record<string, Node>> = Object.fromEntries(
   Object.entries(named).map(([name, [schema, description]]) => {
     const definition = record(simplify(Schema.toJsonSchemaDocument(schema).schema))
     const meanings = definition["description"]
-    const text = meanings === undefined ? description : `${description}\n\n${String(meanings)}`
+    const text = typeof meanings === "string" ? `${description}\n\n${meanings}` : description
     return [name, { ...definition, description: text }]
   })
 )

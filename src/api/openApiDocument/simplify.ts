@@ -13,9 +13,16 @@ export const simplify = (value: unknown, last: (node: Node) => Node = (node) => 
     )
   )
 
-/** Unknown members of a request are ignored, and a response can gain members. */
+/**
+ * Unknown members of a request are ignored, and a response can gain members. An object of any members says so: otherwise some generators
+ * make a type of it that has none.
+ */
 const open = (node: Node): Node =>
-  node["additionalProperties"] === false ? without(node, "additionalProperties") : node
+  node["additionalProperties"] === false
+    ? without(node, "additionalProperties")
+    : node["type"] === "object" && node["properties"] === undefined
+      ? { additionalProperties: true, ...node }
+      : node
 
 /** The generator puts checks and annotations that it cannot place into an `allOf`. Many generators of code make an untyped value of it. */
 const mergeAllOf = (node: Node): Node => {

@@ -11,8 +11,7 @@ export const JsonSchema = Schema.Record(Schema.String, JsonValue).check(
   // `INVALID_SCHEMA` says what else is wrong.
   documented({
     properties: { type: { type: "string", enum: ["object"], description: "Always `object`." } },
-    required: ["type"],
-    additionalProperties: true
+    required: ["type"]
   })
 )
 export type JsonSchema = typeof JsonSchema.Type
