@@ -194,7 +194,7 @@ describe("FairReads", () => {
     Effect.gen(function* () {
       const reads = yield* makeFairReads
       const org = yield* OrgId.generate
-      const text = JSON.stringify({ text: "ä".repeat(20_000) })
+      const text = JSON.stringify({ text: "ä".repeat(600_000) })
       const response = HttpServerResponse.text(text, {
         status: 201,
         contentType: "application/json",
