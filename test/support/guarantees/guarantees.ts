@@ -86,7 +86,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       ),
       ...tests(
         "test/server/identity/ApiKeys",
-        "a key is shown once, listed without its secret, and stored as a digest"
+        "* > a key is shown once, listed without its secret, and stored as a digest"
       ),
       ...tests(
         "test/e2e/leaks",
@@ -100,7 +100,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       ...tests(
         "test/server/secrets/MasterKeys",
         "MasterKeys > a rotation beside a running service reseals every secret, and afterwards the service needs only the new key",
-        "every bytea column of the schema is listed as sealed or as free of secrets"
+        "*every bytea column of the schema is listed as sealed or as free of secrets"
       ),
       ...tests(
         "test/server/secrets/MasterKeyFile",
@@ -265,7 +265,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     proofs: tests(
       "test/server/identity/AuthenticationRefusals",
       "* > refused requests are counted and logged once per reason and address, without the key",
-      "* > an attack from many addresses is a bounded number of lines, with every request counted"
+      "*an attack from many addresses is a bounded number of lines, with every request counted"
     )
   },
   {
