@@ -114,19 +114,10 @@ const targets: ReadonlyArray<Target> = [
       cpSync(path.join(scenarios, "scenario.ts"), path.join(typescript, "scenario.ts"))
       const tsc = path.join(root, "node_modules", "typescript", "bin", "tsc")
       const types = ["--types", "node", "--typeRoots", path.join(root, "node_modules", "@types")]
-      const options = [
-        "--ignoreConfig",
-        "--noEmit",
-        "--strict",
-        "--module",
-        "nodenext",
-        "--target",
-        "es2024",
-        ...types
-      ]
+      const options = ["--ignoreConfig", "--strict", "--module", "nodenext", "--target", "es2024", ...types]
       run(process.execPath, [tsc, ...options, "scenario.ts"], typescript)
     },
-    scenario: [process.execPath, "scenario.ts"],
+    scenario: [process.execPath, "scenario.js"],
     cwd: typescript
   }
 ]
