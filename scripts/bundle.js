@@ -16,7 +16,9 @@ export const bundleOptions = {
   entryPoints: {
     main: join(root, "src", "main.ts"),
     // The demo starts it as a process of its own.
-    "demo-receiver": join(root, "src", "cli", "demo", "receiver.ts")
+    "demo-receiver": join(root, "src", "cli", "demo", "receiver.ts"),
+    // A worker thread of the service.
+    "api-reference": join(root, "src", "server", "http", "ApiReference", "worker.ts")
   },
   bundle: true,
   // Modules that are imported on demand, such as the commands and the API reference, stay out of memory until then.

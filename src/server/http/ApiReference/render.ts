@@ -1,12 +1,17 @@
 import { Effect } from "effect"
-import { HttpRouter, type HttpServerResponse } from "effect/http"
+import { HttpRouter } from "effect/http"
 import { HttpApiScalar } from "effect/http-api"
 import { createHash } from "node:crypto"
 import { documentedApi, openApiDocument } from "../../../api/openApiDocument.ts"
 import { type EncodedDocument, encodeDocument } from "./EncodedDocument.ts"
 
-/** Makes `/openapi.json`. */
-export const makeDocument: Effect.Effect<EncodedDocument> = Effect.promise(() =>
+/** What `/openapi.json` and `/docs` respond with. */
+export interface RenderedReference {
+  readonly openApi: EncodedDocument
+  readonly page: ReferencePage
+}
+
+const makeDocument: Effect.Effect<EncodedDocument> = Effect.promise(() =>
   encodeDocument(JSON.stringify(openApiDocument()), "application/json")
 )
 
@@ -31,20 +36,20 @@ const scalar = {
   favicon: "/favicon.ico"
 }
 
-/** Makes the page of `/docs`. */
-export const makePage = Effect.gen(function* () {
-  const handler = yield* HttpRouter.toHttpEffect(
+const makePage = Effect.promise(async (): Promise<ReferencePage> => {
+  const { dispose, handler } = HttpRouter.toWebHandler(
     HttpApiScalar.layer(documentedApi, { path: "/docs", scalar })
   )
-  const html = textOf(yield* handler)
-  const document = yield* Effect.promise(() => encodeDocument(html, "text/html; charset=utf-8"))
-  return { document, policy: policyOf(html) } satisfies ReferencePage
+  const html = await (await handler(new Request("http://localhost/docs"))).text()
+  await dispose()
+  return { document: await encodeDocument(html, "text/html; charset=utf-8"), policy: policyOf(html) }
 })
 
-const textOf = ({ body }: HttpServerResponse.HttpServerResponse): string => {
-  if (body._tag !== "Uint8Array") throw new Error("The API reference is no text")
-  return Buffer.from(body.body).toString("utf8")
-}
+/** Renders both documents. */
+export const renderReference: Effect.Effect<RenderedReference> = Effect.all({
+  openApi: makeDocument,
+  page: makePage
+})
 
 /**
  * Only the page's own two scripts run, and they reach only this service. Styles may be inline, because the page's script inserts its style

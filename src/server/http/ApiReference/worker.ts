@@ -1,0 +1,6 @@
+/** A worker thread that renders the API reference once, posts it, and ends. */
+import { Effect } from "effect"
+import { parentPort } from "node:worker_threads"
+import { renderReference } from "./render.ts"
+
+parentPort?.postMessage(await Effect.runPromise(renderReference))
