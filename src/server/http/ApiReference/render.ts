@@ -38,7 +38,9 @@ const scalar = {
 
 const makePage = Effect.promise(async (): Promise<ReferencePage> => {
   const { dispose, handler } = HttpRouter.toWebHandler(
-    HttpApiScalar.layer(documentedApi, { path: "/docs", scalar })
+    HttpApiScalar.layer(documentedApi, { path: "/docs", scalar }),
+    // It would log a request that nobody has sent.
+    { disableLogger: true }
   )
   const html = await (await handler(new Request("http://localhost/docs"))).text()
   await dispose()
