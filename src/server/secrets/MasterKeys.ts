@@ -1,6 +1,6 @@
 import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { NoResponseDeadline } from "../store/Database/ResponseDeadline.ts"
+import { NoResponseDeadline } from "../store/Database.ts"
 import { transaction } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"

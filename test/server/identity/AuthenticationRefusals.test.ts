@@ -76,5 +76,5 @@ it.effect("an attack from many addresses is a bounded number of lines, with ever
       count: 2,
       ...key
     })
-  }).pipe(Effect.provide(layerAuthenticationRefusals), Effect.provide(layer))
+  }).pipe(Effect.provide(Layer.provideMerge(layerAuthenticationRefusals, layer)))
 })

@@ -94,7 +94,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
                 ...sortingTask,
                 provider: {
                   kind: "openai",
-                  base_url: "http://127.0.0.1:9/v1",
+                  base_url: "http://127.0.0.1:8009/v1",
                   model: "m",
                   api_key: Redacted.make(api_key)
                 }
