@@ -2,7 +2,7 @@
  * The console's own operations, beside the public API. They are not part of it: the console's page and the service come from one build, and
  * other clients use API keys.
  */
-import { Schema } from "effect"
+import { ByteSize, Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { Approval } from "../domain/approvals/Approval.ts"
 import { Example } from "../domain/tasks/Dataset.ts"
@@ -11,7 +11,7 @@ import { Actor } from "../domain/identity/Principal.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
+import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { problem } from "./Problem.ts"
 import { AddressNotAllowed, InsufficientScope, InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
@@ -57,7 +57,8 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
       payload: Schema.Struct({ key: Schema.String.check(Schema.isMaxLength(200)) }),
       success: ConsoleSession,
       error: [InvalidApiKey, AddressNotAllowed, InsecureAddress, RateLimited]
-    }),
+      // Anybody can send it: a large one is refused before it is read.
+    }).annotate(BodyLimit, ByteSize.kibibytes(4)),
     // Null means not signed in. A page that has just been opened asks for this, so it is not an error.
     HttpApiEndpoint.get("get", "/", { success: Schema.NullOr(ConsoleSession) }),
     HttpApiEndpoint.delete("sign_out", "/", {})

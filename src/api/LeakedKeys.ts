@@ -3,7 +3,7 @@
  * secret scanning partner program.
  */
 import { ByteSize, Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware } from "effect/http-api"
 import { BodyLimit, ProblemFrame, RequestBody } from "./Middleware.ts"
 import { RateLimited } from "./Problems.ts"
 
@@ -13,17 +13,22 @@ export const MAX_REPORTED_KEYS = 1_000
 /** A text that a scanner found. Other members, such as `type`, `url` and `source`, are ignored. */
 export const LeakedKey = Schema.Struct({ token: Schema.String })
 
+/** Limits the reports of one address. Anybody can send them, so this precedes the reading of their bodies. */
+export class ReportLimit extends HttpApiMiddleware.Service<ReportLimit>()("countersign/api/ReportLimit", {
+  error: RateLimited
+}) {}
+
 /** Where scanners report leaked keys. */
 export class LeakedKeysApi extends HttpApi.make("countersign-leaked-keys")
   .add(
     HttpApiGroup.make("leaked_keys")
       .add(
         HttpApiEndpoint.post("report", "/", {
-          payload: Schema.NonEmptyArray(LeakedKey).check(Schema.isMaxLength(MAX_REPORTED_KEYS)),
-          error: RateLimited
+          payload: Schema.NonEmptyArray(LeakedKey).check(Schema.isMaxLength(MAX_REPORTED_KEYS))
         }).annotate(BodyLimit, ByteSize.mebibytes(1))
       )
       .prefix("/leaked-keys")
       .middleware(RequestBody)
+      .middleware(ReportLimit)
   )
   .middleware(ProblemFrame) {}

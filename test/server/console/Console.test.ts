@@ -77,6 +77,9 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
         const wrong = yield* signIn(Redacted.make("csk_nonsense"))
         assert.deepStrictEqual([wrong.status, wrong.body["code"]], [401, "INVALID_API_KEY"])
         assert.deepStrictEqual(wrong.headers.getSetCookie(), [])
+        // Refused by its size alone, because anybody can send it.
+        const large = yield* signIn(Redacted.make("x".repeat(5_000)))
+        assert.deepStrictEqual([large.status, large.body["code"]], [413, "PAYLOAD_TOO_LARGE"])
         const body = JSON.stringify({ key: Redacted.value(yield* key()) })
         const open = yield* postAs(url, `192.0.2.1:${new URL(url).port}`, body)
         assert.deepStrictEqual(open, { status: 403, code: "INSECURE_ADDRESS" })

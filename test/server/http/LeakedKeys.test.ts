@@ -88,17 +88,13 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
   it.effect("reports are bounded in number, size and rate for each address", () =>
     Effect.gen(function* () {
       const from = { "x-forwarded-for": "203.0.113.9" }
-      for (const body of [
-        [],
-        {},
-        "csk_",
-        [{ token: 1 }],
-        Array.from({ length: 1_001 }, () => asReported("x"))
-      ]) {
-        assert.strictEqual((yield* report(body, from)).status, 400)
+      const invalid = [[], {}, "csk_", [{ token: 1 }], Array.from({ length: 1_001 }, () => asReported("x"))]
+      for (const [index, body] of invalid.entries()) {
+        const sender = { "x-forwarded-for": `203.0.113.${20 + index}` }
+        assert.strictEqual((yield* report(body, sender)).status, 400)
       }
       const large = Array.from({ length: 1_000 }, () => ({ token: "x".repeat(1_100) }))
-      assert.strictEqual((yield* report(large, from)).status, 413)
+      assert.strictEqual((yield* report(large, { "x-forwarded-for": "203.0.113.30" })).status, 413)
       const answers = yield* Effect.all(
         Array.from({ length: 40 }, () => report([asReported("x")], from)),
         { concurrency: 40 }
@@ -106,6 +102,12 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
       const refused = answers.filter(({ status }) => status === 429)
       assert.isAbove(refused.length, 0)
       assert.strictEqual(refused[0]?.body["code"], "RATE_LIMITED")
+      // Reports that are invalid count too: the limit precedes the reading of the body.
+      const unread = yield* Effect.all(
+        Array.from({ length: 20 }, () => report([], from)),
+        { concurrency: 20 }
+      )
+      assert.isAbove(unread.filter(({ status }) => status === 429).length, 0)
       // Another address is not affected.
       assert.strictEqual(
         (yield* report([asReported("x")], { "x-forwarded-for": "203.0.113.10" })).status,
