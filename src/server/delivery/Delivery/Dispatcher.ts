@@ -24,6 +24,9 @@ export const FULL_BATCH = 32
 /** How long a delivery waits after its payload or destination could not be loaded, in milliseconds. */
 const RELOAD_MILLIS = 1_000
 
+/** The most networks at which one lane has reservations: as many as an attempt tries addresses. */
+const MAX_NETWORK_HOLDS = 4
+
 /** The outcome of a delivery that expired in the queue. */
 const expired: AttemptOutcome = { _tag: "Refused", error: "expired in queue before it could be sent" }
 
@@ -203,8 +206,8 @@ export const makeDispatcher = (
         wakeAt(lane, lane.hold.until)
         return false
       }
-      if (lane.networkHold !== undefined && lane.networkHold.until > now) {
-        wakeAt(lane, lane.networkHold.until)
+      if (lane.networkHeldUntil > now) {
+        wakeAt(lane, lane.networkHeldUntil)
         return false
       }
       if (lane.isThrottled && lane.loading > 0) return false
@@ -321,11 +324,16 @@ export const makeDispatcher = (
       const reserve = networkRates.get(lane.channel.name)
       if (reserve === undefined) return true
       const now = monotonicMillis(dueClock)
-      const before = lane.networkHold
-      if (before !== undefined && before.until > now) return false
-      const hold = reserve(lane.org_id, network, now, before?.network === network ? before : undefined)
-      lane.networkHold = hold === undefined ? undefined : { ...hold, network }
-      return hold === undefined
+      if (lane.networkHeldUntil > now) return false
+      const hold = reserve(lane.org_id, network, now, lane.networkHolds?.get(network))
+      lane.networkHolds?.delete(network)
+      if (hold === undefined) return true
+      const holds = (lane.networkHolds ??= new Map())
+      lane.networkHeldUntil = hold.until
+      holds.set(network, hold)
+      const [oldest] = holds.keys()
+      if (holds.size > MAX_NETWORK_HOLDS && oldest !== undefined) holds.delete(oldest)
+      return false
     }
 
     const attempt = makeAttempt(clock, dueClock, shards, yield* makeTimerWheel, fork, {

@@ -3,7 +3,7 @@ import { type Health } from "../../../domain/delivery/Cooldown.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 import type { Channel } from "../Channel.ts"
 import { isRetry, type QueuedDelivery } from "./QueuedDelivery.ts"
-import type { Hold, NetworkHold } from "./ReceiverRates.ts"
+import type { Hold } from "./ReceiverRates.ts"
 import type { OwnedShard } from "./Shards.ts"
 
 /** Waiting deliveries of one lane held in memory; the rest stay in the database until the lane is refilled. */
@@ -43,8 +43,10 @@ export class Lane {
   hold: Hold | undefined
   /** Whether the receiver's rates held its last attempt back. Then one attempt at a time is loaded, as most would be held back again. */
   isThrottled = false
-  /** Set if the rates of its receiver's network hold the lane back, or did for the attempt that comes next. */
-  networkHold: NetworkHold | undefined
+  /** Until when the rates of a network hold the lane back, on the monotonic clock. */
+  networkHeldUntil = Number.NEGATIVE_INFINITY
+  /** What is reserved at each network for the attempt that comes next: a receiver may have an address in several. */
+  networkHolds: Map<string, Hold> | undefined
   /** Whether these rates held its last attempt back. Then one attempt at a time is made, as most would be held back again. */
   isNetworkThrottled = false
   /** Attempts that are being loaded. */

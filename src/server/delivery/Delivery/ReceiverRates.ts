@@ -18,11 +18,6 @@ export interface Hold {
   readonly reserved: "nothing" | "organization" | "both"
 }
 
-/** The same for the rates of a network. */
-export interface NetworkHold extends Hold {
-  readonly network: string
-}
-
 /** Reserves an attempt to a receiver. Undefined: it may start now. `before` is a hold that has ended. */
 export type ReserveAttempt = (org_id: OrgId, receiver: string, now: number, before?: Hold) => Hold | undefined
 

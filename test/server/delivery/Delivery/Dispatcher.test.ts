@@ -305,4 +305,36 @@ describe("Dispatcher", () => {
       assert.isTrue(results.every(({ outcome }) => outcome._tag === "Delivered"))
     }).pipe(Effect.scoped)
   )
+
+  it.effect(
+    "a receiver with two addresses gets its turn if the first is dead and both networks are busy",
+    () =>
+      Effect.gen(function* () {
+        const policy = quickPolicy({ networkRates: { perOrganization: 0, total: 4 } })
+        const sent: Array<string> = []
+        const networksOf = (destination: string): ReadonlyArray<string> =>
+          destination === "dual" ? ["1.1.1.0/24", "2.2.2.0/24"] : [destination]
+        const channel: Channel = {
+          ...(yield* manualChannel(policy)).channel,
+          load: ({ destination_id }, admit) =>
+            Effect.succeed(
+              Effect.suspend(() => {
+                // Each address is dialled only if the one before it did not answer.
+                if (!networksOf(destination_id).every(admit)) return Effect.fail(new AttemptHeld())
+                sent.push(destination_id)
+                return Effect.succeed(delivered)
+              })
+            )
+        }
+        const { dispatcher } = yield* setUp(channel)
+        yield* Effect.forkChild(Effect.forever(dispatcher.takeResults(64)))
+        const rows = (destination_id: string, first: number, count: number) =>
+          Array.from({ length: count }, (_, index) => queueRow({ seq: first + index, destination_id }))
+        dispatcher.offer([...rows("1.1.1.0/24", 100, 60), ...rows("2.2.2.0/24", 200, 60)], 0)
+        yield* TestClock.adjust("1 millis")
+        dispatcher.offer(rows("dual", 300, 3), 1)
+        for (let step = 0; step < 100; step++) yield* TestClock.adjust("50 millis")
+        assert.strictEqual(sent.filter((one) => one === "dual").length, 3)
+      }).pipe(Effect.scoped)
+  )
 })
