@@ -6,6 +6,9 @@ import { Duplex } from "node:stream"
 /** How often connections are checked while statements wait for the server. */
 const CHECK_MILLIS = 500
 
+/** A check that runs so long after the one before follows a pause of the process, in which it could not read responses. It closes nothing. */
+const PAUSE_MILLIS = 4 * CHECK_MILLIS
+
 /**
  * Whether statements may take any time. Only for statements that also disable `statement_timeout`: the server does not end them, so they
  * cannot be told from statements on a dead connection.
@@ -46,9 +49,14 @@ export const makeResponseDeadline = (millis: number): Effect.Effect<ResponseDead
     /** Every open connection that has run a statement. */
     const connections = new Map<Duplex, Pending>()
     let timer: NodeJS.Timeout | undefined
+    let checkedAt = 0
 
     const check = () => {
       const now = performance.now()
+      const wasPaused = now - checkedAt >= PAUSE_MILLIS
+      checkedAt = now
+      // Responses that arrived meanwhile are read before the next check.
+      if (wasPaused) return
       let waiting = false
       let deadSince: number | undefined
       for (const { count, lastResponseAt } of connections.values()) {
@@ -92,7 +100,9 @@ export const makeResponseDeadline = (millis: number): Effect.Effect<ResponseDead
 
     const begin = (pending: Pending) => {
       if (pending.count++ === 0) pending.lastResponseAt = performance.now()
-      timer ??= setInterval(check, CHECK_MILLIS).unref()
+      if (timer !== undefined) return
+      checkedAt = performance.now()
+      timer = setInterval(check, CHECK_MILLIS).unref()
     }
 
     const end = (pending: Pending) => {

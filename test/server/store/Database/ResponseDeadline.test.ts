@@ -1,6 +1,6 @@
 import type { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Latch, Queue, Schedule } from "effect"
+import { Effect, Fiber, Latch, Queue, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { makePgNotify } from "../../../../src/server/store/PgNotify.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
@@ -136,6 +136,21 @@ describe("a connection that lives", () => {
         yield* Effect.timeoutOption(sql`SELECT pg_sleep(0.4)`, "100 millis")
         yield* Effect.sleep("4 seconds")
         yield* select
+        assert.strictEqual(proxy.opened(), before)
+      })
+    )
+  )
+
+  it.live("a pause of the whole process does not close it", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* select
+        const before = proxy.opened()
+        const slow = yield* Effect.forkChild(sql`SELECT pg_sleep(0.3) IS NOT NULL AS slept`)
+        yield* Effect.sleep("100 millis")
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_000)
+        assert.lengthOf(yield* Fiber.join(slow), 1)
         assert.strictEqual(proxy.opened(), before)
       })
     )
