@@ -60,8 +60,8 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
       // Anybody can send it: a large one is refused before it is read.
     }).annotate(BodyLimit, ByteSize.kibibytes(4)),
     // Null means not signed in. A page that has just been opened asks for this, so it is not an error.
-    HttpApiEndpoint.get("get", "/", { success: Schema.NullOr(ConsoleSession) }),
-    HttpApiEndpoint.delete("sign_out", "/", {})
+    HttpApiEndpoint.get("get", "/", { success: Schema.NullOr(ConsoleSession), error: RateLimited }),
+    HttpApiEndpoint.delete("sign_out", "/", { error: RateLimited })
   )
   .prefix(`${CONSOLE_PATH}/session`)
   .middleware(RequestBody) {}

@@ -9,7 +9,8 @@ import {
   type AddressNotAllowed,
   InsufficientScope,
   InvalidApiKey,
-  type NotFound
+  type NotFound,
+  type RateLimited
 } from "../../api/Problems.ts"
 import { containsAddress } from "../../domain/identity/AllowedNetworks.ts"
 import { ConsoleSessionId, KeyId, OrgId } from "../../domain/Ids.ts"
@@ -20,6 +21,7 @@ import { grantedScopes } from "../identity/grantedScopes.ts"
 import { keyMakers } from "../identity/keyMakers.ts"
 import { addressNotAllowed, ApiKeys, type KeyPresentation } from "../identity/ApiKeys.ts"
 import { AuthenticationRefusals } from "../identity/AuthenticationRefusals.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import type { KeyRef } from "../identity/KeyRef.ts"
@@ -54,12 +56,17 @@ const CHECK_INTERVAL = "4 seconds"
 /** The scope that allows listing and ending the sessions of all keys. */
 const MANAGE = "keys.write"
 
+/** Sessions that one replica remembers as open, so that a flood of unknown tokens cannot keep them out. */
+const MAX_REMEMBERED = 10_000
+
 /** A request of a session. */
 export interface SessionRequest {
   /** The client's address. */
   readonly address: string
   /** Whether its user made it, in contrast to a page that refreshes itself. */
   readonly isActive: boolean
+  /** Runs before the query for a token of which this replica knows no session. */
+  readonly admit: Effect.Effect<void, RateLimited>
 }
 
 /** The session of a request. */
@@ -101,7 +108,7 @@ export class ConsoleSessions extends Context.Service<
     readonly find: (
       token: Redacted.Redacted,
       request: SessionRequest
-    ) => Effect.Effect<SignedInSession, InvalidApiKey | AddressNotAllowed>
+    ) => Effect.Effect<SignedInSession, InvalidApiKey | AddressNotAllowed | RateLimited>
     /** The open sessions of the principal's key, or of its organization, newest first. */
     readonly list: (
       principal: Principal,
@@ -109,8 +116,8 @@ export class ConsoleSessions extends Context.Service<
     ) => Effect.Effect<Page<SignIn, ConsoleSessionId>, InsufficientScope>
     /** Ends a session of the principal's key or, with `keys.write`, of any key of its organization. */
     readonly end: (principal: Principal, id: ConsoleSessionId) => Effect.Effect<void, NotFound>
-    /** Signs a session out, and ends its streams on this replica immediately. An unknown token is ignored. */
-    readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
+    /** Signs a session out, and ends its streams on this replica immediately. An unknown token is ignored. `admit`: see {@link SessionRequest}. */
+    readonly close: <E>(token: Redacted.Redacted, admit: Effect.Effect<void, E>) => Effect.Effect<void, E>
     /**
      * Completes when a session ends: by expiry, without activity, by signing out, or with its key. Immediately if this replica signed it out or
      * revoked the key, else within five seconds.
@@ -132,6 +139,9 @@ export class ConsoleSessions extends Context.Service<
         const clock = yield* StoreClock
         const refusals = yield* AuthenticationRefusals
         const watch = makeSessionWatch()
+        /** Digests of tokens whose session was open at its last request. */
+        const remembered = new LruCache<true>({ entries: MAX_REMEMBERED, weight: MAX_REMEMBERED })
+        const isRemembered = ({ digest }: Token) => remembered.get(hexOf(digest)) === true
 
         /** Sessions whose user was last active by then have ended. */
         const idleSince = (now: Timestamp): Date =>
@@ -227,12 +237,18 @@ export class ConsoleSessions extends Context.Service<
                 return (yield* findByToken(token, now)) ?? (yield* notSignedIn)
               })
             )
+            remembered.set(hexOf(token.digest), true, 1)
             return { token: Redacted.make(`${org_id}.${secret}`), session: opened.view }
           }),
-          find: Effect.fn("ConsoleSessions.find")(function* (text, { address, isActive }) {
+          find: Effect.fn("ConsoleSessions.find")(function* (text, { address, admit, isActive }) {
             const token = parseToken(text)
+            if (token !== undefined && !isRemembered(token)) yield* admit
             const now = yield* clock.now
             const session = token === undefined ? undefined : yield* findByToken(token, now)
+            if (token !== undefined) {
+              if (session === undefined) remembered.delete(hexOf(token.digest))
+              else remembered.set(hexOf(token.digest), true, 1)
+            }
             if (session === undefined) {
               // A page that is opened without a cookie is no attempt.
               if (Redacted.value(text) !== "") refusals.record({ reason: "session", address })
@@ -298,9 +314,10 @@ export class ConsoleSessions extends Context.Service<
             )
             watch.end(digest)
           }),
-          close: Effect.fn("ConsoleSessions.close")(function* (text) {
+          close: Effect.fn("ConsoleSessions.close")(function* (text, admit) {
             const token = parseToken(text)
             if (token === undefined) return
+            if (!isRemembered(token)) yield* admit
             const { digest, org_id } = token
             yield* atomically(
               Effect.gen(function* () {
@@ -317,6 +334,7 @@ export class ConsoleSessions extends Context.Service<
                   yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
               })
             )
+            remembered.delete(hexOf(digest))
             watch.end(hexOf(digest))
           }),
           ended: ({ remaining, row }) => Effect.raceFirst(clock.clock.sleep(remaining), watch.awaitEnd(row)),

@@ -44,8 +44,8 @@ export class RateLimits extends Context.Service<
     /** Counts a request of a key and its organization, and returns whether it is within both limits. */
     readonly admitRequest: (requester: Requester) => Effect.Effect<Quota>
     /**
-     * Counts a lookup of a key in the database against the client's address, so that a flood of invalid keys cannot become a flood of
-     * statements.
+     * Counts a lookup of a key or a console session in the database against the client's address, so that a flood of invalid ones cannot
+     * become a flood of statements.
      */
     readonly admitKeyLookup: (address: string) => Effect.Effect<void, RateLimited>
     /** Counts a report of leaked keys against the address of its sender. */
@@ -65,7 +65,11 @@ export class RateLimits extends Context.Service<
         RateLimits.of({
           admitRequest: makeAdmitRequest(options, use),
           admitKeyLookup: makeAdmitAddress(
-            { perSecond: options.perKey, useName: "key_lookups", requests: "requests with invalid API keys" },
+            {
+              perSecond: options.perKey,
+              useName: "key_lookups",
+              requests: "requests with invalid API keys or sessions"
+            },
             use
           ),
           admitLeakReport: makeAdmitAddress(

@@ -330,3 +330,37 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
     )
   })
 })
+
+layer(service({ environment: { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "5" } }), { excludeTestServices: true })(
+  "Console with a rate limit",
+  (it) => {
+    it.effect("a flood of unknown sessions reaches neither the database nor an open session", () =>
+      Effect.gen(function* () {
+        const cookie = yield* cookieFor({ preset: "reviewer" })
+        const get = (headers: Record<string, string>) => send("/console/session", { headers })
+        assert.isNotNull((yield* get({ cookie })).body["key"])
+        const flood = yield* Effect.all(
+          Array.from({ length: 40 }, (_, index) => {
+            const unknown = String(index).padStart(43, "0")
+            return get({ cookie: `countersign=org_${"0".repeat(32)}.${unknown}` })
+          }),
+          { concurrency: 40 }
+        )
+        assert.isAbove(flood.filter(({ status }) => status === 429).length, 20)
+        const { url } = yield* Countersign
+        const out = yield* Effect.all(
+          Array.from({ length: 20 }, (_, index) => {
+            const unknown = String(index).padStart(43, "1")
+            const headers = { ...sameOrigin(url), cookie: `countersign=org_${"0".repeat(32)}.${unknown}` }
+            return send("/console/session", { method: "DELETE", headers })
+          }),
+          { concurrency: 20 }
+        )
+        assert.isAbove(out.filter(({ status }) => status === 429).length, 0)
+        const during = yield* get({ cookie })
+        assert.strictEqual(during.status, 200)
+        assert.isDefined(during.body["key"])
+      })
+    )
+  }
+)

@@ -25,8 +25,10 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
       return Authentication.of({
         api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
           const request = yield* HttpServerRequest.HttpServerRequest
+          const address = client.of(request)
           const session = yield* sessions.find(sessionToken(request), {
-            address: client.of(request),
+            address,
+            admit: limits.admitKeyLookup(address),
             isActive: isActive(request)
           })
           const { principal } = session

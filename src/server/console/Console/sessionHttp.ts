@@ -29,7 +29,7 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
             )
         })
         // The new cookie replaces the browser's old one, whose session would otherwise stay open without an owner.
-        yield* sessions.close(sessionToken(request))
+        yield* sessions.close(sessionToken(request), Effect.void)
         const { name, options } = cookieFor(transport)
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>
           Effect.orDie(
@@ -41,15 +41,21 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
         )
         return session
       }),
-      get: ({ request }) =>
-        sessions
-          .find(sessionToken(request), { address: client.of(request), isActive: isActive(request) })
+      get: ({ request }) => {
+        const address = client.of(request)
+        return sessions
+          .find(sessionToken(request), {
+            address,
+            admit: limits.admitKeyLookup(address),
+            isActive: isActive(request)
+          })
           .pipe(
             Effect.map(({ view }) => view),
             Effect.catchTag(["INVALID_API_KEY", "ADDRESS_NOT_ALLOWED"], () => Effect.succeed(null))
-          ),
+          )
+      },
       sign_out: Effect.fnUntraced(function* ({ request }) {
-        yield* sessions.close(sessionToken(request))
+        yield* sessions.close(sessionToken(request), limits.admitKeyLookup(client.of(request)))
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>
           Effect.reduce(
             ["https", "loopback"] as const,
