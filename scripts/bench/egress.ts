@@ -108,6 +108,7 @@ const program = Effect.gen(function* () {
   )
   const to = (host: string) =>
     send({
+      organization: "org_1",
       pool: "nep_1",
       url: `http://${host}:${port}/hook`,
       method: "POST",

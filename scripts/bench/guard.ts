@@ -44,7 +44,8 @@ for (const key of keys) {
         makers: []
       },
       expires_at: null,
-      revoked_at: null
+      revoked_at: null,
+      networks: null
     },
     0
   )
