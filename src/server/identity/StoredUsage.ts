@@ -14,6 +14,9 @@ export type { StoredAmounts } from "./StoredUsage/rows.ts"
 /** How often a replica writes what it has added. */
 const FLUSH_EVERY = "2 seconds"
 
+/** Longest time that the last write may delay the shutdown. */
+const SHUTDOWN_MILLIS = 1_000
+
 /** How long amounts that were read are used. Within this time a replica does not see what others have added, unless it writes too. */
 const FRESH_MILLIS = 30_000
 
@@ -128,7 +131,12 @@ export class StoredUsage extends Context.Service<
         }
       })
 
-      yield* onShutdown(Effect.ignore(flush))
+      yield* onShutdown(
+        Effect.ignore(Effect.timeout(flush, SHUTDOWN_MILLIS), {
+          log: "Warn",
+          message: "Could not store what organizations have added last"
+        })
+      )
       yield* startWorkers([
         runWorker({ name: "stored_usage", runOnce: flush, every: FLUSH_EVERY, firstRun: "after_pause" })
       ])

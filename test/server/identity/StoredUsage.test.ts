@@ -1,9 +1,14 @@
-import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { assert, it, layer } from "@effect/vitest"
+import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { SqlClient } from "effect/sql"
+import { OrgId } from "../../../src/domain/Ids.ts"
+import { StoredUsage } from "../../../src/server/identity/StoredUsage.ts"
+import * as Database from "../../../src/server/store/Database.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../../support/eventually.ts"
+import { TestDatabase } from "../../support/postgres.ts"
 import { type Answer, send, service } from "../../support/service.ts"
+import { startSilentProxy } from "../../support/silentProxy.ts"
 import { createTeamClients, sortingTask } from "../../support/tasks.ts"
 
 const METRICS_TOKEN = "stored-usage-metrics"
@@ -120,3 +125,21 @@ layer(service({ environment: limited }), { excludeTestServices: true })("StoredU
     })
   )
 })
+
+it.live(
+  "a database that does not respond delays the shutdown by a second, not by the deadline of a statement",
+  () =>
+    Effect.gen(function* () {
+      const proxy = yield* startSilentProxy((yield* TestDatabase).url)
+      const scope = yield* Scope.make()
+      const usage = Layer.fresh(StoredUsage.layer).pipe(Layer.provide(Database.layer({ url: proxy.url })))
+      const { add, read } = Context.get(yield* Layer.buildWithScope(usage, scope), StoredUsage)
+      const organization = yield* OrgId.generate
+      yield* read(organization)
+      add(organization, { bytes: 1 })
+      proxy.forgetConnections()
+      const before = performance.now()
+      yield* Scope.close(scope, Exit.void)
+      assert.isBelow(performance.now() - before, 5_000)
+    }).pipe(Effect.scoped, Effect.provide(TestDatabase.layer))
+)
