@@ -1,7 +1,7 @@
 /**
- * Bundles the command line, the service included. `scripts/setup.js` runs it in a checkout (`node scripts/bundle.js OUTPUT`), where a bundle
- * starts in a quarter of the time of the sources and takes 40 MB less memory, which the type stripper uses; `scripts/build.ts` bundles the
- * published package with the same options.
+ * Bundles the command line, the service included. `scripts/setup.js` runs it in a checkout
+ * (`node scripts/bundle.js OUTPUT`), where a bundle starts in a quarter of the time of the sources and takes 40 MB less
+ * memory, which the type stripper uses; `scripts/build.ts` bundles the published package with the same options.
  */
 import { build } from "esbuild"
 import { mkdirSync, realpathSync, writeFileSync } from "node:fs"
@@ -34,8 +34,9 @@ export const bundleOptions = {
 }
 
 /**
- * Options of the library entry points, by name. One build with shared chunks, so that a class exported by two entry points is the same class
- * in both. `connect` is an entry point of its own, which gives it chunks of its own: a bundler then leaves out the Effect client.
+ * Options of the library entry points, by name. One build with shared chunks, so that a class exported by two entry
+ * points is the same class in both. `connect` is an entry point of its own, which gives it chunks of its own: a bundler
+ * then leaves out the Effect client.
  */
 export const libraryOptions = (entries) => ({
   ...bundleOptions,

@@ -30,7 +30,7 @@ const effectDiagnostics = (project: string) => [
   ...["diagnostics", "--project", project, "--format", "text", "--strict", "--severity", "error,warning"]
 ]
 
-/** Drift check of a generated file: fails if the committed file differs from what the script would write. */
+/** Drift check of a generated file: fails if the committed file differs from the script's output. */
 const generated = (name: string, file: string): Step => ({
   name,
   command: [process.execPath, path.join("scripts", file), "--check"],

@@ -1,7 +1,8 @@
 /**
- * Generates clients from `openapi.json` with the usual generators and runs a scenario of some twenty calls with each, the event stream
- * included, against a service (`npm run clients`). Installs the generators below node_modules/.cache first; one that this machine cannot have
- * is skipped with its reason. With `--installed`, as the gate runs it, nothing is installed.
+ * Generates clients from `openapi.json` with the usual generators and runs a scenario of some twenty calls with each,
+ * the event stream included, against a service (`npm run clients`). Installs the generators below node_modules/.cache
+ * first; one that this machine cannot have is skipped with its reason. With `--installed`, as the gate runs it, nothing
+ * is installed.
  */
 import { spawnSync } from "node:child_process"
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"

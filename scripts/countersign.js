@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
- * The `countersign` command. Starts on Node 18 or later without dependencies. In a published package it runs the bundle; in a checkout it
- * sets the checkout up and runs the bundle of its sources. If this Node is too old, a checkout installs and runs Node 24 instead, forwarding signals, streams
- * and the exit code; a published package includes no Node and prints the required version.
+ * The `countersign` command. Starts on Node 18 or later without dependencies. In a published package it runs the
+ * bundle; in a checkout it sets the checkout up and runs the bundle of its sources. If this Node is too old, a checkout
+ * installs and runs Node 24 instead, forwarding signals, streams and the exit code; a published package includes no
+ * Node and prints the required version.
  */
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"

@@ -1,6 +1,7 @@
 /**
- * Whether a build output is up to date with its sources. Dependency-free JavaScript for Node 18 or later, because it runs before anything is
- * installed, at each start: usually it only compares the files' metadata, which takes a few milliseconds.
+ * Whether a build output is up to date with its sources. Dependency-free JavaScript for Node 18 or later, because it
+ * runs before anything is installed, at each start: usually it only compares the files' metadata, which takes a few
+ * milliseconds.
  */
 import { createHash } from "node:crypto"
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
@@ -52,8 +53,8 @@ export const writeStamp = (file, { contents, metadata }) =>
   writeFileSync(file, JSON.stringify({ contents, metadata }))
 
 /**
- * Compares the sources with the stamp of the last build. Returns whether the build is up to date, and both digests for `writeStamp`. They must
- * be taken before a build: sources that change during it then make the next comparison fail.
+ * Compares the sources with the stamp of the last build. Returns whether the build is up to date, and both digests for
+ * `writeStamp`. They must be taken before a build: sources that change during it then make the next comparison fail.
  */
 export const compareSources = (root, files, stampFile) => {
   const stamp = readStamp(stampFile)

@@ -1,7 +1,8 @@
 /**
- * Completes package-lock.json, and those of the packages in `scripts`. `npm ci` rejects a lockfile that lacks an optional package of any platform, and npm omits such a package if
- * the registry it used does not have it. Adds the missing entries with version and platform, derived from their names; npm adds the rest.
- * With `--check`, fails if entries are missing.
+ * Completes package-lock.json, also of the packages in `scripts`. `npm ci` rejects a lockfile that lacks an optional
+ * package of any platform, and npm omits such a package if the registry it used does not have it. Adds the missing
+ * entries with version and platform, derived from their names; npm adds the rest. With `--check`, fails if entries are
+ * missing.
  */
 import { Schema } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"

@@ -1,6 +1,6 @@
 /**
- * Breaks lines that hold a guarantee, one at a time, and runs the tests that should notice. A mutant that survives shows a guarantee that no
- * test holds.
+ * Breaks lines that hold a guarantee, one at a time, and runs the tests that should notice. A mutant that survives
+ * shows a guarantee that no test holds.
  *
  *     npm run mutants                     every mutant (half an hour)
  *     npm run mutants -- delivery shards  only those whose area, file or change contains one of the words

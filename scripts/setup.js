@@ -1,13 +1,13 @@
 /**
- * Prepares a checkout: installs the dependencies of the lockfile, checks the Node version, builds the console
- * and bundles the service. Runs on Node 18 or later
- * without dependencies. If everything is in place already, it prints nothing and takes a few milliseconds.
+ * Prepares a checkout: installs the dependencies of the lockfile, checks the Node version, builds the console and
+ * bundles the service. Runs on Node 18 or later without dependencies. If everything is in place already, it prints
+ * nothing and takes a few milliseconds.
  *
- * If the running Node is too old, Node 24 is installed too (`scripts/node`, with a lockfile of its own); npm scripts find it first, as
- * `node_modules/.bin/node`.
+ * If the running Node is too old, Node 24 is installed too (`scripts/node`, with a lockfile of its own); npm scripts
+ * find it first, as `node_modules/.bin/node`.
  *
- * `node scripts/setup.js bench lint` also installs what only benchmarks or `npm test` need: packages of their own, too, so that whoever
- * starts the service does not download them.
+ * `node scripts/setup.js bench lint` also installs the packages of benchmarks and `npm test`, which are separate so
+ * that starting the service does not download them.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -313,8 +313,8 @@ const serviceSources = () => [
 ]
 
 /**
- * Bundles the command line if its sources have changed, and returns the bundle's entry point; undefined if it cannot be built, in which case
- * the sources are run.
+ * Bundles the command line if its sources have changed, and returns the bundle's entry point; undefined if it cannot be
+ * built, in which case the sources are run.
  */
 const bundleService = () => {
   const compare = () => compareSources(root, serviceSources(), join(bundles, "stamp"))
@@ -385,8 +385,8 @@ const ensureTools = (name) => {
 }
 
 /**
- * Prepares the checkout. Returns the entry point of the bundled command line; undefined if it could not be bundled. Throws `SetupFailed` if the
- * user has to act.
+ * Prepares the checkout. Returns the entry point of the bundled command line; undefined if it could not be bundled.
+ * Throws `SetupFailed` if the user has to act.
  */
 export const setup = ({ withConsole = true } = {}) => {
   ensureInstalled()

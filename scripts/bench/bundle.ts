@@ -4,7 +4,10 @@ import path from "node:path"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
-/** Output folder, inside the benchmarks' own `node_modules`: from there their packages and those of the checkout resolve. */
+/**
+ * Output folder, inside the benchmarks' own `node_modules`: from there, their packages and the checkout's packages
+ * resolve.
+ */
 const cache = fileURLToPath(new URL("node_modules/.cache", import.meta.url))
 
 /**

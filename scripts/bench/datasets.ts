@@ -33,7 +33,7 @@ const long = 150
 /** Examples with long texts. */
 const ofLong = 5_000
 
-/** A vocabulary with word frequencies like those of a natural language (Zipf's law). */
+/** A vocabulary with word frequencies as in a natural language (Zipf's law). */
 const vocabulary = 50_000
 const word = (random: number): string => `w${Math.floor(vocabulary ** random)}`
 

@@ -1,17 +1,17 @@
 /**
- * What one tenant can do to the others. Two parts, both by default:
+ * How much one tenant can slow the others. Two parts, both by default:
  *
- * - `loop`: the longest time that one request holds the event loop, for every operation that takes a body and every kind of body that costs
- *   much for its size, refused or accepted, and for large responses;
- * - `neighbors`: the latency of a second tenant's requests, while the first one (or a client without a key) sends one kind of request as
- *   fast as it can on 40 connections. Quiet rounds and rounds with a flood alternate.
+ * - `loop`: the longest time that one request holds the event loop, for every operation that takes a body and every
+ *   kind of body that costs much for its size, refused or accepted, and for large responses;
+ * - `neighbors`: the latency of a second tenant's requests, while the first one (or a client without a key) sends one
+ *   kind of request as fast as it can on 40 connections. Quiet rounds and rounds with a flood alternate.
  *
- * Further words select cases by a part of their name: `flood loop shapes`, `flood neighbors feedback`. Without `full`, which takes about 10
- * minutes, each flood is measured once and only the bodies that cost most are sent: about 3 minutes. The service limits requests per key as by
- * default.
+ * Further words select cases by a part of their name: `flood loop shapes`, `flood neighbors feedback`. Without `full`,
+ * which takes about 10 minutes, each flood is measured once and only the bodies that cost most are sent: about 3
+ * minutes. The service limits requests per key as by default.
  *
- * The latencies include what other processes take of the machine: the flood itself, PostgreSQL and this one. `wait` does not: it is how
- * long a request waits for the service's event loop (99th percentile), in processor time.
+ * The latencies include processor time of other processes: the flood itself, PostgreSQL and this one. `wait` does not:
+ * it is how long a request waits for the service's event loop (99th percentile), in processor time.
  */
 import { execFile, spawn } from "node:child_process"
 import { randomBytes } from "node:crypto"

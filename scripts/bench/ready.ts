@@ -1,6 +1,7 @@
 /**
- * Start-up of a checkout whose bundle, console and database exist: `npm start` until the service is ready, with the embedded PostgreSQL, and
- * `countersign --help`. npm's own share and that of `npx`, which is no part of this project, are printed beside.
+ * Start-up of a checkout whose bundle, console and database exist: `npm start` until the service is ready, with the
+ * embedded PostgreSQL, and `countersign --help`. npm's own share and that of `npx`, which is no part of this project,
+ * are printed beside.
  */
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"

@@ -1,6 +1,7 @@
 /**
- * Memory and processor time at rest, of the service and PostgreSQL together, after a warm-up that has loaded all code and filled caches. The
- * service runs as `npm start` runs it, with production durability. No request is sent while it is measured.
+ * Memory and processor time at rest, of the service and PostgreSQL together, after a warm-up that has loaded all code
+ * and filled caches. The service runs as `npm start` runs it, with production durability. No request is sent while it
+ * is measured.
  */
 import { residentShare, startService, startStore } from "./service.ts"
 import { atMost, line, machine, processorSeconds } from "./measure.ts"

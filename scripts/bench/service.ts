@@ -83,8 +83,8 @@ export const startStore = async (): Promise<Store> => {
 const TICKS = 100
 
 /**
- * Processor seconds of a process, its children, and its children's terminated children. Leaves out PostgreSQL's connections to the databases
- * `except`, which PostgreSQL names in the command line of their process.
+ * Processor seconds of a process, its children, and its children's terminated children. Leaves out PostgreSQL's
+ * connections to the databases `except`, which PostgreSQL names in the command line of their process.
  */
 const secondsOfFamily = (parent: number, except: ReadonlyArray<string>): number => {
   let ticks = Number.NaN
@@ -164,8 +164,9 @@ export interface Service {
 }
 
 /**
- * Starts `countersign serve` as `npm start` does, on a database, and waits until it is ready. `BENCH_MAIN` names the entry point of another build. With
- * `BENCH_PROFILE`, the service writes a processor profile into that directory when it ends.
+ * Starts `countersign serve` as `npm start` does, on a database, and waits until it is ready. `BENCH_MAIN` names the
+ * entry point of another build. With `BENCH_PROFILE`, the service writes a processor profile into that directory when
+ * it ends.
  */
 export const startService = async (
   databaseUrl: Redacted.Redacted,
@@ -181,7 +182,7 @@ export const startService = async (
     env: {
       PATH: process.env["PATH"],
       NODE_ENV: "production",
-      // A container may have root alone; the account makes no difference to what is measured.
+      // A container may have only root; the account does not affect the measurement.
       COUNTERSIGN_USER: "root",
       PORT: String(port),
       DATABASE_URL: Redacted.value(databaseUrl),
@@ -189,7 +190,7 @@ export const startService = async (
       COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
       COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
       COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "0",
-      // A run opens more sessions than an organization may have; counting them stays part of what is measured.
+      // A run opens more sessions than an organization may have; counting them is still measured.
       COUNTERSIGN_OPEN_SESSION_LIMIT: "1000000",
       COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND: "0",
       COUNTERSIGN_NOTIFY_HOST_TOTAL_RATE_PER_SECOND: "0",

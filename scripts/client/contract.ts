@@ -12,7 +12,7 @@ import { type Field, type Shape, shapeOf } from "./shape.ts"
 export const PARTS = ["params", "query", "headers", "payload"] as const
 export type Part = (typeof PARTS)[number]
 
-/** What a successful response holds: nothing, JSON, JSON Lines, or a session's events. */
+/** The content of a successful response: nothing, JSON, JSON Lines, or a session's events. */
 export type Success =
   { readonly kind: "nothing" | "events" } | { readonly kind: "json" | "lines"; readonly shape: Shape }
 
@@ -30,7 +30,7 @@ export interface Operation {
   readonly isPayloadOptional: boolean
   readonly status: number
   readonly success: Success
-  /** Codes of the problems that are the operation's own, not those of every operation. */
+  /** Codes of the operation's own problems, without the codes that every operation has. */
   readonly codes: ReadonlyArray<string>
   /** Whether the client adds an idempotency key. */
   readonly isIdempotent: boolean

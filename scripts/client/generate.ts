@@ -1,7 +1,7 @@
 /**
- * Writes the parts of the promise client that follow from the contract: `src/client/connect/Operations.ts` (the types of operations, with
- * the texts of the API reference) and `src/client/connect/operationTable.ts` (what the client needs to know at run time). With `--check` it
- * writes nothing and fails if one is out of date.
+ * Writes the parts of the promise client that follow from the contract: `src/client/connect/Operations.ts` (the types
+ * of operations, with the texts of the API reference) and `src/client/connect/operationTable.ts` (the data that the
+ * client needs at run time). With `--check` it writes nothing and fails if one is out of date.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"

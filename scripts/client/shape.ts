@@ -1,4 +1,7 @@
-/** The shape of a value on the wire, read from its schema: what a generator needs to write its type or its run-time check. */
+/**
+ * The shape of a value on the wire, read from its schema, as generators need it to write its type or its run-time
+ * check.
+ */
 import { SchemaAST } from "effect"
 
 export interface Field {

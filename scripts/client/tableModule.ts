@@ -91,7 +91,7 @@ export const tableModule = (): string => {
     "/** The shapes that operations share, by name. */",
     `export const shapes: Readonly<Record<string, Shape>> = ${JSON.stringify(Object.fromEntries(named))}`,
     "",
-    "/** The members that a problem has besides those of every problem, by code. */",
+    "/** The members that a problem has besides the members of every problem, by code. */",
     `export const problemShapes: Readonly<Record<string, Fields>> = ${JSON.stringify(problems)}`,
     "",
     "/** The types of a session's events. */",

@@ -2,7 +2,7 @@
 import { type Group, groups, type Operation, PARTS, problemKinds, sessionEvent } from "./contract.ts"
 import type { Field, Shape } from "./shape.ts"
 
-/** Whether a value is sent or received: what a client may send is wider. */
+/** Whether a value is sent or received: the types of sent values are wider. */
 type Direction = "input" | "output"
 
 const pascal = (name: string): string =>

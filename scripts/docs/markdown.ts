@@ -22,7 +22,7 @@ export interface CodeBlock {
 /** Folders whose Markdown is checked, in the order in which a reader meets it; files of a folder by name. */
 const folders = ["", "docs", "docs/architecture", "examples"]
 
-/** Documents that are read first, because others build on what they set up. */
+/** Documents that are run first, because others depend on their setup. */
 const first = ["README.md", "docs/README.md", "docs/webhooks.md"]
 
 const rank = (document: string): number => {

@@ -41,7 +41,7 @@ const patternOf = (shown: string): string =>
     )
     .join("")
 
-/** Whether the output is what the document shows: ids, times, digests and keys may differ. */
+/** Whether the output matches the document: ids, times, digests and keys may differ. */
 export const isOutput = (shown: string, actual: string): boolean =>
   new RegExp(`^${patternOf(shown)}$`).test(`${linesOf(actual).join("\n")}\n`)
 

@@ -59,7 +59,7 @@ const pattern = (text: string): RegExp =>
 export const mutate = (source: string, { from, to }: Mutant): string =>
   source.replace(pattern(from), () => to)
 
-/** What is out of date in the list, as lines of a report. */
+/** Outdated entries of the list, as lines of a report. */
 export const checkList = (): ReadonlyArray<string> =>
   mutants.flatMap((mutant) => {
     const { file, from, tests } = mutant

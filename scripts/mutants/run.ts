@@ -9,7 +9,7 @@ import { mutate, type Mutant, type Outcome, root } from "./list.ts"
 /** A mutant whose tests hang is killed: a hanging test is a failing one. */
 const TIMEOUT_MILLIS = 300_000
 
-/** Copies what Git knows and links what it does not: dependencies. */
+/** Copies files that Git tracks and links dependencies. */
 const copyCheckout = (directory: string): void => {
   const files = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
     cwd: root

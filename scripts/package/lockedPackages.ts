@@ -102,7 +102,7 @@ const closureOf = (
   return found
 }
 
-/** What the published package brings to the machine of its user. */
+/** The packages that are installed with the published package. */
 export interface PublishedPackages {
   readonly name: string
   readonly version: string

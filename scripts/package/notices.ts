@@ -49,7 +49,7 @@ const noticeOf = ({ license, name, place }: LockedPackage): string => {
   return `Copyright (c) ${holder}\n\n${textsOf(license)}`
 }
 
-/** Sections of a title and a text; those of equal text share it. */
+/** Sections of a title and a text; sections with equal texts are merged. */
 const sections = (titled: ReadonlyArray<readonly [title: string, text: string]>): string => {
   const titles = new Map<string, Array<string>>()
   for (const [title, text] of titled) titles.set(text, [...(titles.get(text) ?? []), title])

@@ -1,9 +1,10 @@
 /**
- * Makes the software bill of materials of the published package, `dist/sbom.cdx.json`, in CycloneDX 1.6: the npm packages that it bundles or
- * that npm installs with it, and the native libraries in the packaged PostgreSQL, which no lockfile lists.
+ * Makes the software bill of materials of the published package, `dist/sbom.cdx.json`, in CycloneDX 1.6: the npm
+ * packages that it bundles or that npm installs with it, and the native libraries in the packaged PostgreSQL, which no
+ * lockfile lists.
  *
- * `npm sbom` knows neither what is bundled nor what is native, and includes the time and the machine's npm: two builds of one commit
- * would differ.
+ * `npm sbom` lists neither bundled nor native libraries, and includes the time and the machine's npm: two builds of one
+ * commit would differ.
  */
 import { createHash } from "node:crypto"
 import { type LockedPackage, publishedList, type PublishedPackages } from "./lockedPackages.ts"

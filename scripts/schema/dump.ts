@@ -106,7 +106,7 @@ const describe = Effect.fn("describe")(function* (table: Table) {
   ].join("\n")
 })
 
-/** The comment of a table, then those of its columns. */
+/** The comments of a table and its columns. */
 const comments = Effect.fn("comments")(function* (table: Table) {
   const sql = yield* SqlClient.SqlClient
   return lines(

@@ -86,6 +86,6 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
     OpenApi.annotations({
       title: "Approvals",
       description:
-        "An approval asks people to allow or reject one step of an agent. One decision closes it, however many are made concurrently; if nobody decides in time, the rule's timeout action applies."
+        "An approval asks people to allow or reject one step of an agent. One decision closes it, however many are made concurrently; without a decision in time, the rule's timeout action applies."
     })
   ) {}

@@ -54,7 +54,7 @@ export const OutcomeReport = Schema.Struct({
   status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
   result: Schema.optionalKey(JsonValue).annotateKey({ description: "The tool's result: any JSON." }),
   error: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
-    description: "What went wrong, at most 4,000 characters. Default null."
+    description: "Description of the error, at most 4,000 characters. Default null."
   })
 }).annotate({ identifier: "OutcomeReport", description: "The outcome of a step that was allowed." })
 export type OutcomeReport = typeof OutcomeReport.Type

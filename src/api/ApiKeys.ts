@@ -14,7 +14,7 @@ import { Name } from "./Text.ts"
 
 const EmailAddress = Schema.String.check(
   Schema.isMaxLength(254),
-  // Without a published pattern: two patterns cannot stand in one schema.
+  // No published pattern: a schema can have only one.
   isVisibleLine.annotate({ toJsonSchema: () => [{}, true] }),
   Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/u, { expected: "an email address" })
 )
@@ -23,7 +23,7 @@ const Network = Schema.String.check(
   Schema.isMaxLength(49),
   Schema.makeFilter((text) => Result.isSuccess(parseAllowedNetwork(text)), {
     expected: "a network in CIDR notation, such as 203.0.113.0/24 or 2001:db8::/32",
-    // Every network matches it. A complete one would be a page long.
+    // Matches every network, and some other texts: an exact pattern would be a page long.
     toJsonSchema: () => [{ pattern: "^[0-9A-Fa-f:.]+/[0-9]{1,3}$" }, true]
   })
 )
@@ -51,7 +51,7 @@ export const NewApiKey = Schema.Struct({
   allowed_networks: Schema.optionalKey(
     Schema.NullOr(Schema.NonEmptyArray(Network).check(Schema.isMaxLength(MAX_ALLOWED_NETWORKS)))
   ).annotateKey({
-    description: `The networks that requests with the key may come from: 1 to ${MAX_ALLOWED_NETWORKS}, in CIDR notation, each within one of the calling key's. Requests from elsewhere get 403 \`ADDRESS_NOT_ALLOWED\`. Default null: those of the calling key, or anywhere.`
+    description: `The networks that requests with the key may come from: 1 to ${MAX_ALLOWED_NETWORKS}, in CIDR notation, each within one of the calling key's. Requests from elsewhere get 403 \`ADDRESS_NOT_ALLOWED\`. Default null: the calling key's networks, or anywhere if it has none.`
   })
 }).annotate({ identifier: "NewApiKey", description: "An API key to create. Give a preset, scopes, or both." })
 export type NewApiKey = typeof NewApiKey.Type

@@ -37,8 +37,8 @@ export interface Authorized<S extends Scope> {
 }
 
 /**
- * The principal, proven to have the scope. Services require it; only `requires` provides it. The proof exists in types alone: at run time it
- * is `CurrentPrincipal`, so a scope check adds nothing to the request's context.
+ * The principal, proven to have the scope. Services require it; only `requires` provides it. The proof exists in types
+ * alone: at run time it is `CurrentPrincipal`, so a scope check adds nothing to the request's context.
  */
 export const Authorized = <const S extends Scope>(_scope: S): Context.Service<Authorized<S>, Principal> =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same value under the narrower type, which only `requires` provides

@@ -169,6 +169,6 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
     OpenApi.annotations({
       title: "Releases",
       description:
-        "A release is what answers a task's runs: instructions, provider and dataset version. Creating one is the only way to change what is live."
+        "A release is the configuration that answers a task's runs: instructions, provider and dataset version. Creating a release is the only way to change the live configuration."
     })
   ) {}

@@ -57,7 +57,7 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
       payload: Schema.Struct({ key: Schema.String.check(Schema.isMaxLength(200)) }),
       success: ConsoleSession,
       error: [InvalidApiKey, AddressNotAllowed, InsecureAddress, RateLimited]
-      // Anybody can send it: a large one is refused before it is read.
+      // This route needs no key, so a large body is rejected before it is read.
     }).annotate(BodyLimit, ByteSize.kibibytes(4)),
     // Null means not signed in. A page that has just been opened asks for this, so it is not an error.
     HttpApiEndpoint.get("get", "/", { success: Schema.NullOr(ConsoleSession), error: RateLimited }),
@@ -77,7 +77,8 @@ export const SignIn = Schema.Struct({
 export type SignIn = typeof SignIn.Type
 
 /**
- * The open sessions: those of the session's own key, or, with `keys.write`, of the whole organization. Ending them needs the same rights.
+ * The open sessions of the signed-in key or, with `keys.write`, of the whole organization. Ending them needs the same
+ * rights.
  */
 export class ConsoleSignInsApi extends HttpApiGroup.make("sign_ins")
   .add(
@@ -96,8 +97,8 @@ export class ConsoleSignInsApi extends HttpApiGroup.make("sign_ins")
   .middleware(Authentication) {}
 
 /**
- * The header of requests that the page makes while its user is idle, such as those of a page that refreshes itself: they do not keep the session
- * open.
+ * The header of requests that the page makes while its user is idle, such as an automatic refresh. They do not keep the
+ * session open.
  */
 export const IDLE_HEADER = "x-countersign-idle"
 
@@ -116,7 +117,10 @@ export type Inbox = typeof Inbox.Type
 /** An approval, opened from the inbox. */
 export const InboxItem = Schema.Struct({
   approval: Approval,
-  /** Whether the signed-in key, or a key that made it, submitted the step and its rule does not allow self-approval: deciding gets `SELF_APPROVAL`. */
+  /**
+   * Whether the signed-in key, or a key that made it, submitted the step and its rule does not allow self-approval:
+   * deciding gets `SELF_APPROVAL`.
+   */
   own_request: Schema.Boolean
 }).annotate({ identifier: "InboxItem" })
 export type InboxItem = typeof InboxItem.Type

@@ -1,19 +1,19 @@
 /**
- * Reports of leaked API keys. Not part of `Api`, whose operations all require a key: secret scanners have none. The body is that of GitHub's
- * secret scanning partner program.
+ * Reports of leaked API keys. Not part of `Api`, whose operations all require a key: secret scanners have none. The
+ * body is that of GitHub's secret scanning partner program.
  */
 import { ByteSize, Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware } from "effect/http-api"
 import { BodyLimit, ProblemFrame, RequestBody } from "./Middleware.ts"
 import { RateLimited } from "./Problems.ts"
 
-/** The most keys of one report. */
+/** Maximum number of keys per report. */
 export const MAX_REPORTED_KEYS = 1_000
 
-/** A text that a scanner found. Other members, such as `type`, `url` and `source`, are ignored. */
+/** A possible key that a scanner found. Other members, such as `type`, `url` and `source`, are ignored. */
 export const LeakedKey = Schema.Struct({ token: Schema.String })
 
-/** Limits the reports of one address. Anybody can send them, so this precedes the reading of their bodies. */
+/** Rate limit of reports per address. Sending them needs no key, so the limit is checked before the body is read. */
 export class ReportLimit extends HttpApiMiddleware.Service<ReportLimit>()("countersign/api/ReportLimit", {
   error: RateLimited
 }) {}

@@ -24,8 +24,9 @@ export class ProblemFrame extends HttpApiMiddleware.Service<ProblemFrame>()("cou
 }) {}
 
 /**
- * Reads the body once, after the key and its scope were checked: at most `BodyLimit` bytes of UTF-8 I-JSON (RFC 7493), with at most 64 levels
- * of nesting, 100,000 values and 20,000 different member names. The large bodies of an organization wait for each other.
+ * Reads the body once, after the key and its scope were checked: at most `BodyLimit` bytes of UTF-8 I-JSON (RFC 7493),
+ * with at most 64 levels of nesting, 100,000 values and 20,000 different member names. The large bodies of an
+ * organization wait for each other.
  */
 export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("countersign/api/RequestBody", {
   error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType, RateLimited]
@@ -80,8 +81,8 @@ export const idempotencyHeaders = {
 }
 
 /**
- * Body fields with an error code of their own, by name. If such a field is invalid, the operation fails with the problem made here instead of
- * `INVALID_REQUEST`.
+ * Body fields with an error code of their own, by name. If such a field is invalid, the operation fails with the
+ * problem made here instead of `INVALID_REQUEST`.
  */
 export class FieldProblems extends Context.Service<
   FieldProblems,

@@ -72,8 +72,7 @@ export const NotificationEndpointChange = Schema.Struct({
   })
   .check(
     Schema.makeFilter(
-      ({ active, events }) =>
-        active !== undefined || events !== undefined || "Name what is to change: events, active or both",
+      ({ active, events }) => active !== undefined || events !== undefined || "Send events, active or both",
       { toJsonSchema: () => [{ minProperties: 1 }, true] }
     )
   )
@@ -167,7 +166,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           identifier: "createNotificationEndpoint",
           summary: "Create a webhook endpoint",
           description:
-            "Creates a webhook endpoint and returns its signing secret, which is not shown again. If the installation requires verified endpoints, it gets no events before `verifyNotificationEndpoint` succeeded. An organization can have 50."
+            "Creates a webhook endpoint and returns its signing secret, which is not shown again. If the installation requires verified endpoints, the endpoint gets no events until `verifyNotificationEndpoint` has succeeded. An organization can have 50."
         })
       )
       .annotateMerge(eventsProblem),
@@ -242,7 +241,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           summary: "Verify a webhook endpoint",
           description: [
             'Sends the endpoint a signed event of type `verification` once, and waits for the response. It verifies the endpoint if its status is 2xx and its body is `{"challenge": "…"}` with the `verification.challenge` of the event, or that value alone as text.',
-            "If the installation requires verified endpoints, call it after you have configured the receiver with the signing secret: until then the endpoint gets no events. An organization has a limit of challenges per minute."
+            "If the installation requires verified endpoints, call it after you have configured the receiver with the signing secret: an unverified endpoint gets no events. The number of challenges per minute is limited for each organization."
           ].join("\n\n")
         })
       ),

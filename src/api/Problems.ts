@@ -1,8 +1,9 @@
 /**
- * Every error that a client can act on: one class per code, with its status. An operation declares the problems of its own; its middleware
- * adds the shared ones: `INVALID_REQUEST`, `UNAVAILABLE` and `INTERNAL_ERROR` (every operation), `INVALID_API_KEY`, `ADDRESS_NOT_ALLOWED` and
- * `RATE_LIMITED` (authentication), `INSUFFICIENT_SCOPE` (a required scope), `PAYLOAD_TOO_LARGE` and `UNSUPPORTED_MEDIA_TYPE` (a body).
- * `REQUEST_TIMEOUT`, `EXPECTATION_FAILED` and `HEADERS_TOO_LARGE` are sent before a request reaches an operation.
+ * Every error that a client can act on: one class per code, with its status. An operation declares the problems of its
+ * own; its middleware adds the shared ones: `INVALID_REQUEST`, `UNAVAILABLE` and `INTERNAL_ERROR` (every operation),
+ * `INVALID_API_KEY`, `ADDRESS_NOT_ALLOWED` and `RATE_LIMITED` (authentication), `INSUFFICIENT_SCOPE` (a required
+ * scope), `PAYLOAD_TOO_LARGE` and `UNSUPPORTED_MEDIA_TYPE` (a body). `REQUEST_TIMEOUT`, `EXPECTATION_FAILED` and
+ * `HEADERS_TOO_LARGE` are sent before a request reaches an operation.
  */
 import { Schema } from "effect"
 import { problem } from "./Problem.ts"

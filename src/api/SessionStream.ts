@@ -49,7 +49,7 @@ export const ToolOutcomeEvent = Schema.Struct({
   tool: Schema.String.annotateKey({ description: "The tool that was used." }),
   status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
   error: Schema.NullOr(Schema.String).annotateKey({
-    description: "What went wrong, as the agent reported it. Null if it reported nothing."
+    description: "The error that the agent reported. Null if it reported none."
   })
 }).annotate({ identifier: "ToolOutcomeEvent", description: "The agent reported a step's outcome." })
 

@@ -26,7 +26,7 @@ export const NewTask = Schema.Struct({
   name: Name.annotateKey({ description: "A name that people recognize: 1 to 200 visible characters." }),
   instructions: Schema.optionalKey(Instructions).annotateKey({
     description:
-      "What the model is told besides the input and the answer schema, at most 100,000 characters. Default empty."
+      "Instructions for the model, sent with the input and the answer schema, at most 100,000 characters. Default empty."
   }),
   input_schema: JsonSchema.annotateKey({
     description: "JSON Schema 2020-12 of inputs, with an object at its top level, at most 64 KiB."

@@ -7,7 +7,7 @@ import { isVisibleLine } from "../domain/VisibleText.ts"
 /** A name that people read: 1 to 200 visible characters on one line. */
 export const Name = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
 
-/** A URL that the service sends to. What else is wrong with it is `INVALID_URL`, not `INVALID_REQUEST`. */
+/** A URL that the service sends to. Other faults of the URL are `INVALID_URL`, not `INVALID_REQUEST`. */
 export const publicUrl = documented<string>({ format: "uri", minLength: 1, maxLength: MAX_URL_LENGTH })
 
 /** A person's or agent's remark: at most 4,000 characters. */

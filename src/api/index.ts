@@ -1,6 +1,6 @@
 /**
- * `countersign/api`: the API as one value. Derive a client, routes, documents or tests from {@link Api}; branch on a problem's `code`; decode
- * and encode wire values with the models, which are schemas.
+ * `countersign/api`: the API as one value. Derive a client, routes, documents or tests from {@link Api}; branch on a
+ * problem's `code`; decode and encode wire values with the models, which are schemas.
  */
 export * from "./AgentApprovals.ts"
 export * from "./AgentSessions.ts"

@@ -3,8 +3,9 @@ import { HttpServerResponse } from "effect/http"
 import { compileJsonEncoder } from "../domain/json/compileJsonEncoder.ts"
 
 /**
- * Makes the response of an operation that returns many items. Its schema is compiled once: walking it for each item takes ten times as long. A
- * value that the compiled encoder does not accept is returned as it is, so that the operation's own encoder reports why.
+ * Makes the response of an operation that returns many items. Its schema is compiled once, because interpreting it for
+ * each item takes ten times as long. A value that the compiled encoder does not accept is returned unchanged, so that
+ * the operation's own encoder reports why.
  */
 export const jsonResponse = <A, I>(
   schema: Schema.Codec<A, I>

@@ -31,8 +31,10 @@ import { webhookDocs } from "./webhookDocs.ts"
 /**
  * The OpenAPI 3.1 document as published, made from the one that the library generates:
  *
- * - Its schemas are simplified, so that every usual validator and generator of code understands them. Ids, times, enums and pages have names.
- * - Problem schemas are named by their code in Pascal case (`NotFound`), and their responses are shared components that name the codes.
+ * - Its schemas are simplified, so that the common validators and code generators understand them. Ids, times, enums
+ *   and pages have names.
+ * - Problem schemas are named by their code in Pascal case (`NotFound`), and their responses are shared components that
+ *   name the codes.
  * - A property's description stands beside its schema, followed by the schema's own, such as the meanings of an enum.
  * - Query parameters have the type of their value; the generator describes their text.
  * - Operations name their scope, their responses have the headers that the middleware sets, and bodies have an example.
@@ -161,7 +163,9 @@ const responsesOf = ({ requestBody, responses }: Node): Node =>
 
 const NUMBER = "^[+-]?(?:\\d+(?:\\.\\d+)?|\\.\\d+)(?:[Ee][+-]?\\d+)?$"
 
-/** A parameter, with its description on itself, and with the type of its value instead of its text. */
+/**
+ * Moves a parameter's description from its schema to the parameter, and documents its value's type instead of string.
+ */
 const publishParameter = (parameter: Node): Node => {
   const { description, ...schema } = record(parameter["schema"])
   return { ...parameter, description, schema: typedParameter(schema, parameter["name"]) }
@@ -228,7 +232,7 @@ const withExamples = (content: Node, schemas: Node): Node =>
     return example === undefined ? media : { ...record(media), example }
   })
 
-/** JSON Lines are a text to a client; `contentSchema` says what its lines are. */
+/** JSON Lines are a string to clients; `contentSchema` describes each line. */
 const lines = (schema: Node, schemas: Node): Node => ({
   schema: {
     type: "string",

@@ -62,7 +62,7 @@ const events: Record<ReceivedEventType, EventDocs> = {
   verification: {
     operationId: "onVerification",
     summary: "Verification challenge",
-    says: 'Sent once on request, by `verifyNotificationEndpoint`. Respond with the `verification` object as JSON: `{"challenge": "…"}`. Check the signature first: so you verify only endpoints of yours.',
+    says: 'Sent once on request, by `verifyNotificationEndpoint`. Respond with the `verification` object as JSON: `{"challenge": "…"}`. Check the signature first, so that you verify only your own endpoints.',
     status: null
   }
 }
@@ -136,7 +136,7 @@ const bodyOf = (type: string, status: string | null) =>
     approval: status === null ? { type: "null", description: "Always null." } : approvalOf(status),
     ...(isChallenge(type)
       ? {
-          verification: object("What to respond with.", {
+          verification: object("Respond with this object.", {
             challenge: text("A random value.", "^[0-9A-Za-z_-]{43}$")
           })
         }

@@ -28,8 +28,8 @@ const command = Command.make("countersign").pipe(
 )
 
 /**
- * An invalid command line is reported on stderr, with the command that shows its help: stdout is the output of commands, which scripts store,
- * as in `KEY=$(countersign keys create …)`.
+ * An invalid command line is reported on stderr, with the command that shows the help. Stdout carries only the output
+ * of commands, which scripts capture, as in `KEY=$(countersign keys create …)`.
  */
 const presenter: CliOutput.Presenter = {
   present: (event) =>

@@ -20,7 +20,7 @@ const describeDatabaseFailure = (what: string, error: SqlError): string => {
   return `${what}: ${describeDatabaseError(error)}${advice === undefined ? "" : `; ${advice}`}`
 }
 
-/** What to do about a failure of the database, if that is known. */
+/** The remedy for a failure of the database, if one is known. */
 const databaseAdvice = (error: SqlError): string | undefined => {
   switch (sqlState(error)) {
     case "42501":
@@ -52,7 +52,7 @@ const databaseAdvice = (error: SqlError): string | undefined => {
 const OTHER_DIRECTORY =
   "if it is the data directory, set COUNTERSIGN_DATA_DIR to a directory that the account may write to, or set DATABASE_URL"
 
-/** Describes a failed system call by what was called; undefined for any other error. */
+/** Describes a failed system call with its name and path; undefined for any other error. */
 const describeSystemError = (error: Error): string | undefined => {
   const call = "syscall" in error && typeof error.syscall === "string" ? error.syscall : ""
   const path = "path" in error && typeof error.path === "string" ? error.path : undefined

@@ -4,8 +4,8 @@ import { errorsOf } from "../server/observability/errorsOf.ts"
 import { originalStack } from "./originalStack.ts"
 
 /**
- * Formats an error for the log: its stack and the stacks of its causes. Other properties, which libraries attach, are left out: they may hold a
- * request with its headers, an invalid URL or a rejected row.
+ * Formats an error for the log: its stack and the stacks of its causes. Other properties, which libraries attach, are
+ * left out: they may hold a request with its headers, an invalid URL or a rejected row.
  */
 export const showError = (error: unknown): string =>
   error instanceof Error ? originalStack(Cause.pretty(Cause.die(error))) : `a thrown ${typeof error}`
@@ -38,8 +38,8 @@ const discreet = <Output>(
 const isDetails = (part: unknown): part is object => typeof part === "object" && part !== null
 
 /**
- * A line of JSON, whose `message` is always a string: an index with typed fields refuses lines of which some have a list. Objects beside the
- * text are annotations.
+ * A line of JSON. `message` is always a string, because a log index with typed fields rejects lines in which it is
+ * sometimes a list. Objects logged with the text become annotations.
  */
 const jsonLine = Logger.map(Logger.formatStructured, ({ annotations, message, ...entry }) => {
   const parts: ReadonlyArray<unknown> = Array.isArray(message) ? message : [message]
@@ -61,7 +61,10 @@ export const layerLog = Layer.mergeAll(
   Layer.succeed(Logger.LogToStderr)(true)
 )
 
-/** The least severe level that is logged, as in `COUNTERSIGN_LOG_LEVEL`; the settings report an invalid one. The flag `--log-level` precedes it. */
+/**
+ * The least severe level that is logged, as in `COUNTERSIGN_LOG_LEVEL`; the settings report an invalid one. The flag
+ * `--log-level` takes precedence.
+ */
 export const layerLogLevel = (text: string | undefined): Layer.Layer<never> => {
   const level = text === undefined ? undefined : Result.getOrUndefined(logLevel(text.trim()))
   return level === undefined ? Layer.empty : Layer.succeed(References.MinimumLogLevel)(level)

@@ -14,7 +14,7 @@ export interface ReceivedDelivery {
         readonly ok: true
         readonly event_id: string
         readonly type: string
-        /** What the response contains, if the event is a challenge that verifies the endpoint. */
+        /** The body of the response, if the event is a challenge that verifies the endpoint. */
         readonly answer?: { readonly challenge: string }
       }
     | { readonly ok: false; readonly reason: string; readonly message: string }
@@ -24,8 +24,8 @@ export interface ReceivedDelivery {
 const MAX_BODY_BYTES = 256 * 1024
 
 /**
- * Creates an HTTP server that verifies deliveries and responds with 204 to valid, 401 to invalid and 413 to oversized ones, and answers challenges. `onDelivery` is
- * called before the response.
+ * Creates an HTTP server that verifies deliveries and responds with 204 to valid, 401 to invalid and 413 to oversized
+ * ones, and answers challenges. `onDelivery` is called before the response.
  */
 export const makeReceiver = (options: {
   readonly secret: () => string

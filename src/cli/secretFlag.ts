@@ -10,31 +10,31 @@ const MAX_SECRET = 1_000
 export interface SecretSources {
   /** The name of the flag with the secret itself. */
   readonly flag: string
-  /** The environment variable that has it. */
+  /** The environment variable with the secret. */
   readonly variable: string
-  /** What the secret is, in a sentence's middle. */
+  /** Description of the secret, for the flags' help. */
   readonly what: string
 }
 
-/** What was given on the command line. */
+/** The values of the flags. */
 export interface GivenSecret {
   readonly text: Option.Option<Redacted.Redacted>
   readonly file: Option.Option<string>
 }
 
-/** The secret cannot be found, or not used. */
+/** The secret is missing or unusable. */
 export class SecretMissing extends Schema.TaggedError<SecretMissing>()("SecretMissing", {
   message: Schema.String
 }) {}
 
-/** The flags of a secret: itself, and a file with it. */
+/** The two flags of a secret: its text, and a file that contains it. */
 export const secretFlags = ({ flag, variable, what }: SecretSources) => ({
   text: Flag.Redacted(flag).pipe(
     Flag.withDescription(`${what}. Other accounts can see it in the list of processes: prefer ${variable}`),
     Flag.optional
   ),
   file: Flag.String(`${flag}-file`).pipe(
-    Flag.withDescription(`File with the same; - for standard input. Default: the variable ${variable}`),
+    Flag.withDescription(`File that contains it; - for standard input. Default: the variable ${variable}`),
     Flag.optional
   )
 })

@@ -109,8 +109,8 @@ const authenticated = (key: string | Redacted.Redacted) =>
 const unauthenticated = HttpApiMiddleware.layerClient(Authentication, ({ next, request }) => next(request))
 
 /**
- * Fills in omitted parts of the input, which the derived client requires even if empty, and the idempotency keys of creating calls. Replaces
- * the errors that hold a request.
+ * Fills in omitted parts of the input, which the derived client requires even if empty, and the idempotency keys of
+ * creating calls. Replaces the errors that hold a request.
  */
 const withDefaults = (derived: object): EffectCalls =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same groups and methods as the derived client's, whose types `EffectCalls` is made from

@@ -68,8 +68,8 @@ export const makeGovern =
       while (!isDecided(answer)) {
         const pending = answer
         approval = yield* awaitClosing(follower, id, pending, { ...options, after }).pipe(
-          // So many events followed that the next one was deleted. The next request returns the decision; if still pending, the stream starts
-          // at the oldest retained event.
+          // So many events followed that the next one was deleted. The next request returns the decision; if still
+          // pending, the stream starts at the oldest retained event.
           Effect.catchTag("CURSOR_EXPIRED", () => Effect.undefined)
         )
         after = approval === undefined ? undefined : follower.lastSeen(id)

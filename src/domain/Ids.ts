@@ -142,7 +142,7 @@ export const StepId = Schema.String.check(
   isVisibleLine,
   Schema.isPattern(/^(?!\.{1,2}$)/u, {
     expected: "a name that is neither . nor ..",
-    // Not a pattern: few regular expression engines have look-ahead.
+    // Not a pattern: it would need look-ahead, which many regular expression engines lack.
     toJsonSchema: () => [{ not: { enum: [".", ".."] } }, true]
   })
 ).pipe(Schema.brand("StepId"))

@@ -15,7 +15,7 @@ const makeTimestamp = (annotations: { readonly description?: string }) =>
     .check(
       Schema.isPattern(RFC_3339, {
         expected: "a time such as 2026-11-21T02:33:05.123Z (RFC 3339)",
-        // The format says it.
+        // `format` already documents it.
         toJsonSchema: () => [{}, true]
       }),
       Schema.makeFilter(isOnCalendar, { expected: "a day that its month has" })

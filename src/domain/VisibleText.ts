@@ -1,8 +1,9 @@
 import { Schema } from "effect"
 
 /**
- * The published pattern: no control characters, and one character that is not white space. Every line that {@link isVisibleLine} accepts
- * matches it. Character classes of Unicode and look-ahead, which the rest would need, are unknown to many regular expression engines.
+ * The published pattern: no control characters, and one character that is not white space. Every line that
+ * {@link isVisibleLine} accepts matches it. The other rules would need Unicode character classes and look-ahead, which
+ * many regular expression engines lack.
  */
 const VISIBLE_LINE = String.raw`^[^\x00-\x1f\x7f-\x9f]*[^\x00-\x1f\x7f-\x9f\s][^\x00-\x1f\x7f-\x9f]*$`
 

@@ -1,8 +1,8 @@
 import { Schema, type SchemaAST } from "effect"
 
 /**
- * Keywords of JSON Schema for the API reference alone: for what a response fulfils anyway, and for what is checked elsewhere, with an error of
- * its own.
+ * JSON Schema keywords for the API reference only: for guarantees of responses, and for rules of requests that are
+ * checked elsewhere, with an error code of their own.
  */
 export const documented = <T>(keywords: Schema.JsonObject): SchemaAST.Filter<T> =>
   Schema.makeFilter<T>(() => true, { toJsonSchema: () => [keywords, true] })

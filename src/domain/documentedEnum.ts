@@ -1,8 +1,8 @@
 import { type Array as Arr, Schema } from "effect"
 
 /**
- * A string enum with the meaning of each value, in the order given. The meanings become the schema's description, one line per value, and
- * so reach the API reference; the type and the validation are those of `Schema.Literals`.
+ * A string enum with the meaning of each value, in the order given. The meanings become the schema's description, one
+ * line per value, and so reach the API reference; the type and the validation are the same as of `Schema.Literals`.
  */
 export const documentedEnum = <const Meanings extends Readonly<Record<string, string>>>(
   meanings: Meanings

@@ -1,7 +1,8 @@
 /**
- * The only module that assembles layers. From the bottom: the database and its keys (`layerStore`), the way to other hosts and the time
- * (`layerEdge`), the services over both (`layerServices`), their background workers (`layerSchedulers`), the routes (`layerRoutes`), and the
- * whole listening service (`layer`). The services require the edge, so leaving out a part of it does not compile.
+ * The only module that assembles layers. From the bottom: the database and its keys (`layerStore`), the way to other
+ * hosts and the time (`layerEdge`), the services over both (`layerServices`), their background workers
+ * (`layerSchedulers`), the routes (`layerRoutes`), and the whole listening service (`layer`). The services require the
+ * edge, so leaving out a part of it does not compile.
  */
 import { Clock, type Context, Duration, Effect, Layer, Option, References } from "effect"
 import { HttpRouter } from "effect/http"
@@ -135,9 +136,9 @@ export type EdgeSettings = Pick<Settings, "egress" | "mail" | "providerAllow">
 export type Edge = Egress | ProviderEgress | MailTransport | Providers | StoreClock
 
 /**
- * The delivery engine's part of the graceful shutdown, after the requests' part. Of the default 8 s it gets 5.2 s, longer than a webhook
- * attempt can take, so that no attempt is interrupted and repeated. An email or a span export can take 10 s: one that has not ended by then is
- * interrupted, and the next owner sends it again.
+ * The delivery engine's part of the graceful shutdown, after the requests' part. Of the default 8 s it gets 5.2 s,
+ * longer than a webhook attempt can take, so that no attempt is interrupted and repeated. An email or a span export can
+ * take 10 s: one that has not ended by then is interrupted, and the next owner sends it again.
  */
 const ENGINE_SHARE = 0.65
 
@@ -185,8 +186,8 @@ export const layerEdge = (settings: EdgeSettings) =>
   )
 
 /**
- * Every service of Countersign, over a migrated database, a key ring and the edge. They include the delivery engine; other background work is
- * in `layerSchedulers`.
+ * Every service of Countersign, over a migrated database, a key ring and the edge. They include the delivery engine;
+ * other background work is in `layerSchedulers`.
  */
 export const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(
@@ -397,11 +398,12 @@ const layerOnCurrentClock = (settings: Settings) =>
   )
 
 /**
- * The whole service: a migrated database, the edge, the services, their workers, and the listening routes. An edge service that is provided to
- * this layer is used in place of the real one.
+ * The whole service: a migrated database, the edge, the services, their workers, and the listening routes. An edge
+ * service that is provided to this layer is used in place of the real one.
  *
- * Under another clock than the process's, such as a `TestClock`, the service's time is that clock's: moving it makes approvals expire and
- * retries due. Time-outs, leases and other pauses of I/O stay on the process's clock, so the service starts, answers and stops without a move.
+ * Under another clock than the process's, such as a `TestClock`, the service's time is that clock's: moving it makes
+ * approvals expire and retries due. Time-outs, leases and other pauses of I/O stay on the process's clock, so the
+ * service starts, answers and stops without a move.
  */
 export const layer = (settings: Settings) =>
   Layer.unwrap(

@@ -1,11 +1,12 @@
 import { spawn } from "node:child_process"
 
 /**
- * Waits until standard input ends, then stops the PostgreSQL processes of a directory and removes it. It repeats both, because a server that
- * was starting may still write its files. An immediate shutdown (SIGQUIT) is enough: nothing reads the data again.
+ * Waits until standard input ends, then stops the PostgreSQL processes of a directory and removes it. It repeats both,
+ * because a server that was starting may still write its files. An immediate shutdown (SIGQUIT) is enough: nothing
+ * reads the data again.
  *
- * Processes are found by their command line, which contains the directory, and not by the number in `postmaster.pid`, which could belong to
- * another program by then.
+ * Processes are found by their command line, which contains the directory, and not by the number in `postmaster.pid`,
+ * which could belong to another program by then.
  */
 const SCRIPT = `
 read -r directory || exit 0

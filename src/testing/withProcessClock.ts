@@ -2,8 +2,8 @@ import { Clock, Effect, Stream } from "effect"
 import { processClock } from "../server/concurrency/processClock.ts"
 
 /**
- * Wraps an object of functions, at any depth, that return effects and streams: these run on the process's clock. So a `TestClock` that a test
- * moves does not end their connections, and their retries need no move.
+ * Wraps an object of functions, at any depth, that return effects and streams: these run on the process's clock. So a
+ * `TestClock` that a test moves does not end their connections, and their retries need no move.
  */
 export const withProcessClock = <A extends object>(target: A): A =>
   new Proxy(target, {

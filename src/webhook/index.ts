@@ -8,7 +8,7 @@
  * const result = await verify(rawBody, request.headers, secret)
  * // Respond 202 to event types of a newer service, so that they do not count as failed deliveries.
  * if (!result.ok) return new Response(null, { status: result.reason === "unknown_event_type" ? 202 : 400 })
- * // A challenge that verifies the endpoint is answered with what it contains.
+ * // Answer a challenge, which verifies the endpoint, with its `verification` object.
  * if (result.event.type === "verification") return Response.json(result.event.verification)
  * if (result.event.type === "approval.requested") console.log(result.event.approval.approval_id)
  * ```

@@ -12,8 +12,9 @@ export interface ReceiverOptions extends VerifyOptions {
   /** The record of handled events, for deduplication. */
   readonly seen: SeenEvents | EventClaims
   /**
-   * Handles a verified, new event. A challenge that verifies the endpoint is answered without it. The sender waits five seconds in total: store the event, enqueue its work and return. If it throws, the
-   * response is 500 and the delivery is retried.
+   * Handles a verified, new event. A challenge that verifies the endpoint is answered without calling it. The sender
+   * waits five seconds in total: store the event, enqueue its work and return. If it throws, the response is 500 and
+   * the delivery is retried.
    */
   readonly onEvent: (event: NotificationEvent) => unknown
   /** Maximum length of a body, in bytes. Default 256 KiB; events are under 4 KiB. */

@@ -24,7 +24,7 @@ export interface Refusal<Reason extends string = RefusalReason> {
   readonly ok: false
   /** For programs: branch on this. */
   readonly reason: Reason
-  /** For people: what is wrong, in one sentence. */
+  /** The fault in one sentence, for people. */
   readonly message: string
 }
 

@@ -9,7 +9,7 @@ import { cli } from "../support/cli.ts"
 
 const sources = { flag: "secret", variable: "WEBHOOK_SECRET", what: "The secret" }
 
-/** Finds the secret; returns it with what was printed to stderr. */
+/** Finds the secret; returns it with the output on stderr. */
 const find = (given: { text?: string; file?: string }, variables: Record<string, string> = {}) =>
   Effect.suspend(() => {
     const err: Array<string> = []

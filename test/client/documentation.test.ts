@@ -11,7 +11,7 @@ const source = `import { connect } from ${JSON.stringify(path.join(root, "src/cl
 const countersign = connect({ url: "http://127.0.0.1:8080", key: "csk_" })
 `
 
-/** What an editor shows of the client: TypeScript's own answers for a program that uses it. */
+/** The client's documentation in an editor: TypeScript's own answers for a program that uses it. */
 const withEditor = (use: (checker: Checker, client: Type) => void) => {
   const directory = mkdtempSync(path.join(tmpdir(), "countersign-editor-"))
   const file = path.join(directory, "program.ts")

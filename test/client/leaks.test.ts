@@ -23,7 +23,7 @@ const closedPort = async (): Promise<string> => {
   return `http://127.0.0.1:${port}`
 }
 
-/** The ways in which a call can fail: what it is sent to, and the code of its error. */
+/** The ways in which a call can fail: its server, and the code of its error. */
 const failures: Readonly<
   Record<string, { readonly answer: ScriptedReply | "nobody"; readonly code: string }>
 > = {

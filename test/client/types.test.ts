@@ -25,7 +25,7 @@ type Same<A, B> = [A] extends [B]
     : { readonly is: A; readonly expected: B }
   : { readonly is: A; readonly expected: B }
 
-/** `true` if every one of these is, else those that are not. */
+/** `true` if every member is `true`, else the other members. */
 type All<A> = [A] extends [true] ? true : Exclude<A, true>
 
 /** Whether a type is that of any JSON object. */
@@ -46,7 +46,10 @@ type Plain<A> = Schema.Json extends A
           ? object
           : { readonly [K in keyof A]: Plain<A[K]> }
 
-/** A value of the contract as it may be given to the promise client: times also as text, and what may be absent also as undefined. */
+/**
+ * A value of the contract as it may be given to the promise client: times also as text, and optional members also as
+ * undefined.
+ */
 type Given<A> = Schema.Json extends A
   ? unknown
   : A extends void
@@ -82,7 +85,7 @@ type Endpoint<Id, Name> = Name extends keyof Endpoints<Id>
   ? Extract<Endpoints<Id>[Name], HttpApiEndpoint.ConstraintRequest>
   : never
 
-/** For each operation, what its method takes and returns beside what the contract says; `true` for each that agrees. */
+/** For each operation, compares the input and output of its method with the contract; `true` for each that agrees. */
 type Agreement = {
   readonly [Id in keyof Operations]: {
     readonly [Name in keyof Operations[Id]]: Operations[Id][Name] extends (
@@ -109,7 +112,7 @@ type Called<Id> = Exclude<keyof Endpoints<Id>, "stream">
 
 type ProblemClasses = typeof problems & typeof approvalProblems
 type Contract = InstanceType<ProblemClasses[keyof ProblemClasses]>
-/** The members that a problem has besides those of an error, of every problem, and of Effect's errors. */
+/** The members that a problem has besides the members of `Error`, of every problem, and of Effect's errors. */
 type Own<P> = Omit<
   P,
   | keyof Error

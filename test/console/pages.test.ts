@@ -11,7 +11,9 @@ const environment = Layer.provideMerge(Browser.layer, service())
 const navigation = (page: Page): Promise<ReadonlyArray<string>> =>
   page.getByRole("navigation").getByRole("link").allInnerTexts()
 
-/** The names of a page's actions: its buttons and button-like links, except those that only expand or navigate back. */
+/**
+ * The names of a page's actions: its buttons and button-like links, except controls that only expand or navigate back.
+ */
 const actions = async (page: Page): Promise<ReadonlyArray<string>> => {
   const names = await page.locator("main").locator("button, a.button").allInnerTexts()
   return names.map((name) => name.replace(/\s+/g, " ").trim()).filter((name) => !/^$|show|^←/.test(name))

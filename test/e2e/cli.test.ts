@@ -22,7 +22,7 @@ const environment = Effect.map(cloneDatabase, (url) => ({
 const addressIn = (out: string): string => /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
 const keyIn = (out: string): string | undefined => /csk_[0-9A-Za-z_]+/.exec(out)?.[0]
 
-/** Starts the service; returns what it printed when ready. */
+/** Starts the service; returns its output when it is ready. */
 const startService = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
   const service = yield* spawnCli(["serve"], variables)
   // The announcement is one write; it ends with the documentation, the database or the key.

@@ -5,7 +5,10 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { onTestFinished } from "vitest"
 
-/** Runs work under the lock file given as an argument and prints what happens. With "own", it first writes its own process id to the file. */
+/**
+ * Runs work under the lock file given as an argument and prints what happens. With "own", it first writes its own
+ * process id to the file.
+ */
 const program = `
 import { withFileLock } from ${JSON.stringify(new URL("../../scripts/lock.js", import.meta.url).href)}
 import { writeFileSync } from "node:fs"

@@ -109,7 +109,7 @@ export const manualChannel = (policy: ChannelPolicy) =>
     return { channel, attempts }
   })
 
-/** A channel that completes each attempt immediately, and offers what it sent to a queue. */
+/** A channel that completes each attempt immediately, and offers the sent deliveries to a queue. */
 export const respondingChannel = (
   policy: ChannelPolicy,
   answer: (ref: DeliveryRef, nth: number) => AttemptOutcome

@@ -3,8 +3,8 @@ import { NetAddress } from "effect/net"
 import * as Dgram from "node:dgram"
 
 /**
- * What a name server returns for a name: addresses of both families, an error, no response, bytes that are no response, or the request to ask
- * again by TCP, where nobody listens.
+ * A name server's response for a name: addresses of both families, an error, no response, invalid bytes, or a truncated
+ * response, after which the client retries by TCP, where no server listens.
  */
 export type Zone = ReadonlyArray<string> | "NXDOMAIN" | "SERVFAIL" | "silence" | "garbage" | "truncated"
 

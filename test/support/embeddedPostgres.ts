@@ -27,7 +27,8 @@ export const dataDirectory: Effect.Effect<string, never, Scope.Scope> = Effect.a
 let used: Promise<string> | undefined
 
 /**
- * A data directory shared by the tests of one file, because creating a cluster takes a second or two. No server runs in it when a test begins.
+ * A data directory shared by the tests of one file, because creating a cluster takes a second or two. No server runs in
+ * it when a test begins.
  */
 export const reusedDirectory: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
   Effect.promise(() => (used ??= makeDirectory())),

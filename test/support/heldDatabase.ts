@@ -3,16 +3,16 @@ import { createServer, connect as dial, type Socket } from "node:net"
 import path from "node:path"
 import { listenOnFreePort } from "./listenOnFreePort.ts"
 
-/** A proxy in front of a database that can hold back what the database answers. */
+/** A proxy in front of a database that can hold back the database's responses. */
 export interface HeldDatabase {
   readonly url: Redacted.Redacted
   /** Holds back all answers from now on; statements still reach the database. */
   readonly hold: Effect.Effect<void>
-  /** Passes on what was held back, and all that follows. */
+  /** Passes on the held responses, and all that follow. */
   readonly release: Effect.Effect<void>
 }
 
-/** Starts a proxy that passes everything on until it is told to hold. */
+/** Starts a proxy that passes everything on until `hold`. */
 export const heldDatabase = (database: Redacted.Redacted): Effect.Effect<HeldDatabase, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.promise(async () => {

@@ -69,7 +69,7 @@ const evaluate = (schema: OracleSchema, value: Schema.Json, root: SchemaObject):
   if (typeof schema === "boolean") return { valid: schema, properties, items }
   const accepts = (inner: OracleSchema, part: Schema.Json) => evaluate(inner, part, root).valid
   const checks: Array<boolean> = [...assertions(schema, value)]
-  /** Applies a schema to the same value; what it evaluated counts if the value is valid against it. */
+  /** Applies a schema to the same value; its evaluated properties and items count if the value is valid against it. */
   const apply = (inner: OracleSchema): boolean => {
     const result = evaluate(inner, value, root)
     if (result.valid) {

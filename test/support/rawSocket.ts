@@ -45,7 +45,7 @@ export const exchange = (port: number, bytes: string | Uint8Array): Effect.Effec
     const chunks: Array<Buffer> = []
     const socket = Net.connect(port, "127.0.0.1")
     socket.on("data", (chunk: Buffer) => chunks.push(chunk))
-    // A reset closes the connection too; what was received before it counts.
+    // A reset closes the connection too; bytes received before it count.
     socket.on("error", () => undefined)
     socket.on("close", () => resume(Effect.succeed(read(Buffer.concat(chunks).toString("utf8")))))
     socket.write(bytes)

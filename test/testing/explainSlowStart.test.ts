@@ -3,7 +3,7 @@ import { Duration, Effect, Fiber } from "effect"
 import { vi } from "vitest"
 import { explainSlowStart } from "../../src/testing/explainSlowStart.ts"
 
-/** What is written to standard error meanwhile. */
+/** Captures the output on standard error meanwhile. */
 const captureErrors = <A, E, R>(use: Effect.Effect<A, E, R>) =>
   Effect.acquireUseRelease(
     Effect.sync(() => vi.spyOn(process.stderr, "write").mockReturnValue(true)),

@@ -26,7 +26,7 @@ const serversBelow = (directory: string): ReadonlyArray<string> =>
     .stdout.split("\n")
     .filter((line) => /postgres/.test(line) && line.includes(` ${directory}`))
 
-/** What is left of a service: its directories and servers. */
+/** The remains of a service: its directories and servers. */
 const remains = (directory: string) =>
   Effect.sync(() => [...readdirSync(directory), ...serversBelow(directory)])
 

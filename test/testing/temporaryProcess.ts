@@ -1,7 +1,10 @@
 import { Effect, Layer } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
 
-/** A process with a service of `countersign/testing` over a temporary database. It prints a line when the service listens, and never ends. */
+/**
+ * A process with a service of `countersign/testing` over a temporary database. It prints a line when the service
+ * listens, and never ends.
+ */
 await Effect.runPromise(
   Layer.launch(
     Layer.effectDiscard(

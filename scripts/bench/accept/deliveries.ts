@@ -1,4 +1,7 @@
-/** A service with one webhook endpoint at a receiver on this machine, and what it costs and takes to deliver an event there. */
+/**
+ * A service with one webhook endpoint at a receiver on this machine, and the cost and duration of delivering an event
+ * there.
+ */
 import { alternate, atMost, evenly, line, quantile } from "../measure.ts"
 import { nowMicros } from "../delivery/protocol.ts"
 import { startReceiver } from "../delivery/harness.ts"
@@ -45,7 +48,7 @@ export interface EventKind {
   readonly prepare: Load["prepare"]
   /** The column of the event's row that a request or its response names, and how to read it from them. */
   readonly idOf: (request: Request, response: string) => string
-  /** Selects the ids of events by those of their requests, which are `$1`. Columns `id` and `event_id`. */
+  /** Selects the ids of events by the ids of their requests, which are `$1`. Columns `id` and `event_id`. */
   readonly eventIds: string
 }
 

@@ -1,7 +1,8 @@
 /**
- * Processor time of sending and recording deliveries one by one: they fall due at an even rate to fifty endpoints, so that none shares its
- * statements with many others, which is what a service with moderate traffic does all day. Queueing them is left out: another statement
- * writes the rows in advance. `BENCH_BEFORE` names the bundle of another build, which is then measured in the same rounds.
+ * Processor time of sending and recording deliveries one by one: they fall due at an even rate to fifty endpoints, so
+ * that none shares its statements with many others, as in a service with moderate traffic. Queueing them is left out:
+ * another statement writes the rows in advance. `BENCH_BEFORE` names the bundle of another build, which is then
+ * measured in the same rounds.
  */
 import { Redacted } from "effect"
 import { setTimeout as pause } from "node:timers/promises"

@@ -1,4 +1,4 @@
-/** What one tenant, or a client without a key, sends as fast as it can. */
+/** The requests that one tenant, or a client without a key, sends as fast as it can. */
 import { accepted, type Kind, unlimited, values } from "./bodies.ts"
 import type { Seed } from "./seed.ts"
 

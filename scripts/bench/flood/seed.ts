@@ -1,4 +1,4 @@
-/** What the benchmark's tenants have before it begins. */
+/** The data of the benchmark's tenants before it begins. */
 import { create, send, type Tenant } from "./api.ts"
 
 /** Entries of each list that is read. */
@@ -115,6 +115,6 @@ export const seedLists = async (tenant: Tenant, { endpoint, run, session }: Seed
   for (let number = 0; number < ENTRIES; number += 10) {
     await Promise.all(Array.from({ length: 10 }, (_, index) => entries(number + index)))
   }
-  // No further deliveries: they would take part in what is measured.
+  // No further deliveries: they would distort the measurement.
   await send(tenant, "PATCH", `/v1/notification-endpoints/${endpoint}`, '{"events":["approval.expired"]}')
 }

@@ -116,7 +116,10 @@ const logRun = async ({ all }: Sides) =>
 const BURST = 25
 const BURSTS = 20
 
-/** The steps of a burst take the time of two lone steps, which is one commit that they wait for and one of their own, and their processor time. */
+/**
+ * The steps of a burst take the time of two lone steps, which is one commit that they wait for and one of their own,
+ * and their processor time.
+ */
 const burstLimit = (lone: number): number => 2 * lone + BURST * 0.6
 
 const burst = async ({ all }: Sides) => {

@@ -109,7 +109,7 @@ export const measure = async (sides: ReadonlyArray<Side>, load: Load): Promise<R
 const processorTime = ({ postgres, service }: Measured): ReadonlyArray<number> =>
   service.map((value, round) => value + (postgres[round] ?? Number.NaN))
 
-/** The limits of a case; those of rates and latencies hold for this service. */
+/** The limits of a case; limits of rates and latencies apply to this service. */
 export interface Limits {
   /** Processor time per request of the service and PostgreSQL together, in microseconds. */
   readonly processor?: number

@@ -47,7 +47,7 @@ export interface Sides {
 /** The application name of the connections that prepare and clean up. */
 const PREPARER = "bench"
 
-/** Process ids of the benchmark's own connections to a side's database, which are no part of what the side needs. */
+/** Process ids of the benchmark's own connections to a side's database, which are excluded from the side's cost. */
 export const preparerPids = async ({ sql }: Side): Promise<ReadonlyArray<number>> => {
   const { rows } = await sql.query<{ pid: number }>(
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1",

@@ -1,7 +1,7 @@
 /**
- * Decisions to the agents that wait for them: each session has an open event stream and a pending approval, which is decided through the
- * API at an even rate, open loop. Measured from when the decision's request was due, and from its answer, to the event on the stream: with the
- * stream on the replica that decides, and on another one.
+ * Decisions to the agents that wait for them: each session has an open event stream and a pending approval, which is
+ * decided through the API at an even rate, open loop. Measured from when the decision's request was due, and from its
+ * answer, to the event on the stream: with the stream on the replica that decides, and on another one.
  */
 import { Effect, ManagedRuntime, Schema } from "effect"
 import { SqlClient } from "effect/sql"

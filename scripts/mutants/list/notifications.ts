@@ -1,4 +1,4 @@
-/** Mutants of notifications: what a response of a receiver means. */
+/** Mutants of notifications: the interpretation of a receiver's response. */
 import type { ListedMutant } from "../list.ts"
 
 export const notifications: ReadonlyArray<ListedMutant> = [

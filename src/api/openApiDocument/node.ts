@@ -25,7 +25,7 @@ export const rebuild = (value: unknown, to: (node: Node) => unknown): unknown =>
 
 export const SCHEMAS = "#/components/schemas/"
 
-/** The name of the component schema that a node refers to; undefined if it is no such reference. */
+/** The name of the component schema that a node refers to; undefined if the node is not such a reference. */
 export const referenceOf = ({ $ref }: Node): string | undefined =>
   typeof $ref === "string" && $ref.startsWith(SCHEMAS) ? $ref.slice(SCHEMAS.length) : undefined
 

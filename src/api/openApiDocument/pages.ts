@@ -1,4 +1,7 @@
-/** The pages of lists, which the contract makes by a function: components named by their items, such as `TaskPage`. */
+/**
+ * Makes components of the pages of lists, named after their items, such as `TaskPage`. The contract creates page
+ * schemas without names, by a function.
+ */
 import { type Node, record, referenceOf } from "./node.ts"
 
 /** The page schemas of a document's paths, by name. */

@@ -1,4 +1,4 @@
-/** Problems in the document: the generator leaves out their descriptions, and which members are always present. */
+/** Documents problems: adds their descriptions and required members, which the generator leaves out. */
 import { Schema, SchemaAST } from "effect"
 import * as ApprovalProblems from "../ApprovalProblems.ts"
 import { problemExampleFields } from "../examples.ts"
@@ -6,7 +6,7 @@ import * as Problems from "../Problems.ts"
 import { constantOf, list, mapValues, type Node, record, SCHEMAS, without } from "./node.ts"
 import { headersOf } from "./responseHeaders.ts"
 
-/** The response of operations that can have no other problem of this status. */
+/** The response of operations for which this is the only problem with this status. */
 export const problemResponse = (name: string, schema: unknown): Node => ({
   description: problemSentence(schema),
   content: {
@@ -18,7 +18,7 @@ export const problemResponse = (name: string, schema: unknown): Node => ({
   headers: headersOf(String(constantOf(schema, "status")))
 })
 
-/** A problem in one line: its code and what it means. */
+/** A problem in one line: its code and its description. */
 export const problemSentence = (schema: unknown): string =>
   `\`${String(codeOf(schema))}\`: ${String(record(schema)["description"])}`
 
@@ -40,7 +40,10 @@ const problemMembers: Readonly<Record<string, string>> = {
   detail: "What happened and what to do, for people. Do not parse it."
 }
 
-/** The descriptions of problems by code, from their classes. The generator drops them, but keeps those of other schemas. */
+/**
+ * The descriptions of problems by code, from their classes. The generator drops them, but keeps the descriptions of
+ * other schemas.
+ */
 const problemDescriptions: ReadonlyMap<string | undefined, string | undefined> = new Map(
   Object.values({ ...Problems, ...ApprovalProblems })
     .filter(Schema.isSchema)
@@ -54,7 +57,8 @@ export const describeProblem = (schema: Node): Node => ({
   properties: mapValues(without(record(schema["properties"]), "instance"), (property, name) => {
     const description = problemMembers[name]
     if (description === undefined) return property
-    // An enum would be a type of its own in generated clients, three for each problem. The enum of `code` tells problems apart.
+    // With enums here, generated clients would get three extra types for each problem. The enum of `code` suffices to
+    // discriminate problems.
     const { enum: _, ...member } = record(property)
     const value = constantOf(schema, name)
     return { ...member, description, ...(value === undefined ? {} : { const: value }) }

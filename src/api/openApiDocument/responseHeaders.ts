@@ -1,4 +1,4 @@
-/** Headers that the middleware sets, whatever the operation: components of the document. */
+/** Components for the response headers that the middleware sets for every operation. */
 export const responseHeaders = {
   RequestId: {
     description: "ID of the request. Include it when you report a problem.",
@@ -11,7 +11,7 @@ export const responseHeaders = {
   },
   RateLimit: {
     description:
-      'What is left of the rate limit, such as `"key";r=499;t=1`: `r` requests in the next `t` seconds. Absent if rate limits are off.',
+      'The remaining rate limit, such as `"key";r=499;t=1`: `r` requests in the next `t` seconds. Absent if rate limits are off.',
     schema: { type: "string" }
   },
   Challenge: {

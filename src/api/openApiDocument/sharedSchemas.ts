@@ -51,19 +51,19 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
     "A time (RFC 3339) of the years 0001 to 9999, with an offset and without leap seconds. Responses have UTC and milliseconds: `2026-11-21T02:33:05.123Z`."
   ],
   ApprovalEventType: [ApprovalEventType, "A type of event that webhook endpoints can receive."],
-  ApprovalOutcome: [ApprovalOutcome, "What a closed approval means for its step."],
-  ApprovalStage: [ApprovalStage, "Whose review window is open."],
+  ApprovalOutcome: [ApprovalOutcome, "The effect of a closed approval on its step."],
+  ApprovalStage: [ApprovalStage, "The stage of review whose window is open."],
   ApprovalStatus: [ApprovalStatus, "The status of an approval."],
   ComparisonStatus: [ComparisonStatus, "The status of a comparison."],
   Decision: [Decision, "A person's verdict."],
-  DecisionSource: [DecisionSource, "What closed an approval."],
+  DecisionSource: [DecisionSource, "How an approval was closed."],
   DeliveryStatus: [DeliveryStatus, "The status of a delivery."],
   FeedbackStatus: [FeedbackStatus, "The status of feedback."],
   OutcomeStatus: [OutcomeStatus, "How a tool ended."],
   PersonalData: [PersonalData, "A kind of personal data."],
   Preset: [Preset, "A named set of scopes."],
-  RuleEffect: [RuleEffect, "What a rule does with a step."],
-  Scope: [Scope, "What an API key may do."],
+  RuleEffect: [RuleEffect, "The effect of a rule on a step."],
+  Scope: [Scope, "A permission of an API key."],
   StepDecision: [StepDecision, "The decision about a step."],
   StructuredOutput: [StructuredOutput, "How a provider is asked for JSON."],
   TelemetryDeliveryStatus: [TelemetryDeliveryStatus, "The status of a delivery of spans."],
@@ -83,7 +83,10 @@ export const sharedSchemas: Readonly<Record<string, Node>> = Object.fromEntries(
 
 const sharedNames = namesOf(sharedSchemas)
 
-/** Replaces a schema that equals a shared one by a reference to it. Keeps a description that says more than the shared one's. */
+/**
+ * Replaces a schema that equals a shared one by a reference to it. Keeps a description that differs from the shared
+ * one.
+ */
 export const refer = (node: Node): Node => {
   const reference = referTo(sharedNames, node)
   const shared = sharedSchemas[referenceOf(reference) ?? ""]?.["description"]

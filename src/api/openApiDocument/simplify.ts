@@ -1,10 +1,10 @@
 /**
- * Rewrites the generator's schemas as code generators and validators expect them. The meaning stays, except that schemas become wider in
- * two places: objects are open, and an extensible enum is a text.
+ * Rewrites the generator's schemas as code generators and validators expect them. The meaning stays, except that
+ * schemas become wider in two places: objects are open, and an extensible enum is a string.
  */
 import { list, type Node, rebuild, record, referenceOf, SCHEMAS, without } from "./node.ts"
 
-/** Rewrites every schema within a value, the innermost first; `last` is the last step. */
+/** Rewrites every schema within a value, innermost first; `last` is applied last. */
 export const simplify = (value: unknown, last: (node: Node) => Node = (node) => node): unknown =>
   rebuild(value, (node) =>
     [open, mergeAllOf, merge, nonEmptyArray, extensibleEnum, nullable, whole, last].reduce(
@@ -14,8 +14,8 @@ export const simplify = (value: unknown, last: (node: Node) => Node = (node) => 
   )
 
 /**
- * Unknown members of a request are ignored, and a response can gain members. An object of any members says so: otherwise some generators
- * make a type of it that has none.
+ * Unknown members of a request are ignored, and a response can gain members. An object with arbitrary members has
+ * `additionalProperties: true`: otherwise some generators make an empty type of it.
  */
 const open = (node: Node): Node =>
   node["additionalProperties"] === false
@@ -24,7 +24,10 @@ const open = (node: Node): Node =>
       ? { additionalProperties: true, ...node }
       : node
 
-/** The generator puts checks and annotations that it cannot place into an `allOf`. Many generators of code make an untyped value of it. */
+/**
+ * The generator puts checks and annotations that it cannot place into an `allOf`, which many code generators turn into
+ * an untyped value.
+ */
 const mergeAllOf = (node: Node): Node => {
   const { allOf, description, ...rest } = node
   if (!Array.isArray(allOf)) return node
@@ -58,7 +61,7 @@ const nonEmptyArray = (node: Node): Node => {
     : node
 }
 
-/** An enum in a response that later versions extend is a text; its description has the known values. */
+/** An extensible enum in a response is a string; its description lists the known values. */
 const extensibleEnum = (node: Node): Node => {
   const { anyOf, description, ...rest } = node
   const [known, open, ...others] = list(anyOf)
@@ -74,7 +77,7 @@ const extensibleEnum = (node: Node): Node => {
     : { ...rest, ...text, anyOf: [{ type: "string" }, ...others] }
 }
 
-/** A nullable schema of one type has two types. A reference keeps its `anyOf`. */
+/** A nullable schema of one type becomes a list of two types. A nullable reference keeps its `anyOf`. */
 const nullable = (node: Node): Node => {
   const { anyOf, description, ...rest } = node
   const [schema, none, ...others] = list(anyOf)
@@ -93,14 +96,17 @@ const nullable = (node: Node): Node => {
 
 const MAX_INT32 = 2 ** 31 - 1
 
-/** Integers: their type where the generator writes `number`, their size, and no negative ones without bounds of their own. */
+/**
+ * Integers: `integer` instead of the generator's `number`, `int32` or `int64`, and a minimum of 0 unless the schema has
+ * bounds.
+ */
 const whole = (node: Node): Node => {
   const { enum: values, type } = node
   if (type === "number" && Array.isArray(values) && values.every(Number.isInteger))
     return { ...node, type: "integer" }
   if (type !== "integer" || values !== undefined) return node
   const bounds = {
-    // An integer without bounds counts or numbers something.
+    // An integer without bounds is a count or a sequence number.
     minimum: node["minimum"] === Number.MIN_SAFE_INTEGER ? 0 : node["minimum"],
     maximum: node["maximum"]
   }
@@ -111,7 +117,7 @@ const whole = (node: Node): Node => {
 /** Whether two schemas are equal, apart from their descriptions. */
 const isEqual = (left: unknown, right: unknown): boolean => canonical(left) === canonical(right)
 
-/** A text that is equal for equal schemas, whatever the order of their keys and whatever their descriptions. */
+/** Canonical text of a schema: equal for equal schemas, whatever the order of their keys and their descriptions. */
 const canonical = (schema: unknown): string =>
   JSON.stringify(schema, (key, value: unknown) =>
     typeof value === "object" && value !== null && !Array.isArray(value) && key !== "properties"
@@ -123,11 +129,11 @@ const canonical = (schema: unknown): string =>
       : value
   )
 
-/** The names of schemas, by what they say. */
+/** Names of schemas by the schemas' content. */
 export const namesOf = (schemas: Node): ReadonlyMap<string, string> =>
   new Map(Object.entries(schemas).map(([name, schema]) => [canonical(schema), name]))
 
-/** Replaces a schema by a reference to its equal, if one has a name. Keeps its description. */
+/** Replaces a schema by a reference to an equal named one, if there is one. Keeps its description. */
 export const referTo = (names: ReadonlyMap<string, string>, node: Node): Node => {
   const name = names.get(canonical(node))
   if (name === undefined) return node
@@ -135,12 +141,12 @@ export const referTo = (names: ReadonlyMap<string, string>, node: Node): Node =>
   return { $ref: SCHEMAS + name, ...(description === undefined ? {} : { description }) }
 }
 
-/** Properties whose value tells the members of a union apart. */
+/** Properties that can discriminate the members of a union. */
 const DISCRIMINATORS = ["code", "kind", "type"]
 
 /**
- * Gives each union of components a discriminator, if a property tells them apart: `oneOf`, and which value means which component. `schemas`
- * are the components.
+ * Turns each union of components that a property discriminates into `oneOf` with a `discriminator` and its mapping.
+ * `schemas` are the components.
  */
 export const discriminate = (value: unknown, schemas: Node): unknown =>
   rebuild(value, (node) => {
@@ -164,7 +170,7 @@ export const discriminate = (value: unknown, schemas: Node): unknown =>
     return node
   })
 
-/** The values that a component's property can have, if they are few. */
+/** The values of a component's property, if it is an enum or a constant. */
 const valuesOf = (schema: Node, property: string): ReadonlyArray<string> => {
   const isRequired = list(schema["required"]).some((name: unknown) => name === property)
   return isRequired ? list(record(record(schema["properties"])[property])["enum"]).map(String) : []

@@ -148,7 +148,7 @@ class IncompleteRotation extends Schema.TaggedError<IncompleteRotation>()("Incom
   }
 }
 
-/** The first master key is older than another one of the list: probably they are in the wrong order. */
+/** The first configured master key is older than another: they are probably in the wrong order. */
 class OlderMasterKey extends Schema.TaggedError<OlderMasterKey>()("OlderMasterKey", {
   primary: Schema.String,
   newest: Schema.String

@@ -8,7 +8,7 @@ import { readSettings } from "../environment.ts"
 export const migrate = Effect.fnUntraced(function* () {
   const { settings } = yield* readSettings
   const applied = yield* Effect.provide(
-    // A database of a newer version has nothing to migrate, and is not one that this version's commands accept.
+    // A database of a newer version needs no migration, but this version's commands do not accept it.
     Effect.tap(Migrations.migrate, () => requireSameSchema),
     layerExistingStore(settings.store)
   )

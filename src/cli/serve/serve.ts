@@ -20,7 +20,7 @@ export const serve = Effect.fnUntraced(function* () {
   yield* Effect.forEach(warnings, (line) => Effect.logWarning(line), { discard: true })
   const { account, settings, warning } = yield* prepareOwnAccount(decoded)
   let isReady = false
-  // Added first, so it runs last.
+  // The first finalizer to be added runs last.
   yield* Effect.addFinalizer(() => (isReady ? logLifecycle("stopped", {}) : Effect.void))
   const running = yield* Layer.build(
     layerIdleHeapTrim().pipe(
@@ -31,7 +31,7 @@ export const serve = Effect.fnUntraced(function* () {
   const keys = Context.get(running, ApiKeys)
   const { variables } = yield* ProcessEnvironment
   const isProduction = textOfVariable(variables, "NODE_ENV") === "production"
-  // The output of a production service is a log, which must not contain a key.
+  // In production the output goes to a log, which must not contain a key.
   const first =
     isProduction && settings.adminKey === undefined
       ? Option.none()
@@ -68,7 +68,7 @@ export const serve = Effect.fnUntraced(function* () {
   return yield* Effect.never
 }, Effect.scoped)
 
-/** A line that supervisors and log indexes find; a person at a terminal has the announcement. */
+/** For supervisors and log indexes; a terminal shows the announcement instead. */
 const logLifecycle = (state: "ready" | "stopping" | "stopped", facts: Record<string, unknown>) =>
   process.stderr.isTTY
     ? Effect.void

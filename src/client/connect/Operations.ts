@@ -27,8 +27,8 @@ export interface Operations {
    */
   readonly comparisons: ComparisonsOperations
   /**
-   * A release is what answers a task's runs: instructions, provider and dataset version. Creating one is
-   * the only way to change what is live.
+   * A release is the configuration that answers a task's runs: instructions, provider and dataset
+   * version. Creating a release is the only way to change the live configuration.
    */
   readonly releases: ReleasesOperations
   /**
@@ -43,7 +43,7 @@ export interface Operations {
   readonly sessions: SessionsOperations
   /**
    * An approval asks people to allow or reject one step of an agent. One decision closes it, however
-   * many are made concurrently; if nobody decides in time, the rule's timeout action applies.
+   * many are made concurrently; without a decision in time, the rule's timeout action applies.
    */
   readonly approvals: ApprovalsOperations
   /**
@@ -246,8 +246,8 @@ export interface ComparisonsOperations {
 }
 
 /**
- * A release is what answers a task's runs: instructions, provider and dataset version. Creating one is
- * the only way to change what is live.
+ * A release is the configuration that answers a task's runs: instructions, provider and dataset
+ * version. Creating a release is the only way to change the live configuration.
  */
 export interface ReleasesOperations {
   /**
@@ -404,7 +404,7 @@ export interface SessionsOperations {
 
 /**
  * An approval asks people to allow or reject one step of an agent. One decision closes it, however
- * many are made concurrently; if nobody decides in time, the rule's timeout action applies.
+ * many are made concurrently; without a decision in time, the rule's timeout action applies.
  */
 export interface ApprovalsOperations {
   /**
@@ -472,8 +472,8 @@ export interface NotificationEndpointsOperations {
    * Create a webhook endpoint.
    *
    * Creates a webhook endpoint and returns its signing secret, which is not shown again. If the
-   * installation requires verified endpoints, it gets no events before `verifyNotificationEndpoint`
-   * succeeded. An organization can have 50.
+   * installation requires verified endpoints, the endpoint gets no events until
+   * `verifyNotificationEndpoint` has succeeded. An organization can have 50.
    *
    * @throws INVALID_WEBHOOK_EVENTS, INVALID_URL, LIMIT_REACHED, or a problem of any operation.
    */
@@ -531,8 +531,8 @@ export interface NotificationEndpointsOperations {
    * `verification.challenge` of the event, or that value alone as text.
    *
    * If the installation requires verified endpoints, call it after you have configured the receiver with
-   * the signing secret: until then the endpoint gets no events. An organization has a limit of
-   * challenges per minute.
+   * the signing secret: an unverified endpoint gets no events. The number of challenges per minute is
+   * limited for each organization.
    *
    * @throws NOT_FOUND, RATE_LIMITED, VERIFICATION_FAILED, or a problem of any operation.
    */
@@ -721,7 +721,7 @@ export interface ApiKey {
   readonly hint: string
   /** The preset that the key was created with. Null if it was created with scopes alone. */
   readonly preset: "admin" | "reviewer" | "runtime" | "integration" | (string & {}) | null
-  /** The key's scopes: what it may do. */
+  /** The key's scopes: its permissions. */
   readonly scopes: ReadonlyArray<
     | "feedback.write"
     | "feedback.read"
@@ -847,8 +847,8 @@ export interface NewApiKey {
   readonly expires_at?: Date | string | null | undefined
   /**
    * The networks that requests with the key may come from: 1 to 50, in CIDR notation, each within one of
-   * the calling key's. Requests from elsewhere get 403 `ADDRESS_NOT_ALLOWED`. Default null: those of the
-   * calling key, or anywhere.
+   * the calling key's. Requests from elsewhere get 403 `ADDRESS_NOT_ALLOWED`. Default null: the calling
+   * key's networks, or anywhere if it has none.
    */
   readonly allowed_networks?: readonly [string, ...ReadonlyArray<string>] | null | undefined
 }
@@ -968,13 +968,16 @@ export interface Task {
   readonly id: string
   /** The task's name. */
   readonly name: string
-  /** Working copy of the instructions: what the next comparison tries. Runs use the live release's. */
+  /**
+   * Working copy of the instructions, which the next comparison tries. Runs use the live release's
+   * instructions.
+   */
   readonly instructions: string
   /** JSON Schema 2020-12 of inputs. Fixed once the task has runs or a dataset. */
   readonly input_schema: object
   /** JSON Schema 2020-12 of answers and corrections. Fixed once the task has runs or a dataset. */
   readonly answer_schema: object
-  /** Working copy of the provider: what the next comparison tries. Runs use the live release's. */
+  /** Working copy of the provider, which the next comparison tries. Runs use the live release's provider. */
   readonly provider: Provider
   /** Whether the task has an API key for the base URL of `provider`. */
   readonly provider_key_set: boolean
@@ -1045,8 +1048,8 @@ export interface NewTask {
   /** A name that people recognize: 1 to 200 visible characters. */
   readonly name: string
   /**
-   * What the model is told besides the input and the answer schema, at most 100,000 characters. Default
-   * empty.
+   * Instructions for the model, sent with the input and the answer schema, at most 100,000 characters.
+   * Default empty.
    */
   readonly instructions?: string | undefined
   /** JSON Schema 2020-12 of inputs, with an object at its top level, at most 64 KiB. */
@@ -1451,7 +1454,7 @@ export interface Comparison {
    *   retry.
    */
   readonly status: "running" | "completed" | "failed"
-  /** What is tried. */
+  /** The configuration that is tried. */
   readonly candidate: {
     /** The candidate's instructions. */
     readonly instructions: string
@@ -1553,7 +1556,7 @@ export interface GetComparisonInput {
     | undefined
 }
 
-/** What one side of a comparison made of one example. */
+/** The result of one side of a comparison for one example. */
 export interface Outcome {
   /** The answer. Null if there is none; `failure` says why. */
   readonly answer: object | null
@@ -1584,9 +1587,9 @@ export interface ComparisonResult {
   readonly input: object
   /** The example's answer. */
   readonly expected: object
-  /** What the candidate answered. */
+  /** The candidate's answer. */
   readonly candidate: Outcome
-  /** What the live release answered. */
+  /** The live release's answer. */
   readonly live: Outcome
 }
 
@@ -2192,7 +2195,7 @@ export interface OutcomeReport {
   readonly status: "succeeded" | "failed"
   /** The tool's result: any JSON. */
   readonly result?: unknown
-  /** What went wrong, at most 4,000 characters. Default null. */
+  /** Description of the error, at most 4,000 characters. Default null. */
   readonly error?: string | null | undefined
 }
 
@@ -2222,7 +2225,7 @@ export interface StepOutcome {
   readonly status: "succeeded" | "failed"
   /** The tool's result, as the agent reported it. Absent if it reported none. */
   readonly result?: unknown
-  /** What went wrong, as the agent reported it. Null if it reported nothing. */
+  /** The error that the agent reported. Null if it reported none. */
   readonly error: string | null
   /** When the outcome was recorded. */
   readonly occurred_at: Date
@@ -2317,7 +2320,7 @@ export interface Approval {
    * - `reject`: The agent must not execute the step.
    */
   readonly timeout_action: "allow" | "reject"
-  /** What the closed approval means for its step. Null while it is pending. */
+  /** The effect of the closed approval on its step. Null while it is pending. */
   readonly outcome: "allow" | "reject" | null
   /** What closed the approval. Null while it is pending. */
   readonly decision_source: "human" | "timeout" | "session_closed" | null
@@ -2387,7 +2390,7 @@ export interface ApprovalRule {
   /** Matches only steps of this task. Null, the default, matches every step, also without a task. */
   readonly task_id: string | null
   /**
-   * What the rule does with a step that it matches.
+   * The rule's effect on a step that it matches.
    *
    * - `allow`: The agent may execute the step.
    * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
@@ -2445,7 +2448,7 @@ export interface NewApprovalRule {
   /** Matches only steps of this task. Null, the default, matches every step, also without a task. */
   readonly task_id?: string | null | undefined
   /**
-   * What the rule does with a step that it matches.
+   * The rule's effect on a step that it matches.
    *
    * - `allow`: The agent may execute the step.
    * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
@@ -2726,7 +2729,7 @@ export interface DeliveryRecord {
   readonly id: string
   /** The event's ID: the `id` of the body that the receiver gets. */
   readonly event_id: string
-  /** What the event is about: for an approval event, its type and the approval's ID. */
+  /** Describes the event: for an approval event, its type and the approval's ID. */
   readonly label: string
   /**
    * The delivery's status.
@@ -2790,7 +2793,7 @@ export interface DeliveryDetail {
   readonly id: string
   /** The event's ID: the `id` of the body that the receiver gets. */
   readonly event_id: string
-  /** What the event is about: for an approval event, its type and the approval's ID. */
+  /** Describes the event: for an approval event, its type and the approval's ID. */
   readonly label: string
   /**
    * The delivery's status.
@@ -2867,7 +2870,7 @@ export interface ReplayCounts {
 
 /** A regular expression with a name. */
 export interface RedactionPattern {
-  /** What the pattern is for, such as `Employee number`. 1 to 100 characters. */
+  /** The pattern's purpose, such as `Employee number`. 1 to 100 characters. */
   readonly name: string
   /**
    * A regular expression in RE2 syntax: no look-around and no back-references. At most 500 characters.
@@ -2882,8 +2885,8 @@ export interface RedactionSettings {
   readonly patterns: ReadonlyArray<RedactionPattern>
   /**
    * Values that stay, although they look like a secret or match a pattern. An exception must match the
-   * whole value that would be replaced. The organization's stored credentials are redacted all the same.
-   * At most 50.
+   * whole value that would be replaced. The organization's stored credentials are always redacted. At
+   * most 50.
    */
   readonly exceptions: ReadonlyArray<RedactionPattern>
   /** Kinds of personal data that are redacted too. Empty by default. */
@@ -2904,8 +2907,8 @@ export interface ReplaceRedactionSettings {
   readonly patterns?: ReadonlyArray<RedactionPattern> | undefined
   /**
    * Values that stay, although they look like a secret or match a pattern. An exception must match the
-   * whole value that would be replaced. The organization's stored credentials are redacted all the same.
-   * At most 50.
+   * whole value that would be replaced. The organization's stored credentials are always redacted. At
+   * most 50.
    */
   readonly exceptions?: ReadonlyArray<RedactionPattern> | undefined
   /** Kinds of personal data that are redacted too. Empty by default. */
@@ -3019,7 +3022,7 @@ export interface ListAuditEntriesInput {
 export interface AuditEntry {
   /** The entry's ID. */
   readonly id: string
-  /** What was done. A later version of the service may add actions. */
+  /** The action. A later version of the service may add actions. */
   readonly action:
     | "key.created"
     | "key.revoked"
@@ -3291,7 +3294,7 @@ export interface ToolOutcomeEvent {
    * - `failed`: The tool failed; `error` can say why.
    */
   readonly status: "succeeded" | "failed"
-  /** What went wrong, as the agent reported it. Null if it reported nothing. */
+  /** The error that the agent reported. Null if it reported none. */
   readonly error: string | null
 }
 
@@ -3347,7 +3350,7 @@ export interface ApprovalSnapshot {
    * - `reject`: The agent must not execute the step.
    */
   readonly timeout_action: "allow" | "reject"
-  /** What the closed approval means for its step. Null while it is pending. */
+  /** The effect of the closed approval on its step. Null while it is pending. */
   readonly outcome: "allow" | "reject" | null
   /** What closed the approval. Null while it is pending. */
   readonly decision_source: "human" | "timeout" | "session_closed" | null

@@ -8,7 +8,7 @@ import type { AnyServiceProblem } from "./Operations.ts"
 export interface FieldError {
   /** JSON Pointer to the field, in URI fragment form (RFC 6901). */
   readonly pointer: string
-  /** What is wrong with the field. Never contains the value. */
+  /** The fault of the field. Never contains the value. */
   readonly detail: string
 }
 

@@ -18,7 +18,10 @@ export interface GovernedDecision extends GovernedStep {
 
 /** Options of the wait for a decision. */
 export interface WaitOptions extends Pick<StreamOptions, "reconnect">, CallOptions {
-  /** Rejects with {@link DecisionTimeout} after this time; the approval stays pending. Default: no limit other than the rule's own windows. */
+  /**
+   * Rejects with {@link DecisionTimeout} after this time; the approval stays pending. Default: no limit other than the
+   * rule's own windows.
+   */
   readonly timeout?: Duration.Input
 }
 

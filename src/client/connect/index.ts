@@ -1,6 +1,7 @@
 /**
- * `countersign/connect`: the promise client alone, without the Effect library behind `countersign/client`, which exports all of this too.
- * Starts in a tenth of the time where no bundler removes unused code, as in Node.js. Runs in every runtime with `fetch`.
+ * `countersign/connect`: the promise client alone, without the Effect library behind `countersign/client`, which
+ * exports all of this too. Loads in a tenth of the time if no bundler removes unused code, as in Node.js. Runs in every
+ * runtime with `fetch`.
  */
 export type { ClientOptions, RetryOptions } from "../ClientOptions.ts"
 export { connect, type CountersignClient } from "../connect.ts"

@@ -599,7 +599,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
   }
 }
 
-/** The members that a problem has besides those of every problem, by code. */
+/** The members that a problem has besides the members of every problem, by code. */
 export const problemShapes: Readonly<Record<string, Fields>> = {
   ADDRESS_NOT_ALLOWED: {},
   ADMIN_REQUIRED: {},

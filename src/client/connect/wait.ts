@@ -1,5 +1,5 @@
 /** Timers and abort signals. */
-// Not from "effect", which would load all of the library where no bundler removes the rest.
+// Not from "effect": without a bundler, that would load the whole library.
 import * as Duration from "effect/Duration"
 
 /** The longest timer; a longer one would fire immediately. */

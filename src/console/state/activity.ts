@@ -15,5 +15,5 @@ if (typeof document !== "undefined") {
   }
 }
 
-/** Whether there was no input for a minute: the requests of the page are then its own. */
+/** Whether there was no input for a minute. The page itself, not its user, makes the requests then. */
 export const isUserIdle = (): boolean => Date.now() - lastInputAt > ACTIVE_MS

@@ -16,7 +16,9 @@ const detectSignedOut = HttpClient.tap((response) =>
   })
 )
 
-/** Marks requests that the page makes by itself, such as refreshing a list: they do not keep the session open. */
+/**
+ * Marks requests that the page makes without its user, such as refreshing a list: they do not keep the session open.
+ */
 const markIdle = HttpClient.mapRequest((request) =>
   isUserIdle() ? HttpClientRequest.setHeader(request, IDLE_HEADER, "1") : request
 )

@@ -76,7 +76,7 @@ export const StepOutcome = Schema.Struct({
     description: "The tool's result, as the agent reported it. Absent if it reported none."
   }),
   error: Schema.NullOr(Schema.String).annotateKey({
-    description: "What went wrong, as the agent reported it. Null if it reported nothing."
+    description: "The error that the agent reported. Null if it reported none."
   }),
   occurred_at: timestamp("When the outcome was recorded.")
 }).annotate({ identifier: "StepOutcome", description: "The outcome of an allowed step. Recorded once." })

@@ -67,7 +67,7 @@ export const Approval = Schema.Struct({
     description: "The outcome if the last window ends without a decision."
   }),
   outcome: Schema.NullOr(ApprovalOutcome).annotateKey({
-    description: "What the closed approval means for its step. Null while it is pending."
+    description: "The effect of the closed approval on its step. Null while it is pending."
   }),
   decision_source: Schema.NullOr(DecisionSource).annotateKey({
     description: "What closed the approval. Null while it is pending."

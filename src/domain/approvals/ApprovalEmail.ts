@@ -108,8 +108,8 @@ export const renderApprovalEmail = (input: ApprovalEmailInput): ApprovalEmail =>
 }
 
 /**
- * The subject has no text of the agent: addresses are not verified, and a key that may submit steps could otherwise send its text to any address in the
- * operator's name. The operator gave the organization its name.
+ * The subject has no text of the agent: addresses are not verified, and a key that may submit steps could otherwise
+ * send its text to any address in the operator's name. The operator gave the organization its name.
  */
 const subjectAndLead = ({
   approval,

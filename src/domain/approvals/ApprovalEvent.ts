@@ -24,10 +24,12 @@ export interface ApprovalTransitionEvent {
   readonly approval: Approval
 }
 
-/** Every type that is delivered to webhook endpoints: an approval event, or the test event that its owner requested. */
+/** Every event type that is delivered to webhook endpoints: approval events and the test event. */
 export type WebhookEventType = ApprovalEventType | "test"
 
-/** Every type that a webhook endpoint can receive: also the challenge that verifies it, which is not a delivery. */
+/**
+ * Every event type that a webhook endpoint can receive: delivered events, and the challenge that verifies the endpoint.
+ */
 export type ReceivedEventType = WebhookEventType | "verification"
 
 /**

@@ -39,7 +39,7 @@ export const ApprovalRule = Schema.Struct({
     description:
       "Matches only steps of this task. Null, the default, matches every step, also without a task."
   }),
-  effect: RuleEffect.annotateKey({ description: "What the rule does with a step that it matches." }),
+  effect: RuleEffect.annotateKey({ description: "The rule's effect on a step that it matches." }),
   review_seconds: Window.annotateKey({
     description: "Length of the reviewers' window in seconds, 1 to 2,592,000 (30 days). Default 3,600."
   }),

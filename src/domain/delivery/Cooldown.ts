@@ -81,7 +81,9 @@ export const advance = (health: Health, now: number): Health =>
     ? { _tag: "Probing", failures: health.failures, round: health.round }
     : health
 
-/** Returns the health after a person asked for an attempt: a cooldown ends at once, and the next attempt is its probe. */
+/**
+ * Returns the health after a caller requested an attempt: a cooldown ends at once, and the next attempt is its probe.
+ */
 export const endCooldown = (health: Health): Health =>
   health._tag === "CoolingDown" ? { _tag: "Probing", failures: health.failures, round: health.round } : health
 

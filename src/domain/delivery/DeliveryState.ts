@@ -19,7 +19,7 @@ export const DeliveryRecord = Schema.Struct({
     description: "The event's ID: the `id` of the body that the receiver gets."
   }),
   label: Schema.String.annotateKey({
-    description: "What the event is about: for an approval event, its type and the approval's ID."
+    description: "Describes the event: for an approval event, its type and the approval's ID."
   }),
   status: DeliveryStatus.annotateKey({ description: "The delivery's status." }),
   attempts: Schema.Int.annotateKey({ description: "Attempts made, including those before a replay." }),
@@ -95,7 +95,7 @@ export type AttemptOutcome =
 export type Fault = "delivery"
 
 /**
- * How an attempt counts in its destination's health; `ignored` leaves the health unchanged. The names are those of Effect's
+ * How an attempt counts in its destination's health; `ignored` leaves the health unchanged. The names are from Effect's
  * `CircuitBreaker`.
  */
 export type DestinationVerdict = "success" | "failure" | "ignored"

@@ -12,8 +12,8 @@ export const generateChallenge: Effect.Effect<string> = Effect.sync(() =>
 )
 
 /**
- * The body of a verification event. The challenge is in an object of its own: a host that returns each request's body unchanged, without
- * knowing of it, does not answer the challenge.
+ * The body of a verification event. The challenge is nested in an object, so that a server which echoes request bodies
+ * does not answer it by accident.
  */
 export const challengeBody = (event: {
   readonly id: EventId

@@ -1,12 +1,13 @@
 import { Option, Result } from "effect"
 import { IpNetwork, NetAddress } from "effect/net"
 
-/** The most networks that one key can be limited to: each of its requests is compared with every one. */
+/** Maximum number of networks of one key: each of its requests is compared with all of them. */
 export const MAX_ALLOWED_NETWORKS = 50
 
 /**
- * Parses a network in CIDR notation, such as `203.0.113.0/24` or `2001:db8::/32`. An IPv4 network must not be written as IPv6
- * (`::ffff:203.0.113.0/120`), since the address of an IPv4 client is always IPv4 here. The error is what was expected.
+ * Parses a network in CIDR notation, such as `203.0.113.0/24` or `2001:db8::/32`. An IPv4 network must not be written
+ * as IPv6 (`::ffff:203.0.113.0/120`), since the address of an IPv4 client is always IPv4 here. The error describes the
+ * expected notation.
  */
 export const parseAllowedNetwork = (text: string): Result.Result<IpNetwork.IpNetwork, string> => {
   const parsed = IpNetwork.fromString(text)
@@ -17,7 +18,10 @@ export const parseAllowedNetwork = (text: string): Result.Result<IpNetwork.IpNet
     : Result.succeed(parsed.success)
 }
 
-/** Parses the address of a client. An IPv4 address in an IPv6 socket (`::ffff:203.0.113.7`) is IPv4; a zone (`fe80::1%eth0`) is dropped. */
+/**
+ * Parses the address of a client. An IPv4 address in an IPv6 socket (`::ffff:203.0.113.7`) is IPv4; the zone of
+ * `fe80::1%eth0` is dropped.
+ */
 export const parseClientAddress = (text: string): NetAddress.IpAddress | undefined => {
   const parsed = NetAddress.ipFromString(text.replace(/%.*$/, ""))
   if (Result.isFailure(parsed)) return undefined

@@ -22,7 +22,7 @@ export const ApiKey = Schema.Struct({
   preset: Schema.NullOr(openEnum(Preset)).annotateKey({
     description: "The preset that the key was created with. Null if it was created with scopes alone."
   }),
-  scopes: Schema.Array(openEnum(Scope)).annotateKey({ description: "The key's scopes: what it may do." }),
+  scopes: Schema.Array(openEnum(Scope)).annotateKey({ description: "The key's scopes: its permissions." }),
   email: Schema.NullOr(Schema.String).annotateKey({
     description: "Where approval emails for this reviewer go. Null if the key receives none."
   }),

@@ -36,7 +36,10 @@ export interface ParsedApiKey {
 /** Why a text is not a key: wrong format, or a checksum that does not match (a typing error). */
 export type ApiKeyParseError = "malformed" | "checksum"
 
-/** The CRC-32 (as in zlib) of a text in base62, most significant digit first, padded with `0` to six digits, as in GitHub's and npm's tokens. */
+/**
+ * The CRC-32 (as in zlib) of a text in base62, most significant digit first, padded with `0` to six digits, as in
+ * GitHub's and npm's tokens.
+ */
 export const base62Checksum = (checked: string): string => {
   let rest = crc32(checked)
   let digits = ""
@@ -56,8 +59,9 @@ const checksumMatches = (key: string): boolean =>
   key.slice(CHECKED_LENGTH) === base62Checksum(key.slice(0, CHECKED_LENGTH))
 
 /**
- * Parses a key. Rejects every key with one wrong character, or with two adjacent characters swapped before the checksum: a CRC-32 detects each
- * burst error of up to 32 bits. Of random texts of this format, one in 62^6 (5.7 * 10^10) passes.
+ * Parses a key. Rejects every key with one wrong character, or with two adjacent characters swapped before the
+ * checksum: a CRC-32 detects each burst error of up to 32 bits. Of random texts of this format, one in 62^6 (5.7 *
+ * 10^10) passes.
  */
 export const parseApiKey = (text: string): Result.Result<ParsedApiKey, ApiKeyParseError> => {
   // Checks the length first, so that the regular expression never runs over a megabyte of header.

@@ -37,8 +37,9 @@ export type AuditCheckpoint = typeof AuditCheckpoint.Type
 export const CHAIN_START = "0".repeat(64)
 
 /**
- * The SHA-256, in hexadecimal, that stands at the entry's position. The database computes the same digest of the same text in the transaction
- * of the change (migration 0038). The order of the members of `detail` counts: an export must be verified as it was written.
+ * The SHA-256, in hexadecimal, that stands at the entry's position. The database computes the same digest of the same
+ * text in the transaction of the change (migration 0038). The order of the members of `detail` counts: an export must
+ * be verified as it was written.
  */
 export const entryDigest = (entry: Omit<ChainedEntry, "digest">): string =>
   createHash("sha256")

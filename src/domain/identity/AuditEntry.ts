@@ -41,7 +41,7 @@ export type AuditAction = typeof AuditAction.Type
 export const AuditEntry = Schema.Struct({
   id: AuditEntryId.annotateKey({ description: "The entry's ID." }),
   action: openEnum(AuditAction).annotateKey({
-    description: "What was done. A later version of the service may add actions."
+    description: "The action. A later version of the service may add actions."
   }),
   target_id: Schema.String.annotateKey({ description: "The ID of the resource that changed." }),
   actor: Schema.NullOr(Actor).annotateKey({

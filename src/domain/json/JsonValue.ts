@@ -6,8 +6,8 @@ import { Schema } from "effect"
 const MAX_VISITS = 200_000
 
 /**
- * A JSON value, like `Schema.Json`, whose check remembers every array and object of a value in order to find cycles. That takes ten times as
- * long, and what was parsed from a text has none.
+ * A JSON value, for parsed texts. `Schema.Json` takes ten times as long, because it remembers every array and object in
+ * order to find cycles, which a parsed text cannot have.
  */
 export const isJson = (value: unknown): value is Schema.Json => isTree(value) ?? isJsonWithoutCycles(value)
 

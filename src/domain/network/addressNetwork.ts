@@ -1,8 +1,8 @@
 import { NetAddress } from "effect/net"
 
 /**
- * The network of an address: the first 24 bits of an IPv4 address, or the first 48 bits of an IPv6 address, which are the smallest blocks that
- * are routed on the internet. Whoever has one address usually has others in it.
+ * The network of an address: the first 24 bits of an IPv4 address, or the first 48 bits of an IPv6 address, which are
+ * the smallest blocks that are routed on the internet. The owner of one address usually has others in its network.
  */
 export const addressNetwork = (address: NetAddress.IpAddress): string =>
   NetAddress.isIpv4Address(address)

@@ -45,10 +45,11 @@ export interface Redaction {
 }
 
 /**
- * Removes secrets from a value: known values, secrets with a recognizable format, and matches of the organization's policy. A field's name
- * alone decides nothing: an ordinary value under `token` or `session` stays, a random-looking token is removed. Member names are searched like values, and numbers for known
- * values. Redacting a redacted value changes nothing. Linear in the value's size: about 50 ns per character, 1 µs in adversarial texts. For
- * a large value, `redactedTexts` may contain strings that were redacted before, so that the caller can yield to other work in between.
+ * Removes secrets from a value: known values, secrets with a recognizable format, and matches of the organization's
+ * policy. A field's name alone decides nothing: an ordinary value under `token` or `session` stays, a random-looking
+ * token is removed. Member names are searched like values, and numbers for known values. Redacting a redacted value
+ * changes nothing. Linear in the value's size: about 50 ns per character, 1 µs in adversarial texts. For a large value,
+ * `redactedTexts` may contain strings that were redacted before, so that the caller can yield to other work in between.
  */
 export const redact = (
   value: Schema.Json,
@@ -126,11 +127,17 @@ export function* redactInSteps(text: string, known: KnownValues): Generator<void
   return REDACTED
 }
 
-/** Maximum number of values whose further occurrences are searched for, and of those occurrences. A text with more is redacted as a whole. */
+/**
+ * Maximum number of values whose further occurrences are searched for, and of occurrences found. A text with more is
+ * redacted as a whole.
+ */
 const MAX_REPEATED = 64
 const MAX_REPEATS = 100_000
 
-/** Adds the other places of each found credential: its context says in one place what it is in all. Yields after each value. */
+/**
+ * Adds the further occurrences of each found credential, whose context may identify it in one place only. Yields after
+ * each value.
+ */
 function* withRepeats(
   text: string,
   ranges: ReadonlyArray<TextRange>

@@ -71,8 +71,8 @@ export class RedactionPolicy {
   }
 
   /**
-   * Finds values in a text of any length. Invisible characters and escapes are ignored. Yields after each part, so that the caller can yield
-   * to other work.
+   * Finds values in a text of any length. Invisible characters and escapes are ignored. Yields after each part, so that
+   * the caller can yield to other work.
    */
   *find(text: string): Generator<void, ReadonlyArray<TextRange>> {
     if (this.isEmpty) return []

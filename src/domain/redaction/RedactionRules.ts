@@ -26,7 +26,7 @@ const pattern = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MA
 
 export const RedactionPattern = Schema.Struct({
   name: name.annotateKey({
-    description: "What the pattern is for, such as `Employee number`. 1 to 100 characters."
+    description: "The pattern's purpose, such as `Employee number`. 1 to 100 characters."
   }),
   pattern: pattern.annotateKey({
     description:
@@ -44,7 +44,7 @@ export const RedactionRules = Schema.Struct({
   }),
   exceptions: patterns.annotateKey({
     description:
-      "Values that stay, although they look like a secret or match a pattern. An exception must match the whole value that would be replaced. The organization's stored credentials are redacted all the same. At most 50."
+      "Values that stay, although they look like a secret or match a pattern. An exception must match the whole value that would be replaced. The organization's stored credentials are always redacted. At most 50."
   }),
   personal_data: Schema.Array(PersonalData)
     .check(Schema.isMaxLength(PersonalData.literals.length))

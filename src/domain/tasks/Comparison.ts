@@ -26,15 +26,15 @@ export const Outcome = Schema.Struct({
     description: "Cost by the provider's `price`, in its currency. Null if it has no price."
   }),
   duration_ms: Schema.Finite.annotateKey({ description: "How long the answer took, in milliseconds." })
-}).annotate({ identifier: "Outcome", description: "What one side of a comparison made of one example." })
+}).annotate({ identifier: "Outcome", description: "The result of one side of a comparison for one example." })
 export type Outcome = typeof Outcome.Type
 
 export const ComparisonResult = Schema.Struct({
   example_id: ExampleId.annotateKey({ description: "The example's ID." }),
   input: JsonObject.annotateKey({ description: "The example's input." }),
   expected: JsonObject.annotateKey({ description: "The example's answer." }),
-  candidate: Outcome.annotateKey({ description: "What the candidate answered." }),
-  live: Outcome.annotateKey({ description: "What the live release answered." })
+  candidate: Outcome.annotateKey({ description: "The candidate's answer." }),
+  live: Outcome.annotateKey({ description: "The live release's answer." })
 }).annotate({
   identifier: "ComparisonResult",
   description: "One example, answered by the candidate and by the live release."
@@ -124,7 +124,7 @@ export const Comparison = Schema.Struct({
       description:
         "The dataset version that the `examples` provider of the candidate answers from. Null if the task had none."
     })
-  }).annotateKey({ description: "What is tried." }),
+  }).annotateKey({ description: "The configuration that is tried." }),
   live_release_id: ReleaseId.annotateKey({
     description: "The release that was live when the comparison started."
   }),

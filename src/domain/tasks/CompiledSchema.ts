@@ -21,12 +21,14 @@ export interface CompiledSchema {
   /** Size of the schema's text in bytes: its weight in a cache. */
   readonly bytes: number
   /**
-   * Validates a value and returns its errors: none if it is valid, otherwise at most 20, each at the field itself, also if that is missing or
-   * unexpected. `at` is the pointer of the value within the request, such as `#/correction`; by default the value is the whole request.
+   * Validates a value and returns its errors: none if it is valid, otherwise at most 20, each at the field itself, also
+   * if that is missing or unexpected. `at` is the pointer of the value within the request, such as `#/correction`; by
+   * default the value is the whole request.
    *
-   * The work is limited in proportion to the value's size, whatever the schema is; a value that exceeds the limit is invalid, and its error
-   * says so. A check blocks the event loop: at most 3 ms for a small value and 30 ms for a large one on a current machine, ten times that on a
-   * slow one. A caller of many checks passes `shared`, so that they share one limit, and yields between them.
+   * The work is limited in proportion to the value's size, whatever the schema is; a value that exceeds the limit is
+   * invalid, and its error says so. A check blocks the event loop: at most 3 ms for a small value and 30 ms for a large
+   * one on a current machine, ten times that on a slow one. A caller of many checks passes `shared`, so that they share
+   * one limit, and yields between them.
    */
   readonly check: (value: unknown, at?: string, shared?: WorkBudget) => ReadonlyArray<SchemaFault>
 }
@@ -49,15 +51,21 @@ export const compileSchema = (
 
 export interface CompileOptions {
   /**
-   * Gets an error that a check threw, and the schema's digest; the value is then invalid, because nothing shows that it is valid. Default: it
-   * is dropped.
+   * Receives an error that the validator threw, and the schema's digest. The value counts as invalid then. Default: the
+   * error is dropped.
    */
   readonly onDefect?: (error: unknown, digest: string) => void
-  /** Whether the schema was accepted earlier, by any version, and must compile: it may have more subschemas and keywords. Default: false. */
+  /**
+   * Whether the schema was accepted earlier, possibly by a version without the limit of subschemas and keywords: the
+   * limit then does not apply. Default: false.
+   */
   readonly isStored?: boolean
 }
 
-/** Compiles like {@link compileSchema}, and yields between its steps, so that the caller can yield to other work. A step takes at most 50 ms. */
+/**
+ * Compiles like {@link compileSchema}, and yields between its steps, so that the caller can yield to other work. A step
+ * takes at most 50 ms.
+ */
 export function* compileInSteps(
   schema: Schema.Json,
   { isStored = false, onDefect = () => undefined }: CompileOptions = {}
@@ -81,7 +89,7 @@ export function* compileInSteps(
   const digest = digestOf(text)
   const check = makeCheck(prepared.success, (error) => onDefect(error, digest))
   yield
-  // The engine compiles the generated code at its first call, which takes half as long as generating it.
+  // V8 compiles the generated code at its first call, which takes half as long as generating it.
   check({})
   return Result.succeed({ digest, bytes, check })
 }
@@ -107,7 +115,7 @@ const makeCheck = (prepared: Blueprint, onDefect: (error: unknown) => void): Com
           { pointer: at, detail: "takes too much work to validate against this schema; send a smaller value" }
         ]
       }
-      // Not thrown: the caller may have paid for the value, and must be able to record that it was not accepted.
+      // Not thrown: the caller may have paid a provider for the value, and must be able to record it as invalid.
       onDefect(error)
       return [
         { pointer: at, detail: "could not be validated against this schema; the service logged the cause" }

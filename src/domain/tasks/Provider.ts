@@ -12,7 +12,7 @@ export const BaseUrl = Schema.String.check(
     expected: `a URL of ${MAX_URL_BYTES} bytes at most`
   }),
   Schema.isPattern(/^[^?]*$/u, { expected: "a URL without a query" }),
-  // `INVALID_URL` says what else is wrong.
+  // Other faults are `INVALID_URL`.
   documented({ format: "uri", minLength: 1 })
 )
 

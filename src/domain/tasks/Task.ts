@@ -8,7 +8,7 @@ import { timestamp } from "../Time.ts"
 
 /** A JSON Schema 2020-12 whose top level is an object. */
 export const JsonSchema = Schema.Record(Schema.String, JsonValue).check(
-  // `INVALID_SCHEMA` says what else is wrong.
+  // Other faults are `INVALID_SCHEMA`.
   documented({
     properties: { type: { type: "string", enum: ["object"], description: "Always `object`." } },
     required: ["type"]
@@ -24,7 +24,7 @@ export const Task = Schema.Struct({
   name: Schema.String.annotateKey({ description: "The task's name." }),
   instructions: Schema.String.annotateKey({
     description:
-      "Working copy of the instructions: what the next comparison tries. Runs use the live release's."
+      "Working copy of the instructions, which the next comparison tries. Runs use the live release's instructions."
   }),
   input_schema: JsonSchema.annotateKey({
     description: "JSON Schema 2020-12 of inputs. Fixed once the task has runs or a dataset."
@@ -33,7 +33,8 @@ export const Task = Schema.Struct({
     description: "JSON Schema 2020-12 of answers and corrections. Fixed once the task has runs or a dataset."
   }),
   provider: Provider.annotateKey({
-    description: "Working copy of the provider: what the next comparison tries. Runs use the live release's."
+    description:
+      "Working copy of the provider, which the next comparison tries. Runs use the live release's provider."
   }),
   provider_key_set: Schema.Boolean.annotateKey({
     description: "Whether the task has an API key for the base URL of `provider`."

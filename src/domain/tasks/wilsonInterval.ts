@@ -8,9 +8,10 @@ export interface Interval {
 }
 
 /**
- * The score interval of a proportion, `count` of `of` (Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", 1927;
- * as in Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17, 1998, method 3). Unlike the usual
- * Wald interval it is accurate for few trials and for proportions near 0 and 1. Without trials it is 0 to 1.
+ * The score interval of a proportion, `count` of `of` (Wilson, "Probable Inference, the Law of Succession, and
+ * Statistical Inference", 1927; as in Newcombe, "Two-sided confidence intervals for the single proportion", Statistics
+ * in Medicine 17, 1998, method 3). Unlike the usual Wald interval it is accurate for few trials and for proportions
+ * near 0 and 1. Without trials it is 0 to 1.
  */
 export const wilsonInterval = (count: number, of: number): Interval => {
   if (of === 0) return { low: 0, high: 1 }

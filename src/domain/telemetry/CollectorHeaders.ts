@@ -5,7 +5,7 @@ import { checkHeaderName, type HeaderNameRefusal } from "./CollectorHeaders/chec
 export const MAX_HEADERS = 10
 export const MAX_HEADER_CHARACTERS = 8 * 1024
 
-/** The most characters of a name: servers refuse longer ones. */
+/** Maximum length of a header's name: servers reject longer ones. */
 export const MAX_NAME_CHARACTERS = 256
 
 /** Why a header, or the set of headers, must not be sent to a collector. */

@@ -100,8 +100,8 @@ export class Approvals extends Context.Service<
         )
 
       /**
-       * Decides by a shared statement, which is written only if the approval is as it was read. Undefined: it needs a transaction, because of
-       * a refusal, a window that has passed, or a concurrent change.
+       * Decides by a shared statement, which is written only if the approval is as it was read. Undefined: it needs a
+       * transaction, because of a refusal, a window that has passed, or a concurrent change.
        */
       const decideShared = Effect.fnUntraced(function* (
         principal: Principal,

@@ -27,8 +27,9 @@ export interface DeadlineOptions {
   /** Concurrent batches if more than one is due: the database commits one while the next is computed. Default 2. */
   readonly concurrency: number
   /**
-   * The longest pause, because an earlier deadline may have been added meanwhile, by any replica. Default 1 s: no approval is due sooner than
-   * 750 ms after its request (the warning of the shortest window), so none is more than a quarter of a second late.
+   * The longest pause, because an earlier deadline may have been added meanwhile, by any replica. Default 1 s: no
+   * approval is due sooner than 750 ms after its request (the warning of the shortest window), so none is more than a
+   * quarter of a second late.
    */
   readonly maxSleep: Duration.Duration
   /** The pause while due approvals are locked by other transactions. Default 50 ms. */

@@ -26,11 +26,15 @@ import type { ReadResult, SessionKey } from "./SessionStream/Subscription.ts"
 /** Limits and intervals of the streams. */
 export interface SessionStreamOptions {
   /**
-   * Open streams of this replica. If all are in use, a new one replaces a stream of the organization that has the most, so that a few
-   * organizations cannot use up the limit for all; further ones of that organization are answered with 503. Default 20,000.
+   * Open streams of this replica. If all are in use, a new one replaces a stream of the organization with the most, so
+   * that a few organizations cannot exclude the others; that organization itself gets 503 for further streams. Default
+   * 20,000.
    */
   readonly maxStreams?: number
-  /** Open streams of one organization, so that streams of others need not be ended. Default: three quarters of `maxStreams`. */
+  /**
+   * Maximum number of open streams of one organization: below the total, so that other organizations find free ones.
+   * Default: three quarters of `maxStreams`.
+   */
   readonly maxStreamsPerOrganization?: number
   /** Between two heartbeats of a stream. Default 15 seconds. */
   readonly heartbeat?: Duration.Input

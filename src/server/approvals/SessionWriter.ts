@@ -36,7 +36,10 @@ export type { SessionChange, SessionWrite, Written } from "./SessionWriter/Sessi
 /** Writes of one statement. */
 const MAX_BATCH = 64
 
-/** Steps, outcomes and approvals with more JSON text than this are not batched: others would wait for them. In characters, stored ones in bytes. */
+/**
+ * Steps, outcomes and approvals with more JSON text than this are not batched: others would wait for them. In
+ * characters, stored ones in bytes.
+ */
 const MAX_TEXT = 65_536
 
 /** What became of a write. */
@@ -124,8 +127,8 @@ export class SessionWriter extends Context.Service<
 
       const submit = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
-        // One statement at a time: two would compete for the locks of the same sessions, and since none waits for a lock, one that serves all
-        // waiting requests takes a tenth less processor time.
+        // One statement at a time: two would compete for the locks of the same sessions, and since none waits for a
+        // lock, one that serves all waiting requests takes a tenth less processor time.
         maxInFlight: 1,
         abandonedMillis: ABANDONED_WRITE_MILLIS,
         run: (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) =>

@@ -171,7 +171,7 @@ export class Steps extends Context.Service<
         report: OutcomeReport
       ) {
         const saved = yield* writer.findStep({ org_id, session_id, step_id })
-        // Only if the agent was told `allow` is the current decision of no concern.
+        // The current decision matters unless the agent has received `allow`.
         if (saved === undefined || saved.session_closed || saved.completed || saved.last_decision !== "allow")
           return undefined
         const now = yield* clock.now
@@ -197,7 +197,7 @@ export class Steps extends Context.Service<
         return result._tag === "Written" ? outcome : undefined
       })
 
-      /** Fails if storage is full and the step is new: the decision on a saved step can be asked for in any case. */
+      /** Fails if storage is full and the step is new. The decision on a saved step is returned in any case. */
       const requireCapacity = (org_id: OrgId, session_id: SessionId, step_id: StepId) =>
         Effect.catchTag(usage.requireCapacity(org_id), "LIMIT_REACHED", (full) =>
           Effect.flatMap(writer.findStep({ org_id, session_id, step_id }), (saved) =>

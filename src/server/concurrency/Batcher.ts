@@ -38,11 +38,13 @@ export interface BatcherOptions<Input, Output, E> {
 }
 
 /**
- * Batches concurrent calls (group commit): while batches are in flight, new calls gather for the next one. There is no delay window, so a
- * lone call is as fast as an unbatched one. A batch is interrupted or left to itself (`abandonedMillis`) when all its callers are
- * interrupted, so that a hanging statement does not block later batches for longer than its callers wait.
+ * Batches concurrent calls (group commit): while batches are in flight, new calls gather for the next one. There is no
+ * delay window, so a lone call is as fast as an unbatched one. A batch is interrupted or left to itself
+ * (`abandonedMillis`) when all its callers are interrupted, so that a hanging statement does not block later batches
+ * for longer than its callers wait.
  *
- * Effect's `RequestResolver` batches by a delay window, keeps running a batch that no caller waits for, and does not isolate a faulty input.
+ * Effect's `RequestResolver` batches by a delay window, keeps running a batch that no caller waits for, and does not
+ * isolate a faulty input.
  */
 export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
   options: BatcherOptions<Input, Output, E>

@@ -1,10 +1,10 @@
-/** The slots of a process for something that stays open, such as a stream, shared by organizations. */
+/** A process's slots for long-lived resources, such as streams, shared fairly by keys, such as organizations. */
 export interface FairSlots<Key, A extends object> {
   /** Slots in use. */
   readonly size: () => number
   /** Slots that a key uses. */
   readonly sizeOf: (key: Key) => number
-  /** Whether a key can get another slot: one is free, or another key has to return one. */
+  /** Whether a key can get another slot: one is free, or another key has to give one up. */
   readonly hasSlotFor: (key: Key) => boolean
   /** Takes a slot. If none is free, the newest holder of the key with the most slots is removed and ended. */
   readonly add: (key: Key, holder: A) => void
@@ -13,8 +13,8 @@ export interface FairSlots<Key, A extends object> {
 }
 
 /**
- * Slots of which any key may use up to `max` while others do not need them. When all are in use, a key gets one of the key that has the most,
- * until it has as many: two organizations cannot exclude the others.
+ * One key may use all `max` slots while others do not need them. When all are in use, a key takes a slot from the key
+ * with the most, until both have as many. So two organizations cannot exclude the others.
  */
 export const makeFairSlots = <Key, A extends object>(options: {
   readonly max: number
@@ -25,8 +25,11 @@ export const makeFairSlots = <Key, A extends object>(options: {
 
   const sizeOf = (key: Key): number => holders.get(key)?.size ?? 0
 
-  /** The key with the most slots. Undefined if the other key would then have the most, so that the two do not end each other's in turns. */
-  const giving = (other: Key): Key | undefined => {
+  /**
+   * The key with the most slots, from which `other` takes one. Undefined if `other` would then have the most: the two
+   * would take slots from each other without end.
+   */
+  const donorFor = (other: Key): Key | undefined => {
     let largest: { readonly key: Key; readonly size: number } | undefined
     for (const [key, { size }] of holders) if (size > (largest?.size ?? 0)) largest = { key, size }
     return largest === undefined || largest.size <= sizeOf(other) + 1 ? undefined : largest.key
@@ -42,9 +45,9 @@ export const makeFairSlots = <Key, A extends object>(options: {
   return {
     size: () => size,
     sizeOf,
-    hasSlotFor: (key) => size < options.max || giving(key) !== undefined,
+    hasSlotFor: (key) => size < options.max || donorFor(key) !== undefined,
     add: (key, holder) => {
-      const from = size < options.max ? undefined : giving(key)
+      const from = size < options.max ? undefined : donorFor(key)
       const replaced = from === undefined ? undefined : [...(holders.get(from) ?? [])].at(-1)
       if (from !== undefined && replaced !== undefined) {
         remove(from, replaced)

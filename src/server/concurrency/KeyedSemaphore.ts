@@ -14,8 +14,9 @@ export interface KeyedSemaphoreOptions<E> {
 }
 
 /**
- * A semaphore for each key (a bulkhead): one key cannot use up the permits of the others. Waiters get permits in order. The time-out applies
- * to the wait alone: an effect that has started is not limited. An effect may take several permits.
+ * A semaphore for each key (a bulkhead): one key cannot use up the permits of the others. Waiters get permits in order.
+ * The time-out applies to the wait alone: an effect that has started is not limited. An effect may take several
+ * permits.
  *
  * Effect's `PartitionedSemaphore` shares one pool of permits among its keys and has no limit per key.
  */

@@ -6,8 +6,8 @@ import { Context, Effect, Stream } from "effect"
 const REST = 1
 
 /**
- * Rest that a key may owe and still get a turn. A timer waits a millisecond at the least, several times as long as a small request takes, so
- * a rest after each would leave the event loop idle.
+ * Rest that a key may owe and still get a turn. A timer waits a millisecond at the least, several times as long as a
+ * small request takes, so a rest after each would leave the event loop idle.
  */
 const OWED_MILLIS = 2
 
@@ -135,7 +135,7 @@ const NextTurn = Context.Reference<Effect.Effect<void>>("countersign/server/conc
 /** A place between two slices of work: waits for the next turn if the current request is a large one. */
 export const nextTurn: Effect.Effect<void> = Effect.withFiber((fiber) => fiber.getRef(NextTurn))
 
-/** Runs a request whose work is large, in which `nextTurn` waits for `turn`. */
+/** Runs a request with much work: `nextTurn` waits for `turn` in it. */
 export const inTurns =
   (turn: Effect.Effect<void>) =>
   <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -151,15 +151,15 @@ export const streamInTurns =
       turn
     )
 
-/** `nextTurn`, which yields to ready work if the current request is not a large one. */
+/** `nextTurn`; if the current request is not a large one, it only yields to ready work. */
 export const nextTurnOrYield: Effect.Effect<void> = Effect.withFiber((fiber) => {
   const turn = fiber.getRef(NextTurn)
   return turn === Effect.void ? Effect.yieldNow : turn
 })
 
 /**
- * Makes `nextTurn` only yield to ready work, while the request holds something that other requests wait for, such as a transaction. Nothing changes for a
- * small request.
+ * Makes `nextTurn` only yield to ready work, while the request holds something that other requests wait for, such as a
+ * transaction. Nothing changes for a small request.
  */
 export const yieldingOnly = <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) =>

@@ -5,9 +5,9 @@ import { monotonicMillis } from "./monotonicMillis.ts"
 const TICK_MILLIS = 25
 
 /**
- * Coarse time-outs for work that starts thousands of times a second. `Effect.timeout` costs two fibers and a timer each, more than the work
- * itself, and hardly ever fires; here one fiber sleeps until the first tick that has callbacks left when it falls asleep. If all work ends in
- * time, it wakes about once per time-out, however many were scheduled.
+ * Coarse time-outs for work that starts thousands of times a second. `Effect.timeout` costs two fibers and a timer
+ * each, more than the work itself, and hardly ever fires; here one fiber sleeps until the first tick that has callbacks
+ * left when it falls asleep. If all work ends in time, it wakes about once per time-out, however many were scheduled.
  */
 export interface TimerWheel {
   /** Calls `callback` after `millis` milliseconds, up to 25 ms late. Returns a function that cancels it. */
@@ -37,7 +37,7 @@ export const makeTimerWheel: Effect.Effect<TimerWheel, never, Scope.Scope> = Eff
     sleeping = { until: tick, fiber }
   }
 
-  /** Calls the callbacks up to `slept`, and those of later ticks that have ended since. */
+  /** Calls the callbacks up to `slept`, and of later ticks that have ended since. */
   const fire = (slept: number): void => {
     sleeping = undefined
     const ended = Math.max(slept, Math.floor(monotonicMillis(clock) / TICK_MILLIS))

@@ -38,8 +38,9 @@ export interface Worker<E, R> {
   /** Default `immediately`. A worker without `every` always waits for its first `wakeUp`. */
   readonly firstRun?: "immediately" | "after_pause"
   /**
-   * The clock of the pauses between runs, for work that becomes due by another clock than the process's. If it is moved during a run, the next
-   * run follows at once, because more may be due by then. A failed run is retried by the process's clock.
+   * The clock of the pauses between runs, for work that becomes due by another clock than the process's. If it is moved
+   * during a run, the next run follows at once, because more may be due by then. A failed run is retried by the
+   * process's clock.
    */
   readonly clock?: Clock.Clock
   /** Pause after a failed run. Default 500 ms. */

@@ -59,7 +59,10 @@ export interface Settings {
   /** Without a trailing slash. */
   readonly publicUrl: string
   readonly store: StoreSettings
-  /** The account that the command `serve` changes to if root started it; `ROOT`: it keeps root's; undefined: `countersign` if there is one. */
+  /**
+   * The account that the command `serve` changes to if root started it; `ROOT`: it keeps root's; undefined:
+   * `countersign` if there is one.
+   */
   readonly user: string | undefined
   readonly adminKey: ParsedApiKey | undefined
   readonly mail: { readonly url: Redacted.Redacted; readonly from: string } | undefined
@@ -90,7 +93,7 @@ export interface Settings {
     readonly payloadRetention: Duration.Duration
   }
   /** Requests per second, of each key and of each organization; 0 disables a limit. */
-  /** Whether every request has a log line. */
+  /** Whether every request is logged. */
   readonly logRequests: boolean
   readonly rateLimits: { readonly perKey: number; readonly perOrganization: number }
   /** Limits of one organization at a time; 0 disables a limit. */
@@ -105,7 +108,7 @@ export interface Settings {
     readonly testsPerMinute: number
     readonly challengesPerMinute: number
   }
-  /** What must be verified before it is sent anything but a challenge. */
+  /** Resources that must be verified before they get anything but a challenge. */
   readonly verification: { readonly endpoints: boolean }
   /** How long API keys are retained after they were revoked or have expired. */
   readonly keyRetention: Duration.Duration
@@ -113,7 +116,7 @@ export interface Settings {
   readonly consoleIdle: Duration.Duration
   /** How long audit log entries are retained. */
   readonly auditRetention: Duration.Duration
-  /** How long the service still serves once it is told to stop, before the graceful shutdown. */
+  /** How long the service still serves after SIGTERM, before the graceful shutdown. */
   readonly stopDelay: Duration.Duration
   /** Longest graceful shutdown. */
   readonly stop: Duration.Duration
@@ -140,8 +143,8 @@ export interface DecodedSettings {
 }
 
 /**
- * Decodes settings from environment variables. They are a parameter, so that tests and embedders of the service need not change the process's
- * environment. No variable is required: `{}` is a service with the embedded PostgreSQL.
+ * Decodes settings from environment variables. They are a parameter, so that tests and embedders of the service need
+ * not change the process's environment. No variable is required: `{}` is a service with the embedded PostgreSQL.
  */
 export const decode = (
   environment: Environment,

@@ -17,8 +17,8 @@ import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /**
- * The most feeds of this replica, which is about one per open console. If all are in use, a new one replaces a feed of the organization that
- * has the most, so that a few organizations cannot use up the limit for all.
+ * The most feeds of this replica, which is about one per open console. If all are in use, a new one replaces a feed of
+ * the organization that has the most, so that a few organizations cannot use up the limit for all.
  */
 const MAX_SUBSCRIBERS = 1_000
 

@@ -32,7 +32,10 @@ import { beforeCursor, type Page, rowLimit, toPage } from "../store/Pagination.t
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** The lifetime of a session, independent of activity. It ends earlier without activity, and if its key ends. */
+/**
+ * The lifetime of a session, independent of activity. It ends earlier if it is idle or if its key is revoked or
+ * expires.
+ */
 export const SESSION_LIFETIME: Duration.Duration = Duration.hours(8)
 
 /** Random bytes of a session token. */
@@ -44,10 +47,10 @@ export const MAX_SESSIONS_PER_KEY = 20
 /** The most expired sessions that one sign-in deletes, which bounds the table without a background worker. */
 const EXPIRED_BATCH = 100
 
-/** The precision of the time of a session's last activity: it is written this often at most. */
+/** Precision of a session's last activity: it is written at most this often. */
 const ACTIVITY_PRECISION = Duration.minutes(1)
 
-/** A time before any activity, also by the clock of a test, which starts at the Unix epoch. */
+/** A time before any activity, even with the clock of tests, which starts at the Unix epoch. */
 const BEFORE_ALL = new Date(-1)
 
 /** The interval of the poll for sessions that ended on other replicas. */
@@ -63,7 +66,7 @@ const MAX_REMEMBERED = 10_000
 export interface SessionRequest {
   /** The client's address. */
   readonly address: string
-  /** Whether its user made it, in contrast to a page that refreshes itself. */
+  /** Whether the user made it; false for the automatic refresh of a page. */
   readonly isActive: boolean
   /** Runs before the query for a token of which this replica knows no session. */
   readonly admit: Effect.Effect<void, RateLimited>
@@ -102,8 +105,8 @@ export class ConsoleSessions extends Context.Service<
       InvalidApiKey | AddressNotAllowed | E
     >
     /**
-     * The session of a token, for a request. Fails with 401 if it is unknown, expired, idle for too long or signed out, or if its key has ended,
-     * and with 403 if its key may not be used from the client's address.
+     * The session of a token, for a request. Fails with 401 if it is unknown, expired, idle for too long or signed out,
+     * or if its key has ended, and with 403 if its key may not be used from the client's address.
      */
     readonly find: (
       token: Redacted.Redacted,
@@ -119,8 +122,8 @@ export class ConsoleSessions extends Context.Service<
     /** Signs a session out, and ends its streams on this replica immediately. An unknown token is ignored. `admit`: see {@link SessionRequest}. */
     readonly close: <E>(token: Redacted.Redacted, admit: Effect.Effect<void, E>) => Effect.Effect<void, E>
     /**
-     * Completes when a session ends: by expiry, without activity, by signing out, or with its key. Immediately if this replica signed it out or
-     * revoked the key, else within five seconds.
+     * Completes when a session ends: by expiry, without activity, by signing out, or with its key. Immediately if this
+     * replica signed it out or revoked the key, else within five seconds.
      */
     readonly ended: (session: SignedInSession) => Effect.Effect<void>
     /** Finds awaited sessions that are idle or that another replica signed out, in one statement, and ends them. Returns how many. */
@@ -250,7 +253,7 @@ export class ConsoleSessions extends Context.Service<
               else remembered.set(hexOf(token.digest), true, 1)
             }
             if (session === undefined) {
-              // A page that is opened without a cookie is no attempt.
+              // A request without a cookie is not an attempt to authenticate.
               if (Redacted.value(text) !== "") refusals.record({ reason: "session", address })
               return yield* notSignedIn
             }

@@ -40,12 +40,13 @@ export interface ChannelPolicy {
 }
 
 /**
- * Whether the rates of a network allow the attempt that is being made now. A name is not enough to count by: any number of names can have
- * one address. If it returns false, the channel sends nothing and fails with {@link AttemptHeld}.
+ * Whether the rate limit of a network allows this attempt now. Host names do not suffice for a limit, because any
+ * number of names can resolve to one address. If it returns false, the channel sends nothing and fails with
+ * {@link AttemptHeld}.
  */
 export type AdmitNetwork = (network: string) => boolean
 
-/** Nothing was sent, because the rates of the network hold the attempt back. The delivery returns to its queue unchanged. */
+/** Nothing was sent, because the rate limit of the network was reached. The delivery returns to its queue unchanged. */
 export class AttemptHeld extends Data.TaggedError("AttemptHeld") {}
 
 /** Sends a loaded delivery. */
@@ -89,7 +90,8 @@ export interface Channel {
    */
   readonly load: (ref: DeliveryRef, admit: AdmitNetwork) => Effect.Effect<SendAttempt, SqlError.SqlError>
   /**
-   * Names the receiver that a delivery goes to, if several destinations can share one, such as the host of a URL. Called right after `load`.
+   * Names the receiver that a delivery goes to, if several destinations can share one, such as the host of a URL.
+   * Called right after `load`.
    */
   readonly receiverOf?: (ref: DeliveryRef) => string | undefined
   /**

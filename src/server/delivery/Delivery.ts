@@ -95,9 +95,9 @@ export class Delivery extends Context.Service<
     /** Gives each delivery its id and schedule, for `enqueueWith`. */
     readonly prepare: (list: ReadonlyArray<NewDelivery>) => Effect.Effect<ReadonlyArray<PreparedDelivery>>
     /**
-     * `enqueue` as part of a single statement outside a transaction, so that an event and its deliveries take one round trip. The statement
-     * inserts none or some of the prepared deliveries, and returns those that it inserted. Deliveries for a destination near its queue limit
-     * must go through `enqueue`, which counts under a lock.
+     * `enqueue` as part of a single statement outside a transaction, so that an event and its deliveries take one round
+     * trip. The statement inserts none or some of the prepared deliveries, and returns the inserted ones. Deliveries
+     * for a destination near its queue limit must go through `enqueue`, which counts under a lock.
      */
     readonly enqueueWith: <A, E, R>(
       prepared: ReadonlyArray<PreparedDelivery>,
@@ -127,8 +127,8 @@ export class Delivery extends Context.Service<
       window: { readonly since: DateTime.Utc; readonly until: DateTime.Utc | null }
     ) => Effect.Effect<{ readonly queued: number; readonly skipped: number }>
     /**
-     * Ends the cooldown of a destination, if it has one, because a person asked for an attempt: its next delivery is sent at once. A failure
-     * starts the next, longer cooldown.
+     * Ends the cooldown of a destination, if it has one, on the caller's request: its next delivery is sent at once. If
+     * that fails, the next, longer cooldown starts.
      */
     readonly endCooldown: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
     /** Returns the health of each destination, by id. */

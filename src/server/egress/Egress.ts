@@ -25,13 +25,13 @@ export interface EgressOptions {
   readonly deny: ReadonlyArray<IpNetwork.IpNetwork>
   /** The service's own public host, with its port if it has one. URLs naming it are refused. */
   readonly ownHost: string | undefined
-  /** Trusted PEM certificates besides the system's and those of `NODE_EXTRA_CA_CERTS`. Default: none. */
+  /** Trusted PEM certificates besides the system's and the ones in `NODE_EXTRA_CA_CERTS`. Default: none. */
   readonly certificates?: ReadonlyArray<string>
 }
 
 /** A POST request. */
 export interface EgressRequest {
-  /** The id of the organization that the request is sent for: so many of its DNS lookups run at a time. */
+  /** The id of the organization that the request is sent for, for the limit of its concurrent DNS lookups. */
   readonly organization: string
   /** The destination's id; destinations never share a connection. */
   readonly pool: string
@@ -45,7 +45,10 @@ export interface EgressRequest {
   readonly timeout: Duration.Input
   /** Reading a response body stops here, and the connection is closed. */
   readonly maxResponseBytes: number
-  /** Called with each address before the request is sent to it. If it returns false, nothing is sent: `HeldBack`. Default: all are admitted. */
+  /**
+   * Called with each address before the request is sent to it. If it returns false, nothing is sent: `HeldBack`.
+   * Default: all are admitted.
+   */
   readonly admit?: ((address: NetAddress.IpAddress) => boolean) | undefined
 }
 

@@ -1,4 +1,4 @@
-/** A response. Any final status is a response, including redirects and errors; the caller decides what it means. */
+/** A response. Any final status is a response, including redirects and errors; the caller interprets it. */
 export interface EgressResponse {
   /** 200 to 999. */
   readonly status: number

@@ -30,7 +30,7 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
     const reads = yield* makeFairReads
     const log = yield* makeRequestLog
     const turns = yield* LoopTurns
-    /** Of the requests of an address that are refused, one is answered per pass of the event loop. */
+    /** Per address, one refused request is answered per pass of the event loop. */
     const authenticate = (credential: Redacted.Redacted<string>) =>
       Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
         const address = client.of(request)

@@ -3,16 +3,17 @@ import type { HttpServerRequest } from "effect/http"
 import { type IpNetwork, NetAddress } from "effect/net"
 import { containsAddress, parseClientAddress } from "../../domain/identity/AllowedNetworks.ts"
 
-/** Most proxies of a chain: each address is compared with every trusted network. */
+/** Maximum number of proxies in a chain: each address is compared with every trusted network. */
 const MAX_HOPS = 20
 
-/** The parts of a request that this service reads. */
+/** The parts of a request that identify its client. */
 type AddressedRequest = Pick<HttpServerRequest.HttpServerRequest, "remoteAddress" | "headers">
 
 /**
- * Finds the address of the client that sent a request: the connection's, or, if that is a configured reverse proxy, the last address in
- * `X-Forwarded-For` that is not one. Earlier addresses are what the client claims, and not read. Loopback is not trusted by itself here:
- * a proxy that passes on its client's header would let the client choose its address.
+ * Finds the address of the client that sent a request: the connection's, or, if that is a configured reverse proxy, the
+ * last address in `X-Forwarded-For` that is not one. Earlier addresses are set by the client and ignored. Loopback is
+ * not trusted unless it is configured: a local proxy that passes on its client's header would let the client choose its
+ * address.
  */
 export class ClientAddress extends Context.Service<
   ClientAddress,

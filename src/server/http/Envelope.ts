@@ -37,7 +37,8 @@ export const layer = HttpRouter.middleware(
         )
         const answered = Effect.matchCauseEffect(spelled, {
           onSuccess: (response) => Effect.succeed(withHeaders(response, id)),
-          // `unhandled` stays in the type because the router requires that a middleware hides no error of its routes.
+          // `unhandled` stays in the type because the router does not accept a middleware that handles errors of its
+          // routes.
           onFailure: (cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
             Effect.map(causeResponse(cause, outage), (response) => withHeaders(response, id))
         })

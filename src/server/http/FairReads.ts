@@ -16,8 +16,8 @@ import { COUNTED_BYTES, setOrganization, UnsentResponses } from "./UnsentRespons
 const CONCURRENT_READS = 4
 
 /**
- * What a read takes outside of its turns, in milliseconds of the event loop: parsing and authenticating the request, and, per KiB, reading the
- * rows from the connection and writing the response.
+ * Cost of a read outside of its turns, in milliseconds of the event loop: parsing and authenticating the request, and,
+ * per KiB, reading the rows from the connection and writing the response.
  */
 const MILLIS_PER_READ = 0.5
 const MILLIS_PER_KIB = 0.01
@@ -27,8 +27,9 @@ const MAX_REST_MILLIS = 50
 const UNREAD_WAIT = "5 seconds"
 
 /**
- * Texts from this size are encoded before they are sent: the library keeps these until they are sent, and smaller ones not. Node sends a text
- * of 100 KB with half of the processor time that its bytes take.
+ * Texts of at least this size are encoded before they are sent, because the HTTP library keeps them in memory until
+ * they are sent. Smaller ones are not: Node.js sends a text of 100 KB with half of the processor time that its bytes
+ * take.
  */
 const ENCODED_BYTES = 2 ** 20
 
@@ -48,8 +49,8 @@ export interface FairReads {
 }
 
 /**
- * Each kind of authentication has permits of its own, so that a flood of reads by API keys does not delay the people of the organization who
- * use the console.
+ * Each kind of authentication has permits of its own, so that a flood of reads by API keys does not delay the people of
+ * the organization who use the console.
  */
 export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
   const turns = yield* LoopTurns
@@ -61,7 +62,7 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
     return Effect.fail(
       new RateLimited({
         detail:
-          "The clients of this organization do not read their responses, and this one waited 5 s. Read each response whole, or close its connection.",
+          "This request waited 5 s because the organization's clients have not read earlier responses. Read each response completely, or close its connection.",
         retry_after_seconds: 5
       })
     )

@@ -24,17 +24,17 @@ import { SecretBox } from "../secrets/SecretBox.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /**
- * Operations with a key that one replica runs concurrently for an organization. Each holds a connection of the pool until it ends, and a
- * duplicate holds one while it waits for the first request. The limit leaves connections for other organizations. DNS lookups run before that,
- * without a connection.
+ * Operations with a key that one replica runs concurrently for an organization. Each holds a connection of the pool
+ * until it ends, and a duplicate holds one while it waits for the first request. The limit leaves connections for other
+ * organizations. DNS lookups run before that, without a connection.
  */
 const MAX_CONCURRENT = 4
 
 /**
- * Requests with the same `Idempotency-Key` and the same body get the same response. The key's row, the writes of the operation and its response
- * are one transaction: if the process dies, nothing is left, and a duplicate on another replica waits for the row lock until the first request
- * has committed. Responses are sealed, because some contain a secret that is shown once. A failed request leaves no row: it created nothing and
- * can be sent again.
+ * Requests with the same `Idempotency-Key` and the same body get the same response. The key's row, the writes of the
+ * operation and its response are one transaction: if the process dies, nothing is left, and a duplicate on another
+ * replica waits for the row lock until the first request has committed. Responses are sealed, because some contain a
+ * secret that is shown once. A failed request leaves no row: it created nothing and can be sent again.
  */
 export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretBox | StoreClock> =
   Layer.effect(

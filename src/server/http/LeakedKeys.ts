@@ -22,8 +22,9 @@ const layerReportLimit = Layer.effect(
 )
 
 /**
- * `/leaked-keys`: revokes the keys whose texts are reported. It needs no key and no signature, because the text of a key is proof enough: who
- * has it can do more than revoke it. The response is the same whether a key existed or not.
+ * `/leaked-keys`: revokes the keys whose texts are reported. It needs no key and no signature, because the text of a
+ * key suffices as proof: its holder can do more with it than revoke it. The response is the same whether a key existed
+ * or not.
  */
 export const layer = HttpApiBuilder.layer(LeakedKeysApi).pipe(
   Layer.provide(

@@ -16,8 +16,8 @@ import { problemResponse } from "./problemResponse.ts"
 const MAX_ERRORS = 20
 
 /**
- * The outermost middleware of every API operation. It turns every failure into a problem with the id of the request, and records the request
- * in the metrics.
+ * The outermost middleware of every API operation. It turns every failure into a problem with the id of the request,
+ * and records the request in the metrics.
  */
 export const layer: Layer.Layer<ProblemFrame> = Layer.effect(
   ProblemFrame,

@@ -28,7 +28,10 @@ interface Policy {
   readonly perSecond: number
 }
 
-/** Reports of leaked keys from one address. Each can have a thousand keys, and is a single query unless it has real ones. */
+/**
+ * Reports of leaked keys from one address. A report can have a thousand keys, and takes a single query unless some are
+ * real.
+ */
 const LEAK_REPORTS_PER_SECOND = 5
 
 /** The key and the organization of a request. */
@@ -136,7 +139,7 @@ const makeRequestLimit = (policy: Policy, useName: LimitName, nameOf: (requester
   return { policy, useName, take: (requester: Requester, now: number) => buckets(nameOf(requester), now) }
 }
 
-/** A limit of requests that have no key, by the address of their sender. */
+/** A rate limit of requests without a valid key, per client address. */
 const makeAdmitAddress = (
   {
     perSecond,
@@ -177,9 +180,10 @@ export const rateLimitExceeded = ({ by, waitMillis }: NonNullable<Quota["refused
 const wholeSeconds = (waitMillis: number): number => Math.max(1, Math.ceil(waitMillis / 1000))
 
 /**
- * Token buckets by name, in two generations: those used in the current window, and those used in the previous one. A name in neither has been
- * idle long enough for a full bucket. Nothing needs a sweep, and memory is bounded by the requests of two windows. Effect's `RateLimiter` never
- * evicts a bucket from its memory store, so the flood that it limits would fill the memory.
+ * Token buckets by name, in two generations: those used in the current window, and those used in the previous one. A
+ * name in neither has been idle long enough for a full bucket. Nothing needs a sweep, and memory is bounded by the
+ * requests of two windows. Effect's `RateLimiter` never evicts a bucket from its memory store, so the flood that it
+ * limits would fill the memory.
  */
 const makeBuckets = (limit: RateLimit) => {
   let current = new Map<string, number>()

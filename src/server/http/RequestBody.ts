@@ -16,8 +16,8 @@ import { checkAtOnce, checkInTurns } from "./RequestBody/checkContent.ts"
 const LARGE_BODY = 64 * 1024
 
 /**
- * Bytes of large bodies in progress that an organization can have on this replica, from before they are read until the response. A body takes
- * about six times its size in memory.
+ * Bytes of large bodies in progress that an organization can have on this replica, from before they are read until the
+ * response. A body takes about six times its size in memory.
  */
 const MAX_LARGE_BYTES = 32 * 2 ** 20
 

@@ -4,8 +4,8 @@ import type { Principal } from "../../domain/identity/Principal.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 
 /**
- * Whether every request has a log line. It names the operation and its path with the names of parameters instead of their values, because
- * identifiers in paths may be the caller's own text.
+ * Whether every request has a log line. The line has the operation and the path's template: values of path parameters
+ * are omitted, because callers choose some of them.
  */
 const RequestLog = Context.Reference<boolean>("countersign/server/http/RequestLog", {
   defaultValue: () => false
@@ -14,7 +14,7 @@ const RequestLog = Context.Reference<boolean>("countersign/server/http/RequestLo
 /** Turns the log of requests on or off. */
 export const layer = (isOn: boolean): Layer.Layer<never> => Layer.succeed(RequestLog, isOn)
 
-/** What the line of the current request will contain; filled in on the way to the handler. */
+/** The content of the current request's log line; filled in on the way to the handler. */
 interface RequestFacts {
   operation: string | null
   route: string | null
@@ -27,7 +27,7 @@ const CurrentFacts = Context.Reference<RequestFacts | undefined>(
   { defaultValue: () => undefined }
 )
 
-/** Functions that a layer adds to the requests that it processes; without the log they cost nothing. */
+/** Functions that middleware calls for each request; without the log they cost nothing. */
 export const makeRequestLog = Effect.map(RequestLog, (isOn) => ({
   /** Logs the response of a request, for the outermost middleware. */
   logged: <E, R>(
@@ -64,7 +64,7 @@ const note = <A, E, R>(
     return request
   })
 
-/** Paths outside the API contract that are logged as they are; of others, which may contain anything, only that they are unknown. */
+/** Paths outside the API contract that are logged. Other paths may contain anything and are logged as unknown. */
 const fixedPaths: ReadonlySet<string> = new Set([
   "/healthz",
   "/readyz",

@@ -1,8 +1,8 @@
 import { Context, type Duration, Effect, Layer } from "effect"
 
 /**
- * Whether the service is stopping. It still serves requests, but `/readyz` fails and responses close their connections, so that load
- * balancers and clients turn to another replica.
+ * Whether the service is stopping. It still serves requests, but `/readyz` fails and responses close their connections,
+ * so that load balancers and clients switch to another replica.
  */
 export const Stopping = Context.Reference<{ isStopping: boolean }>("countersign/server/http/Stopping", {
   defaultValue: () => ({ isStopping: false })
@@ -12,8 +12,8 @@ export const Stopping = Context.Reference<{ isStopping: boolean }>("countersign/
 export const layerStopping: Layer.Layer<never> = Layer.sync(Stopping, () => ({ isStopping: false }))
 
 /**
- * When its scope closes, marks the service as stopping, and serves for `delay` longer. It must be built last, so that this comes before
- * everything else of the shutdown.
+ * When its scope closes, marks the service as stopping and waits for `delay`, during which the service still serves. It
+ * must be built last, because shutdown runs in reverse order.
  */
 export const layerStopDelay = (delay: Duration.Duration): Layer.Layer<never> =>
   Layer.effectDiscard(

@@ -4,7 +4,7 @@ import { unsentResponseBytes } from "../observability/metricDefinitions.ts"
 
 /** Limits on the memory of responses that clients have not read, and on the time for reading them. */
 export interface UnsentLimits {
-  /** Bytes in all. Default 128 MiB. */
+  /** Total bytes. Default 128 MiB. */
   readonly bytes: number
   /** Bytes of one organization; without an API key or console session, of one address. Default 32 MiB. */
   readonly bytesPerOwner: number
@@ -22,13 +22,19 @@ export const defaultUnsentLimits: UnsentLimits = {
   bytesPerSecond: 16 * 2 ** 10
 }
 
-/** Responses of fewer bytes are not counted: with 10,000 connections they take at most 160 MiB. */
+/** Smaller responses are not counted: with 10,000 connections they take at most 160 MiB. */
 export const COUNTED_BYTES = 16 * 2 ** 10
 
-/** The fraction of an organization's bytes at which its further reads wait. The rest is for reads that have begun, and for writes. */
+/**
+ * The fraction of an organization's limit from which its further reads wait. The rest is for reads in progress, and for
+ * writes.
+ */
 const WAIT_RATIO = 0.5
 
-/** Why the connection of an unsent response is cut: its owner or all owners have too many bytes, or its client reads too slowly. */
+/**
+ * Why the connection of an unsent response is closed: its owner or all owners have too many bytes, or its client reads
+ * too slowly.
+ */
 export const unsentCuts = ["memory", "slow"] as const
 export type UnsentCut = (typeof unsentCuts)[number]
 
@@ -36,9 +42,9 @@ export type UnsentCut = (typeof unsentCuts)[number]
 export interface UnsentResponse {
   /** The organization, or the client's address. */
   readonly owner: string
-  /** What it takes in memory; 0 if other responses share its bytes. */
+  /** Its size in memory; 0 if it shares its bytes with other responses. */
   readonly bytes: number
-  /** What the client has to read. */
+  /** Bytes that the client has to read. */
   readonly length: number
   /** Whether the limit of its owner applies. */
   readonly limited: boolean
@@ -49,7 +55,10 @@ export interface UnsentResponse {
 /** The unsent responses of a process. */
 export interface UnsentResponses {
   readonly limits: UnsentLimits
-  /** Counts a response until the returned function is called. Past a limit, cuts the oldest ones of the owner that has the most bytes. */
+  /**
+   * Counts a response until the returned function is called. Above a limit, cuts the oldest ones of the owner with the
+   * most bytes.
+   */
   readonly add: (response: UnsentResponse) => () => void
   /** The counted bytes. */
   readonly bytes: () => number
@@ -163,7 +172,7 @@ export const UnsentResponses = Context.Reference<UnsentResponses>("countersign/s
   defaultValue: () => makeUnsentResponses()
 })
 
-/** Within these limits, and counted in the metrics of the service. */
+/** A layer with these limits, whose changes are counted in the metrics of the service. */
 export const layerUnsentResponses = (limits: UnsentLimits): Layer.Layer<never> =>
   Layer.effect(
     UnsentResponses,
@@ -174,10 +183,10 @@ export const layerUnsentResponses = (limits: UnsentLimits): Layer.Layer<never> =
     )
   )
 
-/** The organizations of responses. Other responses belong to the client's address. */
+/** The owning organization of each response. A response without one is counted for the client's address. */
 const organizations = new WeakMap<ServerResponse, string>()
 
-/** Counts a response for an organization. */
+/** Assigns a response to an organization. */
 export const setOrganization = (response: ServerResponse, org_id: string): void =>
   void organizations.set(response, org_id)
 

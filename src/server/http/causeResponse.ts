@@ -38,7 +38,10 @@ export const causeResponse = (
   )
 }
 
-/** A request that failed during an outage has no line of its own: thousands would hide the one that says why. */
+/**
+ * A request that fails during an outage of the database has no log line of its own: thousands of them would hide the
+ * one with the cause.
+ */
 const logUnavailable = (error: SqlError.SqlError, { report }: DatabaseOutage): Effect.Effect<void> =>
   Effect.flatMap(report(error), (isOutage) => {
     const line = `The database could not serve a request: ${describeDatabaseError(error)}`

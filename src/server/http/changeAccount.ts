@@ -30,9 +30,9 @@ export class AccountNotChanged extends Schema.TaggedError<AccountNotChanged>()("
 }
 
 /**
- * Changes the account of the whole process for good, with its primary group only. The groups come first, because an ordinary account may not
- * change them. The system then denies other processes of the account the memory and the environment of this one, which contain
- * secrets (Linux: it is no longer "dumpable").
+ * Changes the account of the whole process for good, with its primary group only. The groups come first, because an
+ * ordinary account may not change them. The system then denies other processes of the account the memory and the
+ * environment of this one, which contain secrets (Linux: it is no longer "dumpable").
  */
 export const changeAccount = Effect.fn("changeAccount")(function* (account: SystemAccount) {
   yield* Effect.try({

@@ -74,13 +74,14 @@ const servers = new WeakMap<Socket, GuardedServer>()
  * Sends headers and body in one write. Node does so only if it need not compare the length of the body with `content-length`, which the
  * library asks for; of a body that is passed to `end` as one text, the library has computed `content-length` itself.
  *
- * What the system does not take at once of a large response is counted until the client has read it.
+ * The part of a large response that the operating system does not accept immediately is counted until the client has
+ * read it.
  */
 class SingleWriteResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
-  /** Ends the counting of what was written last. */
+  /** Ends the counting of the last write. */
   #sent: (() => void) | undefined
 
-  /** While the service stops, each connection ends with its response, so that the client opens the next one to another replica. */
+  /** While the service stops, each response closes its connection, so that the client connects to another replica. */
   override writeHead(...args: ReadonlyArray<unknown>): this {
     if (servers.get(this.req.socket)?.stopping.isStopping === true) this.setHeader("connection", "close")
     // oxlint-disable-next-line typescript/unbound-method -- it is applied to `this`
@@ -95,7 +96,7 @@ class SingleWriteResponse<Request extends IncomingMessage> extends ServerRespons
     // oxlint-disable-next-line typescript/unbound-method -- it is applied to `this`
     Reflect.apply(super.end, this, args)
     if ((isText || body instanceof Uint8Array) && body.length >= COUNTED_BYTES) {
-      // Bytes without an organization are a document that all responses share.
+      // Bytes without an organization are a static document, which all responses share.
       const isShared = !isText && organizationOf(this) === undefined
       this.#count(isText ? Buffer.byteLength(body) : body.length, isShared)
     }
@@ -237,7 +238,7 @@ class GuardedServer extends Server {
 
   #start({ client }: Connection, event: string, request: IncomingMessage, response: ServerResponse): void {
     const { authorization, cookie } = request.headers
-    // The clients of a reverse proxy share its address, but not their credentials.
+    // Clients behind a reverse proxy share its address, so their credentials tell them apart.
     const name = client.limited ? client.key : `${client.key} ${authorization ?? cookie ?? ""}`
     this.#pacer.start(name, () => {
       if (!request.socket.destroyed) super.emit(event, request, response)
@@ -297,7 +298,7 @@ const respondAlive = (response: ServerResponse): void => {
 /** A host with an optional port, or nothing (RFC 9112, 3.2). Proxies could interpret anything else as different hosts. */
 const host = /^(?:[\w.~!$&'()*+,;=%-]+|\[[\da-fA-F:.]+\])?(?::\d*)?$/
 
-/** What a server shares with the routes of its service. */
+/** State that the server shares with the routes. */
 interface ServerState {
   readonly unsent: UnsentResponses
   readonly stopping: { readonly isStopping: boolean }
@@ -334,8 +335,8 @@ type PlatformServices =
   | Terminal.Terminal
 
 /**
- * Node's HTTP server and the platform services of its handlers. Graceful shutdown gives requests in flight `drain` to finish, then closes all
- * connections; if no routes were attached yet, it closes them immediately.
+ * Node's HTTP server and the platform services of its handlers. Graceful shutdown gives requests in flight `drain` to
+ * finish, then closes all connections; if no routes were attached yet, it closes them immediately.
  */
 export const layerListen = (options: {
   readonly host: string

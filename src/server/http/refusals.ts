@@ -12,8 +12,8 @@ import {
 import { uuidV7Hex } from "../../domain/Ids.ts"
 
 /**
- * The problems of requests that are refused before routing: by the HTTP parser, by a time-out, or because the service is still starting. Node
- * would answer them with a status and no body.
+ * The problems of requests that are refused before routing: by the HTTP parser, by a time-out, or because the service
+ * is still starting. Node would answer them with a status and no body.
  */
 const refusals = {
   starting: [Unavailable, "The service is starting; retry shortly.", { "retry-after": "1" }],

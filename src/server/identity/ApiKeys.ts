@@ -63,7 +63,10 @@ export interface CreatedKey {
   readonly secret: Redacted.Redacted<string>
 }
 
-/** Stored keys of an organization for each that may be usable: bounds revoked and expired ones until retention removes them. */
+/**
+ * Maximum ratio of stored keys to the limit of usable ones: bounds revoked and expired keys until retention removes
+ * them.
+ */
 const STORED_KEYS_PER_USABLE = 10
 
 /** Creates, lists, revokes and verifies API keys. */
@@ -82,16 +85,16 @@ export class ApiKeys extends Context.Service<
     readonly authenticate: AuthenticateKey
     /** Records a use of a key that was verified by other means, such as a console session. */
     readonly recordUse: (key: KeyRef) => void
-    /** Writes the recorded uses, which a worker does every minute. Returns the number of keys. */
+    /** Writes the recorded uses; a worker calls it every minute. Returns the number of keys. */
     readonly writeUses: Effect.Effect<number>
     /** Lists the organization's keys, newest first, including revoked and expired ones. */
     readonly list: (
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
     /**
-     * A key cannot grant a scope that it does not have, nor create a key that outlasts it or may be used from more networks. The name must differ from the names of the
-     * organization's usable keys, because decisions are attributed to it.
-     * The organization's usable keys have a limit; the operator's commands do not.
+     * A key cannot grant a scope that it does not have, nor create a key that outlasts it or may be used from more
+     * networks. The name must differ from the names of the organization's usable keys, because decisions are attributed
+     * to it. The organization's usable keys have a limit; the operator's commands do not.
      */
     readonly create: (
       input: NewApiKey
@@ -106,8 +109,8 @@ export class ApiKeys extends Context.Service<
       options: RevokeOptions
     ) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
     /**
-     * Revokes the usable keys among these texts, which were found where they should not be, with the keys that they created: even an organization's
-     * last admin key. Other texts are ignored. Returns the number of leaked keys.
+     * Revokes the usable keys among these leaked texts, with the keys that they created, even an organization's last
+     * admin key. Other texts are ignored. Returns the number of leaked keys.
      */
     readonly revokeLeaked: (texts: ReadonlyArray<Redacted.Redacted>) => Effect.Effect<number>
     /**
@@ -158,7 +161,7 @@ export class ApiKeys extends Context.Service<
             return use.used("api_keys", (usable + 1) / maxKeys)
           use.refused("api_keys")
           return yield* new LimitReached({
-            detail: `Too many revoked and expired API keys (limit ${maxStored} with usable ones for each organization). They are removed some time after they ended. Wait, and create fewer.`
+            detail: `Too many API keys, including revoked and expired ones (limit ${maxStored} for each organization). They are removed some time after they were revoked or have expired. Wait, and create fewer keys.`
           })
         }
         use.refused("api_keys")
@@ -224,8 +227,8 @@ export class ApiKeys extends Context.Service<
       })
 
       /**
-       * What limits a key that another creates: by default what limits its maker, and never less. Also checks whether the maker may create keys;
-       * runs under the organization's lock.
+       * The limits of a key that another key creates: by default its maker's, and never wider ones. Also checks whether
+       * the maker may create keys; runs under the organization's lock.
        */
       const limitByMaker = Effect.fnUntraced(function* (
         { actor, org_id }: Principal,
@@ -279,7 +282,7 @@ export class ApiKeys extends Context.Service<
             const ended = line.filter(({ key_id }) => made_keys === "revoke" || key_id === id)
             const keys = ended.filter(({ revoked }) => !revoked).map(({ key_id }) => key_id)
             const { keepsAdmin, revokesAdmin } = yield* findAdminKeys(sql, org_id, allScopes, keys, now)
-            // A leaked key is worse than none: the operator can create another.
+            // A leaked key is revoked even if it is the last admin key: the operator can create another one.
             if (reason === "requested" && revokesAdmin && !keepsAdmin) {
               return yield* new LastAdminKey({
                 detail:
@@ -396,7 +399,7 @@ export class ApiKeys extends Context.Service<
 const invalid = (pointer: string, detail: string) =>
   Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
 
-/** Until when, and from where, a key can be used. Null: always, and from anywhere. */
+/** A key's expiry and allowed networks. Null: it never expires, and may be used from anywhere. */
 type KeyLimits = Pick<KeyRow, "expires_at" | "allowed_networks">
 
 /** The requested limits: an expiry in the future, and networks in their canonical notation. */

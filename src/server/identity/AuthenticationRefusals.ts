@@ -29,7 +29,7 @@ export interface AuthenticationRefusal {
 /** Pause between two reports. */
 const REPORT_EVERY = Duration.minutes(1)
 
-/** Lines of one report. Refusals past that are counted together, by reason. */
+/** Maximum number of lines per report. Further refusals are counted together, by reason. */
 const MAX_LINES = 100
 
 interface RefusalCount extends AuthenticationRefusal {
@@ -37,12 +37,12 @@ interface RefusalCount extends AuthenticationRefusal {
 }
 
 /**
- * Counts refused authentications in a metric, and logs them once a minute: one line for each reason, network and key, at most 100 and one for
- * each reason, however many requests an attacker sends. By default nothing is recorded.
+ * Counts refused authentications in a metric, and logs them once a minute: one line for each reason, network and key,
+ * up to 100 lines, then one for each reason, however many requests an attacker sends. By default nothing is recorded.
  */
 export const AuthenticationRefusals = Context.Reference<{
   readonly record: (refusal: AuthenticationRefusal) => void
-  /** Logs what was recorded since the last call. Returns the number of lines. */
+  /** Logs the refusals since the last call. Returns the number of lines. */
   readonly report: Effect.Effect<number>
 }>("countersign/server/identity/AuthenticationRefusals", {
   defaultValue: () => ({ record: () => {}, report: Effect.succeed(0) })
@@ -104,7 +104,9 @@ export const layerAuthenticationRefusals: Layer.Layer<never> = Layer.effect(
   })
 )
 
-/** The name of a client in the log: its IPv4 address, or its IPv6 network of 64 bits, which one customer usually has. */
+/**
+ * The name of a client in the log: its IPv4 address, or its /64 IPv6 network, which usually belongs to one customer.
+ */
 const networkOf = (text: string): string => {
   const address = parseClientAddress(text)
   if (address === undefined) return "unknown"

@@ -10,7 +10,7 @@ export interface OrganizationLimitValues {
   readonly concurrentRuns: number
   /** Bytes of the inputs of these runs, in one replica. */
   readonly runBytes: number
-  /** Logged runs, feedback records and bytes that stay. Estimated, see `StoredUsage`. */
+  /** Logged runs, feedback records and stored bytes. Estimates, see `StoredUsage`. */
   readonly storedRuns: number
   readonly storedFeedback: number
   readonly storedBytes: number

@@ -11,22 +11,25 @@ import { addUsage, readUsage, type StoredAmounts } from "./StoredUsage/rows.ts"
 
 export type { StoredAmounts } from "./StoredUsage/rows.ts"
 
-/** How often a replica writes what it has added. */
+/** How often a replica writes its added amounts. */
 const FLUSH_EVERY = "2 seconds"
 
-/** Longest time that the last write may delay the shutdown. */
+/** Maximum time that the last write may delay the shutdown. */
 const SHUTDOWN_MILLIS = 1_000
 
-/** How long amounts that were read are used. Within this time a replica does not see what others have added, unless it writes too. */
+/**
+ * How long a replica uses the amounts that it has read. Until then it does not see additions of other replicas, unless
+ * it writes too.
+ */
 const FRESH_MILLIS = 30_000
 
-/** Organizations whose amounts one replica caches. */
+/** Maximum number of organizations whose amounts one replica caches. */
 const MAX_ORGANIZATIONS = 10_000
 
-/** Organizations that one statement adds to. */
+/** Maximum number of organizations per statement. */
 const FLUSH_ORGANIZATIONS = 1_000
 
-/** What the database needs for a row of each kind besides its JSON, with its index entries: estimates from full tables. */
+/** Overhead of a row of each kind besides its JSON, index entries included: estimates from full tables. */
 export const rowBytes = {
   run: 1_000,
   feedback: 700,
@@ -51,22 +54,23 @@ interface StoredLimit {
 }
 
 /**
- * What organizations store, and the limits of it: the number of runs and of feedback records, and the size of all that stays (runs, feedback,
- * datasets, comparison results, sessions, steps and approvals).
+ * The amounts that organizations store, and their limits: the number of runs and of feedback records, and the total
+ * size (runs, feedback, datasets, comparison results, sessions, steps and approvals).
  *
- * The amounts are estimates that cost a request nothing: each replica adds in memory what it has committed, and writes its sums every two
- * seconds, one statement for all organizations. So no writes of an organization wait for a common row. A replica that is killed loses up to two
- * seconds of its sums, and several replicas together can exceed a limit by what they write in two seconds, or in 30 if a replica only begins
- * to write. Sizes are those of the JSON texts, before compression, plus {@link rowBytes}.
+ * The amounts are estimates that cost a request nothing: each replica adds up its committed amounts in memory, and
+ * writes the sums every two seconds, one statement for all organizations. So the writes of an organization do not
+ * contend for a common row. A killed replica loses up to two seconds of its sums, and several replicas together can
+ * exceed a limit by their writes of two seconds, or of 30 seconds if a replica has not written for the organization
+ * before. A size is the length of the JSON text, before compression, plus {@link rowBytes}.
  */
 export class StoredUsage extends Context.Service<
   StoredUsage,
   {
-    /** Fails if the organization stores as much as it may in all, or as many of this kind. */
+    /** Fails if the organization has reached its total size, or its number of this kind. */
     readonly requireCapacity: (org_id: OrgId, kind?: "runs" | "feedback") => Effect.Effect<void, LimitReached>
-    /** Adds what was committed. */
+    /** Adds committed amounts. */
     readonly add: (org_id: OrgId, added: Partial<StoredAmounts>) => void
-    /** The amounts now, at most 30 seconds old with regard to other replicas. */
+    /** The current amounts; additions of other replicas may be missing for 30 seconds. */
     readonly read: (org_id: OrgId) => Effect.Effect<StoredAmounts>
   }
 >()("countersign/server/identity/StoredUsage") {
@@ -79,7 +83,7 @@ export class StoredUsage extends Context.Service<
       const limits = limitsOf(yield* OrganizationLimits)
       const cache = new LruCache<CachedAmounts>({ entries: MAX_ORGANIZATIONS, weight: MAX_ORGANIZATIONS })
       const pending = new Map<OrgId, StoredAmounts>()
-      /** In the statement that is being executed. */
+      /** Sums that the current statement is writing. */
       let flushing: ReadonlyMap<OrgId, StoredAmounts> = new Map()
 
       const withUnwritten = (org_id: OrgId, { amounts }: CachedAmounts): StoredAmounts =>

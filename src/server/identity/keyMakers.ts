@@ -1,8 +1,9 @@
 import type { SqlClient } from "effect/sql"
 
 /**
- * SQL of the makers of a key as `text[]`, for statements over `api_keys`: the key that created it, the key that created that one, and so on.
- * A key's makers never change, and `MAX_GENERATIONS` bounds their number. `UNION` ends the recursion even if rows formed a cycle.
+ * SQL of the makers of a key as `text[]`, for statements over `api_keys`: the key that created it, the key that created
+ * that one, and so on. A key's makers never change, and `MAX_GENERATIONS` bounds their number. `UNION` ends the
+ * recursion even if rows formed a cycle.
  */
 export const keyMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
 

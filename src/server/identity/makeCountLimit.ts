@@ -20,9 +20,9 @@ interface Counted {
 }
 
 /**
- * Limits how many of something an organization has, where an exact count with every creation would cost too much. Each replica counts an
- * organization at most every 30 seconds, or every second at the limit, and adds its own admissions in between. So one replica alone keeps the
- * limit; several exceed it by at most the others' creations in 30 seconds.
+ * Limits how many of something an organization has, where an exact count with every creation would cost too much. Each
+ * replica counts an organization at most every 30 seconds, or every second at the limit, and adds its own admissions in
+ * between. So one replica alone keeps the limit; several exceed it by at most the others' creations in 30 seconds.
  */
 export const makeCountLimit = <E>(options: {
   readonly limit: number

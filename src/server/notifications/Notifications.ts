@@ -148,8 +148,8 @@ export class Notifications extends Context.Service<
       now: Timestamp
     ) => Effect.Effect<void>
     /**
-     * Prepares an event for a statement that writes it beside other rows, or returns `undefined` if it may also be mailed: then `publish` is
-     * needed.
+     * Prepares an event for a statement that writes it beside other rows, or returns `undefined` if it may also be
+     * mailed: then `publish` is needed.
      */
     readonly prepare: (
       org_id: OrgId,
@@ -188,7 +188,7 @@ export class Notifications extends Context.Service<
         },
         use
       )
-      // Of the whole organization: endpoints can be created and removed at any rate.
+      // Limited per organization, because endpoints can be created and removed at any rate.
       const admitChallenge = makeMinuteLimit(
         {
           perMinute: challengesPerMinute,

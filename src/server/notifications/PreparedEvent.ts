@@ -18,7 +18,10 @@ export interface PreparedEvent {
   /** The exact bytes that are signed and sent. Empty if there are no endpoints. */
   readonly body: Uint8Array
   readonly deliveries: ReadonlyArray<PreparedDelivery>
-  /** Whether endpoints get events only after they have answered a challenge: the same for all events. */
+  /**
+   * Whether endpoints get events only after they have answered a challenge. A setting of the installation, the same for
+   * all events.
+   */
   readonly onlyVerified: boolean
 }
 

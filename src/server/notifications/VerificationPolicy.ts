@@ -1,8 +1,8 @@
 import { Context } from "effect"
 
-/** What has to be verified before anything but the challenge is sent to it. */
+/** Resources that must be verified before they get anything but a challenge. */
 export interface VerificationPolicyValues {
-  /** Webhook endpoints, by a challenge that they answer. */
+  /** Webhook endpoints; they are verified by answering a challenge. */
   readonly endpoints: boolean
 }
 

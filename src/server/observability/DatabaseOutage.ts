@@ -2,12 +2,13 @@ import { type Cause, Context, Effect } from "effect"
 import { errorsOf } from "./errorsOf.ts"
 
 /**
- * Where failed statements are reported, so that an outage of the database is logged when it begins and when it ends, and not once per request.
+ * Receives failed statements, so that an outage of the database is logged when it begins and when it ends, and not once
+ * per request.
  */
 export interface DatabaseOutage {
   /** Reports an error. Returns whether it belongs to an outage, which is logged: then the caller need not log it. */
   readonly report: (error: unknown) => Effect.Effect<boolean>
-  /** Whether requests would fail, because the database refuses connections or writes. */
+  /** Whether requests would fail now because the database refuses connections or writes. */
   readonly isDown: () => boolean
 }
 

@@ -13,8 +13,8 @@ const COLLECT_TIMEOUT_MILLIS = 3_000
 export type MetricCollector = Effect.Effect<void, unknown>
 
 /**
- * The metrics of the service; `metricDefinitions.ts` has each with its meaning. Counters and histograms are updated as things happen, gauges
- * when metrics are read.
+ * The metrics of the service; `metricDefinitions.ts` has each with its meaning. Counters and histograms are updated as
+ * things happen, gauges when metrics are read.
  */
 export class Metrics extends Context.Service<
   Metrics,

@@ -34,8 +34,8 @@ const ALLOWED_ATTRIBUTES =
   /^(http\.(request\.method|response\.status_code|route)|db\.(system\.name|operation\.name)|error\.type|worker\.[a-z_]+)$/
 
 /**
- * Exports the service's own traces and metrics to the operator's collector, with Effect's exporter and on best effort. It is separate from the
- * span export of tenants. Logs are not exported. Undefined: nothing is exported.
+ * Exports the service's own traces and metrics to the operator's collector, with Effect's exporter and on best effort.
+ * It is separate from the span export of tenants. Logs are not exported. Undefined: nothing is exported.
  */
 export const layer = (settings: OwnTelemetrySettings | undefined): Layer.Layer<never> => {
   if (settings === undefined) return Layer.empty

@@ -49,7 +49,7 @@ export const connectionsOpen = Metric.gauge("countersign_http_connections", {
 export const connectionsRefused = series((reason: string) =>
   Metric.counter("countersign_http_connections_refused_total", {
     description:
-      "Client connections that got 503 because a limit was reached: that of one address, or the total",
+      "Client connections that got 503 because the limit of one address or of all addresses was reached",
     attributes: { reason },
     incremental: true
   })
@@ -59,7 +59,7 @@ export const connectionsRefused = series((reason: string) =>
 export const connectionsCut = series((reason: string) =>
   Metric.counter("countersign_http_connections_cut_total", {
     description:
-      "Client connections that were cut: the client read nothing of a response (stalled) or read it too slowly (slow), unread responses took too much memory, or too many requests were pipelined",
+      "Client connections that the service closed: the client read nothing of a response (stalled) or read it too slowly (slow), unread responses took too much memory (memory), or too many requests were pipelined (pipelining)",
     attributes: { reason },
     incremental: true
   })

@@ -11,8 +11,9 @@ import { rowsOf } from "../store/rows.ts"
 import { atomic } from "../store/transaction.ts"
 
 /**
- * The redaction rules of one organization, besides its credentials and recognizable secrets. The settings reach redaction through `KnownSecrets`: a
- * trigger raises the version of the organization's secrets with each change, so that no replica applies stale settings.
+ * The redaction rules of one organization, besides its credentials and recognizable secrets. The settings reach
+ * redaction through `KnownSecrets`: a trigger raises the version of the organization's secrets with each change, so
+ * that no replica applies stale settings.
  */
 export class RedactionSettings extends Context.Service<
   RedactionSettings,

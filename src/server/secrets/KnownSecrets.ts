@@ -19,14 +19,17 @@ const MAX_CONCURRENT_READS = 4
 const SECRETS_PER_TICK = 100
 
 /**
- * The credentials that the service stores for an organization (signing secrets, collector headers, provider keys), and its redaction
- * settings. Texts from callers are searched for these values before they are stored or sent. API keys are not among them: redaction recognizes an API key by its format
- * and checksum.
+ * The credentials that the service stores for an organization (signing secrets, collector headers, provider keys), and
+ * its redaction settings. Texts from callers are searched for these values before they are stored or sent. API keys are
+ * not among them: redaction recognizes an API key by its format and checksum.
  */
 export class KnownSecrets extends Context.Service<
   KnownSecrets,
   {
-    /** The organization's current secrets, indexed for searching, and its policy. Cached; each call queries only whether they have changed. */
+    /**
+     * The organization's current secrets, indexed for searching, and its policy. Cached; each call queries only whether
+     * they have changed.
+     */
     readonly forOrg: (org_id: OrgId) => Effect.Effect<KnownValues>
     /** Like `forOrg`, for a caller that has read `secretsVersion` in a statement of its own. */
     readonly forVersion: (org_id: OrgId, version: string) => Effect.Effect<KnownValues>

@@ -13,12 +13,12 @@ export const MAX_CONNECTIONS = 12
 /** The longest wait of a statement for another transaction's lock. After it the request is answered with 503. */
 const LOCK_TIMEOUT_MILLIS = 2_000
 
-/** The longest statement. After it the server cancels the statement, and the request is answered with 503. */
+/** Statement timeout. The server then cancels the statement, and the request gets 503. */
 const STATEMENT_TIMEOUT_MILLIS = 10_000
 
 /**
- * How much longer than the longest statement a connection may be silent before it is closed. A service recovers from connections that died
- * without a word within 15 seconds: this, the longest statement, and some time to connect again.
+ * How long after the statement timeout a silent connection is closed. A service recovers from connections that were
+ * lost without a FIN or RST within 15 seconds: the statement timeout, this grace period, and some time to reconnect.
  */
 const RESPONSE_MARGIN_MILLIS = 2_000
 
@@ -29,9 +29,9 @@ const KEEP_ALIVE = "10 seconds"
 const IDLE_CONNECTION_TIMEOUT = "60 seconds"
 
 /**
- * The largest row that the client accepts. A row with two examples holds two inputs and two answers of 4 MiB each, and a number such as 1e20
- * takes five times as many bytes in the database as in the request. A larger row closes its connection, together with the statements of other
- * callers that are pipelined on it.
+ * The largest row that the client accepts. A row with two examples holds two inputs and two answers of 4 MiB each, and
+ * a number such as 1e20 takes five times as many bytes in the database as in the request. A larger row closes its
+ * connection, together with the statements of other callers that are pipelined on it.
  */
 const MAX_MESSAGE_BYTES = 128 * 2 ** 20
 
@@ -41,11 +41,11 @@ export interface DatabaseOptions {
   readonly url: Redacted.Redacted
   /** Connections of the pool, including those reserved by transactions and listeners. Default 12. */
   readonly maxConnections?: number
-  /** The longest statement, in milliseconds. A longer one is cancelled and the request answered with 503. Default 10,000. */
+  /** Statement timeout in milliseconds. A longer statement is cancelled, and the request gets 503. Default 10,000. */
   readonly statementTimeoutMillis?: number
 }
 
-/** When a connection with these settings is closed for silence, in milliseconds. */
+/** After how much silence a connection with these settings is closed, in milliseconds. */
 const responseDeadlineMillis = (config: PgClient.PgPoolConfig): number =>
   Number(config.startupParameters?.["statement_timeout"] ?? STATEMENT_TIMEOUT_MILLIS) + RESPONSE_MARGIN_MILLIS
 
@@ -61,8 +61,8 @@ const layerLimited = (
   )
 
 /**
- * The client that all services share. Statements outside transactions are pipelined over the connections of the pool; a transaction, a stream
- * and a listener each reserve a connection.
+ * The client that all services share. Statements outside transactions are pipelined over the connections of the pool; a
+ * transaction, a stream and a listener each reserve a connection.
  */
 export const layer = (
   options: DatabaseOptions

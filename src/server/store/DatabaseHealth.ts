@@ -1,5 +1,6 @@
 /**
- * Logs an outage of the database when it begins and when it ends, with the server's own words, and tells readiness about it.
+ * Logs an outage of the database when it begins, with the server's message, and when it ends. Readiness fails
+ * meanwhile.
  *
  * ```
  *   failed statement ──> report ──> outage begins: one warning ──> check on a connection of its own, every second
@@ -18,18 +19,18 @@ import { describeDatabaseError, isDatabaseOutage, readOnlyError, sqlState } from
 /** Pause between two checks during an outage. */
 const CHECK_EVERY: Duration.Input = "1 second"
 
-/** The longest check. */
+/** Timeout of a check. */
 const CHECK_TIMEOUT: Duration.Input = "5 seconds"
 
 /** An outage has ended once a check succeeds and no statement has failed for this long. */
 const QUIET_MILLIS = 3_000
 
-/** Different reasons of one outage that are logged, such as "shutting down", then "starting up". */
+/** Maximum number of different reasons that are logged for one outage, such as "shutting down", then "starting up". */
 const MAX_REASONS = 5
 
 /**
- * Writes about 3 MB into a temporary file. A full disk refuses that as it refuses a table's growth, and nothing remains, whereas a row would
- * have to be removed again.
+ * Writes about 3 MB into a temporary file. A full disk rejects it as it rejects the growth of a table, and unlike a row
+ * it leaves nothing behind.
  */
 const WRITES_TEMPORARY_FILE = "SELECT count(*)::int AS rows FROM generate_series(1, 100000)"
 
@@ -38,7 +39,10 @@ interface Outage {
   readonly reasons: Set<string>
   lastFailure: number
   failures: number
-  /** Whether the server answers and refuses, or the last check failed: a lost connection alone is no reason to send no requests here. */
+  /**
+   * Whether the server responds with a refusal, or the last check failed. A lost connection alone does not make this
+   * replica unready.
+   */
   isDown: boolean
 }
 
@@ -52,7 +56,7 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
     const now = () => monotonicMillis(clock)
     let outage: Outage | undefined
 
-    /** On a connection of its own: those of the pool stay usable when the server accepts no further ones. */
+    /** On a new connection: the pool's connections stay usable when the server accepts no further ones. */
     const check = Effect.scoped(
       Effect.gen(function* () {
         const connection = yield* PgConnection.make(config)
@@ -115,7 +119,7 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
   })
 )
 
-/** Whether the server answered that it accepts no connections or no writes. */
+/** Whether the server reported that it accepts no connections or no writes. */
 const isRefusal = (error: SqlError.SqlError): boolean => /^(53|25006|28|58)/.test(sqlState(error))
 
 const checkTimedOut = new SqlError.SqlError({

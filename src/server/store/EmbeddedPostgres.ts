@@ -13,14 +13,14 @@ export { findAccount, firstBarrier, OWN_ACCOUNT, requireAccount } from "./Embedd
 export { EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 
 /**
- * A PostgreSQL that the service runs as a child process, on a socket in the data directory, if `DATABASE_URL` is unset. It is as durable
- * as any other PostgreSQL (`fsync`, `synchronous_commit`).
+ * A PostgreSQL that the service runs as a child process, on a socket in the data directory, if `DATABASE_URL` is unset.
+ * It is as durable as any other PostgreSQL (`fsync`, `synchronous_commit`).
  *
  * - Services on one data directory share the server. It counts them by reference; the last graceful shutdown stops it.
  * - A service that is killed leaves the server running, and the next start uses it.
  * - A server that is killed is restarted by a running service or by the next start, after its crash recovery.
- * - Access needs a random password, stored in the data directory with mode 0600. The directory of the socket is closed to other accounts, and
- *   no TCP port is opened, except on Windows, on 127.0.0.1.
+ * - Access needs a random password, stored in the data directory with mode 0600. The directory of the socket is closed
+ *   to other accounts, and no TCP port is opened, except on Windows, on 127.0.0.1.
  */
 export class EmbeddedPostgres extends Context.Service<
   EmbeddedPostgres,
@@ -52,7 +52,8 @@ export interface EmbeddedPostgresOptions {
   /** The directory of the programs of an installed PostgreSQL, 15 or newer. Default: the programs of the npm package. */
   readonly postgresBin?: string | undefined
   /**
-   * The account to run the server as, if this process is root. Default: the owner of the cluster, else `countersign`, `postgres` or `nobody`.
+   * The account to run the server as, if this process is root. Default: the owner of the cluster, else `countersign`,
+   * `postgres` or `nobody`.
    */
   readonly user?: string | undefined
 }

@@ -24,8 +24,9 @@ export const beforeCursor = (
 ): Statement.Fragment => (cursor === undefined ? sql.literal("") : sql`AND ${sql(column)} < ${cursor}`)
 
 /**
- * The page of a list by keyset, within `MAX_PAGE_BYTES`: `ctes` end in the table `sized` with the ids, `isOnPage` selects those of the page, and
- * `found` is for `toPageWithinBytes`. `bytes` measures a row. The content of the other rows is not sent.
+ * The page of a list by keyset, within `MAX_PAGE_BYTES`: `ctes` end in the table `sized` with the ids, `isOnPage`
+ * selects the page's ids, and `found` is for `toPageWithinBytes`. `bytes` measures a row. The content of the other rows
+ * is not sent.
  */
 export const pageWithinBytes = (
   sql: SqlClient.SqlClient,

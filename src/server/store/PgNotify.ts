@@ -1,6 +1,6 @@
 /**
- * PostgreSQL's LISTEN/NOTIFY on one channel, between the replicas. Notifications are hints that save time: nothing depends on their arrival.
- * A listener reads the tables itself each time it starts to listen, and also polls them.
+ * PostgreSQL's LISTEN/NOTIFY on one channel, between the replicas. Notifications are hints that save time: nothing
+ * depends on their arrival. A listener reads the tables itself each time it starts to listen, and also polls them.
  */
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, type Latch, Queue } from "effect"
@@ -15,9 +15,9 @@ export interface PgNotify {
   /** Notifies every replica, this one included. A failure is logged at debug level and the notifications are dropped. */
   readonly notify: (payloads: ReadonlyArray<string>) => Effect.Effect<void>
   /**
-   * Runs forever: waits until `due` is open, lets payloads gather for `debounce`, then notifies with all that `take` returns. It runs outside
-   * the transactions that the notifications are about and sends a burst in one statement, because a transaction with a NOTIFY takes a
-   * server-wide lock while it commits.
+   * Runs forever: waits until `due` is open, lets payloads gather for `debounce`, then notifies with all that `take`
+   * returns. It runs outside the transactions that the notifications are about and sends a burst in one statement,
+   * because a transaction with a NOTIFY takes a server-wide lock while it commits.
    */
   readonly notifyDebounced: (
     due: Latch.Latch,
@@ -25,8 +25,8 @@ export interface PgNotify {
     take: () => ReadonlyArray<string>
   ) => Effect.Effect<never>
   /**
-   * Runs forever, reconnecting when the connection is lost: calls `on` with each payload, and with undefined each time LISTEN begins, because
-   * notifications may have been missed before.
+   * Runs forever, reconnecting when the connection is lost: calls `on` with each payload, and with undefined each time
+   * LISTEN begins, because notifications may have been missed before.
    */
   readonly listen: (on: (payload: string | undefined) => Effect.Effect<void>) => Effect.Effect<never>
 }

@@ -42,8 +42,8 @@ export class StoreClock extends Context.Service<
         const before = clock.currentTimeMillisUnsafe()
         const [row] = yield* sql<{ readonly now: Date }>`SELECT clock_timestamp() AS now`
         const after = clock.currentTimeMillisUnsafe()
-        // Assume that the database took the timestamp in the middle of the round trip, as NTP does. A smaller offset than half the round trip
-        // cannot be distinguished from none.
+        // Assume that the database took the timestamp in the middle of the round trip, as NTP does. A smaller offset
+        // than half the round trip cannot be distinguished from none.
         const roundTrip = after - before
         // The earlier measurement is more accurate than a slow one.
         if (row === undefined || (isMeasured && roundTrip > SLOW_MILLIS)) return
@@ -73,7 +73,10 @@ export class StoreClock extends Context.Service<
     })
   )
 
-  /** The time of a given clock, such as a `TestClock`: moving that clock makes approvals expire and retries due. For tests with one replica. */
+  /**
+   * The time of a given clock, such as a `TestClock`: moving that clock makes approvals expire and retries due. For
+   * tests with one replica.
+   */
   static readonly layerOf = (clock: Clock.Clock): Layer.Layer<StoreClock> =>
     Layer.succeed(StoreClock, {
       now: Effect.sync(() => DateTime.makeUnsafe(Math.floor(clock.currentTimeMillisUnsafe()))),

@@ -37,7 +37,10 @@ export const isDatabaseUnavailable = (error: SqlError.SqlError): boolean => {
   }
 }
 
-/** Whether no statement, or none that writes, succeeds until the operator or time mends the cause; a lost race for a lock is no outage. */
+/**
+ * Whether the error belongs to an outage: all statements, or all writes, fail until its cause is removed. A lost race
+ * for a lock is not an outage.
+ */
 export const isDatabaseOutage = (error: SqlError.SqlError): boolean => {
   switch (error.reason._tag) {
     case "ConnectionError":
@@ -48,19 +51,23 @@ export const isDatabaseOutage = (error: SqlError.SqlError): boolean => {
   }
 }
 
-/** Lack of resources (class 53), a server that stops or starts, a lost connection, a read-only server, and failed system calls (class 58). */
+/**
+ * Lack of resources (class 53), a server that stops or starts, a lost connection, a read-only server, and failed system
+ * calls (class 58).
+ */
 const OUTAGE = /^(53\d{3}|57P0\d|08\w{3}|25006|58\d{3})$/
 
 /**
- * Classes of SQLSTATE whose messages come from the server's state and contain no value of a row or of a statement: connections, the state of
- * transactions, authentication, lost races, resources, locks, the operator's intervention, system calls.
+ * Classes of SQLSTATE whose messages come from the server's state and contain no value of a row or of a statement:
+ * connections, the state of transactions, authentication, lost races, resources, locks, the operator's intervention,
+ * system calls.
  */
 const SAFE_CLASS = /^(08|25|28|3D|40|53|55|57|58)/
 
-/** What failed, in the server's words if they cannot contain anything that was sent to it, with the SQLSTATE. */
+/** Description of the failure, with the SQLSTATE, and with the server's message if that cannot contain a sent value. */
 export const describeDatabaseError = (error: SqlError.SqlError): string => {
   const state = sqlState(error)
-  // Permissions name a table or a schema.
+  // The message names only a table or a schema.
   const isSafe = state === "" || state === "42501" || SAFE_CLASS.test(state)
   const text = isSafe ? oneLine(innermostMessage(error.reason.cause) ?? error.reason.message ?? "") : ""
   const reason = text === "" ? error.reason._tag : text
@@ -72,7 +79,10 @@ const MAX_MESSAGE = 300
 
 const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, MAX_MESSAGE)
 
-/** The message of the innermost cause. A connection that failed on several addresses has one error for each, and no message. */
+/**
+ * The message of the innermost cause. If several addresses were tried, the error has no message of its own, but one
+ * error for each address.
+ */
 const innermostMessage = (error: unknown): string | undefined => {
   if (!(error instanceof Error)) return undefined
   const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause

@@ -5,7 +5,8 @@ import { errnoCode } from "./errnoCode.ts"
 /**
  * Creates a directory and its missing parents, and returns the outermost created one; undefined if the directory exists.
  *
- * In place of `mkdir` with `recursive`: where a parent exists but takes no entries, as below `/proc`, Node 24 tries again for ever.
+ * Used instead of `mkdir` with `recursive`, which in Node 24 retries endlessly below a parent that accepts no entries,
+ * such as `/proc`.
  */
 export const makeDirectories = async (directory: string, mode: number): Promise<string | undefined> => {
   try {
@@ -16,7 +17,7 @@ export const makeDirectories = async (directory: string, mode: number): Promise<
     const parent = path.dirname(directory)
     if (errnoCode(cause) !== "ENOENT" || parent === directory) throw cause
     const outermost = await makeDirectories(parent, mode)
-    // The parent exists, and takes no entries.
+    // The parent exists, but accepts no entries.
     if (outermost === undefined) throw cause
     return (await makeDirectories(directory, mode)) === undefined ? undefined : outermost
   }

@@ -2,12 +2,13 @@ import { Effect, Option, Semaphore } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 
 /**
- * Makes a function that runs a statement on a connection that it shares with no other statement: at most `connections` at a time, further ones
- * on shared connections; in an open transaction, on the transaction's.
+ * Makes a function that runs a statement on a connection that it shares with no other statement: at most `connections`
+ * at a time, further ones on shared connections; in an open transaction, on the transaction's.
  *
- * For frequent writes. The shared client pipelines statements over as few connections as it can (see `Database.layer`), and a connection runs
- * one after another. A write there delays all statements behind it by its commit, and no two writes commit together: PostgreSQL flushes the
- * write-ahead log once for all connections that wait for it, but only one of the pipelined writes waits at a time.
+ * For frequent writes. The shared client pipelines statements over as few connections as it can (see `Database.layer`),
+ * and a connection runs one after another. A write there delays all statements behind it by its commit, and no two
+ * writes commit together: PostgreSQL flushes the write-ahead log once for all connections that wait for it, but only
+ * one of the pipelined writes waits at a time.
  */
 export const makeOnOwnConnection = (sql: SqlClient.SqlClient, connections: number) => {
   const permits = Semaphore.makeUnsafe(connections)

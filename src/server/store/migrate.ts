@@ -12,9 +12,10 @@ import { migrations } from "./migrations/index.ts"
 const MIGRATION_LOCK = 0x6373676e
 
 /**
- * Applies the missing migrations and returns their names. An advisory lock makes concurrently starting replicas wait for the one that
- * migrates. If none is missing, which is checked before the lock and again under it, the migrator does not run: it would lock its table exclusively, wait behind a backup that reads the table, and
- * make all readers wait behind itself.
+ * Applies the missing migrations and returns their names. An advisory lock makes concurrently starting replicas wait
+ * for the one that migrates. If none is missing, which is checked before the lock and again under it, the migrator does
+ * not run: it would lock its table exclusively, wait behind a backup that reads the table, and make all readers wait
+ * behind itself.
  */
 export const migrate = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -25,7 +26,8 @@ export const migrate = Effect.gen(function* () {
       yield* sql`SET LOCAL lock_timeout = 0`
       yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
       if (yield* hasEveryMigration(sql)) return []
-      // The library creates it too, but looks again for the table if that fails: the transaction is aborted by then, and the reason is lost.
+      // The library creates the table too, but if that fails, it queries the table in the aborted transaction, and the
+      // reason is lost.
       yield* sql`
         CREATE TABLE IF NOT EXISTS schema_migrations (
           migration_id integer PRIMARY KEY,
@@ -63,8 +65,9 @@ export const layerMigrated: Layer.Layer<
 > = Layer.effectDiscard(Effect.andThen(Effect.tap(migrate, logMigrations), warnOfNewerSchema))
 
 /**
- * A readiness check: whether the database responds, accepts writes and has every migration of this version. Migrations are never reverted, so
- * after the first success they are not checked again; a migrating replica may have locked the table of migrations.
+ * A readiness check: whether the database responds, accepts writes and has every migration of this version. Migrations
+ * are never reverted, so after the first success they are not checked again; a migrating replica may have locked the
+ * table of migrations.
  */
 export const makeReadiness: Effect.Effect<Effect.Effect<boolean>, never, SqlClient.SqlClient> = Effect.gen(
   function* () {

@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import { nextTurn } from "../concurrency/LoopTurns.ts"
 import { compileRowDecoder } from "./rows/compileRowDecoder.ts"
 
-/** Rows from which on decoding them, and what is done with them next, is a slice of work of its own: see `LoopTurns`. */
+/** From this number of rows, decoding them and the code that follows run in a turn of their own: see `LoopTurns`. */
 const MANY_ROWS = 16
 
 /** Reads the rows of a statement through a schema. */

@@ -23,9 +23,9 @@ const CompletionHooks = Context.Reference<Array<CompletionHook> | undefined>(
 const RACE_RETRIES = 3
 
 /**
- * Runs an effect in one transaction, or in a savepoint if a transaction is open. A connection that is lost during the transaction fails with
- * its `SqlError`; the library's client reports it as a defect. Deadlocks and serialization failures, which roll back the whole transaction,
- * are retried three times.
+ * Runs an effect in one transaction, or in a savepoint if a transaction is open. A connection that is lost during the
+ * transaction fails with its `SqlError`; the library's client reports it as a defect. Deadlocks and serialization
+ * failures, which roll back the whole transaction, are retried three times.
  */
 export const transaction = <A, E, R>(
   self: Effect.Effect<A, E, R>
@@ -86,8 +86,8 @@ export const onCompletion = (hook: CompletionHook): Effect.Effect<void> =>
   )
 
 /**
- * Runs an effect after the current transaction has committed, and never if it rolls back; immediately outside a transaction. The effect is
- * outside the transaction: what it writes needs, and gets, a transaction of its own.
+ * Runs an effect after the current transaction has committed, and never if it rolls back; immediately outside a
+ * transaction. The effect runs outside the transaction, so its writes are in a transaction of their own.
  */
 export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void, never, SqlClient.SqlClient> =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>

@@ -54,8 +54,8 @@ const MAX_CONCURRENT = 4
 const TIME_SLICE = Duration.seconds(30)
 
 /**
- * How often a replica polls for comparisons that its workers were not woken for: those that another replica created, or was running when it
- * crashed. One poll serves all workers.
+ * How often a replica polls for comparisons that its workers were not woken for: comparisons that another replica
+ * created, or was running when it crashed. One poll serves all workers.
  */
 const POLL_INTERVAL = Duration.seconds(2)
 
@@ -63,8 +63,8 @@ const POLL_INTERVAL = Duration.seconds(2)
 const RETRY_DELAY = Duration.seconds(5)
 
 /**
- * Attempts in a row that record no batch, after which a comparison fails: each may call a model for a batch of examples. A crash of the
- * replica counts, so that an example that crashes it does not do so for ever.
+ * Consecutive attempts without a recorded batch after which a comparison fails: each may call a model for a batch of
+ * examples. A crash of the replica counts as an attempt, so that an example cannot crash replicas endlessly.
  */
 const MAX_ATTEMPTS = 8
 
@@ -315,7 +315,9 @@ export class Comparisons extends Context.Service<
 const FAILURE =
   "Internal errors interrupted the comparison repeatedly. Start another one; if it fails too, ask the operator for the service's log."
 
-/** From when on a comparison can be claimed again after an attempt, and whether the attempt counts against its failure budget. */
+/**
+ * When a comparison can be claimed again after an attempt, and whether the attempt counts against its failure budget.
+ */
 const releaseOf = <A, E>(exit: Exit.Exit<A, E>, attempts: number, now: DateTime.Utc) => {
   if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return { at: now, isCounted: false }
   const backoff = Duration.times(FIRST_BACKOFF, 2 ** (attempts - 1))

@@ -48,7 +48,10 @@ export class CompiledSchemas extends Context.Service<
         run(Effect.logError(`Defect while validating against schema ${digest}`, withoutMessage(error)))
       }
 
-      /** Compiles step by step, so that other requests are served in between, and makes the organization rest for it. */
+      /**
+       * Compiles step by step, so that other requests are served in between. The organization's next turn is delayed
+       * for it.
+       */
       const compileAndCache = Effect.fnUntraced(function* (
         schema: Schema.Json,
         { isStored }: { readonly isStored: boolean }

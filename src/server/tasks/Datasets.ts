@@ -64,7 +64,10 @@ export class Datasets extends Context.Service<
     readonly export: (
       id: DatasetId
     ) => Effect.Effect<Stream.Stream<Example>, NotFound, Authorized<"datasets.read">>
-    /** Like `export`, for the operator's command line, which has no API key. It cannot decrypt credentials, and removes only other secrets. */
+    /**
+     * Like `export`, for the operator's command line, which has no API key. It cannot decrypt credentials, and removes
+     * only other secrets.
+     */
     readonly exportFor: (org_id: OrgId, id: DatasetId) => Effect.Effect<Stream.Stream<Example>, NotFound>
     /**
      * Creates the first version from examples, or the next version by adding them to `base_dataset_id`; see `derive`. Removes protected
@@ -79,8 +82,9 @@ export class Datasets extends Context.Service<
       Authorized<"datasets.write">
     >
     /**
-     * Creates the task's next version from JSON Lines, one example per line: all lines or none. For the operator's command line, which has
-     * no API key and cannot decrypt credentials: it removes only other protected values. The dataset is locked meanwhile. Calls `progress` after each line with the number of lines read.
+     * Creates the task's next version from JSON Lines, one example per line: all lines or none. For the operator's
+     * command line, which has no API key and cannot decrypt credentials: it removes only other protected values. The
+     * dataset is locked meanwhile. Calls `progress` after each line with the number of lines read.
      */
     readonly importLines: <E>(
       org_id: OrgId,
@@ -128,7 +132,7 @@ export class Datasets extends Context.Service<
           isNested ? transaction : semaphore(`${org_id}/${task_id}`)(transaction)
         )
 
-      /** Counts a version that its transaction commits. */
+      /** Counts a version as stored once its transaction commits. */
       const countVersion = (org_id: OrgId, { bytes }: DerivedVersion) =>
         sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes })))
 

@@ -59,8 +59,8 @@ import { getRun } from "./Runs/rows.ts"
 const MAX_BATCH = 64
 
 /**
- * Inserts in flight at a time. While one is flushed to the disk, those behind it are flushed together next; with two, the requests of a third
- * would wait for both flushes and for their own.
+ * Inserts in flight at a time. While one is flushed to the disk, those behind it are flushed together next; with two,
+ * the requests of a third would wait for both flushes and for their own.
  */
 const INSERTS_IN_FLIGHT = 4
 

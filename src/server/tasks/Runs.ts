@@ -325,7 +325,8 @@ export class Runs extends Context.Service<
               redact,
               claimKey: keyClaim(keyed)
             }
-            // A refused request continues below: a problem of the key precedes those of the content.
+            // A refused request continues below, because problems of the key take precedence over problems of the
+            // content.
             const logged = yield* Effect.option(logByCachedPlan(input, request.answer))
             if (Option.isSome(logged) && Option.isSome(logged.value)) return logged.value.value
           }

@@ -9,7 +9,7 @@ import {
   type Redaction
 } from "../../domain/redaction/Redaction.ts"
 
-/** Characters of texts that are redacted between two pauses: 15 ms if every word of them looks like a secret. */
+/** Characters that are redacted between two pauses: at most 15 ms, if every word looks like a secret. */
 const CHARACTERS_PER_SLICE = 4 * 1024
 
 /** What searching a text costs apart from its length, in characters. */
@@ -38,7 +38,7 @@ export const redactTexts = Effect.fnUntraced(function* (
   return redacted
 })
 
-/** Redacts a stored JSON object, and lets other requests run in between. */
+/** Redacts a stored JSON object; other requests run in the pauses. */
 export const redactObject = Effect.fnUntraced(function* (value: JsonObject, known: KnownValues, at: string) {
   const redaction = redactStored(value, known, at, yield* redactTexts(value, known, nextTurnOrYield))
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- redaction keeps every object an object

@@ -267,8 +267,8 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
         if (Context.getOrUndefined(fiber.context, sql.transactionService) !== undefined) {
           return sql.afterCommit(Effect.sync(() => accept(org_id, recorded)))
         }
-        // Accepted here: outside a transaction `afterCommit` does the same at ten times the cost. It logs defects too, because what the spans
-        // describe has been committed and must not fail.
+        // Accepted here: outside a transaction `afterCommit` does the same at ten times the cost. It logs defects too:
+        // the work that the spans describe has been committed and must not fail.
         try {
           accept(org_id, recorded)
           return Effect.void

@@ -89,7 +89,7 @@ const withDefaultAsExample = (_key: string, value: unknown): unknown =>
     ? { ...value, examples: [value.default] }
     : value
 
-/** What the rules find in a document: the rule, its message, and where. */
+/** The findings of the rules in a document: rule, message and place. */
 const findingsIn = async (document: unknown) => {
   const source = JSON.stringify(document, withDefaultAsExample)
   const problems = await lintFromString({ source, absoluteRef: "/openapi.json", config })

@@ -62,7 +62,7 @@ describe("A request that matches the document", () => {
 
   it.each(withParameters)("is decoded by the service: the parameters of $id", ({ endpoint, operation }) => {
     const parameters = list(operation["parameters"]).map(node)
-    // A cursor is opaque: only those of the service are valid.
+    // A cursor is opaque: only cursors of the service are valid.
     const generated = parameters.filter(({ name }) => name !== "cursor")
     const places = { path: endpoint.params, query: endpoint.query, header: endpoint.headers }
     for (const [place, schema] of Object.entries(places)) {

@@ -100,7 +100,7 @@ describe("redaction of a generated corpus", () => {
         for (const [name, encode] of encodings) {
           const text = encode(fill(template, draw))
           const clean = redactText(text, noKnownValues)
-          // What is left is shorter than the secret by more than the mark.
+          // The rest is shorter than the secret by more than the mark.
           assert.isBelow(
             clean.replace("[REDACTED]", "").length,
             text.length - 20,

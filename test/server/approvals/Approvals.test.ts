@@ -334,7 +334,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
         const refused = yield* Effect.flip(puppet.approvals.decide(decision))
         assert.strictEqual(refused._tag, "SELF_APPROVAL")
       }
-      // The other direction is the ordinary one: an admin decides what an agent asks whose key the admin created.
+      // The opposite direction is allowed: an admin decides requests of a key that the admin created.
       const agent = yield* admin.api_keys.create({ payload: { name: "agent", preset: "runtime" } })
       const step_id = StepId.make("by the agent")
       const theirs = yield* (yield* clientWith(Redacted.make(agent.secret))).sessions.step({

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { makeFairSlots } from "../../../src/server/concurrency/FairSlots.ts"
 
-/** Slots for holders with a name, and the names of those that were ended. */
+/** Slots for named holders, and the names of the ended holders. */
 const setUp = (max: number) => {
   const ended: Array<string> = []
   const slots = makeFairSlots<string, { readonly name: string }>({ max, end: ({ name }) => ended.push(name) })

@@ -11,7 +11,7 @@ import {
 } from "../../../src/server/concurrency/Worker.ts"
 import { workerFailures, workerLastSuccess } from "../../../src/server/observability/metricDefinitions.ts"
 
-/** A started worker whose runs are counted; `outcomes` are those of its first runs, later ones succeed. */
+/** A started worker whose runs are counted; its first runs have `outcomes`, later ones succeed. */
 const start = Effect.fnUntraced(function* (
   options: Partial<Worker<unknown, never>>,
   outcomes: ReadonlyArray<Effect.Effect<WorkerRun | void, unknown>> = []

@@ -178,7 +178,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         const small = yield* asReviewer("small", Effect.replicateEffect(watch, 3))
         yield* Effect.yieldNow
         assert.strictEqual(open(), 997)
-        // What it lost, a crowd does not get back from the small organization.
+        // A crowd does not get its lost slots back from the small organization.
         const refused = yield* asReviewer("first crowd", Effect.flip(feed.open))
         assert.strictEqual(refused.code, "UNAVAILABLE")
         assert.isTrue(small.every((fiber) => fiber.pollUnsafe() === undefined))

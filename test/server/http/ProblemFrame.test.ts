@@ -8,7 +8,7 @@ import { send, service } from "../../support/service.ts"
 
 const deep = (levels: number) => `{"metadata":{"a":${"[".repeat(levels)}${"]".repeat(levels)}}}`
 
-/** What the service logged. */
+/** The service's log. */
 const logged: Array<string> = []
 const logger = Logger.map(Logger.formatJson, (line) => void logged.push(line))
 

@@ -47,7 +47,10 @@ const openWith = (port: number, head: string): Effect.Effect<Net.Socket> =>
     socket.write(head)
   })
 
-/** Sends the pieces, each after the kernel has taken the one before, and returns what the server sent until it closed the connection. */
+/**
+ * Sends the pieces, each after the kernel has taken the one before, and returns the server's output until it closed the
+ * connection.
+ */
 const sendPieces = (port: number, pieces: ReadonlyArray<string | Uint8Array>): Effect.Effect<string> =>
   Effect.callback((resume) => {
     const chunks: Array<Buffer> = []

@@ -13,7 +13,7 @@ const limits: UnsentLimits = {
   bytesPerSecond: 1_000_000
 }
 
-/** Responses within these limits, and the names of those that were cut. */
+/** Responses within these limits, and the names of the cut ones. */
 const setUp = (changed: Partial<UnsentLimits> = {}) => {
   const unsent = makeUnsentResponses({ ...limits, ...changed })
   const cuts: Array<string> = []

@@ -158,7 +158,7 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
         }
         yield* admin.api_keys.revoke({ params: { id: first.key.id }, query: { made_keys: "keep" } })
         assert.strictEqual((yield* send("/v1/api-keys", { key: second.secret })).status, 200)
-        // Again, without keeping them: a key that is revoked already still revokes what it created.
+        // Again, without keeping them: revoking a revoked key still revokes the keys that it created.
         yield* admin.api_keys.revoke({ params: { id: first.key.id } })
         for (const { secret } of [first, second, third]) {
           assert.strictEqual((yield* send("/v1/api-keys", { key: secret })).status, 401)

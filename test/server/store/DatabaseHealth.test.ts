@@ -10,7 +10,7 @@ import { makeReadiness } from "../../../src/server/store/migrate.ts"
 import { eventually } from "../../support/eventually.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 
-/** What was logged at level info and above, and a layer that collects it. */
+/** Log lines at level info and above, and a layer that collects them. */
 const collectLog = () => {
   const lines: Array<{ readonly message: string; readonly level: string }> = []
   const collector = Logger.make<unknown, void>(({ logLevel, message }) => {

@@ -57,7 +57,8 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
       ]
       yield* Effect.forEach(asBefore, (statement) => sql.unsafe(statement))
       yield* auditChain
-      // Each head is written once: with a version for each entry, which no one can remove before the commit, a million entries would take days.
+      // Each head is written once: with a version for each entry, which no one can remove before the commit, a million
+      // entries would take days.
       const heads =
         yield* sql`SELECT ctid::text AS place, position::int AS position FROM audit_heads ORDER BY ctid`
       assert.deepStrictEqual(heads, [

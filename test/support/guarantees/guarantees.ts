@@ -1,6 +1,6 @@
 /**
- * The proofs of the guarantees of SECURITY.md: for each, tests that run in the gate. A guarantee whose proof is missing, renamed, skipped or
- * failed fails the run: see `unproven.ts`.
+ * The proofs of the guarantees of SECURITY.md: for each, tests that run in the gate. A guarantee whose proof is
+ * missing, renamed, skipped or failed fails the run: see `unproven.ts`.
  */
 
 /** A test, or the tests that a pattern with `*` matches. */

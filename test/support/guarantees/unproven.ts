@@ -9,8 +9,8 @@ export interface TestOutcome {
 }
 
 /**
- * The proofs that a run lacks, each with the reason. A run of all tests must contain every proof; a run of some files only those of these
- * files.
+ * The proofs that a run lacks, each with the reason. A run of all tests must contain every proof; a run of some files
+ * only the proofs of these files.
  */
 export const unproven = (
   guarantees: ReadonlyArray<Guarantee>,

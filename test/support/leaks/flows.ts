@@ -1,4 +1,7 @@
-/** Scenarios in which users handle secrets, correctly and incorrectly. Each sends requests, waits for their effects, and hands every text it saw to the search. */
+/**
+ * Scenarios in which users handle secrets, correctly and incorrectly. Each sends requests, waits for their effects, and
+ * hands every text it saw to the search.
+ */
 import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"

@@ -17,7 +17,7 @@ if (!hasCollector) {
   )
 }
 
-/** A Collector that forwards what it accepts. */
+/** A Collector that forwards the accepted spans. */
 export interface OpenTelemetryCollector {
   readonly url: string
   /** The spans it has forwarded so far. */

@@ -4,7 +4,10 @@ import { IpNetwork, NetAddress } from "effect/net"
 /** An allowlist entry. */
 export interface AllowedNetwork {
   readonly network: IpNetwork.IpNetwork
-  /** One port; `http` for 80 and the ports that a public URL may have, which are not those of databases and caches; undefined for every port. */
+  /**
+   * One port; `http`: port 80 and the ports of public URLs, which exclude well-known ports of databases and caches;
+   * undefined: every port.
+   */
   readonly port: number | "http" | undefined
 }
 
@@ -62,13 +65,13 @@ export const parseNetworks = (text: string): Result.Result<ReadonlyArray<IpNetwo
   parseList(text, parseNetwork)
 
 /**
- * Parses networks, `network:port` and `address:port` (in brackets for IPv6: `[address]:port`) separated by commas. The error is the rest of a sentence that starts with
- * the variable's name.
+ * Parses networks, `network:port` and `address:port` (in brackets for IPv6: `[address]:port`) separated by commas. The
+ * error is the rest of a sentence that starts with the variable's name.
  */
 export const parseAllowedNetworks = (text: string): Result.Result<ReadonlyArray<AllowedNetwork>, string> =>
   parseList(text, parseAllowance)
 
-/** The same, where a network without a port stands for the ports of HTTP servers. */
+/** The same, but a network without a port is open on the ports of HTTP servers only. */
 export const parseProviderNetworks = (text: string): Result.Result<ReadonlyArray<AllowedNetwork>, string> =>
   Result.map(parseAllowedNetworks(text), (allowed) =>
     allowed.map(({ network, port }) => ({ network, port: port ?? "http" }))

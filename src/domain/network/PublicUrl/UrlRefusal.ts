@@ -21,7 +21,7 @@ export type UrlRefusal =
 /** Maximum length of a URL, in UTF-16 code units. */
 export const MAX_URL_LENGTH = 2048
 
-/** The detail of 400 INVALID_URL: what is wrong and what to do. It contains nothing of the URL. */
+/** The detail of 400 INVALID_URL: the fault and its remedy. It contains nothing of the URL. */
 export const urlRefusalDetail: Readonly<Record<UrlRefusal, string>> = {
   TooLong: `The URL is too long: use at most ${MAX_URL_LENGTH} characters.`,
   RefusedCharacter:

@@ -21,8 +21,9 @@ interface Needle {
 }
 
 /**
- * An organization's known secrets, and its policy for what else is redacted. Finds the secrets and their base64, in each of the three alignments of the surrounding text. One pass over a text finds all of them in linear
- * time: a rolling hash of eight characters selects the values to compare (Rabin-Karp).
+ * An organization's known secrets, and its policy for what else is redacted. Finds the secrets and their base64, in
+ * each of the three alignments of the surrounding text. One pass over a text finds all of them in linear time: a
+ * rolling hash of eight characters selects the values to compare (Rabin-Karp).
  */
 export class KnownValues {
   readonly #needles = new Map<number, Array<Needle>>()

@@ -33,8 +33,8 @@ export const decodeHexRuns = (text: string): ReadonlyArray<TextRange & { readonl
   )
 
 /**
- * Whether a run's first bytes are visible characters, tabs or line breaks, possibly each followed by a zero as in UTF-16: this rejects nearly
- * all paths and identifiers before decoding.
+ * Whether a run's first bytes are visible characters, tabs or line breaks, possibly each followed by a zero as in
+ * UTF-16: this rejects nearly all paths and identifiers before decoding.
  */
 const beginsVisibly = (run: string): boolean => {
   const isWide =

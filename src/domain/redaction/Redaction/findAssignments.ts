@@ -9,7 +9,7 @@ import { trimTrailing } from "./trimTrailing.ts"
 const MAX_NAME = 81
 const MAX_VALUE = 4096
 
-/** Signs between a name and its value; the longest first. */
+/** Operators between a name and its value, longest first. */
 const signs = [
   // With a type or a size in between: `token: String = "…"`, `char token[64] = "…"`.
   "[ \\t]{0,2}:[ \\t]{1,2}&?[A-Za-z][\\w.<>?]{0,32}[ \\t]{0,2}=(?=[ \\t]{0,2}[\"'`])",
@@ -38,7 +38,7 @@ const words = [
   "[ \\t]{1,3}(?=[0-9A-Za-z_+/-]{20})"
 ]
 
-/** Each word of a text may be a name, so a look at the next character selects the alternatives. */
+/** Each word of a text may be a name, so the next character selects the alternatives to try. */
 const separator = `[\\s,]{0,24}["'\`]?\\bvalue["'\`]?[ \\t]{0,3}[:=]|(?=[ \\t]{0,16}[[):.?=>|,{<-])(?:${signs.join("|")})|(?=[ \\t])(?:${words.join("|")})|\\s{1,2}\\{\\s{0,12}default[ \\t]{0,3}=`
 
 /**
@@ -147,15 +147,15 @@ const isServiceToken = (text: string, at: number, name: string, value: string): 
   return service !== undefined && isUuid(value) && !notService.test(service)
 }
 
-/** Whether the matched text ends with the start of a list, whose first value is as often another name. */
+/** Whether the matched text ends with the start of a list: its first element is often another name, not a value. */
 const opensList = (matched: string): boolean => /\[\s*["'`]{1,3} ?$/.test(matched)
 
 /** Whether only white space separates a name from a value without quotes. */
 const isBareSpace = (sign: string, isQuoted: boolean): boolean => sign.trim() === "" && !isQuoted
 
 /**
- * Whether a sign joins a name and a value: after a bare space only a name that ends in a capitalized word for secrets does (`ACME_TOKEN …`);
- * `to` does between quotes (`"token" to "…"`) or in `changed the password to`.
+ * Whether a sign joins a name and a value: after a bare space only a name that ends in a capitalized word for secrets
+ * does (`ACME_TOKEN …`); `to` does between quotes (`"token" to "…"`) or in `changed the password to`.
  */
 const joinsNameAndValue = (
   text: string,
@@ -175,7 +175,7 @@ const MAX_LIST = 64
 const nextValue =
   /[ ]?\\?["'`]\s{0,8}(?:,|\|{1,2}|\?\?|;)\s{0,8}\\?["'`][ ]?([^\s"'`\\]{6,4096})(?=[ ]?\\?["'`])/y
 
-/** Finds the values that follow the first one in a list, `passwords: ["…", "…"]`, without an own name. */
+/** Finds the further values of a list, which have no name of their own: `passwords: ["…", "…"]`. */
 const furtherValues = (text: string, from: number): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   nextValue.lastIndex = from
@@ -240,7 +240,7 @@ const isChange = (text: string, at: number): boolean =>
  * - `pass`: the same, but the name can also mean an entry pass or a passed test: the value must not look like words
  * - `key`: any opaque value, including identifiers
  * - `someKey`: a value that looks random, since most keys are names
- * - `token`: any opaque value except identifiers: those of tokens and sessions are not secret
+ * - `token`: any opaque value except identifiers: ids of tokens and sessions are not secret
  */
 type NameKind = "password" | "pass" | "key" | "someKey" | "token"
 
@@ -252,7 +252,7 @@ const camelPasswordNames = /[a-z](?:Pass|Pw)$/
 const isSecretKey =
   /\b(?:api|access|secret|private|auth|authentication|authorization|signing|encryption|master|account|shared|admin|licen[cs]e|recovery|unseal|wpa|wi-?fi)[ -]$/i
 
-/** A part of every secret name: most names are settled by this. */
+/** Every secret name contains one of these. Rules out most names quickly. */
 const stems =
   /pass|pw|ps[wk]|ssw|crumb|secret|token|key|cred|auth|session|sid|cookie|jwt|bearer|pat|seed|mnemonic|totp|connectionstring|kennwort|contrase|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre|lozinka|geslo|salasana|jelsz|adgangskode|l[o\u00f6]senord|clave|mdp/i
 

@@ -14,7 +14,7 @@ const entry =
 /** A blank line or a comment, which does not end the data. */
 const skipped = /[ \t]*(?:#[^\n]{0,512})?\r?\n/y
 
-/** Finds the values of Kubernetes secrets, whatever they look like: text in Base64 or, under `stringData`, as it is. */
+/** Finds the values of Kubernetes secrets, whatever they look like: in Base64 or, under `stringData`, as plain text. */
 export const findManifestSecrets = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   if (!kind.test(text)) return found

@@ -50,7 +50,10 @@ const findPhoneNumbers = (text: string): ReadonlyArray<TextRange> => {
   return found
 }
 
-/** Lengths of the numbers of payment cards by their first digits: Visa, Mastercard, American Express, Discover, Diners, JCB, UnionPay, Maestro. */
+/**
+ * Lengths of the numbers of payment cards by their first digits: Visa, Mastercard, American Express, Discover, Diners,
+ * JCB, UnionPay, Maestro.
+ */
 const cardBrands: ReadonlyArray<readonly [start: RegExp, lengths: ReadonlyArray<number>]> = [
   [/^4/, [13, 16, 19]],
   [/^(?:5[1-5]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720))/, [16]],

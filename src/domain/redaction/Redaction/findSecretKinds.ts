@@ -58,7 +58,10 @@ export const findSecretKinds = (view: TextView): ReadonlyArray<TextRange> => {
   return found
 }
 
-/** Whether a position follows an escaped line break or tab, or a terminal's escape for a colour, whose letter is not part of a word. */
+/**
+ * Whether a position follows an escaped line break or tab, or a terminal's colour sequence: their last letter is not
+ * part of a word.
+ */
 const isAfterEscape = (text: string, start: number): boolean =>
   (text.charAt(start - 2) === "\\" && /[nrt]/.test(text.charAt(start - 1))) ||
   (text.charAt(start - 1) === "m" && /\[[0-9;]{1,12}m$/.test(text.slice(Math.max(0, start - 14), start)))

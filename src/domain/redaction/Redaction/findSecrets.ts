@@ -55,7 +55,7 @@ export const findSecrets = (text: string, known: KnownValues, layer = 0): Readon
   const literals = (flags & ScanFlag.quote) !== 0 ? joinLiterals(base) : undefined
   const found = [
     ...findInView({ text }, scanned, known, layer),
-    // Only in the text as it is: its lines are its structure.
+    // Only in the original text, because the search relies on its lines.
     ...(scanned.has(ASSIGNMENT) && scanned.has(MANIFEST) ? findManifestSecrets(text) : [])
   ]
   if (

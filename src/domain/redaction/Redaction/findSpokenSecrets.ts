@@ -123,8 +123,8 @@ function findPasswords(text: string): ReadonlyArray<TextRange> {
 }
 
 /**
- * Whether the words between a name and its value in a script other than Latin state the value: a sign, nothing, or one short word that is no
- * preposition.
+ * Whether the words between a name and its value in a script other than Latin state the value: a sign, nothing, or one
+ * short word that is no preposition.
  */
 const isStatement = (gap: string): boolean => {
   const words = gap.match(/[\p{L}\p{M}]+/gu) ?? []
@@ -156,8 +156,8 @@ const technical =
   /^(?:base(?:32|58|64)|oauth[0-9.]*|argon2(?:id|i|d)?|bcrypt|scrypt|pbkdf2|sha-?[0-9]{1,3}|md[45]|aes-?[0-9]{3}\S*|utf-?(?:8|16)|ipv[46]|http[s0-9/.]*|windows[0-9]+|win(?:32|64|10|11)|ios[0-9]+|tls[0-9v.]*|iso-?[0-9]+|rfc-?[0-9]+|cve-[0-9-]+|1password\S*|keepass[0-9a-z]*|version[0-9.]+|v[0-9.]+|2fa|mfa|k8s|i18n|web3|office365|microsoft365|auth0|log4j|s3|ec2|h2|step[0-9]+|page[0-9]+|user[0-9]*|test[0-9]?|sql[0-9]+|(?:at|min|max)[0-9]+|[0-9]+[-+]?(?:characters?|chars?|digits?|letters?|zeichen|days?|minutes?|times?|bits?|bytes?|th|st|nd|rd|x|h|hrs?|hours?|am|pm|mal|tage?|jahre?|stellig\w*|car[ao]cteres|caractères))$/i
 
 /**
- * Whether a value is a password. After a verb or sign, a word with a digit suffices; elsewhere it needs letters of both cases and digits, or
- * signs within.
+ * Whether a value is a password. After a verb or sign, a word with a digit suffices; elsewhere it needs letters of both
+ * cases and digits, or signs within.
  */
 const isPassword = (value: string, isLikely: boolean, isQuoted: boolean): boolean => {
   if (

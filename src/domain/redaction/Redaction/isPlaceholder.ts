@@ -22,13 +22,13 @@ export const isPlaceholder = (text: string): boolean => {
   )
 }
 
-/** Runs of letters or digits in their order, as people type them into examples. */
+/** Ordered runs of letters or digits, as in examples. */
 const counting = /(?:01)?23456(?:789?0?)?|12345(?:6789?0?)?|abcde(?:f(?:gh[a-z]{0,18})?)?/g
 
-/** Minimum share of a placeholder that is in order. A password may contain a short run. */
+/** Minimum share of a placeholder's characters in ordered runs. A password may contain a short one. */
 const COUNTED = 0.8
 
-/** Whether a text is letters or digits in their order: `1234567890abcdef`. */
+/** Whether a text consists of ordered runs of letters or digits: `1234567890abcdef`. */
 const countsUp = (lower: string): boolean => {
   let counted = 0
   for (const [run] of lower.matchAll(counting)) counted += run.length

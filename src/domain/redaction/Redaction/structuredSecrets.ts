@@ -58,8 +58,8 @@ const runEnd = (text: string, start: number): number => {
 const MIN_PART = 16
 
 /**
- * Whether parts are a token: its header names an algorithm, or its payload is also an object, or both are at least random. Without a
- * signature, as in a truncated token, the payload must be an object too.
+ * Whether the parts are a token: the header names an algorithm, or the payload is an object too, or both look random.
+ * Without a signature, as in a truncated token, the payload must be an object too.
  */
 const isToken = ([header = "", payload = "", signature]: ReadonlyArray<string>): boolean => {
   const decoded = decodeObject(header)

@@ -11,8 +11,9 @@ export interface TextWindow {
 }
 
 /**
- * Splits a text into overlapping parts that are searched one by one, so that the caller can yield in between. A part begins at the start of a
- * word or of a run of Base64, or within a long run at a multiple of four characters, so that the run decodes.
+ * Splits a text into overlapping parts that are searched one by one, so that the caller can yield in between. A part
+ * begins at the start of a word or of a run of Base64, or within a long run at a multiple of four characters, so that
+ * the run decodes.
  */
 export const textWindows = (text: string): ReadonlyArray<TextWindow> => {
   if (text.length <= WINDOW) return [{ start: 0, end: text.length }]

@@ -15,7 +15,10 @@ export const MAX_SCHEMA_BYTES = 64 * 1024
 const MAX_DEPTH = 32
 const MAX_SCHEMAS = 1_000
 const MAX_REFERENCES = 200
-/** Most subschemas and keywords together: the validator is generated in one step, which takes 20 to 25 µs for each. */
+/**
+ * Maximum number of subschemas and keywords together: the validator is generated in one step, which takes 20 to 25 µs
+ * for each.
+ */
 export const MAX_PARTS = 2_000
 /** Most schemas in one `allOf`, `anyOf`, `oneOf` or `prefixItems`: compiling them takes more than linear time. */
 const MAX_BRANCHES = 100
@@ -206,8 +209,8 @@ class SchemaPreparer {
   }
 
   /**
-   * Resolves each reference to a subschema of this document, or fails. Writes the target's pointer for the validator, which does not support
-   * an anchor at the top level.
+   * Resolves each reference to a subschema of this document, or fails. Writes the target's pointer for the validator,
+   * which does not support an anchor at the top level.
    */
   #resolve(): Result.Result<void, SchemaFault> {
     for (const { from, place, priced, to } of this.#references) {

@@ -1,7 +1,7 @@
 /**
- * The assertion and applicator keywords of JSON Schema 2020-12, by the kind of their value: one schema, a list of schemas, a map of schemas,
- * or a plain value. All other keywords are annotations (`title`, `default`, `format`, custom keywords), as in the default dialect, and never
- * reach the validator.
+ * The assertion and applicator keywords of JSON Schema 2020-12, by the kind of their value: one schema, a list of
+ * schemas, a map of schemas, or a plain value. All other keywords are annotations (`title`, `default`, `format`, custom
+ * keywords), as in the default dialect, and never reach the validator.
  */
 export type KeywordKind = "schema" | "list" | "map" | "value"
 

@@ -29,7 +29,9 @@ const TOKEN = /\\[\s\S]|\[:\^?\w+:\]|\[\^?\]|[\s\S]/gu
 /** A group that sets the flag `s`, with which `.` matches line ends too. */
 const DOT_ALL = /\(\?[a-zA-Z]*s[a-zA-Z]*(?:-[a-zA-Z]*)?[:)]/u
 
-/** Gives the classes of a pattern in RE2 syntax the meaning that they have in ECMAScript, the dialect of JSON Schema. */
+/**
+ * Rewrites the character classes of a pattern so that RE2 matches them as ECMAScript, the dialect of JSON Schema, does.
+ */
 const ecmaScriptClasses = (pattern: string): string => {
   const dotAll = DOT_ALL.test(pattern)
   let inClass = false

@@ -8,15 +8,19 @@ export class WorkLimitExceeded<Found = never> extends Error {
   }
 }
 
-/** Work limits in units: the minimum of any value, the increments per part and per character, and the maximum. A typical 2 KiB answer takes hundreds. */
+/**
+ * Work limits in units: the minimum of any value, the increments per part and per character, and the maximum. A typical
+ * 2 KiB answer takes hundreds.
+ */
 const MIN_WORK = 300_000
 const WORK_PER_PART = 60
 const WORK_PER_CHARACTER = 30
 const MAX_WORK = 3_000_000
 
 /**
- * The work limit for a value. It grows with the value's size, so that no schema can turn a small request into much work. Reads no more of the
- * value than decides the limit: at most `MAX_WORK / WORK_PER_PART` parts, and the names of the object that exceeds it.
+ * The work limit for a value. It grows with the value's size, so that no schema can turn a small request into much
+ * work. Reads no more of the value than decides the limit: at most `MAX_WORK / WORK_PER_PART` parts, and the names of
+ * the object that exceeds it.
  */
 export const workFor = (value: unknown): number => {
   let work = MIN_WORK
@@ -44,9 +48,10 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null
 
 /**
- * Counts and limits the work of one check, so that no combination of schema and value can block the event loop: a reference to itself inside
- * `anyOf` doubles the work with each level of nesting. A unit is about one application of a small schema, at most some 100 ns. It is a count
- * and not a time limit, so that the result for a value is the same on every machine.
+ * Counts and limits the work of one check, so that no combination of schema and value can block the event loop: a
+ * reference to itself inside `anyOf` doubles the work with each level of nesting. A unit is about one application of a
+ * small schema, at most some 100 ns. It is a count and not a time limit, so that the result for a value is the same on
+ * every machine.
  */
 export class Meter {
   left = 0

@@ -6,8 +6,8 @@ import { formatPointer, type SchemaFault } from "./SchemaFault.ts"
 export const MAX_FAULTS = 20
 
 /**
- * The validator's errors as field errors, without duplicates, with `at` before each pointer. The pointer of a missing or unexpected property
- * names that property, and that of a surplus item names the item. No message contains a value.
+ * The validator's errors as field errors, without duplicates, with `at` before each pointer. The pointer of a missing
+ * or unexpected property names that property, and that of a surplus item names the item. No message contains a value.
  */
 export const faultsOf = (errors: ReadonlyArray<ErrorObject>, at: string): ReadonlyArray<SchemaFault> => {
   const faults = new Map<string, SchemaFault>()

@@ -22,5 +22,5 @@ const toDecimal = (value: number): Decimal => {
   return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length }
 }
 
-/** The digits with a lower or equal exponent. The exponents of two numbers differ by less than 650. */
+/** The digits scaled to a lower or equal exponent. The exponents of two numbers differ by less than 650. */
 const scale = ({ digits, exponent }: Decimal, to: number): bigint => digits * 10n ** BigInt(exponent - to)

@@ -120,8 +120,8 @@ export const keywordDefinitions = (meter: Meter): ReadonlyArray<KeywordDefinitio
 type Test = (value: Schema.Json) => boolean
 
 /**
- * Makes the code of keywords that are tested by a function. The functions of a validator are one list in the scope of its code, because ajv
- * takes quadratic time for values in the scope: 170 ms for a thousand.
+ * Generates the code of keywords that a function tests. A validator's functions are one list in the scope of its code:
+ * as single values ajv takes quadratic time for them, 170 ms for a thousand.
  */
 const makeTestedBy =
   (tests: Array<Test>) =>
@@ -151,7 +151,7 @@ function countMatches(cxt: KeywordCxt): void {
     })
   })
   const isValid = max === undefined ? _`${count} >= ${min}` : _`${count} >= ${min} && ${count} <= ${max}`
-  // Errors of the items that do not match are no errors of the array.
+  // An item that does not match is not an error of the array.
   cxt.result(isValid, () => cxt.reset())
 }
 
@@ -187,7 +187,7 @@ const describeLimits = (min: number, max: number | undefined): string =>
 
 const isContainer = (value: Schema.Json): boolean => typeof value === "object" && value !== null
 
-/** Whether no two items are equal, in time linear in their text: equal values have equal canonical texts. */
+/** Whether no two items are equal. Compares their canonical texts, in time linear in their size. */
 const areUnique = (items: ReadonlyArray<Schema.Json>, meter: Meter): boolean => {
   const seen = new Set<unknown>()
   for (const item of items) {

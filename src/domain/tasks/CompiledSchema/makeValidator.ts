@@ -12,14 +12,15 @@ export type Validator = ValidateFunction<unknown>
 const ERROR_FACTOR = 10
 
 /**
- * Compiles a prepared schema with its own ajv instance, because an instance keeps everything that it ever compiled. Its work is charged to
- * the meter.
+ * Compiles a prepared schema with its own ajv instance, because an instance keeps everything that it ever compiled. Its
+ * work is charged to the meter.
  *
- * Options: `strict` is off, because it rejects valid JSON Schema. `allErrors` reports all errors; its generated code is also flat, while the
- * code that stops at the first error nests once per keyword and takes ten times as long to compile. `ownProperties`, because otherwise a
- * field named `constructor` would always be present. No meta-schema, which was checked before; formats are annotations, as by default in
- * the dialect. `$data` stays off, so that no value can choose a pattern or a limit. Code is generated from the {@link Blueprint} alone, in
- * which every keyword has the type that its meta-schema requires.
+ * Options: `strict` is off, because it rejects valid JSON Schema. `allErrors` reports all errors; its generated code is
+ * also flat, while the code that stops at the first error nests once per keyword and takes ten times as long to
+ * compile. `ownProperties`, because otherwise a field named `constructor` would always be present. No meta-schema,
+ * which was checked before; formats are annotations, as by default in the dialect. `$data` stays off, so that no value
+ * can choose a pattern or a limit. Code is generated from the {@link Blueprint} alone, in which every keyword has the
+ * type that its meta-schema requires.
  */
 export const makeValidator = (
   { patterns, recurs, schema, unevaluated }: Blueprint,
@@ -41,14 +42,16 @@ export const makeValidator = (
     logger: false,
     code: { optimize: false, regExp: Object.assign(regExp, { code: "metered" }) }
   })
-  // Tracking evaluated properties for nothing costs time, and the tracking code throws for some schemas.
+  // Tracks evaluated properties only if a keyword needs it: it costs time, and the tracking code throws for some
+  // schemas.
   ajv.opts.unevaluated = unevaluated
   ajv.addKeyword({
     keyword: WORK,
     before: "$ref",
     code: ({ data, gen, it, schema: work }) => {
       if (!isWork(work)) return
-      // Errors inside `anyOf` and similar keywords may be discarded later, and those of a referenced schema lack the pointer of its use.
+      // Errors inside `anyOf` and similar keywords may be discarded later, and errors of a referenced schema lack the
+      // pointer of its use.
       const errorsAreFinal = !recurs && it.compositeRule !== true && it.schemaEnv === it.schemaEnv.root
       const found = errorsAreFinal ? _`vErrors` : _``
       const counted = gen.scopeValue("obj", { ref: meter })
@@ -58,8 +61,8 @@ export const makeValidator = (
         _`if ((${counted}.left -= vErrors === null ? ${units} : ${units * ERROR_FACTOR}) < 0) throw new ${spent}(${found});`
       )
       if (weighs) gen.code(_`${counted}.weigh(${data});`)
-      // Otherwise ajv would start to track evaluated properties in the first branch that evaluates any, and only there. Without a
-      // prototype, because it would count a property named `toString` as evaluated.
+      // Otherwise ajv would start to track evaluated properties in the first branch that evaluates any, and only there.
+      // The object has no prototype: otherwise a property named `toString` would count as evaluated.
       if (unevaluated) it.props = gen.var("props", _`Object.create(null)`)
     }
   })

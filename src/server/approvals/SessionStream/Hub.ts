@@ -35,7 +35,7 @@ const LAST_PAGE_MILLIS = 1_000
 /** Dependencies of a hub, and its timeouts. */
 export interface HubOptions {
   readonly clock: Clock.Clock
-  /** The most open streams. Past it, a new stream ends the newest one of the organization that has the most. */
+  /** Maximum number of open streams. Beyond it, a new stream ends the newest one of the organization with the most. */
   readonly maxStreams: number
   /** Between two heartbeats of a stream. */
   readonly heartbeatMillis: number

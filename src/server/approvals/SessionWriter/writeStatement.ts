@@ -7,13 +7,15 @@
  *          session      updates     the events  last_event
  * ```
  *
- * - `eligible` locks each session's row, skipping rows that another transaction has locked, and checks what the writes follow from: the
- *   session is open, the rules and the endpoints have not changed, no destination is near its queue limit.
- * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the row, so of two
- *   concurrent writes one is applied.
+ * - `eligible` locks each session's row, skipping rows that another transaction has locked, and checks the
+ *   preconditions of the writes: the session is open, the rules and the endpoints have not changed, no destination is
+ *   near its queue limit.
+ * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the
+ *   row, so of two concurrent writes one is applied.
  * - Everything else is inserted for the writes in `applied` only.
  *
- * A statement contains only the parts that its writes need, so there are some ten different texts, each prepared once per connection.
+ * A statement contains only the parts that its writes need, so there are some ten different texts, each prepared once
+ * per connection.
  */
 import { type Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"

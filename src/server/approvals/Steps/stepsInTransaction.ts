@@ -37,8 +37,8 @@ export interface StepDeps extends RecordDeps {
 }
 
 /**
- * Checks and outcomes of steps in a transaction of their own, which waits for the session's lock and reads everything under it. They work in
- * every case; `Steps` uses them for what a shared statement cannot do.
+ * Checks and outcomes of steps in a transaction of their own, which waits for the session's lock and reads everything
+ * under it. They work in every case; `Steps` uses them if a shared statement is not possible.
  */
 export const makeStepsInTransaction = (deps: StepDeps) => {
   const { clock, events, notifications, rules, spans, sql, usage } = deps

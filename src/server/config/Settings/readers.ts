@@ -152,7 +152,7 @@ export const resourceAttributes: Reader<Readonly<Record<string, string>>> = (tex
 
 /** Text without control characters. */
 export const line: Reader<string> = (text) =>
-  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
+  // oxlint-disable-next-line no-control-regex -- the pattern finds control characters, to reject them
   /[\u0000-\u001f\u007f]/.test(text) ? expected("text on one line", text) : Result.succeed(text)
 
 /** An email sender: an address, or a name with an address in angle brackets. */

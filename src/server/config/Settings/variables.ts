@@ -49,30 +49,30 @@ export const variables = {
   }),
   COUNTERSIGN_TRUSTED_PROXIES: optional({
     description:
-      "Addresses of reverse proxies, which stand for many clients: the limits per address do not apply to them, which holds for loopback addresses without this setting too. From the proxies named here, loopback included, the last address in X-Forwarded-For is taken as the client's",
+      "Addresses of reverse proxies. Limits per address do not apply to them, nor to loopback addresses, because they stand for many clients. In requests from the proxies named here, which must include loopback if your proxy uses it, the last address in X-Forwarded-For that is not a proxy's is the client's",
     unit: "CIDR, separated by commas",
     read: networks
   }),
   COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES: withDefault("128", {
     description:
-      "Memory for responses that clients have not read, in all. Beyond it, connections of the organization with the most are cut",
+      "Total memory for responses that clients have not read. Above it, connections of the organization with the most are closed",
     unit: "MiB",
     read: read.wholeNumber(16, 1_000_000)
   }),
   COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION: withDefault("32", {
     description:
-      "The same of one organization, or of one address for responses without a key. From half of it, further reads of the organization wait",
+      "The same per organization, or per address for responses without a key. From half of it, further reads of the organization wait",
     unit: "MiB",
     read: read.wholeNumber(8, 1_000_000)
   }),
   COUNTERSIGN_UNREAD_RESPONSE_SECONDS: withDefault("30", {
-    description: "How long a client may read nothing of a response before its connection is cut",
+    description: "How long a client may read nothing of a response before its connection is closed",
     unit: "seconds",
     read: read.seconds(1, 600)
   }),
   COUNTERSIGN_UNREAD_RESPONSE_KIBIBYTES_PER_SECOND: withDefault("16", {
     description:
-      "Slowest rate at which a client may read a response, or a part of an export, of more than 16 KiB, after the time above",
+      "Minimum rate at which a client must read a response, or a part of an export, of more than 16 KiB, after the time above",
     unit: "KiB per second",
     read: count
   }),
@@ -168,7 +168,7 @@ export const variables = {
   }),
   COUNTERSIGN_PROVIDER_ALLOW: optional({
     description:
-      "Non-public networks of your own model servers, open to every organization's tasks; plain http is allowed there. Without a port: 80, 443 and those from 1024 on that no database, cache or broker commonly has",
+      "Non-public networks of your own model servers, open to every organization's tasks; plain http is allowed there. Without a port: 80, 443, and ports from 1024 on that no database, cache or broker commonly uses",
     unit: "CIDR:port, address:port or CIDR, separated by commas",
     read: providerNetworks
   }),
@@ -233,7 +233,7 @@ export const variables = {
   }),
   COUNTERSIGN_NOTIFY_VERIFIED_ONLY: withDefault("false", {
     description:
-      "Sends an endpoint nothing but challenges before it has answered one, existing endpoints too. Events meanwhile make no deliveries for it",
+      "Sends an endpoint, also an existing one, nothing but challenges until it has answered one. Events until then are not delivered to it",
     unit: "true or false",
     read: read.boolean
   }),
@@ -280,13 +280,13 @@ export const variables = {
   }),
   COUNTERSIGN_KEY_LIMIT: withDefault("1000", {
     description:
-      "Maximum number of API keys per organization, without revoked and expired ones, of which ten times as many are stored; 0: no limit. Exact over all replicas",
+      "Maximum number of usable API keys per organization, exact over all replicas; 0: no limit. Ten times as many can be stored, revoked and expired ones included",
     unit: "keys",
     read: read.wholeNumber(0, 1_000_000)
   }),
   COUNTERSIGN_KEY_RETENTION_DAYS: withDefault("90", {
     description:
-      "How long API keys are retained after they were revoked or have expired. A key that created others stays as long as they do",
+      "How long API keys are retained after they were revoked or have expired. A key that created others is retained as long as they are",
     unit: "days",
     read: read.days(1, 36_500)
   }),
@@ -308,18 +308,18 @@ export const variables = {
     read: read.wholeNumber(0, 1_000_000)
   }),
   COUNTERSIGN_STORED_RUN_LIMIT: withDefault("10000000", {
-    description: "Maximum number of logged runs per organization, about; 0: no limit",
+    description: "Approximate maximum number of logged runs per organization; 0: no limit",
     unit: "runs",
     read: read.wholeNumber(0, 1_000_000_000_000)
   }),
   COUNTERSIGN_STORED_FEEDBACK_LIMIT: withDefault("10000000", {
-    description: "Maximum number of feedback records per organization, about; 0: no limit",
+    description: "Approximate maximum number of feedback records per organization; 0: no limit",
     unit: "records",
     read: read.wholeNumber(0, 1_000_000_000_000)
   }),
   COUNTERSIGN_STORED_MEBIBYTES_LIMIT: withDefault("51200", {
     description:
-      "Maximum size of an organization's runs, feedback, datasets, comparison results, sessions, steps and approvals, about; 0: no limit",
+      "Approximate maximum size of an organization's runs, feedback, datasets, comparison results, sessions, steps and approvals; 0: no limit",
     unit: "MiB",
     read: read.wholeNumber(0, 1_000_000_000)
   }),
@@ -336,17 +336,17 @@ export const variables = {
   }),
   COUNTERSIGN_STOP_DELAY_SECONDS: withDefault("0", {
     description:
-      "How long the service still serves requests after SIGTERM while /readyz fails, so that load balancers stop sending to it first",
+      "How long the service still serves requests after SIGTERM while /readyz fails, so that load balancers first stop sending requests to it",
     unit: "seconds",
     read: read.seconds(0, 600)
   }),
   COUNTERSIGN_STOP_SECONDS: withDefault("8", {
-    description: "Longest graceful shutdown after SIGTERM and the delay above",
+    description: "Maximum duration of the graceful shutdown, which follows the delay above",
     unit: "seconds",
     read: read.seconds(0, 600)
   }),
   COUNTERSIGN_LOG_LEVEL: withDefault("info", {
-    description: "Least severe log lines that are written: trace, debug, info, warn, error, fatal or none",
+    description: "Lowest level of log lines that are written: trace, debug, info, warn, error, fatal or none",
     unit: "level",
     read: logLevel
   }),
@@ -398,7 +398,7 @@ export const variables = {
 export type VariableName = keyof typeof variables
 
 /** Every variable name, in the order of the table. */
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a literal are those of its type
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a literal has exactly the keys of its type
 export const variableNames = Object.keys(variables) as ReadonlyArray<VariableName>
 
 /** The decoded values of all variables. */

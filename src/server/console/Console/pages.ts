@@ -44,7 +44,7 @@ or <code>npm start</code>; the published package includes the console. Then relo
 </html>
 `
 
-/** The console's logo among its files, which have digests in their names. */
+/** The file of the console's logo; its name has a digest. */
 const LOGO = /^assets\/logo[\w-]*\.svg$/
 
 /** The routes of the page: every path under `/console`, which the page's own router interprets, its files, `/` and the icon. */

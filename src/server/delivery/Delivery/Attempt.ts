@@ -37,7 +37,7 @@ export interface AttemptCallbacks {
    * Called when the loading ended: whether the receiver's rate allows the attempt now. If not, it ends without any other callback.
    */
   readonly admit: (lane: Lane, delivery: QueuedDelivery) => boolean
-  /** Whether the rates of the network that an attempt is about to connect to allow it. */
+  /** Whether the rate limit of the network that an attempt is about to connect to allows it. */
   readonly admitNetwork: (lane: Lane, network: string) => boolean
   /** Nothing was sent, because `admitNetwork` returned false: the delivery returns to its lane unchanged. */
   readonly held: (lane: Lane, delivery: QueuedDelivery) => void

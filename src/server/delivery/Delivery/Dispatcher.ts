@@ -24,7 +24,7 @@ export const FULL_BATCH = 32
 /** How long a delivery waits after its payload or destination could not be loaded, in milliseconds. */
 const RELOAD_MILLIS = 1_000
 
-/** The most networks at which one lane has reservations: as many as an attempt tries addresses. */
+/** Maximum number of networks at which one lane has reservations: one for each address that an attempt tries. */
 const MAX_NETWORK_HOLDS = 4
 
 /** The outcome of a delivery that expired in the queue. */
@@ -94,10 +94,10 @@ export interface Dispatcher {
 }
 
 /**
- * Decides what is sent next. The dispatcher keeps a round-robin ring of ready lanes, which may have a delivery to send.
- * It starts one attempt of a lane at a time, within the concurrency limits (total, retries, per organization, per
- * channel, per destination). So a destination with a long queue or a hanging peer does not block the others behind it
- * (head-of-line blocking).
+ * Selects the delivery to send next. The dispatcher keeps a round-robin ring of ready lanes, which may have a delivery
+ * to send. It starts one attempt of a lane at a time, within the concurrency limits (total, retries, per organization,
+ * per channel, per destination). So a destination with a long queue or a hanging peer does not block the others behind
+ * it (head-of-line blocking).
  *
  * ```
  *            dispatch, a slot is free
@@ -293,7 +293,7 @@ export const makeDispatcher = (
     const receiverRates = ratesBy("receiverRates")
     const networkRates = ratesBy("networkRates")
 
-    /** Returns a delivery that was held back to its lane, unchanged, so that it stays the first of its lane. */
+    /** Returns an unsent delivery, unchanged, to the front of its lane. */
     const putBack = (lane: Lane, delivery: QueuedDelivery): void => {
       deliveriesHeld(lane.channel.name).updateUnsafe(1, context)
       lane.owned.unfinished--
@@ -319,7 +319,10 @@ export const makeDispatcher = (
       return false
     }
 
-    /** Whether the rates of a network allow an attempt now. If not, the lane has a hold, with which it reserves its next attempt. */
+    /**
+     * Whether the rate limit of a network allows an attempt now. If not, the lane gets a hold, which reserves its next
+     * attempt.
+     */
     const admitNetwork = (lane: Lane, network: string): boolean => {
       const reserve = networkRates.get(lane.channel.name)
       if (reserve === undefined) return true

@@ -43,11 +43,14 @@ export class Lane {
   hold: Hold | undefined
   /** Whether the receiver's rates held its last attempt back. Then one attempt at a time is loaded, as most would be held back again. */
   isThrottled = false
-  /** Until when the rates of a network hold the lane back, on the monotonic clock. */
+  /** Until when the rate limit of a network holds the lane back, on the monotonic clock. */
   networkHeldUntil = Number.NEGATIVE_INFINITY
-  /** What is reserved at each network for the attempt that comes next: a receiver may have an address in several. */
+  /** Reservations for the next attempt, by network: a receiver may have addresses in several. */
   networkHolds: Map<string, Hold> | undefined
-  /** Whether these rates held its last attempt back. Then one attempt at a time is made, as most would be held back again. */
+  /**
+   * Whether a network's rate limit held the last attempt back. The lane then makes one attempt at a time, because most
+   * would be held back again.
+   */
   isNetworkThrottled = false
   /** Attempts that are being loaded. */
   loading = 0

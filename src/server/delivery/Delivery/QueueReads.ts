@@ -45,7 +45,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
     `,
 
-    /** Returns those of the shards that have rows. */
+    /** Returns the shards that have rows. */
     nonEmpty: (shards: ReadonlyArray<number>) => sql<{ readonly shard: number }>`
       SELECT s.shard::int AS shard
       FROM unnest(${int4Array(shards)}::smallint[]) AS s (shard)

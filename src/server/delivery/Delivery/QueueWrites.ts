@@ -132,8 +132,8 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
     )`
 
   /**
-   * CTEs that write the log and the queue: `accepted` is a query that returns the rows of `given` to insert. Those of full queues are
-   * logged as failed; the others are in `queued` (`delivery_id`, `seq`).
+   * CTEs that write the log and the queue: `accepted` is a query that returns the rows of `given` to insert. Deliveries
+   * for full queues are logged as failed; the others are in `queued` (`delivery_id`, `seq`).
    */
   const insertAccepted = (accepted: Statement.Fragment, now: Timestamp): Statement.Fragment => sql`
     accepted AS MATERIALIZED (

@@ -79,7 +79,7 @@ export interface Reader {
   readonly requestSweep: () => void
   /** The results of the last sweep, by channel. */
   readonly lastSweep: () => ReadonlyMap<string, ChannelSweep>
-  /** Reads new rows. A run is short, so one that does not end shows that the queue cannot be read. */
+  /** Reads new rows. A run is short, so if it does not end, the queue cannot be read. */
   readonly tail: Worker<SqlError.SqlError, never>
   /** The sweep and the refill. */
   readonly workers: ReadonlyArray<Worker<SqlError.SqlError, never>>
@@ -141,7 +141,10 @@ export const makeReader = (
       })
     })
 
-    /** How long until the tail is read without a signal, in milliseconds. A lone replica adds all rows itself, so the sweep's interval is enough. */
+    /**
+     * How long until the tail is read without a signal, in milliseconds. A lone replica adds all rows itself, so the
+     * sweep's interval is enough.
+     */
     const tailWait = (): number => {
       const poll = shards.hasPeers() ? options.pollMillis : options.sweepMillis
       return rereadPending ? Math.min(poll, Math.max(0, rereadDue - monotonicMillis(clock))) : poll

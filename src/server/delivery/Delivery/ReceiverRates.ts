@@ -34,9 +34,9 @@ const SWEEP_ABOVE = 1_000
 const SWEEP_MILLIS = 1_000
 
 /**
- * Bounds attempts per second to each receiver (a host, or a network), which many destinations may share: without it, one event for fifty endpoints of one host is
- * fifty requests at once. A destination reserves one attempt at a time, so the destinations of one receiver take turns. Counted by each replica, for the
- * destinations that it owns.
+ * Bounds attempts per second to each receiver (a host, or a network), which many destinations may share: without it,
+ * one event for fifty endpoints of one host is fifty requests at once. A destination reserves one attempt at a time, so
+ * the destinations of one receiver take turns. Counted by each replica, for the destinations that it owns.
  */
 export const makeReceiverRates = ({ perOrganization, total }: ReceiverRateOptions): ReserveAttempt => {
   const ofOrganizations = makeBuckets(perOrganization)

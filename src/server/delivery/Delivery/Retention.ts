@@ -74,7 +74,7 @@ export const makeRetention = (
   /**
    * Deletes log rows destination by destination, by ids, which start with the prefix of the destination's channel and
    * the creation time. A delivery that is still queued is removed from the queue too, because its payload goes with it.
-   * Returns all deleted rows; `channel` is set for those that were queued.
+   * Returns all deleted rows; `channel` is set for queued ones.
    */
   const deleteDeliveries = (cutoff: DateTime.Utc) =>
     sql<DeletedDelivery>`

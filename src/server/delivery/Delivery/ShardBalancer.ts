@@ -13,8 +13,8 @@ export const REBALANCE_TIMEOUT_MILLIS = 2_000
 /** Keeps this replica's share of the shards. */
 export interface ShardBalancer {
   /**
-   * Renews leases, claims or releases shards, and notifies the other replicas of released shards. Does nothing while the engine is stuck, so
-   * that its leases run out and other replicas claim the shards.
+   * Renews leases, claims or releases shards, and notifies the other replicas of released shards. Does nothing while
+   * the engine is stuck, so that its leases run out and other replicas claim the shards.
    */
   readonly rebalance: Effect.Effect<void, SqlError.SqlError | Cause.TimeoutError>
   /** Rebalances when `trigger` is called, and whenever the leases are due for renewal. */

@@ -3,8 +3,8 @@ import { Effect, Latch } from "effect"
 import { makePgNotify } from "../../store/PgNotify.ts"
 
 /**
- * How long new rows are gathered before one NOTIFY, in milliseconds (a debounce). Rows of a burst also gather while the statement runs. Only
- * sent if there are other replicas, whose deliveries wait for it.
+ * How long new rows are gathered before one NOTIFY, in milliseconds (a debounce). Rows of a burst also gather while the
+ * statement runs. Only sent if there are other replicas, whose deliveries wait for it.
  */
 const GATHER_MILLIS = 5
 
@@ -14,7 +14,10 @@ export type WakeUp =
   | { readonly _tag: "Shards" }
   | { readonly _tag: "CooldownEnded"; readonly org_id: string; readonly destination_id: string }
 
-/** `cooldown <org_id> <destination_id>`. Replicas of older versions take it for new rows and released shards, which is harmless. */
+/**
+ * `cooldown <org_id> <destination_id>`. Replicas of older versions treat it as a notification of new rows and released
+ * shards, which is harmless.
+ */
 const COOLDOWN = /^cooldown (\S+) (\S+)$/
 
 /** Notifications between replicas, by LISTEN and NOTIFY. Best effort: the database is polled as well. */

@@ -3,14 +3,17 @@ import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
 
 /**
- * Whether the workers that read the queue and record results succeed.
+ * Tracks whether the workers that read the queue and record results succeed.
  *
- * Leases are renewed over a connection of their own, so that they do not run out while the database is slow. That connection may work while all
- * others do not, for example when only they were lost, or when the database accepts no more connections. A replica in that state must not keep
- * its shards: it would deliver nothing from them, and no other replica could claim them.
+ * Leases are renewed over a connection of their own, so that they do not run out while the database is slow. That
+ * connection may work while the pool's connections are lost or the database accepts no more. A replica in that state
+ * must not keep its shards: it would deliver nothing from them, and no other replica could claim them.
  */
 export interface WorkerProgress {
-  /** The same worker; the engine counts as stuck once its runs have not succeeded for `limitMillis`, whether they fail or do not end. */
+  /**
+   * Wraps a worker. The engine counts as stuck if no run of it has succeeded for `limitMillis`, whether its runs fail
+   * or do not end.
+   */
   readonly track: <E, R>(worker: Worker<E, R>, limitMillis: number) => Worker<E, R>
   readonly isStuck: () => boolean
 }

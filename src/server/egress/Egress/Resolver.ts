@@ -14,15 +14,17 @@ const LOOKUP_TIMEOUT = "2 seconds"
 const QUERY_TIMEOUT_MILLIS = 800
 const QUERY_TRIES = 2
 
-/** Concurrent lookups of one organization; further ones wait, and fail after {@link LOOKUP_TIMEOUT}. */
+/**
+ * Maximum number of concurrent lookups of one organization; further ones wait, and fail after {@link LOOKUP_TIMEOUT}.
+ */
 const MAX_LOOKUPS = 32
 
-/** Channels that are kept for further lookups. */
+/** Maximum number of idle channels that are kept for further lookups. */
 const MAX_IDLE = 32
 
 /**
- * A channel is used for so many lookups and so long, and then replaced: a new one has another source port, which makes forged responses hard to
- * guess, and reads the machine's name servers again.
+ * A channel is replaced after this many lookups or this time: a new one has another source port, which makes responses
+ * harder to forge, and reads the machine's list of name servers again.
  */
 const MAX_USES = 100
 const MAX_AGE_MILLIS = 60_000
@@ -34,8 +36,8 @@ const MAX_ADDRESSES = 64
 export type LookupRefusal = "NameNotFound" | "LookupFailed"
 
 /**
- * Resolves a host name to its addresses, IPv4 first, for an organization, of which {@link MAX_LOOKUPS} run at a time. Lookups that belong to none
- * share the empty name.
+ * Resolves a host name to its addresses, IPv4 first, for an organization, of which {@link MAX_LOOKUPS} run at a time.
+ * Lookups without an organization use the empty name.
  */
 export type Lookup = (
   name: string,

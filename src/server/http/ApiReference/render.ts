@@ -5,7 +5,7 @@ import { createHash } from "node:crypto"
 import { documentedApi, openApiDocument } from "../../../api/openApiDocument.ts"
 import { type EncodedDocument, encodeDocument } from "./EncodedDocument.ts"
 
-/** What `/openapi.json` and `/docs` respond with. */
+/** The bodies of `/openapi.json` and `/docs`. */
 export interface RenderedReference {
   readonly openApi: EncodedDocument
   readonly page: ReferencePage
@@ -39,7 +39,7 @@ const scalar = {
 const makePage = Effect.promise(async (): Promise<ReferencePage> => {
   const { dispose, handler } = HttpRouter.toWebHandler(
     HttpApiScalar.layer(documentedApi, { path: "/docs", scalar }),
-    // It would log a request that nobody has sent.
+    // It would log these internal requests.
     { disableLogger: true }
   )
   const html = await (await handler(new Request("http://localhost/docs"))).text()

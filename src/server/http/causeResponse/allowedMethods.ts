@@ -16,8 +16,8 @@ const routes: ReadonlyArray<{ readonly path: RegExp; readonly method: string }> 
 ]
 
 /**
- * The methods of a path; empty if the path is unknown. Effect's router answers 404 for a wrong method, so this distinguishes 405 from 404. It runs
- * for unmatched requests only.
+ * The methods of a path; empty if the path is unknown. Effect's router answers 404 for a wrong method, so this
+ * distinguishes 405 from 404. It runs for unmatched requests only.
  */
 export const allowedMethods = (url: string): ReadonlyArray<string> => {
   const path = url.split(/[?#]/, 1)[0] ?? ""

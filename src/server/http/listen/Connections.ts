@@ -34,7 +34,10 @@ export const defaultConnectionLimits: ConnectionLimits = {
 export const connectionRefusals = ["address", "total"] as const
 export type ConnectionRefusal = (typeof connectionRefusals)[number]
 
-/** Why a connection is cut: its client reads nothing, or too slowly, unread responses take too much memory, or too many requests are pipelined. */
+/**
+ * Why a connection is closed: its client reads nothing, or too slowly, unread responses take too much memory, or too
+ * many requests are pipelined.
+ */
 export const connectionCuts = ["stalled", ...unsentCuts, "pipelining"] as const
 export type ConnectionCut = (typeof connectionCuts)[number]
 
@@ -53,7 +56,7 @@ const noObserver: ConnectionObserver = {
 
 /** All connections of one address. */
 export interface Client {
-  /** The key of the address. */
+  /** The address as a key: IPv6 addresses are grouped by network. */
   readonly key: string
   /** Whether limits per address apply. */
   readonly limited: boolean
@@ -71,7 +74,7 @@ export interface Connection {
   readonly waiting: Array<() => void>
 }
 
-/** Counts connections by client address, and refuses those past the limits. */
+/** Counts connections by client address, and refuses connections beyond the limits. */
 export class Connections {
   readonly #limits: ConnectionLimits
   readonly #trusted = new BlockList()

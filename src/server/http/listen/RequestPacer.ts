@@ -2,16 +2,16 @@
 const CLIENT_MILLIS = 2
 const TOTAL_MILLIS = 8
 
-/** The requests of one client that wait for a later pass, and the time that its requests took in this one. */
+/** The requests of one client that wait for a later pass, and the time that its requests took in this pass. */
 interface ClientQueue {
   readonly waiting: Array<() => void>
   millis: number
 }
 
 /**
- * Spreads the start of requests over passes of the event loop. One pass reads all connections that have data, and starting a request takes up to
- * half a millisecond, also if it has no key: a thousand connections of one client would delay all others by as much. Requests that
- * wait keep their order, and clients take turns.
+ * Spreads the start of requests over passes of the event loop. One pass reads every connection with data, and starting
+ * a request takes up to half a millisecond, even without a key: a thousand connections of one client would delay all
+ * others by half a second. Waiting requests keep their order, and clients take turns.
  */
 export class RequestPacer {
   readonly #now: () => number
@@ -76,7 +76,7 @@ export class RequestPacer {
         if (next === undefined) continue
         hasRun = true
         this.#run(queue, next)
-        // Clients that had no time in this pass come first in the next one.
+        // Clients that were not served in this pass come first in the next one.
         this.#queues.delete(client)
         this.#queues.set(client, queue)
       }

@@ -6,13 +6,16 @@ import { textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { KeyRef } from "../KeyRef.ts"
 
-/** Pause between two writes, and the shortest time between two stored uses of a key. */
+/** Pause between two writes, and minimum time between two stored uses of a key. */
 const WRITE_INTERVAL = Duration.minutes(1)
 
-/** Keys whose use is recorded between two writes; the use of further ones is not. A verified-key cache has a tenth of it. */
+/**
+ * Maximum number of keys whose use is recorded between two writes; the use of further keys is dropped. Ten times the
+ * size of the verified-key cache.
+ */
 const MAX_KEYS = 100_000
 
-/** Keys of one statement. */
+/** Maximum number of keys per statement. */
 const KEYS_PER_STATEMENT = 1_000
 
 /** Longest time that the last write may delay the shutdown. */
@@ -24,8 +27,9 @@ interface KeyUse extends KeyRef {
 }
 
 /**
- * Records when keys are used, in memory, and writes it once a minute: a key in use costs one row per minute, however many requests and replicas
- * use it. So the stored time is up to two minutes old, and a process that is killed loses its last minute.
+ * Records the last use of each key in memory and writes it once a minute: a key in use costs one row update per minute,
+ * however many requests and replicas use it. So the stored time is up to two minutes old, and a killed process loses
+ * its last minute.
  */
 export const makeKeyUses = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

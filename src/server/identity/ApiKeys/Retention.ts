@@ -8,10 +8,10 @@ import { StoreClock } from "../../store/StoreClock.ts"
 /** Pause between two runs. */
 const EVERY = Duration.hours(1)
 
-/** Keys that one statement deletes. */
+/** Maximum number of keys that one statement deletes. */
 const BATCH_ROWS = 500
 
-/** Statements of one run; the next run deletes the rest. */
+/** Maximum number of statements per run; the next run deletes the rest. */
 const MAX_BATCHES = 200
 
 export interface KeyRetentionOptions {
@@ -20,9 +20,10 @@ export interface KeyRetentionOptions {
 }
 
 /**
- * Deletes keys that can no longer be used, with their console sessions, some time after they were revoked or have expired. The audit log and
- * the records of what they did keep their ids and names. Retained are keys that still have keys which they created, because who made a key
- * decides which requests it may approve, and keys of the operator, which no other key created.
+ * Deletes keys that can no longer be used, with their console sessions, some time after they were revoked or have
+ * expired. The audit log and other records keep their ids and names. Two kinds of keys are retained: keys whose created
+ * keys still exist, because a key's maker determines which requests it may approve; and keys of the operator, which no
+ * other key created.
  */
 export const runOnce = Effect.fn("ApiKeys.Retention.runOnce")(function* ({ keep }: KeyRetentionOptions) {
   const sql = yield* SqlClient.SqlClient

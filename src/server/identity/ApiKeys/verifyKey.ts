@@ -44,7 +44,10 @@ const reasons = {
 export const invalidKey = (reason: keyof typeof reasons) =>
   Effect.fail(new InvalidApiKey({ detail: reasons[reason] }))
 
-/** The 403 for a key that may not be used from an address. It names the address, because a proxy's can be meant. */
+/**
+ * The 403 for a key that may not be used from an address. It names the address, because it may be an unconfigured
+ * proxy's.
+ */
 export const addressNotAllowed = (address: string) =>
   Effect.fail(
     new AddressNotAllowed({
@@ -52,7 +55,7 @@ export const addressNotAllowed = (address: string) =>
     })
   )
 
-/** A key of the database, or the reason why a text is none. */
+/** A stored key, or the reason why a text is not a valid key. */
 type FoundKey = VerifiedKey | ApiKeyFormat.ApiKeyParseError | "unknown"
 
 /** `VerifyKey` and `AuthenticateKey` with a cache, until the scope closes. */
@@ -103,7 +106,7 @@ export const makeVerifyKey = Effect.fnUntraced(function* (
       })
     )
 
-  /** The key of a text, or the reason why there is none. */
+  /** The key with this text, or the reason why it is not valid. */
   const lookUp = Effect.fnUntraced(function* <E, R>(
     text: string,
     admit: Effect.Effect<void, E, R> | undefined
@@ -155,7 +158,7 @@ export const makeVerifyKey = Effect.fnUntraced(function* (
     return Effect.succeed(principal)
   }
 
-  // Plain functions, not `Effect.fn`: this precedes every operation.
+  // Plain functions, not `Effect.fn`, because every request runs them.
   const authenticate: AuthenticateKey = (key, { address, admit }) =>
     Effect.clockWith((clock) => {
       const text = Redacted.value(key)

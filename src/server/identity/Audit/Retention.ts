@@ -27,8 +27,9 @@ export interface RetentionOptions {
 }
 
 /**
- * Deletes audit entries past their retention, from the beginning of each organization's hash chain, so that what remains can be verified: an
- * expired entry behind one that is not expired waits for it. If another replica is deleting, this run ends.
+ * Deletes audit entries past their retention, from the beginning of each organization's hash chain, so that what
+ * remains can be verified: an expired entry behind one that is not expired waits for it. If another replica is
+ * deleting, this run ends.
  */
 export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }: RetentionOptions) {
   const sql = yield* SqlClient.SqlClient

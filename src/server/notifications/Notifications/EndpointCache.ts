@@ -10,8 +10,9 @@ const MAX_ORGANIZATIONS = 1_000
 const MAX_ENDPOINTS = 10_000
 
 /**
- * The active endpoints of organizations (the verified ones, with `onlyVerified`), as this replica last read them. They may be stale: a statement that uses them checks them
- * (`subscriptions` in `PreparedEvent.ts`), and a caller whose check failed calls `invalidate`.
+ * The active endpoints of organizations (the verified ones, with `onlyVerified`), as this replica last read them. They
+ * may be stale: a statement that uses them checks them (`subscriptions` in `PreparedEvent.ts`), and a caller whose
+ * check failed calls `invalidate`.
  */
 export const makeEndpointCache = (sql: SqlClient.SqlClient, onlyVerified: boolean) => {
   const cache = new LruCache<ReadonlyArray<Subscriber>>({

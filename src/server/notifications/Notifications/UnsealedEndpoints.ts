@@ -33,8 +33,8 @@ interface CachedEndpoint extends UnsealedEndpoint {
 }
 
 /**
- * Unseals endpoints, through an LRU cache that compares the sealed bytes or the version of the row: a rotated secret is never served from the
- * cache.
+ * Unseals endpoints, through an LRU cache that compares the sealed bytes or the version of the row: a rotated secret is
+ * never served from the cache.
  */
 export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
   const cache = new LruCache<CachedEndpoint>({ entries: MAX_CACHED_ENDPOINTS, weight: MAX_CACHED_ENDPOINTS })

@@ -5,12 +5,12 @@ import { LruCache } from "../../concurrency/LruCache.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { LimitName, LimitUse } from "../../observability/LimitUse.ts"
 
-/** Names whose requests one replica counts. */
+/** Maximum number of names whose requests one replica counts. */
 const MAX_NAMES = 10_000
 
 /**
- * Limits requests that send something at once, per minute and name: without it, a caller could send any number of them to a host that never
- * agreed to receive any.
+ * Limits requests that send something immediately, per minute and name: otherwise a caller could flood a host that
+ * never agreed to receive anything.
  */
 export const makeMinuteLimit = (
   {

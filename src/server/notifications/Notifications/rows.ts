@@ -120,7 +120,7 @@ export const updateEndpoint = Effect.fnUntraced(function* (
   return Option.fromUndefinedOr(row)
 })
 
-/** Notes that an endpoint answered a challenge and returns its new row; none if there is no such endpoint. */
+/** Records that an endpoint answered a challenge and returns its new row; none if there is no such endpoint. */
 export const updateVerified = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -195,8 +195,8 @@ export type Subscriber = typeof Subscriber.Type
 const subscriberRows = rowsOf(Subscriber)
 
 /**
- * The active endpoints that subscribe to any of these event types, each with the version of its row; with `onlyVerified`, those that have
- * answered a challenge.
+ * The active endpoints that subscribe to any of these event types, each with the version of its row; with
+ * `onlyVerified`, only endpoints that have answered a challenge.
  */
 export const findSubscribers = (
   sql: SqlClient.SqlClient,

@@ -14,7 +14,7 @@ import { currentTime } from "../../store/currentTime.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { makeUnsealedEndpoints, SealedEndpoint } from "./UnsealedEndpoints.ts"
 
-/** The longest exchange, in milliseconds: that of a delivery. */
+/** Timeout in milliseconds, the same as of a delivery. */
 const DEADLINE_MILLIS = 5_000
 
 /** Dependencies of {@link sendChallenge}. */
@@ -26,8 +26,8 @@ export interface ChallengeDeps {
 }
 
 /**
- * Sends an endpoint a signed challenge, once, and returns why it did not answer; null if it did. Undefined: there is no such endpoint. The
- * reason is in this service's words, never the receiver's.
+ * Sends an endpoint a signed challenge, once, and returns why it did not answer; null if it did. Undefined: there is no
+ * such endpoint. The reason contains no text of the receiver.
  */
 export const sendChallenge = Effect.fnUntraced(function* (
   { clock, egress, endpoints, sql }: ChallengeDeps,
@@ -47,7 +47,7 @@ export const sendChallenge = Effect.fnUntraced(function* (
   const eventId = yield* EventId.generate
   const challenge = yield* generateChallenge
   const body = Buffer.from(challengeBody({ id: eventId, org_id, occurred_at: yield* clock.now, challenge }))
-  // Receivers compare the time of a signature with their own.
+  // Receivers compare the time of a signature with their own clock.
   const now = yield* Clock.currentTimeMillis
   const sent = egress.send({
     organization: org_id,

@@ -10,8 +10,8 @@ const CHECK_MILLIS = 500
 const PAUSE_MILLIS = 4 * CHECK_MILLIS
 
 /**
- * Whether statements may take any time. Only for statements that also disable `statement_timeout`: the server does not end them, so they
- * cannot be told from statements on a dead connection.
+ * Whether statements have no deadline. Only for statements that also disable `statement_timeout`: the server does not
+ * end them, so a slow statement looks the same as one on a dead connection.
  */
 export const NoResponseDeadline = Context.Reference<boolean>(
   "countersign/server/store/Database/NoResponseDeadline",
@@ -21,7 +21,7 @@ export const NoResponseDeadline = Context.Reference<boolean>(
 /** The statements under way on one connection. */
 interface Pending {
   readonly socket: Duplex
-  /** Statements sent, without those that have no deadline. */
+  /** Statements sent, without statements that have no deadline. */
   count: number
   /** When the server last finished a statement on this connection, or when the first of those under way was sent, in milliseconds. */
   lastResponseAt: number
@@ -30,9 +30,10 @@ interface Pending {
 /**
  * Closes connections on which the server stops responding.
  *
- * A connection can die without a FIN or RST: after a network partition, the failover of a database, or when a load balancer forgets it. The
- * operating system retransmits for a quarter of an hour, and a TCP proxy that acknowledges everything hides the loss for good. The server's
- * `statement_timeout` does not help, because the server never sees the statement.
+ * A connection can die without a FIN or RST: after a network partition, the failover of a database, or when a load
+ * balancer drops its state. The operating system retransmits for a quarter of an hour, and a TCP proxy that
+ * acknowledges everything hides the loss permanently. The server's `statement_timeout` does not help, because the
+ * server never sees the statement.
  */
 export interface ResponseDeadline {
   /** Runs a statement of a connection. If the server responds to nothing on it in time, the connection closes and the statement fails. */
@@ -71,8 +72,8 @@ export const makeResponseDeadline = (millis: number): Effect.Effect<ResponseDead
     }
 
     /**
-     * Closes the dead connections, and the unused ones that have been silent for as long: the same loss has probably affected them, and their
-     * next statement would wait for a whole deadline.
+     * Closes the dead connections, and the unused ones that have been silent for as long: the same loss has probably
+     * affected them, and their next statement would wait for a whole deadline.
      */
     const closeSilent = (deadSince: number, now: number) => {
       let closed = 0
@@ -121,8 +122,9 @@ export const makeResponseDeadline = (millis: number): Effect.Effect<ResponseDead
         begin(pending)
         return Effect.onExit(statement, (exit) => {
           if (!Exit.hasInterrupts(exit)) return Effect.sync(() => end(pending))
-          // Nobody waits for the statement any more, but it may be under way still. The server responds to the next one only after it, so
-          // that one shows whether the connection lives: otherwise statements that are all interrupted early would hide that it is dead.
+          // The caller was interrupted, but the server may still execute the statement, and responds to the next one
+          // only afterwards. So a further statement shows whether the connection still works: without it, statements
+          // that are all interrupted early would hide a dead connection.
           return Effect.sync(() =>
             log(
               Effect.ensuring(
@@ -138,7 +140,7 @@ export const makeResponseDeadline = (millis: number): Effect.Effect<ResponseDead
     return { guard }
   })
 
-/** The socket of a connection, which has no public name: of the connection itself, or of the one that it reserves. */
+/** The socket of a connection or of the connection that it reserves. The driver has no public property for it. */
 const socketOf = (connection: PgConnection.PgConnection): Duplex | undefined => {
   const base = Predicate.hasProperty(connection, "base") ? connection.base : connection
   if (!Predicate.hasProperty(base, "session") || !Predicate.hasProperty(base.session, "socket"))

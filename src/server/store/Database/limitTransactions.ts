@@ -82,8 +82,8 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
 }
 
 /**
- * Current transactions of a client and of the clients that share its limits: `open` have a connection, `waiting` wait for a connection or for
- * a permit of their organization.
+ * Current transactions of a client and of the clients that share its limits: `open` have a connection, `waiting` wait
+ * for a connection or for a permit of their organization.
  */
 export const transactionCounts = (
   client: SqlClient.SqlClient

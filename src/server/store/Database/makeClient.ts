@@ -4,7 +4,7 @@ import type { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError, Statement } from "effect/sql"
 import { makeResponseDeadline, type ResponseDeadline } from "./ResponseDeadline.ts"
 
-/** A connection that only listens sends nothing by itself. How often in a deadline it checks that the server still responds. */
+/** A connection for LISTEN sends no statements. How often per deadline it checks that the server still responds. */
 const LISTEN_CHECKS_PER_DEADLINE = 6
 
 const PgJson = Statement.custom<PgClient.PgCustom>("PgJson")
@@ -39,7 +39,7 @@ export const makeClient = (
       yield* deadline.guard(connection, connection.query("SELECT 1")).pipe(
         Effect.delay(responseDeadlineMillis / LISTEN_CHECKS_PER_DEADLINE),
         Effect.forever,
-        // The consumer of the notifications gets the failure of the connection.
+        // Passes the failure of the connection to the consumer of the notifications.
         Effect.ignore,
         Effect.forkScoped
       )
@@ -108,7 +108,7 @@ class GuardedConnection implements SqlConnection.Connection {
     return this.#deadline.guard(this.#connection, this.#connection.queryValues(sql, params, false))
   }
 
-  /** Without a deadline, because its consumer decides how fast rows are read. */
+  /** Without a deadline, because the consumer determines how fast rows are read. */
   executeStream(sql: string, params: ReadonlyArray<unknown>) {
     return this.#connection.stream(sql, params)
   }

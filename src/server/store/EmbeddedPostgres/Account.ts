@@ -67,8 +67,9 @@ const ownerOf = (target: string) =>
   })
 
 /**
- * The account to run the server as; `undefined` means the account of this process. PostgreSQL refuses to run as root, so a root process uses
- * the account `user`; without one, the account that owns the cluster, else the first of `candidates`.
+ * The account to run the server as; `undefined` means the account of this process. PostgreSQL refuses to run as root,
+ * so a root process uses the account `user`; without one, the account that owns the cluster, else the first of
+ * `candidates`.
  */
 export const serverAccount = Effect.fn("EmbeddedPostgres.serverAccount")(function* (
   cluster: string,

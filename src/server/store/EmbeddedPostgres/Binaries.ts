@@ -76,8 +76,8 @@ const findPackage = Effect.fn("EmbeddedPostgres.findPackage")(function* (name: s
 })
 
 /**
- * Creates the symbolic links of the package's post-install script, in case npm did not run it. Safe to run concurrently: an existing link is
- * kept. Returns `false` if the directory is not writable.
+ * Creates the symbolic links of the package's post-install script, in case npm did not run it. Safe to run
+ * concurrently: an existing link is kept. Returns `false` if the directory is not writable.
  */
 const makeLinks = (root: string, links: typeof Links.Type) =>
   tryFileSystem(`linking the libraries in ${root}`, async () => {

@@ -192,8 +192,8 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
 })
 
 /**
- * A fixed locale: text sorts by code points on every machine, whatever its C library. PostgreSQL 17 and newer bring it; older ones use the C
- * library's locale of the same name.
+ * A fixed locale: text sorts by code points on every machine, whatever its C library. PostgreSQL 17 and newer bring it;
+ * older ones use the C library's locale of the same name.
  */
 const localeFlags = (major: number): ReadonlyArray<string> =>
   major >= 17

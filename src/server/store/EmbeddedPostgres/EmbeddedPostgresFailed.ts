@@ -2,8 +2,8 @@ import { Effect, Schema } from "effect"
 import { errnoCode } from "../errnoCode.ts"
 
 /**
- * The embedded PostgreSQL cannot be used. `phrase` is one line for the operator: what happened and what to do. It contains paths and accounts,
- * never a password.
+ * The embedded PostgreSQL cannot be used. `phrase` is one line for the operator: what happened and what to do. It
+ * contains paths and accounts, never a password.
  */
 export class EmbeddedPostgresFailed extends Schema.TaggedError<EmbeddedPostgresFailed>()(
   "EmbeddedPostgresFailed",

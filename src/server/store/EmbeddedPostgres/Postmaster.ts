@@ -13,7 +13,8 @@ import { isAlive } from "./tempFiles.ts"
 import { childEnvironment, runCommand } from "./runCommand.ts"
 
 /**
- * Longest path of a socket, in bytes. macOS allows 103 and Linux 107; with one limit, a directory that works on one system works on the other.
+ * Longest path of a socket, in bytes. macOS allows 103 and Linux 107; with one limit, a directory that works on one
+ * system works on the other.
  */
 const SOCKET_PATH_LIMIT = 103
 
@@ -38,9 +39,9 @@ export interface ServerSettings {
 }
 
 /**
- * The directory of the socket: the cluster itself if its path is short enough, else a directory in the system's temporary directory, named by
- * a hash of the cluster's path. The latter is rejected unless the server's account owns it and no other account can enter it, so that no other
- * account can place a socket there.
+ * The directory of the socket: the cluster itself if its path is short enough, else a directory in the system's
+ * temporary directory, named by a hash of the cluster's path. The latter is rejected unless the server's account owns
+ * it and no other account can enter it, so that no other account can place a socket there.
  */
 export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(function* (
   directory: string,
@@ -67,7 +68,10 @@ export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(fun
   })
 })
 
-/** Settings that a supported version may not have, with the major version that introduced them: a server does not start with an unknown one. */
+/**
+ * Settings that a supported version may not have, with the major version that introduced them: a server does not start
+ * with an unknown one.
+ */
 const INTRODUCED_IN: Readonly<Record<string, number>> = { io_method: 18 }
 
 /**
@@ -130,7 +134,7 @@ export const trimLog = (logFile: string): Effect.Effect<void> =>
     }
   })
 
-/** The size of the log, at which what a server logs from now on begins; 0 if there is none. */
+/** The size of the log, which is the offset of everything logged from now on; 0 if there is no log. */
 export const sizeOfLog = (logFile: string): Effect.Effect<number> =>
   Effect.promise(async () => {
     try {
@@ -140,7 +144,7 @@ export const sizeOfLog = (logFile: string): Effect.Effect<number> =>
     }
   })
 
-/** What was logged after `start`, at most the last 64 KiB; all of it if the log was rotated since. */
+/** The log after the offset `start`, at most the last 64 KiB; the whole log if it was rotated since. */
 export const readLogFrom = (logFile: string, start: number): Effect.Effect<string> =>
   Effect.promise(async () => {
     try {
@@ -162,9 +166,9 @@ export const readLogFrom = (logFile: string, start: number): Effect.Effect<strin
 export type StartState = { readonly state: "running" } | { readonly state: "ended"; readonly log: string }
 
 /**
- * Starts a server without waiting for it, and returns an effect that reads its state. The server runs in a session of its own, so that the
- * terminal's Ctrl-C, which signals the whole foreground process group, reaches only the service, which drains before it stops the server. If
- * the service is killed, the server keeps running.
+ * Starts a server without waiting for it, and returns an effect that reads its state. The server runs in a session of
+ * its own, so that the terminal's Ctrl-C, which signals the whole foreground process group, reaches only the service,
+ * which drains before it stops the server. If the service is killed, the server keeps running.
  */
 export const startServer = Effect.fn("EmbeddedPostgres.startServer")(function* (
   settings: ServerSettings
@@ -255,9 +259,9 @@ const isReusedPid = Effect.fn("EmbeddedPostgres.isReusedPid")(function* (cluster
 })
 
 /**
- * Removes a stale `postmaster.pid` that would make PostgreSQL refuse to start: an empty one, or one whose process id belongs to another
- * program, as in a restarted container, where ids repeat. Orphaned server processes are safe: PostgreSQL detects them by their shared memory.
- * Returns whether a file was removed.
+ * Removes a stale `postmaster.pid` that would make PostgreSQL refuse to start: an empty one, or one whose process id
+ * belongs to another program, as in a restarted container, where ids repeat. Orphaned server processes are safe:
+ * PostgreSQL detects them by their shared memory. Returns whether a file was removed.
  */
 export const removeStalePidFile = Effect.fn("EmbeddedPostgres.removeStalePidFile")(function* (
   cluster: Cluster

@@ -7,9 +7,10 @@ import { EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { type ServerSettings, stopServer } from "./Postmaster.ts"
 
 /**
- * The key of the advisory lock that counts references to the server. Each service holds a connection with a shared lock. PostgreSQL releases
- * the lock however the process ends, so no reference can be stale. The service that can take the exclusive lock is the last one and stops the
- * server; a starting service that finds the lock taken exclusively waits until the server has stopped.
+ * The key of the advisory lock that counts references to the server. Each service holds a connection with a shared
+ * lock. PostgreSQL releases the lock however the process ends, so no reference can be stale. The service that can take
+ * the exclusive lock is the last one and stops the server; a starting service that finds the lock taken exclusively
+ * waits until the server has stopped.
  *
  * The number is "cshd" in ASCII; no other lock of the database has it.
  */

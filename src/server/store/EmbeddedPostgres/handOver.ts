@@ -25,11 +25,12 @@ const look = (directory: string) =>
   })
 
 /**
- * Prepares a data directory, as root, for a process that will have changed to the account `user`: creates it, or gives root's to the account,
- * with the server's log. The cluster itself must be the account's already. A directory with files of other programs is refused, because
- * COUNTERSIGN_DATA_DIR could name any directory of the system.
+ * Prepares a data directory, as root, for a process that will have changed to the account `user`: creates it, or gives
+ * root's to the account, with the server's log. The cluster itself must be the account's already. A directory with
+ * files of other programs is refused, because COUNTERSIGN_DATA_DIR could name any directory of the system.
  *
- * Root changes nothing in a directory that is the account's: a process of the account could replace the names there by links to other files.
+ * Root changes nothing in a directory that is the account's: a process of the account could replace the names there by
+ * links to other files.
  */
 export const handOver = Effect.fn("EmbeddedPostgres.handOver")(function* (options: {
   readonly dataDir: string

@@ -3,8 +3,8 @@ import { spawn } from "node:child_process"
 import type { Account } from "./Account.ts"
 
 /**
- * The environment of the server and its tools: without this process's variables, which contain secrets, and with messages in English, because
- * their output is parsed.
+ * The environment of the server and its tools: without this process's variables, which contain secrets, and with
+ * messages in English, because their output is parsed.
  */
 export const childEnvironment = (): NodeJS.ProcessEnv => {
   const kept: NodeJS.ProcessEnv = { LC_ALL: "C", TZ: "UTC" }

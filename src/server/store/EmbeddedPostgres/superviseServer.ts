@@ -26,8 +26,8 @@ const RESTART_DELAY = "100 millis"
 const RECOVERY_SCHEDULE = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("15 seconds")])
 
 /**
- * Checks the log of a server that exited instead of starting. It succeeds if a retry helps: another server uses the directory, or processes of
- * a killed server have not exited yet. Otherwise it fails with a phrase for the operator.
+ * Checks the log of a server that exited instead of starting. It succeeds if a retry helps: another server uses the
+ * directory, or processes of a killed server have not exited yet. Otherwise it fails with a phrase for the operator.
  */
 const checkFailedStart = Effect.fn("EmbeddedPostgres.checkFailedStart")(function* (
   settings: ServerSettings,
@@ -100,9 +100,9 @@ const acquireServer = Effect.fn("EmbeddedPostgres.acquireServer")(function* (set
 })
 
 /**
- * Keeps a reference to the server until the scope closes; releasing the last reference stops the server. If the server dies, it is restarted
- * with backoff, forever, because the service is useless without its database. Completes when the server first accepts connections. Only the
- * first start can fail.
+ * Keeps a reference to the server until the scope closes; releasing the last reference stops the server. If the server
+ * dies, it is restarted with backoff, forever, because the service is useless without its database. Completes when the
+ * server first accepts connections. Only the first start can fail.
  */
 export const superviseServer = Effect.fn("EmbeddedPostgres.superviseServer")(function* (
   settings: ServerSettings

@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * The append-only audit log. A trigger rejects every update, and every delete except by retention. The index by time is a BRIN index of a few
- * pages, because rows are inserted in that order.
+ * The append-only audit log. A trigger rejects every update, and every delete except by retention. The index by time is
+ * a BRIN index of a few pages, because rows are inserted in that order.
  */
 export default statements(
   `CREATE TABLE audit_log (

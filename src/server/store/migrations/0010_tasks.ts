@@ -3,10 +3,10 @@ import { statements } from "./statements.ts"
 /**
  * Tasks with their releases, the log of their runs, the versions of their datasets, and comparisons.
  *
- * One table has the examples of all versions of a task's dataset: a row belongs to the versions from `first_version` up to, but not
- * including, `until_version`, so that a version costs only its changes. `tokens` are the hashed words of the input. `telling` has the rare
- * words, which find the nearest example; `dataset_words` counts the examples with each word. `input_shape` and `answer_shape` are the digests
- * of the schemas, the cache keys of their compiled forms.
+ * One table has the examples of all versions of a task's dataset: a row belongs to the versions from `first_version` up
+ * to, but not including, `until_version`, so that a version costs only its changes. `tokens` are the hashed words of
+ * the input. `telling` has the rare words, which find the nearest example; `dataset_words` counts the examples with
+ * each word. `input_shape` and `answer_shape` are the digests of the schemas, the cache keys of their compiled forms.
  */
 export default statements(
   `CREATE TABLE tasks (

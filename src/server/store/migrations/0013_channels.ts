@@ -1,9 +1,9 @@
 import { statements } from "./statements.ts"
 
 /**
- * Columns for channels other than webhooks: the size of a delivery, its rejected part, the last response status, and the time after which no
- * attempt starts. And email to reviewers: a row per event and recipient without the text, which is written from the approval when the email is
- * sent.
+ * Columns for channels other than webhooks: the size of a delivery, its rejected part, the last response status, and
+ * the time after which no attempt starts. And email to reviewers: a row per event and recipient without the text, which
+ * is written from the approval when the email is sent.
  */
 export default statements(
   `ALTER TABLE deliveries

@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * The size of a staged correction's input, beside its digest: a promotion reads chunks that are limited by the sizes of correction and input.
- * Null if nothing is staged.
+ * The size of a staged correction's input, beside its digest: a promotion reads chunks that are limited by the sizes of
+ * correction and input. Null if nothing is staged.
  */
 export default statements(
   `ALTER TABLE feedback ADD COLUMN input_bytes int`,

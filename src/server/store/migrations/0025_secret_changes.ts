@@ -8,12 +8,13 @@ const credentialColumns = [
 ] as const
 
 /**
- * A counter per organization, raised by every change of its credentials. A replica caches credentials together with the counter, and reads
- * them again when the counter has changed. Timestamps and ids cannot serve as the version: they are assigned before the commit, and by
- * several clocks. Triggers raise the counter, so that no statement that writes a credential can omit it. They are deferred to the end of the
- * transaction: the counter is locked only while the transaction commits, after all rows that its statements lock. Of the other deferred
- * triggers, only that of the audit chain (0038) takes a lock. Deferred triggers run in the order of the writes, so a transaction writes the
- * credential first and its audit entry afterwards, or it could wait for another one in a circle.
+ * A counter per organization, raised by every change of its credentials. A replica caches credentials together with the
+ * counter, and reads them again when the counter has changed. Timestamps and ids cannot serve as the version: they are
+ * assigned before the commit, and by several clocks. Triggers raise the counter, so that no statement that writes a
+ * credential can omit it. They are deferred to the end of the transaction: the counter is locked only while the
+ * transaction commits, after all rows that its statements lock. Of the other deferred triggers, only that of the audit
+ * chain (0038) takes a lock. Deferred triggers run in the order of the writes, so a transaction writes the credential
+ * first and its audit entry afterwards, or it could wait for another one in a circle.
  */
 export default statements(
   `CREATE TABLE secret_changes (

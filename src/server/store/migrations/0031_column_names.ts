@@ -1,9 +1,9 @@
 import { statements } from "./statements.ts"
 
 /**
- * Gives cryptic columns the names of their content. A rename breaks every replica of an older version, so it is possible here only because no
- * release precedes this migration. After the first release, rename in two steps: add the new column and write both, then drop the old one a
- * release later.
+ * Gives cryptic columns the names of their content. A rename breaks every replica of an older version, so it is
+ * possible here only because no release precedes this migration. After the first release, rename in two steps: add the
+ * new column and write both, then drop the old one a release later.
  */
 export default statements(
   `ALTER TABLE governed_steps RENAME COLUMN told TO last_decision`,

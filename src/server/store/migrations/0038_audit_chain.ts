@@ -3,12 +3,13 @@ import { comments, orgId } from "./comments.ts"
 import { statements } from "./statements.ts"
 
 /**
- * Chains the audit log by hashes, one chain per organization. The trigger is deferred to the commit: the head of the chain is then the last lock
- * of a transaction and is held only while it commits, so that no audited change waits for another one's work, and a statement that writes for
- * many organizations does not wait for one of them. The order of the chain is the order of commits.
+ * Chains the audit log by hashes, one chain per organization. The trigger is deferred to the commit: the head of the
+ * chain is then the last lock of a transaction and is held only while it commits, so that no audited change waits for
+ * another one's work, and a statement that writes for many organizations does not wait for one of them. The order of
+ * the chain is the order of commits.
  *
- * The text that is hashed is that of `JSON.stringify` for the same array (`domain/identity/AuditChain.ts`). Existing entries are chained in the
- * order of their ids; the log takes no new entries meanwhile.
+ * The text that is hashed is that of `JSON.stringify` for the same array (`domain/identity/AuditChain.ts`). Existing
+ * entries are chained in the order of their ids; the log takes no new entries meanwhile.
  */
 export default Effect.andThen(
   statements(

@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * Redaction rules of organizations. Their changes count as changes of the organization's secrets, so that each replica reads both again, and
- * never applies old rules to a new text.
+ * Redaction rules of organizations. Their changes count as changes of the organization's secrets, so that each replica
+ * reads both again, and never applies old rules to a new text.
  */
 export default statements(
   `CREATE TABLE redaction_settings (

@@ -3,8 +3,8 @@ import { comments, orgId } from "./comments.ts"
 import { statements } from "./statements.ts"
 
 /**
- * When keys were used, from where they may be, and why they were revoked. The time of use has a table of its own, because it is written every
- * minute, without regard to locks on the key.
+ * Adds the last use of keys, their allowed networks, and the reason of their revocation. The time of use has a table of
+ * its own, because it is written every minute and must not wait for locks on the key.
  */
 export default Effect.andThen(
   statements(

@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * What organizations store, for their limits, and an index of keys that have ended, for their retention. The existing rows are counted once: sizes as they are stored, without what the database adds to
- * a row.
+ * Adds the amounts that organizations store, for their limits, and an index of revoked and expired keys, for their
+ * retention. Existing rows are counted once, with their sizes as stored, without the overhead of a row.
  */
 export default statements(
   `CREATE INDEX api_keys_ended ON api_keys (least(revoked_at, expires_at))

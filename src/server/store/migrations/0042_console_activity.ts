@@ -1,6 +1,9 @@
 import { statements } from "./statements.ts"
 
-/** Lets people see and end their console sessions, and ends those without activity. The defaults are for older versions of the service. */
+/**
+ * Lets users list and end their console sessions, and ends idle ones. The defaults are for older versions of the
+ * service.
+ */
 export default statements(
   `ALTER TABLE console_sessions
     ADD COLUMN session_id text COLLATE "C" NOT NULL DEFAULT ('cse_' || replace(gen_random_uuid()::text, '-', '')),

@@ -1,6 +1,6 @@
 import { statements } from "./statements.ts"
 
-/** A comparison that fails again and again ends as `failed` instead of calling its model without end. */
+/** A comparison that fails repeatedly ends as `failed` instead of calling its model endlessly. */
 export default statements(
   `ALTER TABLE comparisons
     ADD COLUMN attempts integer NOT NULL DEFAULT 0,

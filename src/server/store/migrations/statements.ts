@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 
 /**
- * A migration of plain SQL, one statement per string, because the wire protocol accepts one at a time. Statements are sent verbatim, without
- * parameters.
+ * A migration of plain SQL, one statement per string, because the wire protocol accepts one at a time. Statements are
+ * sent verbatim, without parameters.
  */
 export const statements = (
   ...list: ReadonlyArray<string>

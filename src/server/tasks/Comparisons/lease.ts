@@ -54,8 +54,8 @@ export const renewLease = (sql: SqlClient.SqlClient, row: ComparisonRow, until: 
   `.pipe(Effect.map((rows) => rows.length > 0))
 
 /**
- * Releases the lease, if this epoch still owns the comparison. Another worker can claim it from `at` on. An attempt that is not counted leaves
- * the failure budget as it was.
+ * Releases the lease, if this epoch still owns the comparison. Another worker can claim it from `at` on. An attempt
+ * that is not counted leaves the failure budget as it was.
  */
 export const releaseLease = (
   sql: SqlClient.SqlClient,

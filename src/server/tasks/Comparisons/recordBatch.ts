@@ -9,8 +9,9 @@ import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
 const MAX_STATEMENT_CHARACTERS = 2 ** 21
 
 /**
- * Writes a batch's results and the comparison's progress, and renews the lease. Call it in a transaction. Returns the size of the results,
- * about; undefined if another replica has claimed the comparison, and nothing was written.
+ * Writes a batch's results and the comparison's progress, and renews the lease. Call it in a transaction. Returns the
+ * approximate size of the results; undefined if another replica has claimed the comparison, in which case nothing was
+ * written.
  */
 export const recordBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -40,7 +40,7 @@ export interface DerivedVersion {
   readonly added: number
   /** Examples that replaced the base's example with the same input. */
   readonly replaced: number
-  /** Size of the examples that were put, about. */
+  /** Approximate size of the written examples. */
   readonly bytes: number
 }
 
@@ -48,7 +48,7 @@ export interface DerivedVersion {
 const BATCH_EXAMPLES = 500
 const BATCH_CHARACTERS = 2 ** 21
 
-/** Size of a version besides its examples, about: most is the state of its digest. */
+/** Approximate size of a version without its examples: mostly the state of its digest. */
 const VERSION_BYTES = 3_000
 
 const taskRows = rowsOf(

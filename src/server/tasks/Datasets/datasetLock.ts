@@ -25,7 +25,7 @@ export const acquireDatasetLock = (
     Effect.catch((error) => (error.reason._tag === "LockTimeoutError" ? datasetBusy : Effect.die(error)))
   )
 
-/** For a change that waited too long for another change of the dataset, which may take minutes. */
+/** The problem of a change that waited too long for another change of the dataset, which may take minutes. */
 export const datasetBusy: Effect.Effect<never, DatasetBusy> = Effect.fail(
   new DatasetBusy({
     detail:

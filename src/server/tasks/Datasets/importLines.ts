@@ -16,7 +16,7 @@ import { redactExample } from "./redactExamples.ts"
 /** Bytes of one line: as many as an input and an answer may have together in the API. */
 export const MAX_LINE_BYTES = 8 * 2 ** 20
 
-/** Lines that the result names because protected values were removed from them. */
+/** Maximum number of line numbers in the result's list of redacted lines. */
 const MAX_NAMED_LINES = 20
 
 /** The author of imports, which run from the command line without an API key. */
@@ -36,7 +36,7 @@ const decodeLine = Schema.decodeUnknownResult(
   Schema.fromJsonString(Schema.Struct({ input: JsonObject, answer: JsonObject }))
 )
 
-/** The faults of an example, those of its input first. */
+/** The faults of an example, first of its input, then of its answer. */
 const findFaults = (
   { answer, input }: Pick<NewExample, "input" | "answer">,
   { answers, inputs }: TaskSchemas
@@ -76,8 +76,9 @@ export interface ImportTarget {
 }
 
 /**
- * Creates the task's next dataset version from JSON Lines, one example per line, in the caller's transaction. Skips empty lines. Imports
- * all lines or none. Removes protected values before it stores an example. Memory is bounded by a few hundred examples. Calls `progress` with the number of lines read so far, after each line.
+ * Creates the task's next dataset version from JSON Lines, one example per line, in the caller's transaction. Skips
+ * empty lines. Imports all lines or none. Removes protected values before it stores an example. Memory is bounded by a
+ * few hundred examples. Calls `progress` with the number of lines read so far, after each line.
  */
 export const importLines = Effect.fnUntraced(function* <E>(
   sql: SqlClient.SqlClient,

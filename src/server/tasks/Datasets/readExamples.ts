@@ -40,8 +40,9 @@ export interface ExamplesPage {
 }
 
 /**
- * Reads a page of a version's examples: at least one, at most `limit`, and about 256 KiB. Scans the primary key backwards from the version's
- * last example, which is an index-only scan: it never sees examples of later versions, and skips replaced ones.
+ * Reads a page of a version's examples: at least one, at most `limit`, and about 256 KiB. Scans the primary key
+ * backwards from the version's last example, which is an index-only scan: it never sees examples of later versions, and
+ * skips replaced ones.
  */
 export const readExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { redactionWarning, redactObject } from "../redactJson.ts"
 import { checkExamples, type TaskSchemas } from "./checkExamples.ts"
 
-/** Fields that a warning names. */
+/** Maximum number of fields that a warning names. */
 const MAX_POINTERS = 20
 
 /** An example's content. */
@@ -21,7 +21,7 @@ export interface RedactedExample<E extends ExampleContent> {
   readonly pointers: ReadonlyArray<string>
 }
 
-/** Removes protected values from an example. `at` is its JSON pointer in what it was read from. */
+/** Removes protected values from an example. `at` is its JSON pointer in the request or line. */
 export const redactExample = Effect.fnUntraced(function* <E extends ExampleContent>(
   example: E,
   known: KnownValues,

@@ -249,8 +249,8 @@ const validate = (
 const MAX_DESCRIBED_FAULTS = 3
 
 /**
- * Describes faults in this service's words: a name that only the model used is shown as `*`, so that no text of the model server is stored or
- * shown. The API key, which the server received, is removed too.
+ * Describes faults without any text of the model server, which must not be stored or shown: a name that is not in the
+ * schema is shown as `*`. The API key, which the server knows, is removed too.
  */
 const describe = (
   faults: ReadonlyArray<SchemaFault>,

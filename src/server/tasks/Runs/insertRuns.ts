@@ -39,9 +39,10 @@ export const toNewRunRow = (
 })
 
 /**
- * Logs runs by one statement, and returns for each whether it was logged: a run with a cached plan is not if the plan has changed, or if the
- * session does not exist; a run that claims an idempotency key is not if the key is claimed already. One statement needs no connection of its own, so a run that was paid for is logged even while all transactions
- * wait for connections. A row with `saveResponse` must be the only one.
+ * Logs runs by one statement, and returns for each whether it was logged: a run with a cached plan is not if the plan
+ * has changed, or if the session does not exist; a run that claims an idempotency key is not if the key is claimed
+ * already. One statement needs no connection of its own, so a run that was paid for is logged even while all
+ * transactions wait for connections. A row with `saveResponse` must be the only one.
  */
 export const insertRuns = (
   sql: SqlClient.SqlClient,

@@ -10,9 +10,9 @@ const RETRY_AFTER_SECONDS = 1
 const MEBIBYTE = 1024 * 1024
 
 /**
- * Bounds the runs of each organization that wait for a provider, by number and by the bytes of their inputs: a provider may take two minutes
- * for each, and an input occupies several times its size in memory. A run beyond a limit is refused and not queued, because its input would
- * occupy the same memory while it waited.
+ * Bounds the runs of each organization that wait for a provider, by number and by the bytes of their inputs: a provider
+ * may take two minutes for each, and an input occupies several times its size in memory. A run beyond a limit is
+ * refused and not queued, because its input would occupy the same memory while it waited.
  */
 export const makeRunSlots = (
   limits: Pick<OrganizationLimitValues, "concurrentRuns" | "runBytes">,
@@ -22,7 +22,8 @@ export const makeRunSlots = (
 
   return (org_id: OrgId, input: Schema.Json) =>
     <A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E | RateLimited, R> =>
-      // Not interruptible in between: a run that was counted and then interrupted before it started would stay counted until the process ends.
+      // Not interruptible in between: a run that was counted and then interrupted before it started would stay counted
+      // until the process ends.
       Effect.uninterruptibleMask((restore): Effect.Effect<A, E | RateLimited, R> => {
         const waiting = organizations.get(org_id) ?? { runs: 0, bytes: 0 }
         const bytes = limits.runBytes === 0 ? 0 : sizeOf(input)

@@ -72,7 +72,7 @@ export interface SpanBuffer {
   readonly unencodedCount: () => number
   /** The first admitted trace that is not encoded yet. */
   readonly nextUnencoded: () => BufferedTrace | undefined
-  /** Organizations that export content, among those of the first `count` unencoded traces. */
+  /** Organizations of the first `count` unencoded traces that export content. */
   readonly orgsWithContent: (count: number) => ReadonlySet<OrgId>
   /**
    * Encodes up to `count` unencoded traces in order with this content, as long as `hasTime` allows, but at least one.

@@ -117,7 +117,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
       )
     })
 
-  /** Updates the counts to match the log; deletes payloads except those of failed batches, which can be replayed. */
+  /** Updates the counts to match the log; deletes payloads, except of failed batches, which can be replayed. */
   const updateCounts = (list: ReadonlyArray<CompletedDelivery>) =>
     Effect.asVoid(sql`
       WITH completed AS (

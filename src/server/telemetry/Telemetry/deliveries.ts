@@ -86,8 +86,8 @@ export const makeDeliveries = (
     if (batch === undefined) {
       return yield* new NotReplayable({ detail: "The spans of this batch have expired." })
     }
-    // Spans in memory will be stored, unless there is no capacity left: a replay must not take the capacity reserved for them. Spans of other
-    // replicas are not known here.
+    // Spans in memory will be stored, unless there is no capacity left: a replay must not take the capacity reserved
+    // for them. Spans of other replicas are not known here.
     const capacity = queueLimit - spans.localCounts(org_id).waiting
     const counted = yield* sql`
       UPDATE telemetry_destinations

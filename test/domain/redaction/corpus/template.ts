@@ -33,8 +33,8 @@ const alphabets: Readonly<Record<string, string>> = {
 }
 
 /**
- * Fills a template: `{A:36}` is 36 random base62 characters, `{uuid}` a random UUID. Each call draws new values, so that no source contains a
- * secret that a scanner would report.
+ * Fills a template: `{A:36}` is 36 random base62 characters, `{uuid}` a random UUID. Each call draws new values, so
+ * that no source contains a secret that a scanner would report.
  */
 export const fill = (template: string, draw: SeededRandom): string =>
   template.replace(

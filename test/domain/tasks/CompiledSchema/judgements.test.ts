@@ -68,7 +68,7 @@ const { schema } = fc.letrec<{ schema: OracleSchema }>((tie) => {
       anyOf: list,
       oneOf: list
     }),
-    // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema; nobody awaits the arbitraries
+    // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema; the arbitraries are not awaited
     group({ if: inner, then: inner, else: inner, dependentSchemas: members }),
     group({ properties: members, anyOf: list, $ref: fc.constant("#/$defs/a"), unevaluatedProperties: inner }),
     group({ prefixItems: list, unevaluatedItems: inner })
@@ -93,7 +93,7 @@ describe("CompiledSchema judges as JSON Schema 2020-12 does", () => {
     let judged = 0
     fc.assert(
       fc.property(root, fc.array(record, { minLength: 4, maxLength: 8 }), (rootSchema, values) => {
-        // Ordinary objects: those of the arbitraries have no prototype, which the oracle's comparison notices.
+        // Ordinary objects: objects of the arbitraries have no prototype, which the oracle's comparison notices.
         const plain: SchemaObject = JSON.parse(JSON.stringify(rootSchema))
         const compiled = compileSchema(JSON.parse(JSON.stringify(rootSchema)))
         // A schema that the validator would misjudge is refused.

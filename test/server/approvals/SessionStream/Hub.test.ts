@@ -98,7 +98,7 @@ describe("Hub", () => {
       hub.signal([{ session_id: session.session_id, newest: 1 }])
       yield* settled
       assert.strictEqual(reader.text, PREAMBLE)
-      // The poll compares with the newest number of the hub, which must not exceed what was read.
+      // The poll compares with the newest number of the hub, which must not exceed the last one that was read.
       assert.strictEqual(hub.followedSessions()[0]?.newest, 0)
       store.newest = 1
       hub.signal([{ session_id: session.session_id, newest: 1 }])

@@ -172,7 +172,10 @@ const seedTeam = Effect.fnUntraced(function* (name: string, services: Replica) {
   return team
 })
 
-/** Notes a request that raised an event, or was answered by what another request raised: the event is of the time that all of these share. */
+/**
+ * Notes a request that raised an event, or was answered by what another request raised: the event is of the time that
+ * all of these share.
+ */
 const noteRaised = ({ raised }: Team, type: string, id: ApprovalId, began: number): void => {
   const key = `${type} ${id}`
   const before = raised.get(key)

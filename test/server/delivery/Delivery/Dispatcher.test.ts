@@ -300,7 +300,7 @@ describe("Dispatcher", () => {
       assert.lengthOf(sent, 12 + 3)
       for (const list of Map.groupBy(sent, (one) => one.split(" ")[0]).values())
         assert.deepStrictEqual(list, list.toSorted())
-      // What was held back is neither an attempt nor a failure.
+      // A delivery that was held back is neither an attempt nor a failure.
       assert.lengthOf(results, 15)
       assert.isTrue(results.every(({ outcome }) => outcome._tag === "Delivered"))
     }).pipe(Effect.scoped)

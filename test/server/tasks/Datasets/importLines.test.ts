@@ -110,7 +110,7 @@ layer(service(), { excludeTestServices: true })("importLines", (it) => {
           assert.strictEqual(response.body["code"], "DATASET_BUSY")
         }
         assert.isTrue(Exit.isSuccess(yield* Effect.exit(finish)))
-        // The refusal is not stored under the idempotency key: the same request is answered anew.
+        // The refusal is not stored under the idempotency key: the same request is processed again.
         const { dataset_id } = yield* admin.tasks.get({ params })
         const retried = yield* send(`/v1/tasks/${params.task_id}/datasets`, {
           method: "POST",

@@ -38,7 +38,7 @@ describe("BatchWriter", () => {
           const plain = gunzipSync(writer.finish())
           assert.isAtMost(plain.length, limit)
           assert.strictEqual(plain.toString("utf8"), `[${taken.join(",")}]`)
-          // What was left out did not fit, give or take the byte of a comma.
+          // The omitted spans did not fit, give or take the byte of a comma.
           const left = spans.length - taken.length
           if (left > 0 && taken.length === 0) {
             assert.isAbove(Math.max(...spans.map((one) => one.length)) + 3, limit)

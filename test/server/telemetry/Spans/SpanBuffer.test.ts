@@ -128,7 +128,7 @@ describe("SpanBuffer › admission", () => {
         buffer.admit(to, named(trace_id, [name, name], name === "first" && first === "a whole trace"), 0, now)
       take(admitted, "first", 0)
       take(refused, "first", 0)
-      // No budget for new traces, but for one that continues; then budget for both.
+      // No budget for new traces, only for one that continues; then budget for both.
       take(admitted, "second", 0)
       take(refused, "second", 60_000)
       take(refused, "third", 120_000)
