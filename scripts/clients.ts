@@ -42,7 +42,7 @@ const run = (
 
 interface Target {
   readonly name: string
-  /** The file that is there once the generator is installed. */
+  /** A file that exists once the generator is installed. */
   readonly tool: string
   readonly install: () => void
   readonly generate: () => void
@@ -123,7 +123,7 @@ const targets: ReadonlyArray<Target> = [
   }
 ]
 
-/** Installs the generator if that is wanted; returns why it cannot run. */
+/** Installs the generator unless `--installed` is given; returns the reason if it cannot run. */
 const prepare = ({ cwd, install, tool }: Target): string | undefined => {
   if (existsSync(tool)) return undefined
   if (!mayInstall) return "its generator is not installed: `npm run clients` installs it"

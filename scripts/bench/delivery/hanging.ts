@@ -2,10 +2,10 @@
  * One endpoint of fifty that hangs, through the service: every approval that is asked for goes to all endpoints of its
  * organization, of which one accepts requests and never answers, and has the most deliveries queued that it may have.
  * Measured is the time from the request to each receipt of the other endpoints, beside a second service whose endpoints
- * all answer, in interleaved rounds; and the processor time of an approval with all its deliveries. A round in which
- * other programs took much of the machine is noisy, and so is the ratio of its pair: the goal is judged by the pairs
- * without one. It ends within 90 seconds. `BENCH_MAIN` names the entry point of another build, and `BENCH_PROFILE` the
- * directory for a processor profile of each service.
+ * all answer, in interleaved rounds; and the processor time of an approval with all its deliveries. A round is noisy if
+ * other programs used much processor time. The goal is judged by the pairs of rounds without a noisy one. It ends
+ * within 90 seconds. `BENCH_MAIN` names the entry point of another build, and `BENCH_PROFILE` the directory for a
+ * processor profile of each service.
  */
 import { Effect, ManagedRuntime, Schema } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,8 +1,8 @@
 /**
  * Loaded into the service before its own code (`--import`): measures how long the event loop is held, and answers on a
- * port of its own with the longest times since the last question, in milliseconds, and with `wait`: how long a request
- * that arrives at any time waits for the event loop, 99th percentile, in processor time, which excludes other processes
- * of the machine.
+ * port of its own with the longest times since the previous request, in milliseconds, and with `wait`: how long a
+ * request that arrives at any time waits for the event loop, 99th percentile, in processor time, which excludes other
+ * processes of the machine.
  */
 import { createServer } from "node:http"
 

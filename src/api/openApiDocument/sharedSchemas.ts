@@ -65,7 +65,7 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   RuleEffect: [RuleEffect, "The effect of a rule on a step."],
   Scope: [Scope, "A permission of an API key."],
   StepDecision: [StepDecision, "The decision about a step."],
-  StructuredOutput: [StructuredOutput, "How a provider is asked for JSON."],
+  StructuredOutput: [StructuredOutput, "How a provider is instructed to return JSON."],
   TelemetryDeliveryStatus: [TelemetryDeliveryStatus, "The status of a delivery of spans."],
   JsonObject: [JsonObject, "A JSON object with any members."],
   JsonSchema: [JsonSchema, "A JSON Schema 2020-12 with an object at its top level."]

@@ -43,7 +43,7 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
         )
       })
     return Authentication.of({
-      // Plain functions, not `Effect.fn`: this precedes every operation.
+      // Plain functions, not `Effect.fn`, because every operation runs them.
       api_key: (operation, { credential, endpoint }) =>
         Effect.flatMap(authenticate(credential), (principal) =>
           Effect.flatMap(log.caller(principal, limits.admitRequest(principal)), (quota) =>

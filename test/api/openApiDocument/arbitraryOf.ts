@@ -1,4 +1,6 @@
-/** Values that a schema of the published document allows, as a client would make them that knows nothing but the document. */
+/**
+ * Values that a schema of the published document allows, as a client generated from the document alone would send them.
+ */
 import * as fc from "fast-check"
 
 /** A node of the document. */

@@ -349,7 +349,7 @@ layer(
       yield* third.follow
       yield* Fiber.join(newest)
       yield* begun(4)
-      // They have two, one and one: no organization has to give up a stream.
+      // They have two, one and one: no organization loses a stream.
       assert.strictEqual((yield* Effect.flip(third.open)).code, "UNAVAILABLE")
       assert.strictEqual((yield* Effect.flip(large.open)).code, "UNAVAILABLE")
     })

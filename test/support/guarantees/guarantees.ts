@@ -7,7 +7,10 @@
 export interface Proof {
   /** Path of the test file, without `.test.ts`. */
   readonly file: string
-  /** The full name of a test: that of its groups and its own, joined by ` > `. `*` stands for any text, in names that contain values. */
+  /**
+   * The full name of a test: the names of its groups and its own, joined by ` > `. `*` matches any text, for names that
+   * contain values.
+   */
   readonly test: string
   /** Set if the test can run on some machines only. Elsewhere it may be skipped. */
   readonly needs?: "root"
