@@ -2952,6 +2952,7 @@ export interface ListAuditEntriesInput {
          * - `endpoint.created`: A webhook endpoint was created.
          * - `endpoint.updated`: A webhook endpoint was changed.
          * - `endpoint.removed`: A webhook endpoint was removed.
+         * - `endpoint.disabled`: A webhook endpoint was disabled, because it answered 410 Gone.
          * - `endpoint.secret_rotated`: A webhook endpoint's signing secret was rotated.
          * - `endpoint.tested`: A test event was sent to a webhook endpoint.
          * - `endpoint.verified`: A webhook endpoint answered a challenge.
@@ -2972,6 +2973,7 @@ export interface ListAuditEntriesInput {
          * - `task.created`: A task was created.
          * - `task.updated`: A task was changed.
          * - `dataset.created`: A dataset version was created.
+         * - `dataset.exported`: A dataset version was exported through the API.
          * - `comparison.created`: A comparison was started.
          * - `release.created`: A release was made live.
          */
@@ -2983,6 +2985,7 @@ export interface ListAuditEntriesInput {
           | "endpoint.created"
           | "endpoint.updated"
           | "endpoint.removed"
+          | "endpoint.disabled"
           | "endpoint.secret_rotated"
           | "endpoint.tested"
           | "endpoint.verified"
@@ -3003,6 +3006,7 @@ export interface ListAuditEntriesInput {
           | "task.created"
           | "task.updated"
           | "dataset.created"
+          | "dataset.exported"
           | "comparison.created"
           | "release.created"
           | undefined
@@ -3031,6 +3035,7 @@ export interface AuditEntry {
     | "endpoint.created"
     | "endpoint.updated"
     | "endpoint.removed"
+    | "endpoint.disabled"
     | "endpoint.secret_rotated"
     | "endpoint.tested"
     | "endpoint.verified"
@@ -3051,12 +3056,16 @@ export interface AuditEntry {
     | "task.created"
     | "task.updated"
     | "dataset.created"
+    | "dataset.exported"
     | "comparison.created"
     | "release.created"
     | (string & {})
-  /** The ID of the resource that changed. */
+  /** The ID of the resource that was changed or exported. */
   readonly target_id: string
-  /** The API key that acted. Null for the operator, on the command line or at first start. */
+  /**
+   * The API key that acted. Null for the operator, on the command line or at first start, and for the
+   * service itself.
+   */
   readonly actor: Actor | null
   /** When the change was made. */
   readonly occurred_at: Date

@@ -1109,6 +1109,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "endpoint.created",
             "endpoint.updated",
             "endpoint.removed",
+            "endpoint.disabled",
             "endpoint.secret_rotated",
             "endpoint.tested",
             "endpoint.verified",
@@ -1129,6 +1130,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "task.created",
             "task.updated",
             "dataset.created",
+            "dataset.exported",
             "comparison.created",
             "release.created"
           ]

@@ -13,6 +13,7 @@ export const AuditAction = documentedEnum({
   "endpoint.created": "A webhook endpoint was created.",
   "endpoint.updated": "A webhook endpoint was changed.",
   "endpoint.removed": "A webhook endpoint was removed.",
+  "endpoint.disabled": "A webhook endpoint was disabled, because it answered 410 Gone.",
   "endpoint.secret_rotated": "A webhook endpoint's signing secret was rotated.",
   "endpoint.tested": "A test event was sent to a webhook endpoint.",
   "endpoint.verified": "A webhook endpoint answered a challenge.",
@@ -33,6 +34,7 @@ export const AuditAction = documentedEnum({
   "task.created": "A task was created.",
   "task.updated": "A task was changed.",
   "dataset.created": "A dataset version was created.",
+  "dataset.exported": "A dataset version was exported through the API.",
   "comparison.created": "A comparison was started.",
   "release.created": "A release was made live."
 })
@@ -43,9 +45,12 @@ export const AuditEntry = Schema.Struct({
   action: openEnum(AuditAction).annotateKey({
     description: "The action. A later version of the service may add actions."
   }),
-  target_id: Schema.String.annotateKey({ description: "The ID of the resource that changed." }),
+  target_id: Schema.String.annotateKey({
+    description: "The ID of the resource that was changed or exported."
+  }),
   actor: Schema.NullOr(Actor).annotateKey({
-    description: "The API key that acted. Null for the operator, on the command line or at first start."
+    description:
+      "The API key that acted. Null for the operator, on the command line or at first start, and for the service itself."
   }),
   occurred_at: timestamp("When the change was made."),
   request_id: Schema.NullOr(Schema.String).annotateKey({

@@ -34,6 +34,31 @@ export interface NewAuditRow {
   readonly detail: string
 }
 
+/** Makes the row of an entry, for a statement that writes it beside the change. */
+export type PrepareAuditRow = (
+  author: Author,
+  action: AuditAction,
+  target_id: string,
+  detail?: AuditEntry["detail"]
+) => Effect.Effect<NewAuditRow>
+
+/** For services without requests; others use `Audit.prepare`. */
+export const makePrepare = (clock: StoreClock["Service"]): PrepareAuditRow =>
+  Effect.fnUntraced(function* ({ actor, org_id }, action, target_id, detail = {}) {
+    const request_id = yield* RequestId
+    return {
+      org_id,
+      entry_id: yield* AuditEntryId.generate,
+      action,
+      target_id,
+      actor_id: actor?.id ?? null,
+      actor_name: actor?.name ?? null,
+      occurred_at: toDate(yield* clock.now),
+      request_id: request_id === NO_REQUEST ? null : request_id,
+      detail: JSON.stringify(detail)
+    }
+  })
+
 /** The append-only log of who changed what. */
 export class Audit extends Context.Service<
   Audit,
@@ -48,13 +73,7 @@ export class Audit extends Context.Service<
       target_id: string,
       detail?: AuditEntry["detail"]
     ) => Effect.Effect<void>
-    /** The row of an entry, for a statement that writes it beside the change. */
-    readonly prepare: (
-      author: Author,
-      action: AuditAction,
-      target_id: string,
-      detail?: AuditEntry["detail"]
-    ) => Effect.Effect<NewAuditRow>
+    readonly prepare: PrepareAuditRow
     /** Newest first. */
     readonly list: (
       request: PageRequest<AuditEntryId> & AuditFilter
@@ -67,25 +86,7 @@ export class Audit extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
 
-      const prepare: Audit["Service"]["prepare"] = Effect.fnUntraced(function* (
-        { actor, org_id },
-        action,
-        target_id,
-        detail = {}
-      ) {
-        const request_id = yield* RequestId
-        return {
-          org_id,
-          entry_id: yield* AuditEntryId.generate,
-          action,
-          target_id,
-          actor_id: actor?.id ?? null,
-          actor_name: actor?.name ?? null,
-          occurred_at: toDate(yield* clock.now),
-          request_id: request_id === NO_REQUEST ? null : request_id,
-          detail: JSON.stringify(detail)
-        }
-      })
+      const prepare = makePrepare(clock)
 
       return Audit.of({
         prepare,

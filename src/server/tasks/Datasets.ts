@@ -194,8 +194,10 @@ export class Datasets extends Context.Service<
           return { items: examples, next_cursor: next }
         }),
         export: Effect.fn("Datasets.export")(function* (id) {
-          const { org_id } = yield* Authorized("datasets.read")
-          return yield* exportFor(org_id, id)
+          const principal = yield* Authorized("datasets.read")
+          const { task_id, version } = yield* requireVersion(principal.org_id, id)
+          yield* atomically(audit.record(principal, "dataset.exported", id, { task_id, version }))
+          return yield* exportFor(principal.org_id, id)
         }),
         exportFor,
         create: Effect.fn("Datasets.create")(function* (task_id, { base_dataset_id, examples }) {

@@ -111,6 +111,11 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
         assert.isNotNull(failed.finished_at)
         const { endpoints } = yield* admin.notification_endpoints.list()
         assert.isFalse(endpoints[0]?.active)
+        const { entries } = yield* admin.audit_log.list({ query: { action: "endpoint.disabled" } })
+        assert.deepStrictEqual(
+          entries.map(({ actor, target_id }) => ({ actor, target_id })),
+          [{ actor: null, target_id: endpoint.id }]
+        )
         yield* requestApproval(admin)
         yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
 

@@ -12,6 +12,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "endpoint.removed": "deleted a webhook endpoint",
   "endpoint.secret_rotated": "rotated the signing secret of a webhook endpoint",
   "endpoint.tested": "sent a test event to a webhook endpoint",
+  "endpoint.disabled": "disabled a webhook endpoint, which answered 410 Gone",
   "endpoint.verified": "verified a webhook endpoint",
   "endpoint.verification_failed": "sent a challenge that a webhook endpoint did not answer",
   "endpoint.replayed": "replayed failed deliveries of a period",
@@ -30,6 +31,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "task.created": "created a task",
   "task.updated": "updated a task",
   "dataset.created": "created a dataset version",
+  "dataset.exported": "exported a dataset version",
   "comparison.created": "started a comparison",
   "release.created": "created a release"
 }

@@ -18,6 +18,7 @@ import { expireEvents } from "../../delivery/expireEvents.ts"
 import { deliveryRefRows } from "../../delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
 import type { EgressResponse } from "../../egress/EgressResponse.ts"
+import { makePrepare } from "../../identity/Audit.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
@@ -103,6 +104,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const storeClock = yield* StoreClock
   // Receivers compare the time of a signature with their own.
   const clock = yield* Clock.Clock
+  const prepareAuditRow = makePrepare(storeClock)
   const policy = policyOf(options)
   const onlyVerified = (yield* VerificationPolicy).endpoints
 
@@ -201,16 +203,27 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     load,
     // Attempts in flight are fewer than cached endpoints, so the endpoint of one that was just loaded is cached. A refused one has none.
     receiverOf: endpoints.hostOf,
-    disable: (org_id, endpoint_id) =>
-      Effect.andThen(
-        Effect.sync(() => endpoints.evict(endpoint_id)),
-        sql`
+    disable: Effect.fnUntraced(function* (org_id, endpoint_id) {
+      endpoints.evict(endpoint_id)
+      const entry = yield* prepareAuditRow({ org_id, actor: null }, "endpoint.disabled", endpoint_id, {
+        status: 410
+      })
+      yield* sql`
+        WITH disabled AS (
           UPDATE notification_endpoints
           SET active = false
           WHERE org_id = ${org_id}
             AND endpoint_id = ${endpoint_id}
-        `
-      ),
+            AND active
+          RETURNING endpoint_id
+        )
+        INSERT INTO audit_log (org_id, entry_id, action, target_id, occurred_at, detail)
+        SELECT
+          ${entry.org_id}, ${entry.entry_id}, ${entry.action}, endpoint_id, ${entry.occurred_at}::timestamptz,
+          ${entry.detail}::json
+        FROM disabled
+      `
+    }),
     expire: (cutoff, limit) =>
       Effect.andThen(
         clearReplacedSecrets(sql, storeClock, limit),
