@@ -132,7 +132,10 @@ describe("a call of the client", () => {
       created_at: session.created_at,
       created_by: null,
       expires_at: null,
-      revoked_at: null
+      revoked_at: null,
+      revocation_reason: null,
+      allowed_networks: null,
+      last_used_at: null
     }
     const entry = {
       id: `aud_${"0".repeat(32)}`,

@@ -52,10 +52,10 @@ export const isDatabaseOutage = (error: SqlError.SqlError): boolean => {
 }
 
 /**
- * Lack of resources (class 53), a server that stops or starts, a lost connection, a read-only server, and failed system
- * calls (class 58).
+ * Lack of resources (class 53, but not 53400, a limit of one statement), a server that stops or starts, a lost connection, a
+ * read-only server, and failed system calls (class 58).
  */
-const OUTAGE = /^(53\d{3}|57P0\d|08\w{3}|25006|58\d{3})$/
+const OUTAGE = /^(53(?!400)\d{3}|57P0\d|08\w{3}|25006|58\d{3})$/
 
 /**
  * Classes of SQLSTATE whose messages come from the server's state and contain no value of a row or of a statement:

@@ -337,7 +337,7 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
 
         const asRoot = yield* serve({ ...variables, COUNTERSIGN_USER: "root" })
         assert.strictEqual(idsOf(asRoot.pid, "Uid")?.[0], 0)
-        yield* asRoot.waitForStderr(/The service runs as root.*"WARN"/)
+        yield* asRoot.waitForStderr(/"WARN".*The service runs as root/)
 
         // Another account than that of the test database's socket, so it does not become ready.
         const changed = yield* spawnCli(["serve"], { ...variables, COUNTERSIGN_USER: NAME })

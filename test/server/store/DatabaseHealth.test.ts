@@ -6,6 +6,7 @@ import { inject } from "vitest"
 import { DatabaseOutage } from "../../../src/server/observability/DatabaseOutage.ts"
 import * as Database from "../../../src/server/store/Database.ts"
 import * as DatabaseHealth from "../../../src/server/store/DatabaseHealth.ts"
+import { sqlState } from "../../../src/server/store/databaseErrors.ts"
 import { makeReadiness } from "../../../src/server/store/migrate.ts"
 import { eventually } from "../../support/eventually.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
@@ -139,5 +140,20 @@ describe("DatabaseHealth", () => {
         assert.deepStrictEqual(log.lines, [])
       }).pipe(Effect.provide(layerOf(url, log.layer)))
     })
+  )
+
+  it.live("a statement that exceeds a limit of its own is no outage", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { report } = yield* DatabaseOutage
+        // configuration_limit_exceeded, as for `temp_file_limit`
+        const failure = yield* Effect.flip(sql`DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53400'; END $$`)
+        assert.strictEqual(sqlState(failure), "53400")
+        assert.isFalse(yield* report(failure))
+        assert.isTrue(yield* yield* makeReadiness)
+      }).pipe(Effect.provide(layerOf(url, collectLog().layer)))
+    }).pipe(Effect.scoped)
   )
 })

@@ -8,7 +8,7 @@ import { sortingTask, createSortingTask, createTeamClients } from "../../support
 
 const openai = (more: object = {}) => ({
   kind: "openai" as const,
-  base_url: "http://127.0.0.1:9/v1/",
+  base_url: "http://127.0.0.1:8009/v1/",
   model: "small",
   ...more
 })
@@ -167,7 +167,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         })
         assert.strictEqual(created.status, 201)
         assert.strictEqual(created.body["provider_key_set"], true)
-        assert.deepInclude(created.body["provider"], { base_url: "http://127.0.0.1:9/v1", model: "small" })
+        assert.deepInclude(created.body["provider"], { base_url: "http://127.0.0.1:8009/v1", model: "small" })
         const read = yield* send(`/v1/tasks/${String(created.body["id"])}`, { key })
         const releases = yield* send(`/v1/tasks/${String(created.body["id"])}/releases`, { key })
         assert.notInclude(JSON.stringify([created.body, read.body, releases.body]), "sk-very-secret")
@@ -203,7 +203,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const { key: issue } = yield* Countersign
         const key = yield* issue({}, "long base URLs")
         const task = (path: string) => {
-          const provider = openai({ base_url: `http://127.0.0.1:9/${path}`, api_key: "sk-secret" })
+          const provider = openai({ base_url: `http://127.0.0.1:8009/${path}`, api_key: "sk-secret" })
           return send("/v1/tasks", {
             key,
             method: "POST",
@@ -218,7 +218,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const wide = yield* task(varied(1_500, 0x4e00))
         assert.strictEqual(wide.status, 400)
         assert.strictEqual(wide.errors[0]?.pointer, "#/provider/base_url")
-        assert.strictEqual((yield* task(varied(660, 0x4e00))).status, 201)
+        assert.strictEqual((yield* task(varied(659, 0x4e00))).status, 201)
       })
     )
 
@@ -231,7 +231,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const params = { task_id: task.id }
         const moved = yield* admin.tasks.update({
           params,
-          payload: { provider: openai({ base_url: "http://127.0.0.2:9/v1" }) }
+          payload: { provider: openai({ base_url: "http://127.0.0.2:8009/v1" }) }
         })
         assert.isFalse(moved.provider_key_set)
         const back = yield* admin.tasks.update({ params, payload: { provider: openai({ model: "large" }) } })
