@@ -28,13 +28,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
       const reviewer = yield* openSignedIn({ preset: "reviewer" }, "/keys")
       assert.sameMembers(
         [...(yield* Effect.promise(() => navigation(reviewer.page)))],
-        ["Approvals", "Feedback", "Sessions", "Rules", "Tasks"]
+        ["Approvals", "Feedback", "Sessions", "Rules", "Tasks", "Signed-in browsers"]
       )
       assert.sameMembers(
         [...(yield* Effect.promise(() => navigation(admin.page)))],
         [
           ...["Approvals", "Feedback", "Sessions", "Rules", "Tasks"],
-          ...["Notifications", "Telemetry", "API keys", "Audit log"]
+          ...["Notifications", "Telemetry", "API keys", "Audit log", "Signed-in browsers"]
         ]
       )
       yield* Effect.promise(async () => {

@@ -16,7 +16,10 @@ const apiKey = {
   created_at: at,
   created_by: actor,
   expires_at: at,
-  revoked_at: null
+  revoked_at: null,
+  revocation_reason: null,
+  allowed_networks: null,
+  last_used_at: null
 }
 const created = { status: 201, body: { key: apiKey, secret: "csk_secret" } }
 const approval = {

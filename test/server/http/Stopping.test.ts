@@ -32,7 +32,9 @@ describe("Stopping", () => {
         const start = Effect.fnUntraced(function* (delay: string) {
           const running = yield* spawnCli(["serve"], {
             ...environment,
-            COUNTERSIGN_STOP_DELAY_SECONDS: delay
+            COUNTERSIGN_STOP_DELAY_SECONDS: delay,
+            COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
+            COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "0"
           })
           const out = yield* running.waitForStdout(/database .*\n[^]*\n/)
           return { running, out, url: /address +(http:\S+)/.exec(out)?.[1] ?? "" }

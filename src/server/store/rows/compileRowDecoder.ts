@@ -123,8 +123,11 @@ const isTimestamp = ({ encoding }: SchemaAST.AST): boolean =>
   timestampEncoding?.length === 1 &&
   encoding[0]?.transformation === timestampEncoding[0]?.transformation
 
-const isPlainObject = (value: unknown): boolean =>
-  Predicate.isReadonlyObject(value) && Object.getPrototypeOf(value) === Object.prototype
+const isPlainObject = (value: unknown): boolean => {
+  if (!Predicate.isReadonlyObject(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
 
 const decodeJsonObject: Decode = (value) => (isPlainObject(value) ? value : MISMATCH)
 
