@@ -33,23 +33,12 @@ const encoderOf = (ast: SchemaAST.AST): Encode => {
     case "Union":
       return encoderOfUnion(ast.types.map(encoderOf))
     case "Arrays": {
-      const [rest] = ast.rest
-      return ast.elements.length === 0 && ast.rest.length === 1 && rest !== undefined
-        ? encoderOfArray(encoderOf(rest))
-        : bySchema(ast)
+      const item = itemOfList(ast)
+      return item === undefined ? bySchema(ast) : encoderOfArray(encoderOf(item))
     }
-    case "Objects": {
-      const [index] = ast.indexSignatures
-      if (index === undefined) return encoderOfObject(ast.propertySignatures)
-      return ast.propertySignatures.length === 0 &&
-        ast.indexSignatures.length === 1 &&
-        SchemaAST.isString(index.parameter) &&
-        index.parameter.checks === undefined &&
-        SchemaAST.isDeclaration(index.type) &&
-        isJsonDeclaration(index.type)
-        ? encodeJsonObject
-        : bySchema(ast)
-    }
+    case "Objects":
+      if (ast.indexSignatures.length === 0) return encoderOfObject(ast.propertySignatures)
+      return isJsonObject(ast) ? encodeJsonObject : bySchema(ast)
     default:
       return bySchema(ast)
   }
@@ -129,6 +118,24 @@ const encodeJsonObject: Encode = (value) =>
 export const isJsonDeclaration = ({ annotations }: SchemaAST.Declaration): boolean =>
   annotations?.["toCodecJson"] !== undefined &&
   annotations["toCodecJson"] === Schema.Json.ast.annotations?.["toCodecJson"]
+
+/** The schema of a list's items; undefined for a tuple. */
+export const itemOfList = ({ elements, rest }: SchemaAST.Arrays): SchemaAST.AST | undefined =>
+  elements.length === 0 && rest.length === 1 ? rest[0] : undefined
+
+/** Whether a schema accepts every object of JSON values: any names, and no members of its own. */
+export const isJsonObject = ({ indexSignatures, propertySignatures }: SchemaAST.Objects): boolean => {
+  const [index, ...others] = indexSignatures
+  return (
+    index !== undefined &&
+    others.length === 0 &&
+    propertySignatures.length === 0 &&
+    SchemaAST.isString(index.parameter) &&
+    index.parameter.checks === undefined &&
+    SchemaAST.isDeclaration(index.type) &&
+    isJsonDeclaration(index.type)
+  )
+}
 
 /** Encodes a part of a value as the schema does. */
 const bySchema = (ast: SchemaAST.AST): Encode => {

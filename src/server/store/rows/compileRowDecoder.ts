@@ -1,5 +1,5 @@
 import { DateTime, Option, Predicate, Result, Schema, SchemaAST } from "effect"
-import { isJsonDeclaration } from "../../../domain/json/compileJsonEncoder.ts"
+import { isJsonDeclaration, isJsonObject, itemOfList } from "../../../domain/json/compileJsonEncoder.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 
 /** Returned for a value of another type than the schema's. */
@@ -48,23 +48,12 @@ const decoderOf = (ast: SchemaAST.AST): Decode => {
     case "Union":
       return decoderOfUnion(ast.types.map(decoderOf))
     case "Arrays": {
-      const [rest] = ast.rest
-      return ast.elements.length === 0 && ast.rest.length === 1 && rest !== undefined
-        ? decoderOfArray(decoderOf(rest))
-        : bySchema(ast)
+      const item = itemOfList(ast)
+      return item === undefined ? bySchema(ast) : decoderOfArray(decoderOf(item))
     }
-    case "Objects": {
-      const [index] = ast.indexSignatures
-      if (index === undefined) return decoderOfObject(ast.propertySignatures)
-      return ast.propertySignatures.length === 0 &&
-        ast.indexSignatures.length === 1 &&
-        SchemaAST.isString(index.parameter) &&
-        index.parameter.checks === undefined &&
-        SchemaAST.isDeclaration(index.type) &&
-        isJsonDeclaration(index.type)
-        ? decodeJsonObject
-        : bySchema(ast)
-    }
+    case "Objects":
+      if (ast.indexSignatures.length === 0) return decoderOfObject(ast.propertySignatures)
+      return isJsonObject(ast) ? decodeJsonObject : bySchema(ast)
     default:
       return bySchema(ast)
   }
