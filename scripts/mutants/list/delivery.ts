@@ -11,6 +11,7 @@ const engine = [
 
 const writeResults = "server/delivery/Delivery/writeResults.ts"
 const shards = "server/delivery/Delivery/Shards.ts"
+const shardStore = "server/delivery/Delivery/ShardStore.ts"
 const replay = "server/delivery/Delivery/Replay.ts"
 const replayTests = ["server/delivery/Delivery/Replay.test.ts", "server/delivery/Delivery.test.ts"]
 
@@ -30,8 +31,8 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     tests: engine
   },
   { file: shards, from: "&& one.leaseUntil - now >= marginMillis", to: "", tests: engine },
-  { file: shards, from: "epoch = epoch + 1,", to: "epoch = epoch,", tests: engine },
-  { file: shards, from: "FOR UPDATE SKIP LOCKED", to: "", tests: engine },
+  { file: shardStore, from: "epoch = epoch + 1,", to: "epoch = epoch,", tests: engine },
+  { file: shardStore, from: "FOR UPDATE SKIP LOCKED", to: "", tests: engine },
   {
     file: shards,
     from: "if (epochs.get(one.shard) === one.epoch)",
@@ -45,7 +46,7 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     tests: engine
   },
   {
-    file: shards,
+    file: shardStore,
     from: "now() + ${Math.max(0, leaseMillis - heartbeatTimeoutMillis)}::float8 * interval '1 millisecond'",
     to: "now()",
     tests: engine

@@ -1,13 +1,13 @@
 import type { PgClient } from "@effect/sql-pg"
-import { Clock, Context, type DateTime, Effect, Layer, type Scope } from "effect"
+import { Context, type DateTime, Effect, Layer, type Scope } from "effect"
+import { SecureRandom } from "effect/crypto"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { NotFound, NotReplayable, QueueFull } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import type { Channel } from "./Channel.ts"
-import { makeDispatcher } from "./Delivery/Dispatcher.ts"
 import { type DeliveryStats, makeDeliveryStats } from "./Delivery/DeliveryStats.ts"
-import { makeFinisher } from "./Delivery/Finisher.ts"
-import { makeHealthWriter } from "./Delivery/HealthWriter.ts"
+import { makeDeliveryStore } from "./Delivery/DeliveryStore.ts"
+import { type EngineOptions, makeEngine } from "./Delivery/Engine.ts"
 import {
   type DestinationHealth,
   type DeliveryLogEntry,
@@ -15,31 +15,20 @@ import {
   makeDeliveryLog
 } from "./Delivery/DeliveryLog.ts"
 import type { NewDelivery } from "./Delivery/QueuedDelivery.ts"
-import {
-  type BeginEnqueue,
-  type EnqueuedWith,
-  type EnqueueParts,
-  makeDeliveryQueue
-} from "./Delivery/DeliveryQueue.ts"
+import { type EnqueuedWith, type EnqueueParts, makeDeliveryQueue } from "./Delivery/DeliveryQueue.ts"
 import type { PreparedDelivery } from "./Delivery/QueueWrites.ts"
 import { makeReplay } from "./Delivery/Replay.ts"
-import { defaultReader, horizonMillis, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
 import {
   defaultRetention,
   makeRetention,
   type RetentionResult,
   type RetentionOptions
 } from "./Delivery/Retention.ts"
-import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.ts"
-import { makeShardBalancer } from "./Delivery/ShardBalancer.ts"
-import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
-import { drain } from "./Delivery/drain.ts"
-import { makeWorkerProgress } from "./Delivery/WorkerProgress.ts"
+import { makeShardStore } from "./Delivery/ShardStore.ts"
 import { endStoredCooldown } from "./Delivery/writeHealth.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { layerDedicatedPool } from "../store/Database.ts"
-import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
-import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 export {
@@ -56,17 +45,8 @@ export type { EnqueuedWith, EnqueueParts } from "./Delivery/DeliveryQueue.ts"
 export type { InsertedDelivery, PreparedDelivery } from "./Delivery/QueueWrites.ts"
 
 /** Options of the delivery engine in one replica. Omitted options use the defaults documented beside each part. */
-export interface DeliveryOptions {
-  readonly lease?: Partial<LeaseOptions>
-  readonly slots?: Partial<SlotOptions>
-  readonly reader?: Partial<ReaderOptions>
+export interface DeliveryOptions extends EngineOptions {
   readonly retention?: Partial<RetentionOptions>
-  /**
-   * How long shutdown waits for attempts in flight, in milliseconds. Default 6,000, which is longer than a webhook
-   * attempt. An attempt of a channel with a longer deadline may be cut off at shutdown and sent again by the next owner
-   * of its shard.
-   */
-  readonly drainMillis?: number
 }
 
 /**
@@ -190,95 +170,38 @@ const LEASE_CONNECTIONS = 1
  */
 export const ENGINE_CONNECTIONS = LEASE_CONNECTIONS + 6
 
-/** Longer than the deadline of a webhook attempt (5 s). */
-const DRAIN_MILLIS = 6_000
-
 const make = Effect.fnUntraced(function* (
   list: ReadonlyArray<Channel>,
   { callers, leases }: { readonly callers: SqlClient.SqlClient; readonly leases: SqlClient.SqlClient },
   options: DeliveryOptions
 ) {
   const sql = yield* SqlClient.SqlClient
-  const clock = yield* Clock.Clock
   const storeClock = yield* StoreClock
   const channels = new Map(list.map((channel) => [channel.name, channel]))
-  const lease = { ...defaultLease, ...options.lease }
-  const shards = makeShards(leases, clock, lease)
-  const reading = { ...defaultReader, ...options.reader }
-  const slots = { ...defaultSlots, ...options.slots }
-  const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading), storeClock.clock)
-  const reader = yield* makeReader(sql, storeClock, shards, dispatcher, reading)
-  const finisher = yield* makeFinisher(sql, storeClock, dispatcher)
-  const health = makeHealthWriter(sql, storeClock, dispatcher)
   const wakeups = yield* makeWakeups
-
-  const notifyPeers = () => {
-    if (shards.hasPeers()) wakeups.signalNewRows()
-  }
-
-  // The insert counts as a read from its statement to the end of its transaction: attempts and health recorded
-  // meanwhile are newer than the rows it returns.
-  const beginEnqueue: BeginEnqueue = () => {
-    const end = dispatcher.beginRead()
-    return (committed) =>
-      Effect.sync(() => {
-        if (committed !== undefined) {
-          const { complete, rows } = committed
-          dispatcher.offer(rows, monotonicMillis(storeClock.clock))
-          if (!complete) reader.signalNewRows()
-          if (!complete || rows.some((row) => !shards.owned.has(row.shard))) notifyPeers()
-        }
-        end()
-      })
-  }
-
-  const signalReplayed = callers.afterCommit(
-    Effect.sync(() => {
-      reader.signalNewRows()
-      notifyPeers()
-    })
+  const engine = yield* makeEngine(
+    channels,
+    {
+      shardStore: makeShardStore(leases, SecureRandom.uuidV7Unsafe()),
+      store: makeDeliveryStore(sql, storeClock),
+      wakeups,
+      dueClock: storeClock.clock
+    },
+    options
   )
+  const { dispatcher, reader, shards } = engine
+  const signalReplayed = callers.afterCommit(Effect.sync(engine.signalNewRows))
 
-  const queue = makeDeliveryQueue(callers, storeClock, channels, beginEnqueue)
+  const queue = makeDeliveryQueue(callers, storeClock, channels, engine.beginEnqueue)
   const log = makeDeliveryLog(callers, storeClock, dispatcher.isSending)
   const { replay, replayWindow } = makeReplay(callers, storeClock, channels, queue)
   const retention = makeRetention(sql, list, storeClock, { ...defaultRetention, ...options.retention })
-  const progress = makeWorkerProgress(clock)
-  const balancer = makeShardBalancer(shards, { dispatcher, progress, reader, wakeups }, lease.renewMillis)
 
   yield* retention.partitions.pipe(
     Effect.catchCause((cause) => Effect.logWarning("Could not create delivery_attempts partitions", cause))
   )
-  // The first rebalancing finishes before the layer is built, so a single replica sends deliveries from its first
-  // request on.
-  yield* balancer.rebalance.pipe(
-    Effect.catchCause((cause) =>
-      Effect.logWarning("Could not claim shards at start; retrying in the background", cause)
-    )
-  )
-
-  yield* startWorkers([
-    runWorker(balancer.worker),
-    runWorker(progress.track(reader.tail, lease.leaseMillis / 2)),
-    ...reader.workers.map(runWorker),
-    runWorker(progress.track(finisher.worker, lease.leaseMillis)),
-    runWorker(health.worker),
-    runWorker(retention.worker),
-    wakeups.runNotifier,
-    wakeups.runListener((wakeUp) => {
-      switch (wakeUp._tag) {
-        case "Shards":
-          return balancer.trigger()
-        case "Rows":
-          return reader.signalNewRows()
-        case "CooldownEnded":
-          dispatcher.endCooldown(wakeUp.org_id, wakeUp.destination_id)
-          // The deliveries of a destination that is not in memory are found by the sweep.
-          return reader.requestSweep()
-      }
-    })
-  ])
-  yield* onShutdown(drain(shards, wakeups, options.drainMillis ?? DRAIN_MILLIS))
+  yield* startWorkers([runWorker(retention.worker)])
+  yield* engine.start
 
   return Delivery.of({
     enqueue: queue.enqueue,

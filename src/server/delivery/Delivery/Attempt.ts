@@ -43,6 +43,8 @@ export interface AttemptCallbacks {
   readonly held: (lane: Lane, delivery: QueuedDelivery) => void
   /** Called when the loading ended, before anything else. */
   readonly loaded: (lane: Lane) => void
+  /** Called when a loaded attempt was started, requeued or refused by `admit`. */
+  readonly started: (lane: Lane) => void
   readonly finished: (result: AttemptResult) => void
   /** Nothing was sent: the delivery returns to its lane unchanged. */
   readonly requeue: (lane: Lane, delivery: QueuedDelivery) => void
@@ -69,7 +71,7 @@ export const makeAttempt = (
   shards: Pick<Shards, "canStart">,
   timers: TimerWheel,
   fork: Fork,
-  { admit, admitNetwork, finished, held, loaded, requeue }: AttemptCallbacks
+  { admit, admitNetwork, finished, held, loaded, requeue, started }: AttemptCallbacks
 ): ((lane: Lane, delivery: QueuedDelivery) => void) => {
   const send = (lane: Lane, delivery: QueuedDelivery, sending: SendAttempt): void => {
     const before = monotonicMillis(clock)
@@ -111,7 +113,10 @@ export const makeAttempt = (
     loading.addObserver((exit) => {
       cancelTimer()
       loaded(lane)
-      if (Exit.isSuccess(exit)) return send(lane, delivery, exit.value)
+      if (Exit.isSuccess(exit)) {
+        send(lane, delivery, exit.value)
+        return started(lane)
+      }
       fork(logFailure("Could not load a delivery; it will be loaded again", exit.cause))
       requeue(lane, delivery)
     })

@@ -214,7 +214,7 @@ export const makeDeliveryQueue = (
 }
 
 /** Builds the inserted rows as a read at this moment would return them. */
-const toQueueRows = (
+export const toQueueRows = (
   prepared: ReadonlyArray<PreparedDelivery>,
   inserted: ReadonlyMap<string, InsertedDelivery>
 ): ReadonlyArray<QueueRow> => {

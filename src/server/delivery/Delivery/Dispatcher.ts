@@ -91,6 +91,8 @@ export interface Dispatcher {
   readonly isSending: (delivery_id: string) => boolean
   /** Attempts in flight, by channel. */
   readonly attemptsInFlight: () => ReadonlyMap<string, number>
+  /** How much is in memory: lanes, and deliveries that are waiting, in flight or not yet recorded. */
+  readonly inMemory: () => { readonly lanes: number; readonly deliveries: number }
 }
 
 /**
@@ -350,10 +352,11 @@ export const makeDispatcher = (
       },
       loaded: (lane) => {
         lane.loading--
+      },
+      started: (lane) => {
         if (!lane.isThrottled) return
         readyLanes.add(lane)
-        // After this attempt was admitted or held back.
-        queueMicrotask(dispatch)
+        dispatch()
       },
       finished: (result) => {
         result.lane.isNetworkThrottled = false
@@ -443,6 +446,7 @@ export const makeDispatcher = (
       },
       dropLostLanes: lanes.dropLost,
       isSending: (delivery_id) => sending.has(delivery_id),
-      attemptsInFlight: slots.inFlight
+      attemptsInFlight: slots.inFlight,
+      inMemory: lanes.size
     }
   })

@@ -1,18 +1,29 @@
-import { Cause, Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope, Semaphore } from "effect"
-import { SqlClient, SqlError } from "effect/sql"
+import {
+  Cause,
+  type Clock,
+  Data,
+  Effect,
+  Fiber,
+  FiberMap,
+  Queue,
+  Random,
+  Schedule,
+  type Scope,
+  Semaphore
+} from "effect"
+import { SqlError } from "effect/sql"
 import { conclude } from "../../../domain/delivery/DeliveryState.ts"
 import { isDatabaseUnavailable } from "../../store/databaseErrors.ts"
-import type { StoreClock } from "../../store/StoreClock.ts"
-import { transaction } from "../../store/transaction.ts"
 import type { AttemptResult } from "./Attempt.ts"
 import type { Channel, CompletedDelivery } from "../Channel.ts"
 import { logFailure } from "../../observability/DatabaseOutage.ts"
 import { deliveryAttempts, deliveryAttemptDuration } from "../../observability/metricDefinitions.ts"
+import type { DeliveryStore } from "./DeliveryStore.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
-import { type ConcludedAttempt, writeResults } from "./writeResults.ts"
+import type { ConcludedAttempt } from "./writeResults.ts"
 
 /**
  * How long the first result of a batch waits for others, in milliseconds, unless a full batch waits already. The statement costs
@@ -50,10 +61,10 @@ class WriteDefect extends Data.TaggedError("WriteDefect")<{ readonly defect: unk
 
 type WriteError = SqlError.SqlError | WriteDefect
 
-/** Records results in batches, each in one statement and one commit. */
+/** Records results in batches, each in one statement and one commit. Due times are on `dueClock`. */
 export const makeFinisher = (
-  sql: SqlClient.SqlClient,
-  clock: StoreClock["Service"],
+  store: DeliveryStore,
+  dueClock: Clock.Clock,
   dispatcher: Dispatcher
 ): Effect.Effect<Finisher, never, Scope.Scope> =>
   Effect.gen(function* () {
@@ -77,14 +88,12 @@ export const makeFinisher = (
         ),
         ({ result }) => result.lane.channel
       )
-      if (completed.size === 0) return writeResults(sql, clock, batch)
-      return transaction(
-        Effect.tap(writeResults(sql, clock, batch), (written) =>
-          Effect.forEach(completed, ([channel, attempts]) => notifyChannel(channel, attempts, written), {
-            discard: true
-          })
-        )
-      ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+      if (completed.size === 0) return store.recordResults(batch)
+      return store.recordResults(batch, (written) =>
+        Effect.forEach(completed, ([channel, attempts]) => notifyChannel(channel, attempts, written), {
+          discard: true
+        })
+      )
     }
 
     const write = (batch: ReadonlyArray<ConcludedAttempt>): Effect.Effect<ReadonlySet<number>, WriteError> =>
@@ -94,7 +103,7 @@ export const makeFinisher = (
       )
 
     const acknowledge = (batch: ReadonlyArray<ConcludedAttempt>, written: ReadonlySet<number>) => {
-      const now = monotonicMillis(clock.clock)
+      const now = monotonicMillis(dueClock)
       for (const { result } of batch) unacknowledged.delete(result)
       dispatcher.acknowledge(
         batch.map(({ result, verdict }) => ({
@@ -129,7 +138,7 @@ export const makeFinisher = (
           const failed = unwritable(concluded)
           return Effect.logError("The result of a delivery was rejected; recording it as failed", error).pipe(
             Effect.andThen(retryUntilWritten(write([failed]))),
-            Effect.catch(() => retryUntilWritten(writeResults(sql, clock, [failed]))),
+            Effect.catch(() => retryUntilWritten(store.recordResults([failed]))),
             Effect.map((written) => acknowledge([failed], written))
           )
         }),
@@ -183,7 +192,7 @@ export const makeFinisher = (
     ): Effect.fn.Return<ConcludedAttempt> {
       const { delivery, lane, outcome } = result
       const attemptsMade = delivery.attempt - delivery.first_attempt + 1
-      const remainingMillis = delivery.expiresAt - monotonicMillis(clock.clock)
+      const remainingMillis = delivery.expiresAt - monotonicMillis(dueClock)
       const random = yield* Random.next
       deliveryAttempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
       if (outcome._tag !== "Refused")

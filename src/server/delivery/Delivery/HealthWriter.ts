@@ -1,9 +1,8 @@
 import { Effect } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import type { SqlError } from "effect/sql"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
-import type { StoreClock } from "../../store/StoreClock.ts"
-import { writeHealth } from "./writeHealth.ts"
+import type { DeliveryStore } from "./DeliveryStore.ts"
 
 /** How long the first lane of a batch waits for others, in milliseconds. */
 const GATHER_MILLIS = 10
@@ -21,18 +20,14 @@ export interface HealthWriter {
 }
 
 /** Health is persisted separately from results. The log does not depend on it, so no result waits for it. */
-export const makeHealthWriter = (
-  sql: SqlClient.SqlClient,
-  clock: StoreClock["Service"],
-  dispatcher: Dispatcher
-): HealthWriter => ({
+export const makeHealthWriter = (store: DeliveryStore, dispatcher: Dispatcher): HealthWriter => ({
   worker: {
     name: "delivery_health",
     wakeUp: Effect.andThen(dispatcher.hasUnsavedHealth.await, Effect.sleep(GATHER_MILLIS)),
     runOnce: Effect.gen(function* () {
       const unsaved = dispatcher.unsavedHealth(BATCH_SIZE)
       if (unsaved.size === 0) return
-      const locked = yield* writeHealth(sql, clock, unsaved)
+      const locked = yield* store.saveHealth(unsaved)
       dispatcher.acknowledgeHealth(new Map([...unsaved].filter(([lane]) => !locked.has(lane.key))))
       // Waits here, since `wakeUp` would complete immediately: the locked lanes are still unsaved.
       if (locked.size > 0) yield* Effect.sleep(RETRY_MILLIS)

@@ -19,6 +19,8 @@ const MAX_LOADED = 100_000
 export interface Lanes {
   /** All lanes in memory. */
   readonly all: () => Iterable<Lane>
+  /** How many lanes, and how many deliveries, are in memory. */
+  readonly size: () => { readonly lanes: number; readonly deliveries: number }
   /** The lane of a destination, if it is in memory. */
   readonly find: (org_id: string, destination_id: string) => Lane | undefined
   /** Whether the lane is in memory and its shard ownership is still the one it was read under. */
@@ -143,6 +145,7 @@ export const makeLanes = (
 
   return {
     all: () => lanes.values(),
+    size: () => ({ lanes: lanes.size, deliveries: loadedRows.size }),
     find: (org_id, destination_id) => lanes.get(laneKey(org_id, destination_id)),
     has,
     accept: (row, now) => {

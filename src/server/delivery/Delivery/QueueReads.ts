@@ -1,4 +1,5 @@
-import type { SqlClient } from "effect/sql"
+import type { Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
 import { currentTime } from "../../store/currentTime.ts"
 import { int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
@@ -15,11 +16,40 @@ export interface HeadRow extends QueueRow {
   readonly cooling_down: number
 }
 
+/** The reads of the queue. */
+export interface QueueReads {
+  /** Reads the rows after each shard's watermark, up to `limit` per shard. */
+  readonly tail: (
+    shards: ReadonlyArray<number>,
+    watermarks: ReadonlyArray<number>,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<QueueRow>, SqlError.SqlError>
+  /** Returns those of the shards that have rows. */
+  readonly nonEmpty: (
+    shards: ReadonlyArray<number>
+  ) => Effect.Effect<ReadonlyArray<{ readonly shard: number }>, SqlError.SqlError>
+  /**
+   * Reads one page of a shard's lanes, starting after the lane `after`. Returns the first row of each lane that has
+   * something to do within the horizon, plus the last lane of each channel so that the end and the counts of the page
+   * are known.
+   */
+  readonly heads: (
+    shard: number,
+    after: readonly [org_id: string, destination_id: string],
+    horizonMillis: number
+  ) => Effect.Effect<ReadonlyArray<HeadRow>, SqlError.SqlError>
+  /** Reads the first rows of each lane, up to `rows` per lane. */
+  readonly refill: (
+    lanes: ReadonlyArray<Pick<Lane, "shard" | "org_id" | "destination_id">>,
+    rows: number
+  ) => Effect.Effect<ReadonlyArray<QueueRow>, SqlError.SqlError>
+}
+
 /**
  * The statements that read the queue. Their rows are typed but not decoded: this engine wrote them, and a burst reads
  * thousands.
  */
-export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]) => {
+export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]): QueueReads => {
   const now = () => currentTime(sql, clock)
   const columns = () => sql`
       q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
@@ -30,8 +60,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       (extract(epoch FROM d.cooldown_until - ${now()}) * 1000)::float8 AS cooldown_ms`
 
   return {
-    /** Reads the rows after each shard's watermark, up to `limit` per shard. */
-    tail: (numbers: ReadonlyArray<number>, watermarks: ReadonlyArray<number>, limit: number) => sql<QueueRow>`
+    tail: (numbers, watermarks, limit) => sql<QueueRow>`
       SELECT ${columns()}
       FROM unnest(${int4Array(numbers)}::smallint[], ${int8Array(watermarks)}::bigint[]) AS s (shard, watermark)
       CROSS JOIN LATERAL (
@@ -45,19 +74,14 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
     `,
 
-    /** Returns the shards that have rows. */
-    nonEmpty: (shards: ReadonlyArray<number>) => sql<{ readonly shard: number }>`
+    nonEmpty: (shards) => sql<{ readonly shard: number }>`
       SELECT s.shard::int AS shard
       FROM unnest(${int4Array(shards)}::smallint[]) AS s (shard)
       WHERE EXISTS (SELECT FROM delivery_queue q WHERE q.shard = s.shard)
     `,
 
-    /**
-     * Reads one page of a shard's lanes, starting after the lane `after`, as a skip scan (a loose index scan): one
-     * index probe a lane instead of one a row. Returns the first row of each lane that has something to do within the
-     * horizon, plus the last lane of each channel so that the end and the counts of the page are known.
-     */
-    heads: (shard: number, after: readonly [string, string], horizonMillis: number) => sql<HeadRow>`
+    // A skip scan (a loose index scan): one index probe a lane instead of one a row.
+    heads: (shard, after, horizonMillis) => sql<HeadRow>`
       WITH RECURSIVE lanes AS (
         (
           SELECT org_id, destination_id, 1 AS count
@@ -108,8 +132,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       ORDER BY org_id, destination_id
     `,
 
-    /** Reads the first rows of each lane, up to `rows` per lane. */
-    refill: (lanes: ReadonlyArray<Lane>, rows: number) => sql<QueueRow>`
+    refill: (lanes, rows) => sql<QueueRow>`
       SELECT ${columns()}
       FROM unnest(
         ${int4Array(lanes.map((lane) => lane.shard))}::smallint[],

@@ -1,10 +1,10 @@
 import { Clock, Effect, Latch } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import type { SqlError } from "effect/sql"
 import type { Worker } from "../../concurrency/Worker.ts"
-import type { StoreClock } from "../../store/StoreClock.ts"
+import type { DeliveryStore } from "./DeliveryStore.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import { type Lane, LANE_CAPACITY } from "./Lane.ts"
-import { type HeadRow, makeQueueReads, SWEEP_LANES } from "./QueueReads.ts"
+import { type HeadRow, SWEEP_LANES } from "./QueueReads.ts"
 import { type Shards } from "./Shards.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 
@@ -85,10 +85,10 @@ export interface Reader {
   readonly workers: ReadonlyArray<Worker<SqlError.SqlError, never>>
 }
 
-/** Reads the queue for the shards of one replica. */
+/** Reads the queue for the shards of one replica. Due times are on `dueClock`. */
 export const makeReader = (
-  sql: SqlClient.SqlClient,
-  storeClock: StoreClock["Service"],
+  store: DeliveryStore,
+  dueClock: Clock.Clock,
   shards: Shards,
   dispatcher: Dispatcher,
   options: ReaderOptions
@@ -98,9 +98,8 @@ export const makeReader = (
     const tailDue = Latch.makeUnsafe(false)
     const sweepDue = Latch.makeUnsafe(false)
 
-    const queue = makeQueueReads(sql, storeClock)
     /** The time at which waits that were just read began, on the clock of due times. */
-    const readAt = () => monotonicMillis(storeClock.clock)
+    const readAt = () => monotonicMillis(dueClock)
     const horizon = horizonMillis(options)
 
     /**
@@ -126,7 +125,7 @@ export const makeReader = (
         return again ? Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0) : one.watermark
       })
       const limit = again ? REREAD_ROWS + TAIL_ROWS : TAIL_ROWS
-      return dispatcher.trackRead(queue.tail(numbers, watermarks, limit), (rows) => {
+      return dispatcher.trackRead(store.tail(numbers, watermarks, limit), (rows) => {
         const counts = new Map<number, number>()
         for (const { seq, shard } of rows) {
           const count = (counts.get(shard) ?? 0) + 1
@@ -156,7 +155,7 @@ export const makeReader = (
       let after: readonly [string, string] = ["", ""]
       while (shards.owned.has(shard)) {
         let page: ReadonlyArray<HeadRow> = []
-        yield* dispatcher.trackRead(queue.heads(shard, after, horizon), (rows) => {
+        yield* dispatcher.trackRead(store.heads(shard, after, horizon), (rows) => {
           page = rows
           count(rows, found)
           dispatcher.offerHeads(rows, readAt())
@@ -170,14 +169,14 @@ export const makeReader = (
     const sweep = Effect.gen(function* () {
       const found = new Map<string, ChannelSweep>()
       // While the queue is empty, this is the only statement.
-      for (const { shard } of yield* queue.nonEmpty([...shards.owned.keys()])) yield* sweepShard(shard, found)
+      for (const { shard } of yield* store.nonEmpty([...shards.owned.keys()])) yield* sweepShard(shard, found)
       swept = found
     })
 
     const refillLanes = (lanes: ReadonlyArray<Lane>) => {
       const rows = Math.max(...lanes.map((lane) => lane.loaded)) + LANE_CAPACITY
       return dispatcher
-        .trackRead(queue.refill(lanes, rows), (found) => {
+        .trackRead(store.refill(lanes, rows), (found) => {
           const byLane = Map.groupBy(found, (row) => `${row.org_id}/${row.destination_id}`)
           dispatcher.refill(
             new Map(
@@ -229,7 +228,7 @@ export const makeReader = (
           name: "delivery_sweep",
           runOnce: resetThen(sweepDue, sweep),
           every: options.sweepMillis,
-          clock: storeClock.clock,
+          clock: dueClock,
           wakeUp: sweepDue.await,
           firstRun: "after_pause"
         },

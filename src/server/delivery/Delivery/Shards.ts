@@ -1,8 +1,7 @@
 import { type Clock, Effect, Semaphore } from "effect"
-import { SecureRandom } from "effect/crypto"
-import type { SqlClient, SqlError } from "effect/sql"
-import { int4Array } from "../../store/pgArrays.ts"
+import type { SqlError } from "effect/sql"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
+import type { ShardStore } from "./ShardStore.ts"
 
 /** The number of shards. Fixed, because queued rows store their shard. */
 export const SHARDS = 16
@@ -115,69 +114,21 @@ export interface Shards {
 }
 
 /** Starts with no shards. */
-export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options: LeaseOptions): Shards => {
+export const makeShards = (store: ShardStore, clock: Clock.Clock, options: LeaseOptions): Shards => {
   const { leaseMillis, marginMillis, renewMillis } = options
   const heartbeatTimeoutMillis = Math.max(HEARTBEAT_TIMEOUT_MILLIS, 2 * renewMillis)
-  const owner = SecureRandom.uuidV7Unsafe()
   const owned = new Map<number, OwnedShard>()
   // A rebalancing in progress when shutdown begins must not register this replica again after it deregistered.
   const rounds = Semaphore.makeUnsafe(1)
   let peers = 0
   let draining = false
 
-  const releaseShards = (shards: ReadonlyArray<number>) => sql`
-    UPDATE delivery_shards
-    SET owner = NULL, lease_until = NULL
-    WHERE owner = ${owner}
-      AND shard = ANY(${int4Array(shards)}::smallint[])
-  `
-
-  const deregister = sql`DELETE FROM delivery_owners WHERE owner = ${owner}`
-
-  /**
-   * Heartbeat: registers this replica as live, renews its leases and counts its live peers, in one statement. It
-   * commits without waiting for the disk (`synchronous_commit = off`), so that a database busy with writes does not let
-   * leases run out. If the database crashes and loses a renewal, a lease ends earlier than its owner assumes, but the
-   * next owner has a higher epoch. A peer counts as live while its heartbeat is recent; a silent peer keeps its shards
-   * until its lease ends but is left no share.
-   */
-  const heartbeat = Effect.suspend(
-    () => sql<{ readonly peers: number; readonly shard: number | null; readonly epoch: number | null }>`
-      WITH asynchronous AS MATERIALIZED (
-        SELECT
-          set_config('synchronous_commit', 'off', true) AS setting,
-          now() + ${leaseMillis}::float8 * interval '1 millisecond' AS lease_until
-      ), registered AS (
-        INSERT INTO delivery_owners (owner, lease_until)
-        SELECT ${owner}, lease_until
-        FROM asynchronous
-        WHERE NOT ${draining}::boolean
-        ON CONFLICT (owner) DO UPDATE SET lease_until = EXCLUDED.lease_until
-      ), renewed AS (
-        UPDATE delivery_shards s
-        SET lease_until = h.lease_until
-        FROM asynchronous h
-        WHERE s.owner = ${owner}
-        RETURNING s.shard::int AS shard, s.epoch::float8 AS epoch
-      ), live AS (
-        SELECT count(*)::int AS peers
-        FROM delivery_owners
-        WHERE lease_until > now() + ${Math.max(0, leaseMillis - heartbeatTimeoutMillis)}::float8 * interval '1 millisecond'
-          AND owner <> ${owner}
-      )
-      SELECT l.peers, r.shard, r.epoch
-      FROM live l
-      LEFT JOIN renewed r ON true
-    `
-  )
-
   /** Renews every lease, and drops the shards that have another owner by now. */
   const renew = Effect.gen(function* () {
     const before = monotonicMillis(clock)
-    const rows = yield* heartbeat
-    peers = rows[0]?.peers ?? 0
-    const epochs = new Map<number, number | null>()
-    for (const { epoch, shard } of rows) if (shard !== null) epochs.set(shard, epoch)
+    const beat = yield* store.heartbeat({ leaseMillis, heartbeatTimeoutMillis, draining })
+    peers = beat.peers
+    const epochs = beat.leases
     for (const one of owned.values()) {
       if (epochs.get(one.shard) === one.epoch) one.leaseUntil = before + leaseMillis
       else owned.delete(one.shard)
@@ -185,33 +136,14 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     // Owned in the database but not in memory: claimed by a statement whose response was lost, or released by one that
     // never ran. These shards are released now, and claimed like any other shard later.
     const unknown = [...epochs.keys()].filter((shard) => !owned.has(shard))
-    if (unknown.length > 0) yield* releaseShards(unknown)
+    if (unknown.length > 0) yield* store.release(unknown)
   })
 
   /** Claims up to `wanted` shards without a live owner. */
   const claim = Effect.fnUntraced(function* (wanted: number) {
     if (wanted <= 0) return
     const before = monotonicMillis(clock)
-    const rows = yield* sql<{ readonly shard: number; readonly epoch: number; readonly watermark: number }>`
-      UPDATE delivery_shards s
-      SET
-        owner = ${owner},
-        epoch = epoch + 1,
-        lease_until = now() + ${leaseMillis}::float8 * interval '1 millisecond'
-      WHERE shard IN (
-        SELECT shard
-        FROM delivery_shards
-        WHERE owner IS NULL
-          OR lease_until < now()
-        ORDER BY shard
-        LIMIT ${wanted}::int
-        FOR UPDATE SKIP LOCKED
-      )
-      RETURNING
-        s.shard::int AS shard,
-        s.epoch::float8 AS epoch,
-        coalesce((SELECT max(q.seq) FROM delivery_queue q WHERE q.shard = s.shard), 0)::float8 AS watermark
-    `
+    const rows = yield* store.claim(wanted, leaseMillis)
     const leaseUntil = before + leaseMillis
     for (const row of rows) {
       // No row number is stable yet: rows inserted shortly before the claim may still be uncommitted.
@@ -232,7 +164,7 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
       .map((one) => one.shard)
     if (shards.length === 0) return Effect.succeed(shards)
     for (const shard of shards) owned.delete(shard)
-    return Effect.as(releaseShards(shards), shards)
+    return Effect.as(store.release(shards), shards)
   })
 
   return {
@@ -253,9 +185,9 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     startDraining: Effect.suspend(() => {
       draining = true
       for (const one of owned.values()) one.draining = true
-      return rounds.withPermit(Effect.asVoid(deregister))
+      return rounds.withPermit(store.deregister)
     }),
     releaseDrained: release,
-    releaseAll: Effect.andThen(releaseShards(everyShard), Effect.asVoid(deregister))
+    releaseAll: Effect.andThen(store.release(everyShard), store.deregister)
   }
 }

@@ -46,6 +46,7 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
     admitNetwork: () => true,
     held: () => Queue.offerUnsafe(ends, "held"),
     loaded: () => {},
+    started: () => {},
     requeue: () => Queue.offerUnsafe(ends, "put back")
   })
   start(new Lane("key", channel, ownedShard(1), item, healthy), item)
