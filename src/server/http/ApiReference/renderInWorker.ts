@@ -19,8 +19,9 @@ const program = ["./worker.ts", "./api-reference.js", "../api-reference.js"]
  */
 export const renderInWorker: Effect.Effect<RenderedReference> = Effect.promise(async () => {
   if (program === undefined) throw new Error("The program that renders the API reference is missing")
-  // Without the process's Node.js options, because a worker does not accept options that size the heap.
-  const worker = new Worker(program, { execArgv: [] })
+  // Without the Node.js options of the process and of NODE_OPTIONS: a worker does not accept options that size the heap,
+  // and a module that `--import` preloads may fail in a second thread, for instance because it listens on a port.
+  const worker = new Worker(program, { execArgv: [], env: { ...process.env, NODE_OPTIONS: "" } })
   try {
     const [rendered] = await once(worker, "message")
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker of this version posts nothing else
