@@ -617,6 +617,42 @@ COMMENT ON COLUMN delivery_shards.owner IS 'Replica that owns the shard; null: n
 COMMENT ON COLUMN delivery_shards.epoch IS 'Fencing token: raised by each change of owner, so that writes of a former owner are rejected.';
 COMMENT ON COLUMN delivery_shards.lease_until IS 'When the lease ends; null: not leased.';
 
+CREATE TABLE email_addresses (
+  org_id text COLLATE "C" NOT NULL,
+  address text COLLATE "C" NOT NULL,
+  event_id text COLLATE "C" NOT NULL,
+  key_id text COLLATE "C" NOT NULL,
+  requested_at timestamp with time zone NOT NULL,
+  requests_full_at timestamp with time zone NOT NULL,
+  verified_at timestamp with time zone,
+  CONSTRAINT email_addresses_pkey PRIMARY KEY (org_id, address)
+);
+CREATE UNIQUE INDEX email_addresses_event ON email_addresses USING btree (org_id, event_id);
+CREATE INDEX email_addresses_requested ON email_addresses USING btree (org_id, requested_at);
+COMMENT ON TABLE email_addresses IS 'Email addresses whose owners were asked to confirm them.';
+COMMENT ON COLUMN email_addresses.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN email_addresses.address IS 'Address, with its domain in lower case.';
+COMMENT ON COLUMN email_addresses.event_id IS 'Id of the newest verification email as a delivery event.';
+COMMENT ON COLUMN email_addresses.key_id IS 'API key with the address, for which that email was requested.';
+COMMENT ON COLUMN email_addresses.requested_at IS 'When that email was requested.';
+COMMENT ON COLUMN email_addresses.requests_full_at IS 'State of the rate limit of requests: when its token bucket is full again.';
+COMMENT ON COLUMN email_addresses.verified_at IS 'When the owner last confirmed the address; null: never.';
+
+CREATE TABLE email_verification_links (
+  org_id text COLLATE "C" NOT NULL,
+  address text COLLATE "C" NOT NULL,
+  token_digest bytea NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT email_verification_links_pkey PRIMARY KEY (org_id, address, token_digest),
+  CONSTRAINT email_verification_links_org_id_address_fkey FOREIGN KEY (org_id, address) REFERENCES email_addresses(org_id, address) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX email_verification_links_token ON email_verification_links USING btree (token_digest);
+COMMENT ON TABLE email_verification_links IS 'Usable links of verification emails. A link ends with its use and with its expiry.';
+COMMENT ON COLUMN email_verification_links.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN email_verification_links.address IS 'Address that the link was sent to.';
+COMMENT ON COLUMN email_verification_links.token_digest IS 'SHA-256 digest of the token in the link.';
+COMMENT ON COLUMN email_verification_links.expires_at IS 'When the link expires.';
+
 CREATE TABLE feedback (
   org_id text COLLATE "C" NOT NULL,
   feedback_id text COLLATE "C" NOT NULL,

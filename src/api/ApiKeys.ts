@@ -9,7 +9,14 @@ import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { InsufficientScope, LastAdminKey, LimitReached, NotFound } from "./Problems.ts"
+import {
+  EmailNotVerifiable,
+  InsufficientScope,
+  LastAdminKey,
+  LimitReached,
+  NotFound,
+  RateLimited
+} from "./Problems.ts"
 import { Name } from "./Text.ts"
 
 const EmailAddress = Schema.String.check(
@@ -42,7 +49,7 @@ export const NewApiKey = Schema.Struct({
   }),
   email: Schema.optionalKey(Schema.NullOr(EmailAddress)).annotateKey({
     description:
-      "Where approval emails for this reviewer go: an email address of at most 254 characters. Default null: no email."
+      "Where approval emails for this reviewer go: an email address of at most 254 characters. If the installation requires verified addresses, its owner is sent a link, and no other email before opening it. Default null: no email."
   }),
   expires_at: Schema.optionalKey(Schema.NullOr(Timestamp)).annotateKey({
     description:
@@ -98,6 +105,22 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
           summary: "Create an API key",
           description:
             "Creates an API key and returns its text, which is not shown again. An organization has a limit of keys that are neither revoked nor expired."
+        })
+      ),
+    HttpApiEndpoint.post("verify_email", "/:id/verify-email", {
+      params: { id: KeyId.annotateKey({ description: "The API key's ID." }) },
+      success: ApiKey.pipe(HttpApiSchema.status(202)),
+      error: [NotFound, EmailNotVerifiable, RateLimited]
+    })
+      .middleware(requires("keys.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "verifyApiKeyEmail",
+          summary: "Verify an API key's email address",
+          description: [
+            "Sends the key's email address a link, by which its owner confirms the address. A link can be used once, within 48 hours. An address that is already confirmed is sent none.",
+            "One address is sent at most three links within an hour, and the number of an organization's addresses that are sent a link within an hour is limited too. If the installation requires verified addresses, creating a key sends the first link."
+          ].join("\n\n")
         })
       ),
     HttpApiEndpoint.delete("revoke", "/:id", {

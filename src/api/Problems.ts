@@ -171,6 +171,13 @@ export class LimitReached extends problem<LimitReached>()(
   "The organization or task has as many of these as it can have. `detail` names the limit."
 ) {}
 
+export class EmailNotVerifiable extends problem<EmailNotVerifiable>()(
+  "EMAIL_NOT_VERIFIABLE",
+  409,
+  "Email address not verifiable",
+  "No link can be sent: the API key has no email address, is revoked or has expired, or the service has no mail server. `detail` says which."
+) {}
+
 export class LastAdminKey extends problem<LastAdminKey>()(
   "LAST_ADMIN_KEY",
   409,

@@ -267,6 +267,8 @@ const apiKey = {
   preset: "reviewer",
   scopes: ["feedback.read", "approvals.read", "approvals.decide"],
   email: "ada@example.com",
+  email_verified_at: "2026-11-21T02:41:12.000Z",
+  email_awaits_verification: false,
   created_at: "2026-11-21T02:33:05.123Z",
   created_by: null,
   expires_at: null,

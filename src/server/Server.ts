@@ -51,13 +51,16 @@ import { KnownSecrets } from "./secrets/KnownSecrets.ts"
 import * as MasterKeys from "./secrets/MasterKeys.ts"
 import { layerLimitUse, LimitUse } from "./observability/LimitUse.ts"
 import { layerRegistry, Metrics } from "./observability/Metrics.ts"
+import * as EmailConfirmation from "./http/EmailConfirmation.ts"
 import * as LeakedKeys from "./http/LeakedKeys.ts"
 import { MailTransport } from "./notifications/MailTransport.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { NotificationsHttp } from "./notifications/Notifications/http.ts"
 import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts"
-import { VerificationPolicy } from "./notifications/VerificationPolicy.ts"
+import { layerVerificationLinks } from "./notifications/layerVerificationLinks.ts"
+import { EmailAddresses } from "./identity/EmailAddresses.ts"
+import { VerificationPolicy } from "./identity/VerificationPolicy.ts"
 import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { StoredUsage } from "./identity/StoredUsage.ts"
@@ -221,6 +224,7 @@ export const layerServices = (settings: ServiceSettings) =>
       )
     ),
     Layer.provideMerge(Layer.mergeAll(Spans.layer(settings.telemetry), Email.layer)),
+    Layer.provideMerge(layerVerificationLinks),
     Layer.provideMerge(SessionEvents.layer),
     Layer.provideMerge(
       Layer.unwrap(Effect.map(Delivery, ({ hasPeers }) => SessionSignals.layer({ hasPeers })))
@@ -238,6 +242,7 @@ export const layerServices = (settings: ServiceSettings) =>
         }
       )
     ),
+    Layer.provideMerge(EmailAddresses.layer),
     Layer.provideMerge(Layer.mergeAll(Audit.layer, Revocations.layer())),
     Layer.provideMerge(
       Layer.mergeAll(
@@ -333,6 +338,7 @@ export const layerRoutes = (settings: ServiceSettings) =>
     layerContract(Authentication.layer),
     Console.layerRoutes({ publicUrl: settings.publicUrl, contract: layerContract }),
     LeakedKeys.layer,
+    EmailConfirmation.layer,
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
     Envelope.layer
   ).pipe(

@@ -45,6 +45,7 @@ export { Datasets, type DerivedVersion, type NewVersion } from "./tasks/Datasets
 export { Deadlines, type DeadlineOptions, type DeadlineRun } from "./approvals/Deadlines.ts"
 export { DeliveryHealth } from "./console/DeliveryHealth.ts"
 export { Email } from "./notifications/Email.ts"
+export { EmailAddresses, type LinkRequest } from "./identity/EmailAddresses.ts"
 export { Feedback } from "./tasks/Feedback.ts"
 export { KnownSecrets } from "./secrets/KnownSecrets.ts"
 export { Metrics, type MetricCollector } from "./observability/Metrics.ts"

@@ -135,6 +135,7 @@ const settings = Effect.fnUntraced(function* (options: Pick<TestOptions, "databa
       COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE: "0",
       COUNTERSIGN_NOTIFY_CHALLENGES_PER_MINUTE: "0",
       COUNTERSIGN_MAIL_PER_ADDRESS_AND_HOUR: "0",
+      COUNTERSIGN_MAIL_LINKS_PER_HOUR: "0",
       COUNTERSIGN_STOP_SECONDS: "1",
       ...options.environment
     },

@@ -16,7 +16,7 @@ import { formatTable } from "../formatTable.ts"
 /** Runs with the keys of the configured database; an embedded one that is not running is started and stopped. */
 const withKeys = <A, E>(use: (keys: ApiKeys["Service"]) => Effect.Effect<A, E>) =>
   Effect.flatMap(readSettings, ({ settings }) =>
-    Effect.provide(Effect.flatMap(ApiKeys, use), layerKeys(settings.store))
+    Effect.provide(Effect.flatMap(ApiKeys, use), layerKeys(settings))
   )
 
 const encodeKey = Schema.encodeEffect(Schema.toCodecJson(ApiKey))
@@ -61,7 +61,7 @@ export const createKey = Effect.fnUntraced(function* (flags: {
   const { isNew, key, secret } = yield* Effect.gen(function* () {
     const isKnown = yield* Effect.isSuccess((yield* Organizations).findByName(flags.org))
     return { isNew: !isKnown, ...(yield* (yield* ApiKeys).createFor(flags.org, input)) }
-  }).pipe(Effect.provide(layerBootstrapKeys(settings.store)))
+  }).pipe(Effect.provide(layerBootstrapKeys(settings)))
   const text = Redacted.value(secret)
   if (isNew) yield* Console.error(`Created organization ${flags.org}.`)
   yield* Console.error(

@@ -95,6 +95,19 @@ export interface ApiKeysOperations {
    */
   readonly create: (input: CreateApiKeyInput, options?: CallOptions) => Promise<CreatedApiKey>
   /**
+   * Verify an API key's email address.
+   *
+   * Sends the key's email address a link, by which its owner confirms the address. A link can be used
+   * once, within 48 hours. An address that is already confirmed is sent none.
+   *
+   * One address is sent at most three links within an hour, and the number of an organization's
+   * addresses that are sent a link within an hour is limited too. If the installation requires verified
+   * addresses, creating a key sends the first link.
+   *
+   * @throws NOT_FOUND, EMAIL_NOT_VERIFIABLE, RATE_LIMITED, or a problem of any operation.
+   */
+  readonly verify_email: (input: VerifyApiKeyEmailInput, options?: CallOptions) => Promise<ApiKey>
+  /**
    * Revoke an API key.
    *
    * Revokes the key and the keys that it created, unless `made_keys` is `keep`. Idempotent. Revoking the
@@ -743,6 +756,16 @@ export interface ApiKey {
   >
   /** Where approval emails for this reviewer go. Null if the key receives none. */
   readonly email: string | null
+  /**
+   * When the owner of the address last confirmed it by a link, for this or another key of the
+   * organization. Null if never, or if the key has no address.
+   */
+  readonly email_verified_at: Date | null
+  /**
+   * Whether the address is sent nothing but links until its owner has confirmed it, because the
+   * installation requires verified addresses.
+   */
+  readonly email_awaits_verification: boolean
   /** When the key was created. */
   readonly created_at: Date
   /** The key that created this one. Null if the operator did, on the command line or at first start. */
@@ -836,8 +859,9 @@ export interface NewApiKey {
       ]
     | undefined
   /**
-   * Where approval emails for this reviewer go: an email address of at most 254 characters. Default
-   * null: no email.
+   * Where approval emails for this reviewer go: an email address of at most 254 characters. If the
+   * installation requires verified addresses, its owner is sent a link, and no other email before
+   * opening it. Default null: no email.
    */
   readonly email?: string | null | undefined
   /**
@@ -877,6 +901,15 @@ export interface CreatedApiKey {
   readonly key: ApiKey
   /** The key's full text, to send as bearer token. Only this response contains it; store it safely. */
   readonly secret: string
+}
+
+/** The input of `api_keys.verify_email`. */
+export interface VerifyApiKeyEmailInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The API key's ID. */
+    readonly id: string
+  }
 }
 
 /** The input of `api_keys.revoke`. */
@@ -2947,6 +2980,9 @@ export interface ListAuditEntriesInput {
          *
          * - `key.created`: An API key was created.
          * - `key.revoked`: An API key was revoked.
+         * - `key.verification_email_requested`: A link that verifies the email address of an API key was
+         *   requested.
+         * - `key.email_verified`: The owner of an API key's email address confirmed it by a link.
          * - `console.signed_in`: Someone signed in to the console.
          * - `console.signed_out`: Someone signed out of the console.
          * - `endpoint.created`: A webhook endpoint was created.
@@ -2980,6 +3016,8 @@ export interface ListAuditEntriesInput {
         readonly action?:
           | "key.created"
           | "key.revoked"
+          | "key.verification_email_requested"
+          | "key.email_verified"
           | "console.signed_in"
           | "console.signed_out"
           | "endpoint.created"
@@ -3030,6 +3068,8 @@ export interface AuditEntry {
   readonly action:
     | "key.created"
     | "key.revoked"
+    | "key.verification_email_requested"
+    | "key.email_verified"
     | "console.signed_in"
     | "console.signed_out"
     | "endpoint.created"
@@ -3521,6 +3561,17 @@ export interface DestinationExistsProblem extends ServiceProblem {
   readonly status: 409
 }
 
+/**
+ * No link can be sent: the API key has no email address, is revoked or has expired, or the service has
+ * no mail server. `detail` says which.
+ */
+export interface EmailNotVerifiableProblem extends ServiceProblem {
+  /** Always `EMAIL_NOT_VERIFIABLE`. */
+  readonly code: "EMAIL_NOT_VERIFIABLE"
+  /** Always 409. */
+  readonly status: 409
+}
+
 /** The request has an `Expect` header other than `100-continue`. */
 export interface ExpectationFailedProblem extends ServiceProblem {
   /** Always `EXPECTATION_FAILED`. */
@@ -3937,6 +3988,7 @@ export type AnyServiceProblem =
   | DatasetBaseChangedProblem
   | DatasetBusyProblem
   | DestinationExistsProblem
+  | EmailNotVerifiableProblem
   | ExpectationFailedProblem
   | ExportFailedProblem
   | FeedbackChangedProblem

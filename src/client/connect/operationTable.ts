@@ -10,6 +10,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     preset: ["or", ["string", "null"]],
     scopes: ["list", "string"],
     email: ["or", ["string", "null"]],
+    email_verified_at: ["or", ["time", "null"]],
+    email_awaits_verification: "boolean",
     created_at: "time",
     created_by: ["or", ["Actor", "null"]],
     expires_at: ["or", ["time", "null"]],
@@ -614,6 +616,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   },
   DATASET_BUSY: {},
   DESTINATION_EXISTS: {},
+  EMAIL_NOT_VERIFIABLE: {},
   EXPECTATION_FAILED: {},
   EXPORT_FAILED: {},
   FEEDBACK_CHANGED: { current_dataset_id: ["or", ["dst_", "null"]], current_feedback_revision: "string" },
@@ -707,6 +710,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       idempotent: true,
       status: 201,
       json: "CreatedApiKey"
+    },
+    verify_email: {
+      method: "POST",
+      path: "/v1/api-keys/:id/verify-email",
+      params: { id: "key_" },
+      status: 202,
+      json: "ApiKey"
     },
     revoke: {
       method: "DELETE",
@@ -1104,6 +1114,8 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
           [
             "key.created",
             "key.revoked",
+            "key.verification_email_requested",
+            "key.email_verified",
             "console.signed_in",
             "console.signed_out",
             "endpoint.created",

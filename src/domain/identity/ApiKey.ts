@@ -26,6 +26,14 @@ export const ApiKey = Schema.Struct({
   email: Schema.NullOr(Schema.String).annotateKey({
     description: "Where approval emails for this reviewer go. Null if the key receives none."
   }),
+  email_verified_at: Schema.NullOr(Timestamp).annotateKey({
+    description:
+      "When the owner of the address last confirmed it by a link, for this or another key of the organization. Null if never, or if the key has no address."
+  }),
+  email_awaits_verification: Schema.Boolean.annotateKey({
+    description:
+      "Whether the address is sent nothing but links until its owner has confirmed it, because the installation requires verified addresses."
+  }),
   created_at: timestamp("When the key was created."),
   created_by: Schema.NullOr(Actor).annotateKey({
     description:

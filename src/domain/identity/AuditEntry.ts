@@ -8,6 +8,8 @@ import { timestamp } from "../Time.ts"
 export const AuditAction = documentedEnum({
   "key.created": "An API key was created.",
   "key.revoked": "An API key was revoked.",
+  "key.verification_email_requested": "A link that verifies the email address of an API key was requested.",
+  "key.email_verified": "The owner of an API key's email address confirmed it by a link.",
   "console.signed_in": "Someone signed in to the console.",
   "console.signed_out": "Someone signed out of the console.",
   "endpoint.created": "A webhook endpoint was created.",

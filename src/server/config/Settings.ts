@@ -107,9 +107,10 @@ export interface Settings {
     readonly storedBytes: number
     readonly testsPerMinute: number
     readonly challengesPerMinute: number
+    readonly verificationLinksPerHour: number
   }
-  /** Resources that must be verified before they get anything but a challenge. */
-  readonly verification: { readonly endpoints: boolean }
+  /** Resources that must be verified before they are sent anything but a challenge or a link. */
+  readonly verification: { readonly endpoints: boolean; readonly emails: boolean }
   /** How long API keys are retained after they were revoked or have expired. */
   readonly keyRetention: Duration.Duration
   /** How long a console session lasts without input from its user; zero: until it expires. */
@@ -221,6 +222,9 @@ const findWarnings = (values: Values, production: boolean): ReadonlyArray<string
   if (values.COUNTERSIGN_MAIL_FROM !== undefined && values.COUNTERSIGN_SMTP_URL === undefined) {
     warnings.push("COUNTERSIGN_MAIL_FROM has no effect without COUNTERSIGN_SMTP_URL")
   }
+  if (values.COUNTERSIGN_MAIL_VERIFIED_ONLY && values.COUNTERSIGN_SMTP_URL === undefined) {
+    warnings.push("COUNTERSIGN_MAIL_VERIFIED_ONLY has no effect without COUNTERSIGN_SMTP_URL")
+  }
   if (
     values.COUNTERSIGN_PUBLIC_URL === undefined &&
     (values.COUNTERSIGN_SMTP_URL !== undefined || !isLoopback(values.HOST))
@@ -325,9 +329,13 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       storedFeedback: values.COUNTERSIGN_STORED_FEEDBACK_LIMIT,
       storedBytes: values.COUNTERSIGN_STORED_MEBIBYTES_LIMIT * 1024 ** 2,
       testsPerMinute: values.COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE,
-      challengesPerMinute: values.COUNTERSIGN_NOTIFY_CHALLENGES_PER_MINUTE
+      challengesPerMinute: values.COUNTERSIGN_NOTIFY_CHALLENGES_PER_MINUTE,
+      verificationLinksPerHour: values.COUNTERSIGN_MAIL_LINKS_PER_HOUR
     },
-    verification: { endpoints: values.COUNTERSIGN_NOTIFY_VERIFIED_ONLY },
+    verification: {
+      endpoints: values.COUNTERSIGN_NOTIFY_VERIFIED_ONLY,
+      emails: values.COUNTERSIGN_MAIL_VERIFIED_ONLY
+    },
     keyRetention: values.COUNTERSIGN_KEY_RETENTION_DAYS,
     consoleIdle: values.COUNTERSIGN_CONSOLE_IDLE_MINUTES,
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,

@@ -34,6 +34,9 @@ interface Policy {
  */
 const LEAK_REPORTS_PER_SECOND = 5
 
+/** Confirmations of email addresses from one address: a person needs one, and each takes a query. */
+const EMAIL_CONFIRMATIONS_PER_SECOND = 5
+
 /** The key and the organization of a request. */
 export type Requester = Pick<Principal, "org_id"> & { readonly actor: Pick<Principal["actor"], "id"> }
 
@@ -53,6 +56,8 @@ export class RateLimits extends Context.Service<
     readonly admitKeyLookup: (address: string) => Effect.Effect<void, RateLimited>
     /** Counts a report of leaked keys against the address of its sender. */
     readonly admitLeakReport: (address: string) => Effect.Effect<void, RateLimited>
+    /** Counts a confirmation of an email address against the client's address. */
+    readonly admitEmailConfirmation: (address: string) => Effect.Effect<void, RateLimited>
   }
 >()("countersign/server/http/RateLimits") {
   /**
@@ -80,6 +85,14 @@ export class RateLimits extends Context.Service<
               perSecond: LEAK_REPORTS_PER_SECOND,
               useName: "leak_reports",
               requests: "reports of leaked keys"
+            },
+            use
+          ),
+          admitEmailConfirmation: makeAdmitAddress(
+            {
+              perSecond: EMAIL_CONFIRMATIONS_PER_SECOND,
+              useName: "email_confirmations",
+              requests: "confirmations of email addresses"
             },
             use
           )

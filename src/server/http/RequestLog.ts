@@ -1,6 +1,7 @@
 import { Clock, Context, Effect, Layer } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import type { Principal } from "../../domain/identity/Principal.ts"
+import { VERIFY_EMAIL_PATH } from "../../domain/identity/VerificationLink.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 
 /**
@@ -71,8 +72,15 @@ const fixedPaths: ReadonlySet<string> = new Set([
   "/metrics",
   "/docs",
   "/openapi.json",
-  "/console"
+  "/console",
+  VERIFY_EMAIL_PATH
 ])
+
+/** The path of a request without its query, which may contain a secret; null if it is not a fixed one. */
+const fixedPathOf = (url: string): string | null => {
+  const path = url.split("?", 1)[0] ?? ""
+  return fixedPaths.has(path) ? path : null
+}
 
 const withLine = <E, R>(
   request_id: string,
@@ -84,7 +92,7 @@ const withLine = <E, R>(
     const { method, url } = yield* HttpServerRequest.HttpServerRequest
     const facts: RequestFacts = {
       operation: null,
-      route: fixedPaths.has(url) ? url : null,
+      route: fixedPathOf(url),
       org_id: null,
       key_id: null
     }

@@ -4,7 +4,7 @@ import { LeakedKeysApi } from "../../api/LeakedKeys.ts"
 
 /** The fixed segments of all paths. */
 const words: ReadonlySet<string> = new Set([
-  ...["healthz", "readyz", "metrics", "openapi.json", "docs", "console", "api", "assets"],
+  ...["healthz", "readyz", "metrics", "openapi.json", "docs", "console", "api", "assets", "verify-email"],
   ...[
     ...Object.values(Api.groups),
     ...Object.values(ConsoleApi.groups),

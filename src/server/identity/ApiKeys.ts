@@ -6,12 +6,14 @@ import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
+  EmailNotVerifiable,
   InsufficientScope,
   type InvalidApiKey,
   InvalidRequest,
   LastAdminKey,
   LimitReached,
-  type NotFound
+  type NotFound,
+  RateLimited
 } from "../../api/Problems.ts"
 import { findNetworkOutside } from "../../domain/identity/AllowedNetworks.ts"
 import type { ApiKey, RevocationReason } from "../../domain/identity/ApiKey.ts"
@@ -26,6 +28,7 @@ import {
   countUsableKeys,
   findAdminKeys,
   findKeyWithMade,
+  findListedKey,
   findMaker,
   findUsableKeys,
   insertKey,
@@ -37,10 +40,13 @@ import {
 } from "./ApiKeys/rows.ts"
 import { makeKeyUses } from "./ApiKeys/KeyUses.ts"
 import { type AuthenticateKey, invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
+import type { LinkRequest } from "./EmailAddresses.ts"
 import type { KeyRef } from "./KeyRef.ts"
 import { OrganizationLimits } from "./OrganizationLimits.ts"
 import { Organizations } from "./Organizations.ts"
 import { Revocations } from "./Revocations.ts"
+import { VerificationLinks } from "./VerificationLinks.ts"
+import { VerificationPolicy } from "./VerificationPolicy.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
@@ -103,6 +109,10 @@ export class ApiKeys extends Context.Service<
       InsufficientScope | InvalidRequest | InvalidApiKey | LimitReached,
       Authorized<"keys.write">
     >
+    /** Sends a link to the email address of a key, unless its owner has confirmed the address already. */
+    readonly verifyEmail: (
+      id: KeyId
+    ) => Effect.Effect<ApiKey, NotFound | EmailNotVerifiable | RateLimited, Authorized<"keys.write">>
     /** Idempotent. `Revocations` states how soon the keys are refused on every replica. */
     readonly revoke: (
       id: KeyId,
@@ -150,6 +160,8 @@ export class ApiKeys extends Context.Service<
       const { authenticate, verify } = yield* makeVerifyKey(sql, clock, revocations, uses)
       const { keys: maxKeys } = yield* OrganizationLimits
       const use = yield* LimitUse
+      const verifiedOnly = (yield* VerificationPolicy).emails
+      const links = yield* VerificationLinks
 
       /** Checks the organization's limit of keys, under the organization's lock. */
       const requireCapacity = Effect.fnUntraced(function* (org_id: OrgId, now: Timestamp) {
@@ -190,7 +202,7 @@ export class ApiKeys extends Context.Service<
           ? provided.value
           : yield* ApiKeyFormat.generateApiKey
         const key_id = yield* KeyId.generate
-        const row = yield* atomically(
+        const created = yield* atomically(
           Effect.gen(function* () {
             // Serializes it with revocations: a key that is being revoked must not leave a new key behind.
             yield* organizations.lockForUpdate(org_id)
@@ -213,6 +225,8 @@ export class ApiKeys extends Context.Service<
               allowed_networks
             }
             yield* insertKey(sql, row, ApiKeyFormat.apiKeyDigest(key), input.scopes === undefined)
+            // Beyond the limit of links the key is created nonetheless: a link can be requested later.
+            if (verifiedOnly && row.email !== null) yield* links.send({ org_id, key_id }, { again: false })
             yield* audit.record({ org_id, actor: created_by }, "key.created", key_id, {
               name: row.name,
               preset: row.preset,
@@ -220,10 +234,12 @@ export class ApiKeys extends Context.Service<
               expires_at: row.expires_at === null ? null : formatTimestamp(row.expires_at),
               ...(allowed_networks === null ? {} : { allowed_networks })
             })
-            return row
+            // Its address may have been confirmed for another key.
+            const listed = row.email === null ? undefined : yield* findListedKey(sql, row, now)
+            return listed ?? { ...row, last_used_at: null, email_verified_at: null }
           })
         )
-        return { key: toApiKey({ ...row, last_used_at: null }), secret: key }
+        return { key: toApiKey(created, verifiedOnly), secret: key }
       })
 
       /**
@@ -262,8 +278,10 @@ export class ApiKeys extends Context.Service<
       })
 
       const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: PageRequest<KeyId>) {
-        const rows = yield* Effect.orDie(listKeys(sql, org_id, rowLimit(request), request.cursor))
-        return toPage(request, rows.map(toApiKey), (key) => key.id)
+        const now = yield* clock.now
+        const rows = yield* Effect.orDie(listKeys(sql, org_id, rowLimit(request), request.cursor, now))
+        const keys = rows.map((row) => toApiKey(row, verifiedOnly))
+        return toPage(request, keys, (key) => key.id)
       })
 
       const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (
@@ -333,6 +351,38 @@ export class ApiKeys extends Context.Service<
             limitsOf: (now) => limitByMaker(principal, input, now)
           })
         }),
+        verifyEmail: Effect.fn("ApiKeys.verifyEmail")(function* (id) {
+          const principal = yield* Authorized("keys.write")
+          const ref = { org_id: principal.org_id, key_id: id }
+          const row = yield* atomically(
+            Effect.gen(function* () {
+              // Serializes it with revocations.
+              yield* organizations.lockForUpdate(ref.org_id)
+              const now = yield* clock.now
+              const row = yield* findListedKey(sql, ref, now)
+              if (row === undefined) return yield* notFound("key")
+              const obstacle = obstacleToVerification(row, now)
+              if (obstacle !== null) return yield* new EmailNotVerifiable({ detail: obstacle })
+              const request = yield* links.send(ref, { again: true })
+              switch (request._tag) {
+                case "NoMailServer":
+                  return yield* new EmailNotVerifiable({
+                    detail:
+                      "The service has no mail server. The operator configures one by COUNTERSIGN_SMTP_URL."
+                  })
+                case "Refused":
+                  return yield* tooManyLinks(request)
+                case "Requested":
+                  yield* audit.record(principal, "key.verification_email_requested", id)
+                  return row
+                case "Verified":
+                case "LinkSent":
+                  return row
+              }
+            })
+          )
+          return toApiKey(row, verifiedOnly)
+        }),
         revoke: Effect.fn("ApiKeys.revoke")(function* (id, options) {
           yield* revokeOf(yield* Authorized("keys.write"), id, options)
         }),
@@ -395,6 +445,29 @@ export class ApiKeys extends Context.Service<
     })
   )
 }
+
+/** Why the email address of a key cannot be verified; null if it can. */
+const obstacleToVerification = (
+  { email, expires_at, revoked_at }: Pick<KeyRow, "email" | "expires_at" | "revoked_at">,
+  now: Timestamp
+): string | null => {
+  if (email === null) return "This API key has no email address. Create a key with one."
+  if (revoked_at !== null) return "This API key is revoked, so its address is sent no email."
+  return expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)
+    ? "This API key has expired, so its address is sent no email."
+    : null
+}
+
+const tooManyLinks = ({ by, waitMillis }: Extract<LinkRequest, { readonly _tag: "Refused" }>) =>
+  Effect.fail(
+    new RateLimited({
+      detail:
+        by === "address"
+          ? "Too many links were sent to this address. Wait, and ask its owner to look for them."
+          : "Too many addresses of this organization were sent a link. Wait before you request another.",
+      retry_after_seconds: Math.max(1, Math.ceil(waitMillis / 1000))
+    })
+  )
 
 const invalid = (pointer: string, detail: string) =>
   Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))

@@ -18,6 +18,8 @@ export interface OrganizationLimitValues {
   readonly testsPerMinute: number
   /** Challenges per minute to all webhook endpoints, in one replica. */
   readonly challengesPerMinute: number
+  /** Addresses that are sent a verification link within an hour. Exact: counted in the transaction that requests a link. */
+  readonly verificationLinksPerHour: number
 }
 
 /** The limits of every organization of the installation. By default there are none. */
@@ -33,7 +35,8 @@ export const OrganizationLimits = Context.Reference<OrganizationLimitValues>(
       storedFeedback: 0,
       storedBytes: 0,
       testsPerMinute: 0,
-      challengesPerMinute: 0
+      challengesPerMinute: 0,
+      verificationLinksPerHour: 0
     })
   }
 )

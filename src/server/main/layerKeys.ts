@@ -5,24 +5,30 @@ import { AuditChain } from "../identity/AuditChain.ts"
 import * as MasterKeys from "../secrets/MasterKeys.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { Revocations } from "../identity/Revocations.ts"
-import type { StoreSettings } from "../config/Settings.ts"
+import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
+import type { Settings, StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { layerMatchingStore, layerStore } from "./layerStore.ts"
 import { layerMigrated } from "../store/migrate.ts"
 
-/** The services for API keys and organizations, without background workers. */
-const layerKeysOf = ApiKeys.layer.pipe(
-  Layer.provide([Audit.layer, Revocations.layer()]),
-  Layer.provideMerge(Organizations.layer),
-  Layer.provide(StoreClock.layer)
-)
+/** The database, and what its keys' email addresses need. */
+type KeySettings = Pick<Settings, "store" | "verification">
+
+/** The services for API keys and organizations, without background workers and without email. */
+const layerKeysOf = ({ verification }: KeySettings) =>
+  ApiKeys.layer.pipe(
+    Layer.provide([Audit.layer, Revocations.layer()]),
+    Layer.provideMerge(Organizations.layer),
+    Layer.provide([StoreClock.layer, Layer.succeed(VerificationPolicy, verification)])
+  )
 
 /** The services for API keys, on an existing database with this version's schema. For the command line. */
-export const layerKeys = (store: StoreSettings) => layerKeysOf.pipe(Layer.provide(layerMatchingStore(store)))
+export const layerKeys = (settings: KeySettings) =>
+  layerKeysOf(settings).pipe(Layer.provide(layerMatchingStore(settings.store)))
 
 /** The same for creating keys. It creates and migrates the database if needed, so that a key can be created before the first start. */
-export const layerBootstrapKeys = (store: StoreSettings) =>
-  layerKeysOf.pipe(Layer.provide(layerMigrated), Layer.provide(layerStore(store)))
+export const layerBootstrapKeys = (settings: KeySettings) =>
+  layerKeysOf(settings).pipe(Layer.provide(layerMigrated), Layer.provide(layerStore(settings.store)))
 
 /** The hash chain of the audit log, on an existing database with this version's schema. For the command line. */
 export const layerAuditChain = (store: StoreSettings) =>

@@ -8,6 +8,8 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { MAIL, mailDestination } from "./Email/MailChannel.ts"
 import { insertMail, type MailRow, findRecipients } from "./Email/rows.ts"
 import { MailTransport } from "./MailTransport.ts"
+import { VerificationLinks } from "../identity/VerificationLinks.ts"
+import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** Emails that one statement inserts. */
@@ -19,9 +21,13 @@ export class Email extends Context.Service<
   {
     /** Whether a mail server is configured. */
     readonly enabled: boolean
-    /** Whether a mail server is configured and the organization has a recipient. */
+    /** Whether a mail server is configured and the organization has a recipient, with a verified address if that is required. */
     readonly hasRecipients: (org_id: OrgId) => Effect.Effect<boolean>
-    /** Queues an email to each recipient of each event that is sent by email, within the caller's transaction. */
+    /**
+     * Queues an email to each recipient of each event that is sent by email, within the caller's transaction. Where
+     * addresses must be verified, a recipient whose address is not gets a link instead, unless it has a usable one; the
+     * email fails when it is due, unless the address was verified meanwhile.
+     */
     readonly publish: (
       org_id: OrgId,
       events: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
@@ -52,20 +58,22 @@ const make = Effect.fnUntraced(function* (server: string) {
   const sql = yield* SqlClient.SqlClient
   const delivery = yield* Delivery
   const clock = yield* StoreClock
+  const verifiedOnly = (yield* VerificationPolicy).emails
+  const links = yield* VerificationLinks
   const destination_id = mailDestination(server)
 
   return Email.of({
     enabled: true,
     hasRecipients: Effect.fn("Email.hasRecipients")(function* (org_id) {
-      const recipients = yield* findRecipients(sql, org_id, yield* clock.now)
-      return recipients.length > 0
+      const recipients = yield* findRecipients(sql, org_id, yield* clock.now, verifiedOnly)
+      return recipients.some(({ verified }) => verified)
     }, Effect.orDie),
     publish: Effect.fn("Email.publish")(function* (org_id, events, now) {
       const mailed = events.flatMap(({ approval, event }) =>
         isApprovalEmailType(event) ? [{ approval, event }] : []
       )
       if (mailed.length === 0) return
-      const recipients = yield* findRecipients(sql, org_id, now)
+      const recipients = yield* findRecipients(sql, org_id, now, verifiedOnly)
       const rows = yield* Effect.forEach(
         mailed.flatMap(({ approval, event }) => {
           const scope = recipientScope(event, approval.stage)
@@ -81,6 +89,13 @@ const make = Effect.fnUntraced(function* (server: string) {
             ...mail
           }))
       )
+      const mailedKeys = new Set(rows.map(({ key_id }) => key_id))
+      for (const { key_id, link_sent, verified } of recipients) {
+        if (verified || link_sent || !mailedKeys.has(key_id)) continue
+        const request = yield* links.send({ org_id, key_id }, { again: false })
+        // The other addresses get theirs with a later event: an approval must not cost a query for each.
+        if (request._tag === "Refused" && request.by === "organization") break
+      }
       for (const batch of Arr.chunksOf(rows, INSERT_BATCH)) {
         yield* insertMail(sql, batch)
         yield* delivery.enqueue(

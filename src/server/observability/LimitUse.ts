@@ -18,6 +18,8 @@ export const limitNames = [
   "endpoint_tests",
   "endpoint_challenges",
   "address_mails",
+  "verification_links",
+  "email_confirmations",
   "unread_responses"
 ] as const
 export type LimitName = (typeof limitNames)[number]

@@ -280,6 +280,7 @@ const unsealedColumns = [
   "dataset_examples.input_digest",
   "dataset_words.counts",
   "datasets.content_state",
+  "email_verification_links.token_digest",
   "idempotency_keys.fingerprint"
 ]
 

@@ -334,6 +334,18 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "An installation can require that the owner of an email address confirms it",
+    proofs: tests(
+      "test/server/notifications/Email/verification",
+      "Email with required verification > an address gets nothing but a link, and approval emails once its owner has confirmed it",
+      "Email with required verification > a link is used once, and unknown, used and malformed links are refused alike, on a page that cannot be framed",
+      "Email with required verification > the token of a link is neither stored nor shown by the API",
+      "Email with required verification > a link expires after 48 hours, and the next event sends another",
+      "Email with required verification > a link can be requested again, three times an hour for an address, and each of them can be used",
+      "Email with required verification > the addresses of one organization that are sent a link within an hour have a limit, others' have not"
+    )
+  },
+  {
     promise: "Collectors get no header",
     proofs: tests(
       "test/domain/telemetry/CollectorHeaders",

@@ -5,6 +5,8 @@ import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntr
 export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "key.created": "created an API key",
   "key.revoked": "revoked an API key",
+  "key.verification_email_requested": "requested a link that verifies the email address of an API key",
+  "key.email_verified": "recorded that the email address of an API key was confirmed",
   "console.signed_in": "signed in to the console",
   "console.signed_out": "signed out of the console",
   "endpoint.created": "created a webhook endpoint",

@@ -87,6 +87,14 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
         {apiKey.email === null ? null : (
           <div className="quiet small">
             <UntrustedText text={apiKey.email} />
+            {apiKey.email_awaits_verification ? (
+              <>
+                {" "}
+                <Badge tone="wait">Not verified</Badge>
+              </>
+            ) : apiKey.email_verified_at === null ? null : (
+              " (verified)"
+            )}
           </div>
         )}
       </td>
@@ -136,6 +144,24 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
         )}
       </td>
       <td className="actions">
+        {usable && apiKey.email !== null && apiKey.email_awaits_verification ? (
+          <ConfirmButton
+            kind="plain"
+            label="Send link"
+            title="Send a verification link?"
+            confirmLabel="Send"
+            act={() => apiClient.api_keys.verify_email({ params: { id: apiKey.id } })}
+            onDone={(key) => {
+              showToast(key.email_verified_at === null ? "Link queued" : "The address is verified already")
+              refresh(keysAtom)
+            }}
+          >
+            <p>
+              <UntrustedText text={apiKey.email} /> is sent an email with a link. Approval emails go to this
+              address once its owner has opened the link and confirmed.
+            </p>
+          </ConfirmButton>
+        ) : null}
         {usable ? (
           <ConfirmButton
             label="Revoke"

@@ -139,6 +139,18 @@ export const variables = {
     unit: "emails",
     read: read.wholeNumber(0, 1_000_000)
   }),
+  COUNTERSIGN_MAIL_VERIFIED_ONLY: withDefault("false", {
+    description:
+      "Sends an email address, also an existing one, nothing but a link until its owner has confirmed the address by it. Approval emails until then are not sent",
+    unit: "true or false",
+    read: read.boolean
+  }),
+  COUNTERSIGN_MAIL_LINKS_PER_HOUR: withDefault("100", {
+    description:
+      "Maximum number of an organization's addresses that are sent a link within an hour; 0: no limit. One address is sent three at most",
+    unit: "addresses",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
   COUNTERSIGN_METRICS_TOKEN: secret({
     description: "Bearer token for /metrics",
     unit: "token",

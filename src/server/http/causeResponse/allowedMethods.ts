@@ -1,12 +1,14 @@
 import { Api } from "../../../api/Api.ts"
+import { VERIFY_EMAIL_PATH } from "../../../domain/identity/VerificationLink.ts"
 
-/** The paths outside the API contract. All of them are read-only. */
+/** The paths outside the API contract that are read-only. */
 const operatorPaths =
   /^\/(?:(?:healthz|readyz|metrics|openapi\.json|docs|favicon\.ico|console(?:\/.*)?)\/?)?$/
 
 /** The path of each operation as a regular expression, with its method. */
 const routes: ReadonlyArray<{ readonly path: RegExp; readonly method: string }> = [
   { path: operatorPaths, method: "GET" },
+  ...["GET", "POST"].map((method) => ({ path: new RegExp(`^${VERIFY_EMAIL_PATH}$`), method })),
   ...Object.values(Api.groups).flatMap((group) =>
     Object.values(group.endpoints).map((endpoint) => ({
       path: new RegExp(`^${endpoint.path.replaceAll(/:\w+/g, "[^/]+").replace(/(?<=.)\/$/, "")}/?$`),

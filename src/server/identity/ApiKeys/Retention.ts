@@ -1,6 +1,7 @@
 import { DateTime, Duration, Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
+import { mailbox } from "../mailbox.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
@@ -20,10 +21,10 @@ export interface KeyRetentionOptions {
 }
 
 /**
- * Deletes keys that can no longer be used, with their console sessions, some time after they were revoked or have
- * expired. The audit log and other records keep their ids and names. Two kinds of keys are retained: keys whose created
- * keys still exist, because a key's maker determines which requests it may approve; and keys of the operator, which no
- * other key created.
+ * Deletes keys that can no longer be used, some time after they were revoked or have expired, with their console
+ * sessions and with the confirmations of email addresses that no other key has. The audit log and other records keep
+ * their ids and names. Two kinds of keys are retained: keys whose created keys still exist, because a key's maker
+ * determines which requests it may approve; and keys of the operator, which no other key created.
  */
 export const runOnce = Effect.fn("ApiKeys.Retention.runOnce")(function* ({ keep }: KeyRetentionOptions) {
   const sql = yield* SqlClient.SqlClient
@@ -31,7 +32,7 @@ export const runOnce = Effect.fn("ApiKeys.Retention.runOnce")(function* ({ keep 
   const deleteBatch = Effect.map(
     sql`
       WITH ended AS MATERIALIZED (
-        SELECT org_id, key_id
+        SELECT org_id, key_id, email
         FROM api_keys AS key
         WHERE created_by_id IS NOT NULL
           AND least(revoked_at, expires_at) < ${cutoff}::timestamptz
@@ -54,6 +55,21 @@ export const runOnce = Effect.fn("ApiKeys.Retention.runOnce")(function* ({ keep 
         USING ended
         WHERE used.org_id = ended.org_id
           AND used.key_id = ended.key_id
+      ), unused_addresses AS (
+        DELETE FROM email_addresses AS unused
+        USING (
+          SELECT org_id, ${mailbox(sql)} AS address
+          FROM ended AS api_keys
+          WHERE email IS NOT NULL
+          EXCEPT
+          SELECT org_id, ${mailbox(sql)}
+          FROM api_keys
+          WHERE email IS NOT NULL
+            AND org_id IN (SELECT org_id FROM ended WHERE email IS NOT NULL)
+            AND (org_id, key_id) NOT IN (SELECT org_id, key_id FROM ended)
+        ) AS address
+        WHERE unused.org_id = address.org_id
+          AND unused.address = address.address
       )
       DELETE FROM api_keys AS key
       USING ended

@@ -13,6 +13,7 @@ import { KeyId, OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { joinConfirmation } from "../EmailAddresses.ts"
 import { grantedScopes } from "../grantedScopes.ts"
 import { keyMakers } from "../keyMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
@@ -40,16 +41,24 @@ export const KeyRow = Schema.Struct({
 })
 export type KeyRow = typeof KeyRow.Type
 
-const listedRows = rowsOf(Schema.Struct({ ...KeyRow.fields, last_used_at: Schema.NullOr(TimestampFromDate) }))
+/** A key's row with its last use and the confirmation of its address. */
+const ListedRow = Schema.Struct({
+  ...KeyRow.fields,
+  last_used_at: Schema.NullOr(TimestampFromDate),
+  email_verified_at: Schema.NullOr(TimestampFromDate)
+})
+const listedRows = rowsOf(ListedRow)
 
-/** A row as the API returns it. */
-export const toApiKey = (row: KeyRow & { readonly last_used_at: Timestamp | null }): ApiKey => ({
+/** A row as the API returns it. `verifiedOnly`: addresses must be verified. */
+export const toApiKey = (row: typeof ListedRow.Type, verifiedOnly: boolean): ApiKey => ({
   id: row.key_id,
   name: row.name,
   hint: apiKeyHint(row.public_id),
   preset: row.preset,
   scopes: row.scopes,
   email: row.email,
+  email_verified_at: row.email_verified_at,
+  email_awaits_verification: verifiedOnly && row.email !== null && row.email_verified_at === null,
   created_at: row.created_at,
   created_by: row.created_by_id === null ? null : { id: row.created_by_id, name: row.created_by_name ?? "" },
   expires_at: row.expires_at,
@@ -126,18 +135,36 @@ export const insertKey = (
     yield* sql`INSERT INTO api_keys ${sql.insert({ ...values, digest, scopes: followsPreset ? null : scopes })}`
   })
 
+const selectListed = (sql: SqlClient.SqlClient, now: Timestamp) => sql`
+  SELECT
+    org_id, key_id, public_id, name, preset, ${grantedScopes(sql)} AS scopes, email, created_at, created_by_id, created_by_name,
+    expires_at, revoked_at, revocation_reason, allowed_networks, last_used_at, confirmation.verified_at AS email_verified_at
+  FROM api_keys
+    LEFT JOIN api_key_uses USING (org_id, key_id)
+    ${joinConfirmation(sql, now)}`
+
 /** The organization's keys, newest first, from the one after `before`. */
-export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number, before: KeyId | undefined) =>
+export const listKeys = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  limit: number,
+  before: KeyId | undefined,
+  now: Timestamp
+) =>
   listedRows.all(sql`
-    SELECT
-      org_id, key_id, public_id, name, preset, ${grantedScopes(sql)} AS scopes, email, created_at, created_by_id, created_by_name,
-      expires_at, revoked_at, revocation_reason, allowed_networks, last_used_at
-    FROM api_keys
-      LEFT JOIN api_key_uses USING (org_id, key_id)
+    ${selectListed(sql, now)}
     WHERE org_id = ${org_id}
       ${beforeCursor(sql, "key_id", before)}
     ORDER BY key_id DESC
     LIMIT ${limit}
+  `)
+
+/** One key; undefined if the organization has no such key. */
+export const findListedKey = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef, now: Timestamp) =>
+  listedRows.first(sql`
+    ${selectListed(sql, now)}
+    WHERE org_id = ${org_id}
+      AND key_id = ${key_id}
   `)
 
 /** The number of the organization's keys that are neither revoked nor expired, counted up to `limit`. */

@@ -4,14 +4,29 @@ import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { renderApprovalEmail } from "../../../domain/approvals/ApprovalEmail.ts"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
-import { type Channel, type ChannelPolicy, defaultChannelPolicy } from "../../delivery/Delivery.ts"
+import { type Timestamp } from "../../../domain/Time.ts"
+import { renderVerificationEmail } from "../../../domain/identity/VerificationEmail.ts"
+import {
+  generateLinkToken,
+  LINK_LIFETIME,
+  linkTokenDigest,
+  verificationLink
+} from "../../../domain/identity/VerificationLink.ts"
+import {
+  type Channel,
+  type ChannelPolicy,
+  defaultChannelPolicy,
+  type DeliveryRef
+} from "../../delivery/Delivery.ts"
 import { refuse } from "../../delivery/Channel.ts"
 import { expireEvents } from "../../delivery/expireEvents.ts"
+import { findVerificationMail, insertLink } from "../../identity/EmailAddresses.ts"
+import { VerificationPolicy } from "../../identity/VerificationPolicy.ts"
 import { LimitUse } from "../../observability/LimitUse.ts"
 import { makeAddressLimit } from "./makeAddressLimit.ts"
 import { loadMail, type LoadedMail } from "./rows.ts"
 import { MAX_CONNECTIONS } from "./Smtp.ts"
-import { MailTransport, noMailServer } from "../MailTransport.ts"
+import { type Mail, MailTransport, noMailServer } from "../MailTransport.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** The channel name of mail deliveries, as stored with each delivery. */
@@ -55,12 +70,14 @@ export const mailDestination = (server: string): string => `smtp:${server}`
 
 /**
  * Email to reviewers and admins: a delivery channel. An email is rendered when it is sent, from the current approval and key: none is sent
- * for an approval that was decided in the meantime, nor to the holder of a key that was revoked.
+ * for an approval that was decided in the meantime, nor to the holder of a key that was revoked. Verification emails
+ * take the same way.
  */
 export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, publicUrl }: MailOptions) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
   const transport = yield* MailTransport
+  const verifiedOnly = (yield* VerificationPolicy).emails
   const host = new URL(publicUrl).hostname
   const withinLimit = makeAddressLimit(mailsPerHour, yield* LimitUse)
   let serverFault: string | null = null
@@ -75,32 +92,56 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
       : Effect.logWarning(`Email to reviewers is delayed: ${fault}`)
   }
 
-  const load: Channel["load"] = (ref) =>
-    Effect.map(
-      loadMail(sql, DateTime.makeUnsafe(clock.millisUnsafe()), ref.org_id, ref.event_id),
-      (found) => {
-        if (transport.server === undefined) return noMailServer
-        if (Option.isNone(found)) return refuse("the event was removed by retention")
-        const obsolete = whyObsolete(found.value)
-        if (obsolete !== null) return refuse(obsolete)
-        const { email, key_name, occurred_at, organization, type, ...approval } = found.value
-        const rendered = renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl })
-        return Effect.tap(
-          withinLimit(
-            ref.org_id,
-            email ?? "",
-            transport.send({
-              ...rendered,
-              to: email ?? "",
-              messageId: `<${ref.event_id}@${host}>`,
-              thread: `<${approval.approval_id}@${host}>`,
-              date: new Date(occurred_at.epochMilliseconds)
-            })
-          ),
-          logTransition
-        )
-      }
+  /** Sends an email within the limit of its address. The message id is the same for every attempt. */
+  const sendMail = ({ event_id, org_id }: DeliveryRef, mail: Omit<Mail, "messageId">) =>
+    Effect.tap(
+      withinLimit(org_id, mail.to, transport.send({ ...mail, messageId: `<${event_id}@${host}>` })),
+      logTransition
     )
+
+  const load: Channel["load"] = Effect.fnUntraced(function* (ref) {
+    const now = DateTime.makeUnsafe(clock.millisUnsafe())
+    const found = yield* loadMail(sql, now, ref.org_id, ref.event_id, verifiedOnly)
+    if (transport.server === undefined) return noMailServer
+    if (Option.isNone(found)) return yield* loadVerification(ref, now)
+    const obsolete = whyObsolete(found.value)
+    if (obsolete !== null) return refuse(obsolete)
+    const { email, key_name, occurred_at, organization, type, ...approval } = found.value
+    return sendMail(ref, {
+      ...renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl }),
+      to: email ?? "",
+      thread: `<${approval.approval_id}@${host}>`,
+      date: new Date(occurred_at.epochMilliseconds)
+    })
+  })
+
+  /**
+   * A verification email. Each attempt has a link of its own, because only digests of their tokens are stored. All of
+   * them can be used: an attempt whose result was lost may have arrived.
+   */
+  const loadVerification = Effect.fnUntraced(function* (ref: DeliveryRef, now: Timestamp) {
+    const { event_id, org_id } = ref
+    const mail = yield* findVerificationMail(sql, org_id, event_id, now)
+    if (mail === undefined) return refuse("the event was removed by retention, or a newer link was requested")
+    if (mail.verified) return refuse("the address is already verified")
+    if (!mail.in_use) return refuse("the recipient's key was revoked or has expired")
+    const token = yield* generateLinkToken
+    const expires_at = DateTime.addDuration(now, LINK_LIFETIME)
+    const link = { org_id, event_id, token_digest: linkTokenDigest(token), now, expires_at }
+    if (!(yield* insertLink(sql, link))) return refuse("the address was verified or removed meanwhile")
+    const { address, organization, requested_at } = mail
+    return sendMail(ref, {
+      ...renderVerificationEmail({
+        organization,
+        address,
+        link: verificationLink(publicUrl, token),
+        expires_at
+      }),
+      to: address,
+      thread: null,
+      date: new Date(requested_at.epochMilliseconds)
+    })
+  })
 
   return {
     name: MAIL,
@@ -111,8 +152,9 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
   } satisfies Channel
 })
 
-/** Why an email must not be sent any more; null if it can be sent. */
-const whyObsolete = ({ email, status, type, usable }: LoadedMail): string | null => {
+/** Why an email must not be sent, or not any more; null if it can be sent. */
+const whyObsolete = ({ email, status, type, usable, verified }: LoadedMail): string | null => {
   if (!usable || email === null) return "the recipient's key was revoked or has expired"
+  if (!verified) return "the address is not verified"
   return type !== "approval.expired" && status !== "pending" ? "the approval is already closed" : null
 }

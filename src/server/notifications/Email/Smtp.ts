@@ -18,8 +18,8 @@ export interface Mail {
   readonly html: string
   /** The same for every attempt, so that email clients show a duplicate once. */
   readonly messageId: string
-  /** Message id that all emails about one approval reference, so that email clients show them as one thread. */
-  readonly thread: string
+  /** Message id that all emails about one approval reference, so that email clients show them as one thread. Null: no thread. */
+  readonly thread: string | null
   readonly date: Date
 }
 
@@ -92,8 +92,7 @@ export const makeSmtp = (settings: MailSettings): Effect.Effect<Smtp, never, Sco
                 text,
                 html,
                 messageId,
-                references: [thread],
-                inReplyTo: thread,
+                ...(thread === null ? {} : { references: [thread], inReplyTo: thread }),
                 date,
                 // RFC 3834: suppresses automatic replies.
                 headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },

@@ -13,8 +13,8 @@ const HOUR_MILLIS = 3_600_000
 const MAX_ADDRESSES = 100_000
 
 /**
- * Limits emails of an organization to each address: addresses are not verified, so a key can name anyone's address, and
- * approvals can be requested at any rate. Organizations do not share the limit, or one could keep another's emails from
+ * Limits emails of an organization to each address: unless addresses must be verified, a key can name anyone's address,
+ * and approvals can be requested at any rate. Organizations do not share the limit, or one could keep another's emails from
  * an address. Only emails that the mail server accepted count. One replica sends all email, so its count is that of the
  * installation, until another replica takes over.
  */

@@ -1,5 +1,6 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { joinConfirmation } from "../../identity/EmailAddresses.ts"
 import { grantedScopes } from "../../identity/grantedScopes.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
 import { ApprovalEmailType } from "../../../domain/approvals/ApprovalEmail.ts"
@@ -14,29 +15,48 @@ const MAX_RECIPIENTS = 100
 /** Keys with this scope and an email address are recipients. */
 const RECIPIENT_SCOPE: Scope = "approvals.decide"
 
-const recipientRows = rowsOf(Schema.Struct({ key_id: KeyId, scopes: Schema.Array(Scope) }))
+const recipientRows = rowsOf(
+  Schema.Struct({
+    key_id: KeyId,
+    scopes: Schema.Array(Scope),
+    verified: Schema.Boolean,
+    link_sent: Schema.Boolean
+  })
+)
 
 /**
  * The usable keys that have an email address and can decide approvals: one key for each address. Admins come first, because
- * only they are notified of escalated approvals.
+ * only they are notified of escalated approvals. Unless addresses must be verified (`verifiedOnly`), all count as
+ * verified. `link_sent`: the address was sent a link that can still be used.
  */
-export const findRecipients = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
+export const findRecipients = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  now: Timestamp,
+  verifiedOnly: boolean
+) =>
   recipientRows.all(sql`
-    SELECT key_id, scopes
+    SELECT key_id, scopes, verified, link_sent
     FROM (
       SELECT DISTINCT ON (address) *
       FROM (
         SELECT
           key_id, lower(email) AS address, ${grantedScopes(sql)} AS scopes,
-          'approvals.admin' = ANY(${grantedScopes(sql)}) AS admin
+          'approvals.admin' = ANY(${grantedScopes(sql)}) AS admin,
+          ${
+            verifiedOnly
+              ? sql`confirmation.verified_at IS NOT NULL AS verified, coalesce(confirmation.link_sent, false) AS link_sent`
+              : sql`true AS verified, false AS link_sent`
+          }
         FROM api_keys
+        ${verifiedOnly ? joinConfirmation(sql, now) : sql``}
         WHERE org_id = ${org_id}
           AND email IS NOT NULL
           AND revoked_at IS NULL
           AND (expires_at IS NULL OR expires_at > ${toDate(now)})
           AND ${RECIPIENT_SCOPE} = ANY(${grantedScopes(sql)})
       ) AS keys
-      ORDER BY address, admin DESC, key_id
+      ORDER BY address, admin DESC, verified DESC, key_id
     ) AS recipients
     ORDER BY admin DESC, address
     LIMIT ${MAX_RECIPIENTS}::int
@@ -79,27 +99,35 @@ const Loaded = Schema.Struct({
   organization: Schema.String,
   key_name: Schema.String,
   email: Schema.NullOr(Schema.String),
-  usable: Schema.Boolean
+  usable: Schema.Boolean,
+  verified: Schema.Boolean
 })
 const loadedRows = rowsOf(Loaded)
 
-/** An email with the current state of its approval, key and organization; none if it was removed. */
+/**
+ * An email with the current state of its approval, key and organization; none if it was removed. Unless addresses must
+ * be verified (`verifiedOnly`), all count as verified.
+ */
 export const loadMail = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   now: Timestamp,
   org_id: OrgId,
-  event_id: EventId
+  event_id: EventId,
+  verifiedOnly: boolean
 ) {
   const row = yield* loadedRows.first(sql`
     SELECT
       m.type, m.occurred_at, a.approval_id, a.session_id, a.step_id, a.task_id, a.tool, a.action_class, a.status,
       a.stage, a.requested_at, a.expires_at, a.escalation_deadline_at, a.timeout_action, a.outcome,
-      a.decision_source, o.name AS organization, k.name AS key_name, k.email,
-      k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > ${toDate(now)}::timestamptz) AS usable
+      a.decision_source, o.name AS organization, api_keys.name AS key_name, api_keys.email,
+      api_keys.revoked_at IS NULL
+        AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz) AS usable,
+      ${verifiedOnly ? sql`confirmation.verified_at IS NOT NULL` : sql`true`} AS verified
     FROM approval_mail m
     JOIN approvals a ON a.org_id = m.org_id AND a.approval_id = m.approval_id
-    JOIN api_keys k ON k.org_id = m.org_id AND k.key_id = m.key_id
+    JOIN api_keys ON api_keys.org_id = m.org_id AND api_keys.key_id = m.key_id
     JOIN organizations o ON o.org_id = m.org_id
+    ${verifiedOnly ? joinConfirmation(sql, now) : sql``}
     WHERE m.org_id = ${org_id}
       AND m.event_id = ${event_id}
   `)

@@ -25,7 +25,7 @@ import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 import { clearReplacedSecrets } from "./rotateSecret.ts"
 import { RecentEvents } from "./RecentEvents.ts"
-import { VerificationPolicy } from "../VerificationPolicy.ts"
+import { VerificationPolicy } from "../../identity/VerificationPolicy.ts"
 import { makeUnsealedEndpoints, type UnsealedEndpoint } from "./UnsealedEndpoints.ts"
 
 /** The channel name of webhook deliveries, as stored with each delivery. */

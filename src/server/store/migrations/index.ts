@@ -40,6 +40,7 @@ import organizationUsage from "./0041_organization_usage.ts"
 import consoleActivity from "./0042_console_activity.ts"
 import comparisonAttempts from "./0043_comparison_attempts.ts"
 import endpointVerification from "./0044_endpoint_verification.ts"
+import emailVerification from "./0045_email_verification.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -82,5 +83,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0041_organization_usage": organizationUsage,
   "0042_console_activity": consoleActivity,
   "0043_comparison_attempts": comparisonAttempts,
-  "0044_endpoint_verification": endpointVerification
+  "0044_endpoint_verification": endpointVerification,
+  "0045_email_verification": emailVerification
 }

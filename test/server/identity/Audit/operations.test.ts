@@ -44,6 +44,7 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
 
 /** Operations that change something without an entry, and why they need none. */
 const unrecorded: Readonly<Record<string, string>> = {
+  "api_keys.verify_email": "without a mail server no link is requested",
   "tasks.run": "a run is a log record itself, with its key; thousands a second would bury other entries",
   "feedback.create": "the feedback records its author; it has no effect before it is staged",
   "sessions.create": "the session records its creator",
@@ -51,10 +52,11 @@ const unrecorded: Readonly<Record<string, string>> = {
   "sessions.complete": "the outcome is an event of its session"
 }
 
-/** Whether an operation succeeded. A test that the seeded collector rejects counts, and a challenge without an answer: they were made. */
+/** Whether an operation succeeded. A test that the seeded collector rejects counts, and a challenge without an answer: they were made. The seeded service has no mail server. */
 const fails: Readonly<Record<string, number>> = {
   "telemetry_destinations.test": 502,
-  "notification_endpoints.verify": 502
+  "notification_endpoints.verify": 502,
+  "api_keys.verify_email": 409
 }
 
 layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(

@@ -1,0 +1,143 @@
+import { Context, DateTime, Duration, Effect, Layer, type Redacted } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { rateLimitWithin, takeToken } from "../../domain/identity/RateLimit.ts"
+import { LINK_LIFETIME, linkTokenDigest } from "../../domain/identity/VerificationLink.ts"
+import { EventId, type OrgId } from "../../domain/Ids.ts"
+import { toDate } from "../../domain/Time.ts"
+import { Audit } from "./Audit.ts"
+import {
+  consumeLinks,
+  findAddress,
+  listRequestTimes,
+  lockLinkedAddress,
+  updateConfirmed,
+  upsertRequest
+} from "./EmailAddresses/rows.ts"
+import type { KeyRef } from "./KeyRef.ts"
+import { OrganizationLimits } from "./OrganizationLimits.ts"
+import { Organizations } from "./Organizations.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
+import { atomic, requireTransaction } from "../store/transaction.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+
+export { findVerificationMail, insertLink, joinConfirmation } from "./EmailAddresses/rows.ts"
+
+/** Links that may be requested to one address within an hour: none would reach a person sooner by more of them. */
+const REQUESTS_PER_ADDRESS_AND_HOUR = 3
+
+const HOUR = Duration.hours(1)
+const HOUR_MILLIS = Duration.toMillis(HOUR)
+
+/** The result of a request for a verification link. */
+export type LinkRequest =
+  /** The email with this event id is to be sent. */
+  | { readonly _tag: "Requested"; readonly event_id: EventId }
+  /** The owner has confirmed the address. */
+  | { readonly _tag: "Verified" }
+  /** A link that can still be used was requested before. */
+  | { readonly _tag: "LinkSent" }
+  /** The limit of the address or of the organization is reached. */
+  | { readonly _tag: "Refused"; readonly by: "address" | "organization"; readonly waitMillis: number }
+
+/**
+ * The email addresses of keys, and whether their owners confirmed them. A confirmation counts for all keys of one
+ * organization with the address, also for later ones, as long as the organization has a key with it, revoked ones
+ * included until retention removes them.
+ *
+ * ```
+ *   (no row) ── request ──> asked ── link opened and confirmed ──> verified
+ *                            └─ request again, within the limits ─┘ (a new email, same state)
+ * ```
+ */
+export class EmailAddresses extends Context.Service<
+  EmailAddresses,
+  {
+    /**
+     * Records the request for a link to the address of a key, within the caller's transaction, which must also queue the
+     * email. Without `again`, none is requested while an earlier link can still be used.
+     */
+    readonly requestLink: (
+      key: KeyRef,
+      options: { readonly again: boolean }
+    ) => Effect.Effect<LinkRequest, SqlError.SqlError>
+    /** Confirms the address that a link was sent to. Returns false if the link is unknown, expired or was used. */
+    readonly confirm: (token: Redacted.Redacted) => Effect.Effect<boolean>
+  }
+>()("countersign/server/identity/EmailAddresses") {
+  static readonly layer = Layer.effect(
+    EmailAddresses,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const clock = yield* StoreClock
+      const audit = yield* Audit
+      const organizations = yield* Organizations
+      const { verificationLinksPerHour: perHour } = yield* OrganizationLimits
+      const use = yield* LimitUse
+      const addressLimit = rateLimitWithin(REQUESTS_PER_ADDRESS_AND_HOUR, HOUR_MILLIS)
+
+      /** How long the organization has to wait, in milliseconds; 0 if it need not. Runs under the organization's lock. */
+      const waitOfOrganization = Effect.fnUntraced(function* (org_id: OrgId, now: DateTime.Utc) {
+        if (perHour === 0) return 0
+        const times = yield* listRequestTimes(sql, org_id, DateTime.subtractDuration(now, HOUR), perHour)
+        use.used("verification_links", Math.min(1, (times.length + 1) / perHour))
+        const [oldest] = times
+        return oldest === undefined || times.length < perHour
+          ? 0
+          : oldest + HOUR_MILLIS - now.epochMilliseconds
+      })
+
+      return EmailAddresses.of({
+        requestLink: Effect.fn("EmailAddresses.requestLink")(function* (
+          key,
+          { again }
+        ): Effect.fn.Return<LinkRequest, SqlError.SqlError> {
+          yield* requireTransaction
+          // Serializes the organization's requests: concurrent ones could otherwise exceed the limits.
+          yield* organizations.lockForUpdate(key.org_id)
+          const now = yield* clock.now
+          const found = yield* findAddress(sql, key)
+          if (found === undefined) return yield* Effect.die(new Error("The key has no email address"))
+          if (found.verified_at !== null) return { _tag: "Verified" }
+          const usableUntil =
+            found.requested_at === null ? now : DateTime.addDuration(found.requested_at, LINK_LIFETIME)
+          if (!again && DateTime.isGreaterThan(usableUntil, now)) return { _tag: "LinkSent" }
+          const millis = now.epochMilliseconds
+          const taken = takeToken(addressLimit, found.requests_full_at?.epochMilliseconds ?? millis, millis)
+          if (!taken.allowed) {
+            use.refused("verification_links")
+            return { _tag: "Refused", by: "address", waitMillis: taken.waitMillis }
+          }
+          const waitMillis = yield* waitOfOrganization(key.org_id, now)
+          if (waitMillis > 0) {
+            use.refused("verification_links")
+            return { _tag: "Refused", by: "organization", waitMillis }
+          }
+          const event_id = yield* EventId.generate
+          yield* upsertRequest(sql, {
+            org_id: key.org_id,
+            key_id: key.key_id,
+            address: found.address,
+            event_id,
+            requested_at: toDate(now),
+            requests_full_at: new Date(Math.ceil(taken.fullAt))
+          })
+          return { _tag: "Requested", event_id }
+        }),
+        confirm: Effect.fn("EmailAddresses.confirm")(function* (token) {
+          const digest = linkTokenDigest(token)
+          const now = yield* clock.now
+          return yield* atomically(
+            Effect.gen(function* () {
+              const found = yield* lockLinkedAddress(sql, digest, now)
+              if (found === undefined || !(yield* consumeLinks(sql, found, digest))) return false
+              yield* updateConfirmed(sql, found, now)
+              yield* audit.record({ org_id: found.org_id, actor: null }, "key.email_verified", found.key_id)
+              return true
+            })
+          )
+        })
+      })
+    })
+  )
+}
