@@ -6,6 +6,13 @@ import { fileURLToPath } from "node:url"
 import { delivery } from "./list/delivery.ts"
 import { store } from "./list/store.ts"
 import { approvals } from "./list/approvals.ts"
+import { sessions } from "./list/sessions.ts"
+import { streams } from "./list/streams.ts"
+import { tasks } from "./list/tasks.ts"
+import { identity } from "./list/identity.ts"
+import { http } from "./list/http.ts"
+import { redactions } from "./list/redaction.ts"
+import { secrets } from "./list/secrets.ts"
 import { notifications } from "./list/notifications.ts"
 
 export const root = fileURLToPath(new URL("../..", import.meta.url))
@@ -37,6 +44,13 @@ export const mutants: ReadonlyArray<Mutant> = Object.entries({
   delivery,
   store,
   approvals,
+  sessions,
+  streams,
+  tasks,
+  identity,
+  http,
+  redaction: redactions,
+  secrets,
   notifications
 }).flatMap(([area, listed]) => listed.map((mutant) => ({ area, ...mutant })))
 

@@ -171,10 +171,14 @@ describe("ApprovalState", () => {
     assert.deepStrictEqual(told, [["approval.expired"], []])
     assert.strictEqual(state.outcome, "reject")
     assert.strictEqual(state.decision_source, "session_closed")
+    const lenient = { ...terms, timeout_action: "allow" as const }
+    assert.strictEqual(story(lenient, [80, { _tag: "CloseSession" }]).state.outcome, "reject")
   })
 
   it("a window that passed completely during an outage is skipped without events", () => {
-    assert.deepStrictEqual(story(terms, [150, time]).told, [["approval.expired"]])
+    const { state, told } = story(terms, [150, time])
+    assert.deepStrictEqual(told, [["approval.expired"]])
+    assert.deepStrictEqual(state.expires_at, at(150))
   })
 
   const anyTerms: fc.Arbitrary<ApprovalTerms> = fc.record({

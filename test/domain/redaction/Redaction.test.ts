@@ -211,12 +211,18 @@ describe("redact", () => {
   })
 
   it("finds known values in base64 of binary data at each offset", () => {
-    const secret = "K4ffee-mit-Milch-und-Zucker"
-    const known = new KnownValues([secret])
-    for (const before of [0, 1, 2, 3, 4, 5]) {
-      const bytes = Buffer.concat([Buffer.alloc(before, 0xfe), Buffer.from(secret), Buffer.alloc(40, 0x01)])
-      for (const form of ["base64", "base64url"] as const) {
-        assert.include(redactText(`blob ${bytes.toString(form)}`, known), REDACTED, `${form} after ${before}`)
+    // The second one has signs in its base64 that the URL-safe form replaces.
+    for (const secret of ["K4ffee-mit-Milch-und-Zucker", "K4ffee?>mit>?Milch?>und>?Zucker"]) {
+      const known = new KnownValues([secret])
+      for (const before of [0, 1, 2, 3, 4, 5]) {
+        const bytes = Buffer.concat([Buffer.alloc(before, 0xfe), Buffer.from(secret), Buffer.alloc(40, 0x01)])
+        for (const form of ["base64", "base64url"] as const) {
+          assert.include(
+            redactText(`blob ${bytes.toString(form)}`, known),
+            REDACTED,
+            `${form} after ${before}`
+          )
+        }
       }
     }
   })
@@ -248,6 +254,12 @@ describe("redact", () => {
       const text = `${before} ${secret} and monsoon-umbrella ${before}`
       const clean = redactText(text, known)
       assert.strictEqual(clean, `${before} ${REDACTED} and ${REDACTED} ${before}`)
+    }
+    // A value and the word that reveals it may lie in two parts.
+    for (let length = 65_510; length < 65_540; length++) {
+      const before = line.repeat(Math.ceil(length / line.length)).slice(0, length)
+      const clean = redactText(`${before} password: kX7pQ2mZ9w ${line}`, noKnownValues)
+      assert.strictEqual(clean, `${before} password: ${REDACTED} ${line}`)
     }
     // Base64 in one run, longer than a part of the text.
     const encoded = Buffer.from(`${line.repeat(4_000)}password: hunter22 ${line.repeat(4_000)}`).toString(

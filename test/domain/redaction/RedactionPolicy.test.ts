@@ -117,6 +117,11 @@ describe("redaction by the rules of an organization", () => {
     )
   })
 
+  it("keeps the rest of a text whose earlier redactions a pattern matches", () => {
+    const known = policyOf({ patterns: named("[A-Z]{5,}") })
+    assert.strictEqual(redactText("case ABCDEF of today", known), `case ${REDACTED} of today`)
+  })
+
   it("redacts a part of a text whole that would take too long to search", () => {
     const known = policyOf({ patterns: named("[ab]{1,100}c|a", "a.{0,40}z|b", "(?:a|b)+[xy]|a") })
     const clean = redactText("ab".repeat(40_000), known)

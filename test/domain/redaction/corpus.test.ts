@@ -173,6 +173,14 @@ describe("redaction of a generated corpus", () => {
     assertFound("fields", drawn, 1)
   })
 
+  it("finds the values of a list by the name of its field", () => {
+    assert.deepStrictEqual(
+      redactedText({ password: ["kX7pQ2mZ9w", ["bV3nM8cX1z"]] }),
+      redactedText({ password: ["[REDACTED]", ["[REDACTED]"]] })
+    )
+    assert.include(redactedText({ hosts: ["kX7pQ2mZ9w"] }), "kX7pQ2mZ9w")
+  })
+
   it("finds the value of a pair of members that name it", () => {
     assert.notInclude(redactedText({ name: "DB_PASSWORD", value: "kX7pQ2mZ9w" }), "kX7pQ2mZ9w")
     assert.include(redactedText({ name: "DB_HOST", value: "kX7pQ2mZ9w" }), "kX7pQ2mZ9w")

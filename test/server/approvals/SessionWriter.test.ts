@@ -303,6 +303,54 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
       })
   )
 
+  it.effect("an approval that another replica has escalated to the admins is not decided by a reviewer", () =>
+    Effect.gen(function* () {
+      const { agent, params, session_id } = yield* team("escalated elsewhere", "require_approval")
+      const reviewer = yield* (yield* Countersign).client({ preset: "reviewer" }, "escalated elsewhere")
+      const { approval_id } = yield* agent.sessions.step({ params, payload: stepNamed("only") })
+      if (approval_id === null) return assert.fail("expected a pending approval")
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        UPDATE approvals
+        SET stage = 'admin', escalated_at = now(), expires_at = expires_at + interval '1 hour',
+          escalation_deadline_at = expires_at + interval '1 hour'
+        WHERE session_id = ${session_id}
+      `
+      const refused = yield* Effect.flip(
+        reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      )
+      assert.strictEqual(refused._tag, "ADMIN_REQUIRED")
+    })
+  )
+
+  it.effect(
+    "an approval that is requested while its session is being closed is rejected with the session",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, params, session_id } = yield* team("closing", "require_approval")
+        const closing = yield* transaction(
+          Effect.gen(function* () {
+            yield* checkAll(session_id, ["asked meanwhile"])
+            const closing = yield* Effect.forkChild(agent.sessions.close({ params }))
+            yield* waitForBlockedStatements(1)
+            return closing
+          })
+        )
+        const closed = yield* Fiber.join(closing)
+        assert.strictEqual(closed.status, "closed")
+        const { approvals } = yield* admin.approvals.list({ query: { session_id } })
+        assert.deepStrictEqual(
+          approvals.map(({ decision_source, outcome, status }) => ({ decision_source, outcome, status })),
+          [{ decision_source: "session_closed", outcome: "reject", status: "expired" }]
+        )
+        const events = yield* eventsOf(session_id)
+        assert.strictEqual(events.at(-1)?.type, "session:closed")
+        // Closing it again changes nothing.
+        assert.deepStrictEqual(yield* agent.sessions.close({ params }), closed)
+        assert.deepStrictEqual(yield* eventsOf(session_id), events)
+      })
+  )
+
   it.effect("a cached approval is not found by another organization", () =>
     Effect.gen(function* () {
       const { agent, params } = yield* team("cached approval", "require_approval")

@@ -37,6 +37,14 @@ describe("FairSlots", () => {
     assert.deepStrictEqual(ended, [])
   })
 
+  it("two keys that differ by one slot do not take it from each other", () => {
+    const { add, ended, slots } = setUp(3)
+    add("a", 2)
+    add("b", 1)
+    assert.isFalse(slots.hasSlotFor("b"))
+    assert.deepStrictEqual(ended, [])
+  })
+
   it("a returned slot is free, and returning it twice changes nothing", () => {
     const { add, slots } = setUp(2)
     const [first] = add("a", 2)

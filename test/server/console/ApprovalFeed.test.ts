@@ -1,12 +1,18 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Effect, Fiber, Stream } from "effect"
+import { Duration, Effect, Fiber, Latch, Layer, Stream } from "effect"
 import { Sse } from "effect/encoding"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { INBOX_FIRST_PAGE } from "../../../src/api/Console.ts"
-import { StepId } from "../../../src/domain/Ids.ts"
+import { SessionId, StepId } from "../../../src/domain/Ids.ts"
+import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { ApprovalFeed } from "../../../src/server/console/ApprovalFeed.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { TestDatabase } from "../../support/postgres.ts"
+import { seedReader } from "../../support/sessions.ts"
 import { service } from "../../support/service.ts"
 
 /** Runs an effect as a reviewer of an organization. */
@@ -185,6 +191,28 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
       }).pipe(Effect.scoped, Effect.orDie)
     )
 
+    it.effect("after changes that could not be read, the console refetches its inbox", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const feed = yield* ApprovalFeed
+        const stream = yield* asReviewer("unread changes", feed.open)
+        const collector = yield* Effect.forkChild(
+          decodeFeed(stream).pipe(
+            Stream.takeUntil((event) => event === "resync"),
+            Stream.runCollect
+          ),
+          { startImmediately: true }
+        )
+        yield* sql`ALTER TABLE session_events RENAME TO unreadable`
+        yield* (yield* SessionSignals).publish([{ session_id: yield* SessionId.generate, newest: 1 }])
+        const events = yield* Effect.ensuring(
+          Fiber.join(collector),
+          Effect.orDie(sql`ALTER TABLE unreadable RENAME TO session_events`)
+        )
+        assert.deepStrictEqual([...events], ["resync"])
+      }).pipe(Effect.scoped, Effect.orDie)
+    )
+
     it.effect("the stream ends on shutdown, and later streams end immediately", () =>
       Effect.gen(function* () {
         const feed = yield* ApprovalFeed
@@ -195,4 +223,39 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
       }).pipe(Effect.orDie)
     )
   })
+})
+
+layer(
+  Layer.mergeAll(SessionSignals.layer(), StoreClock.layer).pipe(Layer.provideMerge(TestDatabase.layerSql)),
+  {
+    excludeTestServices: true
+  }
+)("ApprovalFeed › a slow console", (it) => {
+  it.effect(
+    "a console that stops reading is disconnected, and then has no gap that it does not know of",
+    () =>
+      Effect.gen(function* () {
+        const feed = yield* ApprovalFeed
+        const reviewer = yield* seedReader
+        const open = Effect.provideService(feed.open, Authorized("approvals.read"), reviewer)
+        const frames = { slow: 0, quick: 0 }
+        const resume = yield* Latch.make()
+        const slow = yield* Effect.forkChild(
+          Stream.runForEach(yield* open, () => {
+            frames.slow++
+            return resume.await
+          })
+        )
+        const quick = yield* Effect.forkChild(
+          Stream.runForEach(yield* open, () => Effect.sync(() => frames.quick++))
+        )
+        const heartbeats = 2_500
+        yield* TestClock.adjust(Duration.seconds(10 * heartbeats))
+        assert.strictEqual(frames.quick, 1 + heartbeats)
+        yield* resume.open
+        yield* Fiber.join(slow)
+        assert.isAtMost(frames.slow, 2_001)
+        yield* Fiber.interrupt(quick)
+      }).pipe(Effect.provide(ApprovalFeed.layer), Effect.provide(TestClock.layer()), Effect.scoped)
+  )
 })

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Array as Arr, DateTime, Effect, Fiber, Option, Redacted, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
-import { generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { base62Checksum, generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import { ApiKeys, MAX_GENERATIONS } from "../../../src/server/identity/ApiKeys.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
@@ -22,6 +22,17 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const sql = yield* SqlClient.SqlClient
       const rows = yield* sql`SELECT to_json(api_keys)::text AS row FROM api_keys`
       assert.notInclude(JSON.stringify(rows), secret.slice(21))
+    })
+  )
+
+  it.effect("the public part of a key, which is shown in lists, authenticates nobody", () =>
+    Effect.gen(function* () {
+      const { api_keys } = yield* (yield* Countersign).client({}, "public part")
+      const { secret } = yield* api_keys.create({ payload: { name: "own", preset: "admin" } })
+      assert.strictEqual((yield* send("/v1/tasks", { key: secret })).status, 200)
+      const guessed = `${secret.slice(0, 21)}${"0".repeat(43)}`
+      const refused = yield* send("/v1/tasks", { key: `${guessed}${base62Checksum(guessed)}` })
+      assert.deepStrictEqual([refused.status, refused.body["detail"]], [401, "Unknown API key."])
     })
   )
 

@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Clock, Deferred, Effect, Exit, Layer, Redacted, Scope, Tracer } from "effect"
+import { Clock, Deferred, Effect, Exit, Fiber, Layer, Redacted, Scope, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { KeyId } from "../../../src/domain/Ids.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
@@ -14,6 +14,8 @@ import {
 } from "../../../src/server/identity/Revocations.ts"
 import * as Database from "../../../src/server/store/Database.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
+import { waitForBlockedStatements } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import { seedReader } from "../../support/sessions.ts"
 
@@ -146,6 +148,46 @@ layer(layerReplica({ pollEvery: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
           }
         }
       }).pipe(Effect.scoped)
+  )
+
+  it.effect("a key whose look-up was slow is used for five seconds from before it, not from its end", () =>
+    Effect.gen(function* () {
+      const keys = yield* ApiKeys
+      const sql = yield* SqlClient.SqlClient
+      const { key, secret } = yield* keys.createFor("slow database", { name: "admin", preset: "admin" })
+      const clock = yield* Clock.Clock
+      let elapsedMillis = 0
+      const later = new Proxy(clock, {
+        get: (target, name): unknown =>
+          name === "monotonicTimeNanosUnsafe"
+            ? () => target.monotonicTimeNanosUnsafe() + BigInt(elapsedMillis) * 1_000_000n
+            : Reflect.get(target, name)
+      })
+      const verify = Effect.result(keys.verify(Redacted.make(Redacted.value(secret)))).pipe(
+        Effect.provideService(Clock.Clock, later)
+      )
+      const locked = yield* Deferred.make<void>()
+      const release = yield* Deferred.make<void>()
+      const holder = yield* Effect.forkChild(
+        transaction(
+          sql`LOCK TABLE api_keys`.pipe(
+            Effect.andThen(Deferred.succeed(locked, undefined)),
+            Effect.andThen(Deferred.await(release))
+          )
+        )
+      )
+      yield* Deferred.await(locked)
+      const slow = yield* Effect.forkChild(verify)
+      yield* waitForBlockedStatements(1)
+      elapsedMillis = VERIFIED_KEY_TTL_MILLIS - 100
+      yield* Deferred.succeed(release, undefined)
+      yield* Fiber.join(holder)
+      assert.strictEqual((yield* Fiber.join(slow))._tag, "Success")
+      // As another replica does, of which this one has not heard.
+      yield* sql`UPDATE api_keys SET revoked_at = now() WHERE key_id = ${key.id}`
+      elapsedMillis = VERIFIED_KEY_TTL_MILLIS
+      assert.strictEqual((yield* verify)._tag, "Failure")
+    })
   )
 })
 

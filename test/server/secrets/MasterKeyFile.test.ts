@@ -39,8 +39,10 @@ describe("MasterKeyFile", () => {
       const dataDir = yield* directory
       const file = masterKeyPath(dataDir)
       yield* loadOrCreateMasterKey(dataDir)
-      yield* Effect.promise(() => chmod(file, 0o644))
-      assert.include((yield* Effect.flip(loadOrCreateMasterKey(dataDir))).phrase, `chmod 600 ${file}`)
+      for (const mode of [0o644, 0o640, 0o604]) {
+        yield* Effect.promise(() => chmod(file, mode))
+        assert.include((yield* Effect.flip(loadOrCreateMasterKey(dataDir))).phrase, `chmod 600 ${file}`)
+      }
       yield* Effect.promise(() => writeFile(file, ""))
       assert.include((yield* Effect.flip(loadOrCreateMasterKey(dataDir))).phrase, "is empty")
       assert.strictEqual((yield* Effect.promise(() => stat(file))).size, 0)

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { type Array as Arr, DateTime, Effect, Layer, Stream } from "effect"
+import { type Array as Arr, DateTime, Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import type { PageRequest } from "../../../src/api/Pagination.ts"
@@ -12,6 +12,7 @@ import { transaction } from "../../../src/server/store/transaction.ts"
 import { Datasets } from "../../../src/server/tasks/Datasets.ts"
 import { CompiledSchemas } from "../../../src/server/tasks/CompiledSchemas.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { waitForBlockedStatements } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import { pointersOf } from "../../support/service.ts"
 
@@ -131,6 +132,48 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
         1
       )
     })
+  )
+
+  it.effect(
+    "a change that waits for another replica's change of the same base is refused as out of date",
+    () =>
+      Effect.gen(function* () {
+        const task = yield* newTask
+        const { dataset } = yield* derive(task, null, example("a", "1"))
+        const written = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const other = yield* Effect.forkChild(
+          transaction(
+            Effect.gen(function* () {
+              const datasets = yield* Datasets
+              yield* datasets.derive({ ...task, base: dataset.id }, Stream.make(example("b", "1")))
+              yield* Deferred.succeed(written, undefined)
+              yield* Deferred.await(commit)
+            })
+          )
+        )
+        yield* Deferred.await(written)
+        const datasets = yield* Datasets
+        const waiting = yield* datasets
+          .create(task.task_id, {
+            base_dataset_id: dataset.id,
+            examples: [{ input: { text: "c" }, answer: { label: "1" } }]
+          })
+          .pipe(
+            Effect.flip,
+            Effect.provideService(Authorized("datasets.write"), {
+              org_id: task.org_id,
+              actor: task.by,
+              scopes: new Set(["datasets.write"] as const),
+              makers: []
+            }),
+            Effect.forkChild
+          )
+        yield* waitForBlockedStatements(1)
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(other)
+        assert.strictEqual((yield* Fiber.join(waiting))._tag, "DATASET_BASE_CHANGED")
+      })
   )
 
   it.effect("versions with equal content have equal digests, whatever their history", () =>

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Exit, Fiber, Stream } from "effect"
+import { Clock, Effect, Exit, Fiber, Latch, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { KeyId, OrgId, SessionId } from "../../../../src/domain/Ids.ts"
 import { type Hub, makeHub } from "../../../../src/server/approvals/SessionStream/Hub.ts"
@@ -9,7 +9,13 @@ import type { ReadResult } from "../../../../src/server/approvals/SessionStream/
 const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: number } = {}) {
   const key_id = yield* KeyId.generate
   const session = { org_id: yield* OrgId.generate, session_id: yield* SessionId.generate }
-  const store = { newest: 0, reads: 0, gap: false }
+  const store: {
+    newest: number
+    reads: number
+    gap: boolean
+    /** Runs between the snapshot of a read and its result. */
+    duringRead: (() => void) | undefined
+  } = { newest: 0, reads: 0, gap: false, duringRead: undefined }
   const read = (after: number): ReadResult => {
     store.reads++
     if (store.gap) return { _tag: "Gap" }
@@ -31,7 +37,11 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
     read: (_, after) =>
       Effect.andThen(
         Effect.yieldNow,
-        Effect.sync(() => read(after))
+        Effect.sync(() => {
+          const result = read(after)
+          store.duringRead?.()
+          return result
+        })
       ),
     fork: (reading) => void Effect.runFork(reading)
   })
@@ -104,6 +114,85 @@ describe("Hub", () => {
       hub.signal([{ session_id: session.session_id, newest: 1 }])
       yield* settled
       assert.strictEqual(reader.text, `${PREAMBLE}1-1;`)
+    })
+  )
+
+  it.effect("a stream gets an event whose signal arrives while an older page is being read", () =>
+    Effect.gen(function* () {
+      const { add, hub, session, store, stream } = yield* hubOver()
+      const reader = yield* follow(stream())
+      // The read that this signal starts sees nothing: the event is not visible yet.
+      hub.signal([{ session_id: session.session_id, newest: 1 }])
+      store.duringRead = () => {
+        store.duringRead = undefined
+        add(2)
+      }
+      yield* settled
+      assert.strictEqual(reader.text, `${PREAMBLE}1-2;`)
+      store.duringRead = () => {
+        store.duringRead = undefined
+        add(1)
+      }
+      add(1)
+      yield* settled
+      assert.strictEqual(reader.text, `${PREAMBLE}1-2;3-3;4-4;`)
+    })
+  )
+
+  it.effect("a client that does not read its stream causes no reads of the database", () =>
+    Effect.gen(function* () {
+      const { add, store, stream } = yield* hubOver()
+      const read = yield* Latch.make()
+      const received: Array<string> = []
+      const slow = yield* stream().pipe(
+        Stream.decodeText(),
+        Stream.runForEach((text) =>
+          Effect.andThen(
+            Effect.sync(() => received.push(text)),
+            read.await
+          )
+        ),
+        Effect.forkChild
+      )
+      yield* settled
+      store.reads = 0
+      for (let count = 0; count < 10; count++) {
+        add(1)
+        yield* settled
+      }
+      assert.strictEqual(store.reads, 0)
+      yield* read.open
+      yield* settled
+      assert.deepStrictEqual(received, [PREAMBLE, "1-10;"])
+      yield* Fiber.interrupt(slow)
+    })
+  )
+
+  it.effect("a client that disconnects leaves the other streams of its session connected", () =>
+    Effect.gen(function* () {
+      const { add, hub, session, stream } = yield* hubOver()
+      const gone = yield* follow(stream())
+      const stays = yield* follow(stream())
+      yield* Fiber.interrupt(gone.fiber)
+      assert.deepStrictEqual(sizes(hub), { streams: 1, sessions: 1 })
+      assert.strictEqual(hub.sizeOfOrganization(session.org_id), 1)
+      add(1)
+      yield* settled
+      assert.strictEqual(stays.text, `${PREAMBLE}1-1;`)
+    })
+  )
+
+  it.effect("a thousand streams get their heartbeat per sweep, the others by the next sweeps", () =>
+    Effect.gen(function* () {
+      const { hub, stream } = yield* hubOver()
+      const readers = yield* Effect.forEach(Array.from({ length: 1_500 }), () =>
+        Effect.forkChild(Stream.runDrain(stream()))
+      )
+      yield* settled
+      yield* TestClock.adjust("15 seconds")
+      assert.strictEqual(hub.sweep().heartbeats, 1_000)
+      assert.strictEqual(hub.sweep().heartbeats, 500)
+      yield* Effect.forEach(readers, (reader) => Fiber.interrupt(reader))
     })
   )
 

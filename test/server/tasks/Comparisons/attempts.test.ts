@@ -1,12 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
 import { Comparisons } from "../../../../src/server/tasks/Comparisons.ts"
 import { Providers } from "../../../../src/server/tasks/Providers.ts"
 import { service } from "../../../support/service.ts"
 import { createSortingTask, createTeamClients } from "../../../support/tasks.ts"
 
 let calls = 0
+
+let defect: unknown = new Error("broken")
 
 /** Model providers with a defect. */
 const broken = Layer.succeed(
@@ -15,10 +17,38 @@ const broken = Layer.succeed(
     answer: () =>
       Effect.suspend(() => {
         calls++
-        return Effect.die(new Error("broken"))
+        return Effect.die(defect)
       })
   })
 )
+
+/** Makes the fourth attempt of a comparison fail. Returns the attempts that count, and the seconds until the next one. */
+const failFourthAttempt = Effect.fnUntraced(function* (organization: string) {
+  const { admin } = yield* createTeamClients(organization)
+  const { params } = yield* createSortingTask(admin, ["a", "other"])
+  const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+  const sql = yield* SqlClient.SqlClient
+  const comparisons = yield* Comparisons
+  const read = Effect.map(
+    sql<{ readonly attempts: number; readonly seconds: number }>`
+      SELECT attempts, EXTRACT(epoch FROM lease_until - now())::float8 AS seconds
+      FROM comparisons
+      WHERE comparison_id = ${comparison.id}
+    `,
+    ([row]) => row
+  )
+  const attempt = Effect.gen(function* () {
+    yield* sql`
+      UPDATE comparisons
+      SET attempts = 3, lease_until = NULL
+      WHERE comparison_id = ${comparison.id}
+    `
+    yield* Effect.exit(comparisons.runOnce)
+    return yield* read
+  })
+  // Longer than a lease, which a worker has that claims the comparison before the test does.
+  return yield* Effect.repeat(attempt, { until: (row) => (row?.seconds ?? 0) > 20, times: 100 })
+})
 
 layer(service({ replace: broken }), { excludeTestServices: true })("the attempts of a comparison", (it) => {
   it.effect("a comparison whose attempts all fail ends as failed, and its candidate cannot be released", () =>
@@ -55,31 +85,19 @@ layer(service({ replace: broken }), { excludeTestServices: true })("the attempts
 
   it.effect("after a failed attempt the next one waits, longer each time", () =>
     Effect.gen(function* () {
-      const { admin } = yield* createTeamClients("waiting")
-      const { params } = yield* createSortingTask(admin, ["a", "other"])
-      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
-      const sql = yield* SqlClient.SqlClient
-      const comparisons = yield* Comparisons
-      const read = Effect.map(
-        sql<{ readonly attempts: number; readonly seconds: number }>`
-          SELECT attempts, EXTRACT(epoch FROM lease_until - now())::float8 AS seconds
-          FROM comparisons
-          WHERE comparison_id = ${comparison.id}
-        `,
-        ([row]) => row
-      )
-      const fourth = Effect.gen(function* () {
-        yield* sql`
-          UPDATE comparisons
-          SET attempts = 3, lease_until = NULL
-          WHERE comparison_id = ${comparison.id}
-        `
-        yield* Effect.exit(comparisons.runOnce)
-        return yield* read
-      })
-      // Longer than a lease, which a worker has that claims the comparison before the test does.
-      const waiting = yield* Effect.repeat(fourth, { until: (row) => (row?.seconds ?? 0) > 20, times: 100 })
+      const waiting = yield* failFourthAttempt("waiting")
       assert.strictEqual(waiting?.attempts, 4)
+      assert.isAtMost(waiting?.seconds ?? 0, 40)
+    })
+  )
+
+  it.effect("an attempt that a database outage ends does not count, and the next one waits as well", () =>
+    Effect.gen(function* () {
+      defect = new SqlError.SqlError({
+        reason: new SqlError.ConnectionError({ cause: "away" })
+      })
+      const waiting = yield* failFourthAttempt("outage")
+      assert.strictEqual(waiting?.attempts, 3)
       assert.isAtMost(waiting?.seconds ?? 0, 40)
     })
   )

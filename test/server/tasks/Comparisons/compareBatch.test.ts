@@ -219,6 +219,34 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     })
   )
 
+  it.effect(
+    "a replica that lost its lease stops its work, and leaves the lease of the new owner as it is",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const answers = yield* Answers
+        const { comparison } = yield* createComparison("lost lease", 1)
+        const asked = yield* Deferred.make<void>()
+        yield* Ref.set(answers, () => Effect.andThen(Deferred.succeed(asked, undefined), Effect.never))
+        const { runOnce } = yield* ShortLease
+        const loser = yield* Effect.forkChild(runOnce)
+        yield* Deferred.await(asked)
+        yield* sql`
+        UPDATE comparisons
+        SET lease_epoch = lease_epoch + 1, lease_until = '2100-01-01'
+        WHERE comparison_id = ${comparison.id}
+      `
+        assert.deepInclude(Option.getOrThrow(yield* Fiber.join(loser)), { compared: 0, completed: false })
+        const rows = yield* sql`
+        SELECT lease_until = '2100-01-01' AS kept, attempts
+        FROM comparisons
+        WHERE comparison_id = ${comparison.id}
+      `
+        assert.deepStrictEqual(rows, [{ kept: true, attempts: 1 }])
+        yield* sql`UPDATE comparisons SET status = 'failed' WHERE comparison_id = ${comparison.id}`
+      })
+  )
+
   it.effect("an example that a side fails to answer counts as a disagreement of that side", () =>
     Effect.gen(function* () {
       const answers = yield* Answers
@@ -288,6 +316,24 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
           ]
         )
       })
+  )
+
+  it.effect("a comparison that is released by several requests at once becomes one release", () =>
+    Effect.gen(function* () {
+      const answers = yield* Answers
+      const comparisons = yield* Comparisons
+      const releases = yield* Releases
+      yield* Ref.set(answers, correctAnswer)
+      const { by, comparison, task_id } = yield* createComparison("released at once", 1)
+      yield* comparisons.runOnce
+      const made = yield* Effect.replicateEffect(
+        Effect.provide(releases.create(task_id, { comparison_id: comparison.id }), by),
+        6,
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(new Set(made.map(({ id }) => id)).size, 1)
+      assert.lengthOf((yield* Effect.provide(releases.list(task_id, {}), by)).items, 2)
+    })
   )
 
   it.effect("a run renews its lease while an answer takes longer than the lease", () =>
