@@ -216,8 +216,14 @@ export class Feedback extends Context.Service<
         }),
         preview: Effect.fn("Feedback.preview")(function* (task_id, request) {
           const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
-          return yield* previewPromotion(sql, org_id, task_id, request)
-        }, dieOnDatabaseError),
+          return yield* atomically(
+            Effect.andThen(
+              // One snapshot for all statements: a promotion between them would show an old version without its corrections.
+              sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`,
+              previewPromotion(sql, org_id, task_id, request)
+            )
+          )
+        }),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")
           yield* usage.requireCapacity(principal.org_id)
