@@ -70,7 +70,7 @@ const pattern = (text: string): RegExp =>
   )
 
 /** The source of a mutant's file with its change. */
-export const mutate = (source: string, { from, to }: Mutant): string =>
+export const mutate = (source: string, { from, to }: Pick<Mutant, "from" | "to">): string =>
   source.replace(pattern(from), () => to)
 
 /** Outdated entries of the list, as lines of a report. */

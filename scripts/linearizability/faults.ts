@@ -1,0 +1,100 @@
+import type { Replica } from "./replicas.ts"
+import { pick, pickWeighted, sleep } from "./workload/World.ts"
+
+/** What happens to the service while clients use it. */
+export type Fault = "kill" | "short freeze" | "long freeze" | "break connections" | "restart the database"
+
+/** How often each fault is chosen. */
+const WEIGHTS: ReadonlyArray<readonly [weight: number, fault: Fault]> = [
+  [10, "kill"],
+  [5, "short freeze"],
+  [2, "long freeze"],
+  [2, "break connections"],
+  [1, "restart the database"]
+]
+
+/** Between two faults, at most. */
+const PAUSE_MILLIS = 1_500
+
+/** A short freeze is shorter than the time-out of a client; a long one is longer than a lease of ten seconds. */
+const SHORT_MILLIS = 2_000
+const LONG_MILLIS = 11_000
+
+/** Access to the database that faults need. */
+export interface FaultyDatabase {
+  readonly restart: () => void
+  readonly breakConnections: () => Promise<void>
+}
+
+/**
+ * Causes faults until `isOver`, then waits until all replicas run again. Always leaves one replica that works; returns
+ * how often each fault happened.
+ */
+export const causeFaults = async (
+  replicas: ReadonlyArray<Replica>,
+  database: FaultyDatabase,
+  random: () => number,
+  isOver: () => boolean
+): Promise<Readonly<Record<Fault, number>>> => {
+  const done: Record<Fault, number> = {
+    kill: 0,
+    "short freeze": 0,
+    "long freeze": 0,
+    "break connections": 0,
+    "restart the database": 0
+  }
+  const recoveries = new Set<Promise<void>>()
+  const recover = (recovery: Promise<void>) => {
+    recoveries.add(recovery)
+    void recovery.finally(() => recoveries.delete(recovery))
+  }
+  const working = () => replicas.filter((replica) => replica.isReady() && !replica.isFrozen())
+
+  const freeze = (replica: Replica, millis: number): Promise<void> => {
+    replica.freeze()
+    const until = performance.now() + millis
+    return (async () => {
+      while (performance.now() < until && !isOver()) await sleep(50)
+      replica.resume()
+    })()
+  }
+
+  const inflict: Readonly<Record<Fault, () => Promise<boolean>>> = {
+    kill: async () => {
+      const list = working()
+      if (list.length < 2) return false
+      const replica = pick(random, list)
+      await replica.kill()
+      recover(replica.start())
+      return true
+    },
+    "short freeze": async () => {
+      const list = working()
+      if (list.length < 2) return false
+      recover(freeze(pick(random, list), random() * SHORT_MILLIS))
+      return true
+    },
+    "long freeze": async () => {
+      const list = working()
+      if (list.length < 2 || replicas.some((replica) => replica.isFrozen())) return false
+      recover(freeze(pick(random, list), LONG_MILLIS))
+      return true
+    },
+    "break connections": async () => {
+      await database.breakConnections()
+      return true
+    },
+    "restart the database": async () => {
+      database.restart()
+      return true
+    }
+  }
+
+  while (!isOver()) {
+    await sleep(random() * PAUSE_MILLIS)
+    const fault = pickWeighted(random, WEIGHTS)
+    if (!isOver() && (await inflict[fault]())) done[fault]++
+  }
+  await Promise.all(recoveries)
+  return done
+}

@@ -1,0 +1,381 @@
+/**
+ * A session with its steps, their approvals and its event log: steps are decided by the rules or by a person, of the
+ * decisions on an approval the first wins, a window that has ended is not decided any more, a closed session takes no
+ * step, and the log has exactly the events of what happened, in order.
+ *
+ * The log is read at the end. Each change appends events in its transaction, so the state of the session is its log up
+ * to some event: the model's state is the number of that event. A change is possible only where the next events are
+ * the ones that it would append, and every event of the log must come from one of the operations.
+ */
+import { DateTime } from "effect"
+import type { SessionEvent } from "../../../src/api/SessionStream.ts"
+import type { ApprovalOutcome } from "../../../src/domain/approvals/Approval.ts"
+import type { StepDecision } from "../../../src/domain/approvals/AgentSession.ts"
+import { isAnswer, isRefusal, type Model } from "../Model.ts"
+import type { Operation } from "../Operation.ts"
+
+export type SessionCall =
+  | {
+      readonly kind: "step"
+      readonly step: string
+      /** What the rules say to the step. */
+      readonly rule: "allow" | "reject" | "require_approval"
+      /** Whether the arguments differ from those that the step is known to have. */
+      readonly changed: boolean
+    }
+  | { readonly kind: "report the outcome"; readonly step: string }
+  | {
+      readonly kind: "decide"
+      readonly step: string
+      readonly decision: "approve" | "reject"
+      readonly key: string
+      readonly isAdmin: boolean
+      readonly isRequester: boolean
+      /** When the decision was sent, in milliseconds since the Unix epoch. */
+      readonly sentAt: number
+    }
+  | { readonly kind: "get the approval"; readonly step: string }
+  | { readonly kind: "list approvals" | "get the session" | "close" }
+  /** Event number `number` was received on a stream. */
+  | { readonly kind: "receive"; readonly number: number }
+  /** The window of an approval was about to end, or ended; the log has event number `number` about it. */
+  | { readonly kind: "time"; readonly number: number }
+  /** All events of the log were read. */
+  | { readonly kind: "read the log" }
+
+/**
+ * How far the clocks of the clients and of the service may be apart, in milliseconds. All run on one machine, so only
+ * the service's measurement of the database's clock differs, by half a round trip.
+ */
+export const CLOCK_TOLERANCE_MILLIS = 250
+
+interface ApprovalView {
+  readonly id: string
+  readonly status: "pending" | "approved" | "rejected" | "expired"
+  readonly stage: "reviewer" | "admin"
+  /** The deciding key. */
+  readonly by: string | null
+  readonly source: string | null
+  readonly outcome: ApprovalOutcome | null
+  readonly expiresAt: number
+  readonly isWarned: boolean
+}
+
+interface StepView {
+  readonly first: StepDecision
+  /** The last decision that the agent got. */
+  readonly last: StepDecision
+  readonly isCompleted: boolean
+  readonly approval: ApprovalView | null
+}
+
+/** A session after one of its events. */
+interface SessionView {
+  readonly isClosed: boolean
+  readonly steps: ReadonlyMap<string, StepView>
+}
+
+/** The answer that tells an approval. */
+export const approvalAnswer = (approval: {
+  readonly status: string
+  readonly stage: string
+  readonly by: string | null
+  readonly source: string | null
+}): string => `${approval.status} in stage ${approval.stage} by ${approval.by ?? approval.source ?? "nobody"}`
+
+/** The answer of a list, from the answers about its approvals by step. */
+export const listAnswer = (approvals: ReadonlyArray<readonly [step: string, answer: string]>): string =>
+  approvals
+    .map(([step, answer]) => `${step}: ${answer}`)
+    .toSorted()
+    .join("; ")
+
+/** The answer to a step. */
+export const stepAnswer = (decision: StepDecision, approval_id: string | null): string =>
+  `${decision}, ${approval_id ?? "no approval"}`
+
+/** The answer to a decision that was accepted. */
+export const decisionAnswer = (status: string, by: string): string => `${status} by ${by}`
+
+/** The views of a session before its first event and after each of them. */
+const viewsOf = (log: ReadonlyArray<SessionEvent>): ReadonlyArray<SessionView> => {
+  const views: Array<SessionView> = []
+  let view: SessionView = { isClosed: false, steps: new Map() }
+  views.push(view)
+  for (const event of log) {
+    view = after(view, event)
+    views.push(view)
+  }
+  return views
+}
+
+const after = (view: SessionView, event: SessionEvent): SessionView => {
+  if (event.type === "session:closed") return { ...view, isClosed: true }
+  const step = view.steps.get(event.step_id)
+  const withStep = (next: StepView): SessionView => ({
+    ...view,
+    steps: new Map([...view.steps, [event.step_id, next]])
+  })
+  switch (event.type) {
+    case "step:governed":
+      return withStep(
+        step === undefined
+          ? { first: event.decision, last: event.decision, isCompleted: false, approval: null }
+          : { ...step, last: event.decision }
+      )
+    case "tool:outcome":
+      return step === undefined ? view : withStep({ ...step, isCompleted: true })
+    default: {
+      if (step === undefined) return view
+      const { approval } = event
+      return withStep({
+        ...step,
+        approval: {
+          id: approval.approval_id,
+          status: approval.status,
+          stage: approval.stage,
+          by: approval.decided_by?.id ?? null,
+          source: approval.decision_source,
+          outcome: approval.outcome,
+          expiresAt: approval.expires_at.epochMilliseconds,
+          isWarned: event.type === "approval:expiring"
+        }
+      })
+    }
+  }
+}
+
+/** Whether an event was recorded because a window was about to end, or ended. */
+const isByTime = (event: SessionEvent | undefined): boolean =>
+  event?.type === "approval:expiring" ||
+  event?.type === "approval:escalated" ||
+  (event?.type === "approval:decided" && event.approval.decision_source === "timeout")
+
+/** When an event by time was due, in milliseconds since the Unix epoch. */
+const dueAt = (event: SessionEvent, expiringSeconds: (step: string) => number | null): number | undefined => {
+  if (event.type === "session:closed" || event.type === "step:governed" || event.type === "tool:outcome")
+    return undefined
+  const { approval } = event
+  switch (event.type) {
+    case "approval:expiring": {
+      const start = approval.stage === "reviewer" ? approval.requested_at : approval.review_deadline_at
+      const quarter = Math.floor((approval.expires_at.epochMilliseconds - start.epochMilliseconds) / 4)
+      const seconds = expiringSeconds(event.step_id)
+      return approval.expires_at.epochMilliseconds - (seconds === null ? quarter : seconds * 1_000)
+    }
+    case "approval:escalated":
+      return approval.review_deadline_at.epochMilliseconds
+    default:
+      return approval.expires_at.epochMilliseconds
+  }
+}
+
+/** The operations by which time moves a session's approvals: one for each of its events in the log. */
+export const operationsByTime = (
+  log: ReadonlyArray<SessionEvent>,
+  expiringSeconds: (step: string) => number | null,
+  toMonotonic: (epochMillis: number) => number
+): ReadonlyArray<Operation<SessionCall>> =>
+  log.flatMap((event) => {
+    const due = isByTime(event) ? dueAt(event, expiringSeconds) : undefined
+    if (due === undefined) return []
+    return [
+      {
+        client: "time",
+        call: { kind: "time", number: event.id },
+        // Optional, because the transaction of another operation may have recorded it too.
+        answer: undefined,
+        invokedAt: toMonotonic(due) - CLOCK_TOLERANCE_MILLIS,
+        answeredAt: Number.POSITIVE_INFINITY
+      }
+    ]
+  })
+
+/** The model of a session with this log. */
+export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, SessionCall> => {
+  const views = viewsOf(log)
+  const last = views.at(-1)
+  const eventAfter = (position: number): SessionEvent | undefined => log[position]
+
+  /** The position after events that satisfy these conditions, in order. */
+  const append = (
+    position: number,
+    ...expected: ReadonlyArray<(event: SessionEvent) => boolean>
+  ): number | undefined =>
+    expected.every((holds, index) => {
+      const event = eventAfter(position + index)
+      return event !== undefined && holds(event)
+    })
+      ? position + expected.length
+      : undefined
+
+  const governed = (step: string, decision: StepDecision) => (event: SessionEvent) =>
+    event.type === "step:governed" && event.step_id === step && event.decision === decision
+
+  const close = (position: number, view: SessionView): number | undefined => {
+    const closed = log.at(-1)
+    if (closed?.type !== "session:closed" || [...(last?.steps.values() ?? [])].some(isPending))
+      return undefined
+    const expired = new Set<string>()
+    for (const event of log.slice(position, -1)) {
+      const isOwn =
+        event.type === "approval:decided" &&
+        event.approval.decision_source === "session_closed" &&
+        event.approval.outcome === "reject"
+      const isTimely = isByTime(event) && DateTime.Equivalence(event.occurred_at, closed.occurred_at)
+      if (!isOwn && !isTimely) return undefined
+      if (isOwn && (expired.has(event.step_id) || !isPending(view.steps.get(event.step_id)))) return undefined
+      if (isOwn) expired.add(event.step_id)
+    }
+    return log.length
+  }
+
+  const byTime = (position: number, number: number): number | undefined => {
+    const event = eventAfter(position)
+    if (event === undefined || event.id !== number || event.type === "session:closed") return undefined
+    const approval = views[position]?.steps.get(event.step_id)?.approval
+    if (approval?.status !== "pending") return undefined
+    if (event.type === "approval:expiring" && approval.isWarned) return undefined
+    if (event.type === "approval:escalated" && approval.stage === "admin") return undefined
+    return position + 1
+  }
+
+  return {
+    initial: 0,
+    key: String,
+    isRead: ({ answer, call: { kind } }) =>
+      isRefusal(answer) ||
+      kind === "get the approval" ||
+      kind === "list approvals" ||
+      kind === "get the session" ||
+      kind === "receive" ||
+      kind === "read the log",
+    describe,
+    apply: (position, operation) => {
+      const view = views[position]
+      if (view === undefined) return undefined
+      const { call } = operation
+      const answers = (text: string, next: number | undefined = position) =>
+        isAnswer(operation, text) ? next : undefined
+      switch (call.kind) {
+        case "step": {
+          if (view.isClosed) return answers("SESSION_CLOSED")
+          const step = view.steps.get(call.step)
+          if (step === undefined) {
+            if (call.rule !== "require_approval") {
+              const next = append(position, governed(call.step, call.rule))
+              return next === undefined ? undefined : answers(stepAnswer(call.rule, null), next)
+            }
+            const next = append(
+              position,
+              governed(call.step, "pending"),
+              (event) => event.type === "approval:requested" && event.step_id === call.step
+            )
+            const approval = next === undefined ? undefined : views[next]?.steps.get(call.step)?.approval
+            return approval === null || approval === undefined
+              ? undefined
+              : answers(stepAnswer("pending", approval.id), next)
+          }
+          if (call.changed) return answers("STEP_MISMATCH")
+          if (step.isCompleted) return answers("STEP_ALREADY_COMPLETED")
+          const decision = currentDecision(step)
+          const answer = stepAnswer(decision, step.approval?.id ?? null)
+          if (decision === step.last) return answers(answer)
+          const next = append(position, governed(call.step, decision))
+          return next === undefined ? undefined : answers(answer, next)
+        }
+        case "report the outcome": {
+          const step = view.steps.get(call.step)
+          if (step === undefined) return answers("NOT_FOUND")
+          if (view.isClosed) return answers("SESSION_CLOSED")
+          if (step.isCompleted) return answers("STEP_ALREADY_COMPLETED")
+          if (step.last === "reject" || (step.last === "pending" && currentDecision(step) !== "allow"))
+            return answers("STEP_NOT_ALLOWED")
+          const next = append(
+            position,
+            (event) => event.type === "tool:outcome" && event.step_id === call.step
+          )
+          return next === undefined ? undefined : answers("recorded", next)
+        }
+        case "decide": {
+          const approval = view.steps.get(call.step)?.approval
+          if (approval === null || approval === undefined) return answers("NOT_FOUND")
+          const verdict = call.decision === "approve" ? "approved" : "rejected"
+          if (approval.status === "expired") return answers(`APPROVAL_EXPIRED: ${approval.source}`)
+          if (approval.status !== "pending") {
+            const decided = decisionAnswer(approval.status, approval.by ?? "nobody")
+            return answers(
+              approval.status === verdict && approval.by === call.key
+                ? decided
+                : `APPROVAL_ALREADY_DECIDED: ${decided}`
+            )
+          }
+          if (call.isRequester) return answers("SELF_APPROVAL")
+          if (approval.stage === "admin" && !call.isAdmin) return answers("ADMIN_REQUIRED")
+          // Decided after the end of the window: it must have been sent before.
+          if (call.sentAt >= approval.expiresAt + CLOCK_TOLERANCE_MILLIS) return undefined
+          const next = append(
+            position,
+            (event) =>
+              event.type === "approval:decided" &&
+              event.step_id === call.step &&
+              event.approval.status === verdict &&
+              event.approval.decided_by?.id === call.key
+          )
+          return next === undefined ? undefined : answers(decisionAnswer(verdict, call.key), next)
+        }
+        case "get the approval": {
+          const approval = view.steps.get(call.step)?.approval
+          return approval === null || approval === undefined
+            ? answers("NOT_FOUND")
+            : answers(approvalAnswer(approval))
+        }
+        case "list approvals":
+          return answers(
+            listAnswer(
+              [...view.steps].flatMap(([step, { approval }]) =>
+                approval === null ? [] : [[step, approvalAnswer(approval)] as const]
+              )
+            )
+          )
+        case "get the session":
+          return answers(view.isClosed ? "closed" : "open")
+        case "close": {
+          if (view.isClosed) return answers("closed")
+          const next = close(position, view)
+          return next === undefined ? undefined : answers("closed", next)
+        }
+        case "receive":
+          return position >= call.number ? answers("received") : undefined
+        case "time":
+          return byTime(position, call.number)
+        case "read the log":
+          return position === log.length ? answers("read") : undefined
+      }
+    }
+  }
+}
+
+const isPending = (step: StepView | undefined): boolean => step?.approval?.status === "pending"
+
+const currentDecision = ({ approval, first }: StepView): StepDecision =>
+  approval === null ? first : (approval.outcome ?? "pending")
+
+const describe = (call: SessionCall): string => {
+  switch (call.kind) {
+    case "step":
+      return `step ${call.step}${call.changed ? " with other arguments" : ""}`
+    case "report the outcome":
+      return `report the outcome of ${call.step}`
+    case "decide":
+      return `${call.decision} ${call.step} as ${call.key}${call.isAdmin ? " (admin)" : ""}`
+    case "get the approval":
+      return `get the approval of ${call.step}`
+    case "receive":
+      return `receive event ${call.number}`
+    case "time":
+      return `a window ends: event ${call.number}`
+    default:
+      return call.kind
+  }
+}

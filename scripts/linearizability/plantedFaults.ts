@@ -1,0 +1,34 @@
+/** Broken lines of the service with which a run must find a violation: they show that the check has teeth. */
+import type { Mutant } from "../mutants/list.ts"
+
+/** A broken line, and the kind of object whose history shows it. */
+export interface PlantedFault extends Pick<Mutant, "file" | "from" | "to"> {
+  readonly object: "session" | "dataset" | "key"
+}
+
+export const plantedFaults: Readonly<Record<string, PlantedFault>> = {
+  "decided twice": {
+    object: "session",
+    file: "server/approvals/SessionWriter/transitionChange.ts",
+    from: "AND a.status = n.old_status",
+    to: ""
+  },
+  "step in a closed session": {
+    object: "session",
+    file: "server/approvals/SessionWriter/writeStatement.ts",
+    from: "WHERE s.closed_at IS NULL AND (",
+    to: "WHERE ("
+  },
+  "stale base promoted": {
+    object: "dataset",
+    file: "server/tasks/Feedback/promoteStaged.ts",
+    from: "if (base !== request.base_dataset_id) {",
+    to: "if (request.base_dataset_id === undefined) {"
+  },
+  "key claimed twice": {
+    object: "key",
+    file: "server/store/idempotencyKeys.ts",
+    from: "WHERE existing.created_at < excluded.created_at - ${RETENTION}::interval OR",
+    to: "WHERE existing.created_at <= excluded.created_at OR"
+  }
+}

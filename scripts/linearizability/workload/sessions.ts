@@ -1,0 +1,192 @@
+import type { Approval } from "../../../src/client/connect/index.ts"
+import {
+  approvalAnswer,
+  decisionAnswer,
+  listAnswer,
+  type SessionCall,
+  stepAnswer
+} from "../models/sessionModel.ts"
+import { makeRecorder, type Recorder } from "../record.ts"
+import { createOnce, type KeyHistory } from "./creation.ts"
+import { followStream, type Received } from "./followStream.ts"
+import { tools, type Tool } from "./rules.ts"
+import { type Person, pick, pickWeighted, untilDefined, type World } from "./World.ts"
+
+/** What happened to one session. */
+export interface SessionHistory {
+  readonly session_id: string
+  readonly steps: ReadonlyMap<string, Tool>
+  readonly recorder: Recorder<SessionCall>
+  readonly received: Received
+  readonly key: KeyHistory
+}
+
+/** Operations of each client of a session, before somebody closes it. */
+const OPERATIONS = 14
+
+/** How often a session is closed while its clients still work. */
+const CLOSED_EARLY = 0.5
+
+/** The steps of a session: one or two of each tool. */
+const planSteps = (random: () => number): ReadonlyMap<string, Tool> =>
+  new Map(
+    tools
+      .flatMap((tool) => (random() < 0.5 ? [tool] : [tool, tool]))
+      .map((tool, index) => [`${tool.tool}${index}`, tool])
+  )
+
+/** Runs one session: its agent, two reviewers, an administrator and a reader work on the same few steps. */
+export const runSession = async (world: World): Promise<SessionHistory> => {
+  const { admin, agent, reviewers } = world.people
+  const { history: key, id: session_id } = await createOnce(world, async (idempotencyKey, body) => {
+    const session = await world.clientOf(agent).sessions.create({
+      headers: { "idempotency-key": idempotencyKey },
+      payload: { metadata: { key: idempotencyKey, body } }
+    })
+    return session.session_id
+  })
+  const recorder = makeRecorder<SessionCall>(world.counts)
+  const steps = planSteps(world.random)
+  const client = makeSessionClient(world, session_id, steps, recorder)
+  const following = followStream(world, session_id, recorder)
+
+  const loop = async (act: () => Promise<unknown>) => {
+    for (let count = 0; count < OPERATIONS && !world.isOver(); count++) {
+      await act()
+      await world.think()
+    }
+  }
+  const { random } = world
+  const agentActs = () =>
+    pickWeighted<() => Promise<unknown>>(random, [
+      [6, client.step],
+      [3, client.complete],
+      [1, () => client.stepChanged()],
+      [0.3, () => client.decide("agent", agent)],
+      [1, () => client.getSession("agent")]
+    ])()
+  const personActs = (name: string, person: Person) => () =>
+    pickWeighted<() => Promise<unknown>>(random, [
+      [6, () => client.decide(name, person)],
+      [2, () => client.getApproval(name, person)],
+      [1, () => client.listApprovals(name, person)]
+    ])()
+  const closing = random() < CLOSED_EARLY ? Math.floor(random() * OPERATIONS) : OPERATIONS
+  let turn = 0
+  const adminActs = async () => {
+    if (turn++ === closing) await client.close("admin")
+    else await personActs("admin", admin)()
+  }
+  await Promise.all([
+    loop(agentActs),
+    loop(agentActs),
+    loop(personActs("first reviewer", reviewers[0])),
+    loop(personActs("second reviewer", reviewers[1])),
+    loop(adminActs)
+  ])
+  // A closed session has its whole log, and its stream ends.
+  await untilDefined(() => client.close("agent"))
+  return { session_id, steps, recorder, received: await following, key }
+}
+
+const describeApproval = ({ decided_by, decision_source, stage, status }: Approval): string =>
+  approvalAnswer({ status, stage, by: decided_by?.id ?? null, source: decision_source })
+
+/** The calls of a session's clients. */
+const makeSessionClient = (
+  world: World,
+  session_id: string,
+  steps: ReadonlyMap<string, Tool>,
+  recorder: Recorder<SessionCall>
+) => {
+  const { random } = world
+  const { agent } = world.people
+  const params = { id: session_id }
+  /** The approvals whose ids the clients have seen, by step. */
+  const approvals = new Map<string, string>()
+  /** Steps that are known to exist. */
+  const known = new Set<string>()
+  let agents = 0
+
+  const submit = (step: string, { rule, tool }: Tool, changed: boolean) =>
+    recorder.call(`agent ${++agents % 2}`, { kind: "step", step, rule, changed }, async () => {
+      const { approval_id, decision } = await world.clientOf(agent).sessions.step({
+        params,
+        payload: { step_id: step, tool, action_class: "act", arguments: changed ? { other: true } : { step } }
+      })
+      known.add(step)
+      if (approval_id !== null) approvals.set(step, approval_id)
+      return stepAnswer(decision, approval_id)
+    })
+
+  /** Calls with an approval of the session, if one is known. */
+  const withApproval = async (use: (step: string, id: string) => Promise<unknown>): Promise<void> => {
+    if (approvals.size === 0) return
+    const [step, id] = pick(random, [...approvals])
+    await use(step, id)
+  }
+
+  return {
+    step: async () => {
+      const [step, tool] = pick(random, [...steps])
+      await submit(step, tool, false)
+    },
+    /** Only of a step that exists: a new one would be saved with the other arguments. */
+    stepChanged: async () => {
+      if (known.size === 0) return
+      const step = pick(random, [...known])
+      const tool = steps.get(step)
+      if (tool !== undefined) await submit(step, tool, true)
+    },
+    complete: async () => {
+      const [step] = pick(random, [...steps])
+      await recorder.call(`agent ${++agents % 2}`, { kind: "report the outcome", step }, async () => {
+        await world
+          .clientOf(agent)
+          .sessions.complete({ params: { id: session_id, step_id: step }, payload: { status: "succeeded" } })
+        return "recorded"
+      })
+    },
+    decide: (name: string, person: Person) =>
+      withApproval(async (step, id) => {
+        const decision = pick(random, ["approve", "reject"] as const)
+        const call = {
+          kind: "decide" as const,
+          step,
+          decision,
+          key: person.id,
+          isAdmin: person.isAdmin,
+          isRequester: person.id === agent.id,
+          sentAt: Date.now()
+        }
+        await recorder.call(name, call, async () => {
+          const { decided_by, status } = await world
+            .clientOf(person)
+            .approvals.decide({ params: { id }, payload: { decision } })
+          return decisionAnswer(status, decided_by?.id ?? "nobody")
+        })
+      }),
+    getApproval: (name: string, person: Person) =>
+      withApproval((step, id) =>
+        recorder.call(name, { kind: "get the approval", step }, async () =>
+          describeApproval(await world.clientOf(person).approvals.get({ params: { id } }))
+        )
+      ),
+    listApprovals: (name: string, person: Person) =>
+      recorder.call(name, { kind: "list approvals" }, async () => {
+        const list = await world.clientOf(person).approvals.list({ query: { session_id, limit: 100 } })
+        for (const { approval_id, step_id } of list.approvals) approvals.set(step_id, approval_id)
+        return listAnswer(list.approvals.map((one) => [one.step_id, describeApproval(one)]))
+      }),
+    getSession: (name: string) =>
+      recorder.call(name, { kind: "get the session" }, async () => {
+        const { status } = await world.clientOf(agent).sessions.get({ params })
+        return status
+      }),
+    close: (name: string) =>
+      recorder.call(name, { kind: "close" }, async () => {
+        const { status } = await world.clientOf(agent).sessions.close({ params })
+        return status
+      })
+  }
+}

@@ -1,0 +1,371 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime } from "effect"
+import type { SessionEvent } from "../../../src/api/SessionStream.ts"
+import type { Approval } from "../../../src/domain/approvals/Approval.ts"
+import { ApprovalId, KeyId, SessionId, StepId } from "../../../src/domain/Ids.ts"
+import { checkLinearizability } from "../../../scripts/linearizability/checkLinearizability.ts"
+import type { Model } from "../../../scripts/linearizability/Model.ts"
+import type { Operation } from "../../../scripts/linearizability/Operation.ts"
+import {
+  type DatasetCall,
+  datasetAnswers,
+  datasetModel,
+  type Version
+} from "../../../scripts/linearizability/models/datasetModel.ts"
+import { createdAnswer, type KeyCall, keyModel } from "../../../scripts/linearizability/models/keyModel.ts"
+import {
+  type RulesCall,
+  rulesAnswer,
+  rulesModel
+} from "../../../scripts/linearizability/models/rulesModel.ts"
+import {
+  approvalAnswer,
+  decisionAnswer,
+  operationsByTime,
+  type SessionCall,
+  sessionModel,
+  stepAnswer
+} from "../../../scripts/linearizability/models/sessionModel.ts"
+
+/** Operations one after the other; a call with the answer undefined was lost. */
+const inSequence = <Call>(
+  ...calls: ReadonlyArray<readonly [call: Call, answer: string | undefined]>
+): ReadonlyArray<Operation<Call>> =>
+  calls.map(([call, answer], index) => ({
+    client: "any",
+    call,
+    answer,
+    invokedAt: index * 10,
+    answeredAt: answer === undefined ? Number.POSITIVE_INFINITY : index * 10 + 5
+  }))
+
+/** The same operations, all at the same time. */
+const concurrently = <Call>(operations: ReadonlyArray<Operation<Call>>): ReadonlyArray<Operation<Call>> =>
+  operations.map((operation) => ({ ...operation, invokedAt: 0, answeredAt: operation.answeredAt + 100 }))
+
+const verdict = <State, Call>(
+  model: Model<State, Call>,
+  operations: ReadonlyArray<Operation<Call>>
+): string => checkLinearizability(model, operations)._tag
+
+describe("sessionModel", () => {
+  const session_id = SessionId.make("ses_00000000000000000000000000000000")
+  const approval_id = ApprovalId.make("apr_00000000000000000000000000000000")
+  const ada = { id: KeyId.make("key_00000000000000000000000000000001"), name: "Ada" }
+  const ben = { id: KeyId.make("key_00000000000000000000000000000002"), name: "Ben" }
+  const step_id = StepId.make("pay")
+  const requestedAt = 1_000_000
+  const at = (millis: number) => DateTime.makeUnsafe(requestedAt + millis)
+
+  const pendingApproval: Omit<Approval, "arguments"> = {
+    approval_id,
+    session_id,
+    step_id,
+    task_id: null,
+    tool: "pay",
+    action_class: "act",
+    arguments_digest: "0",
+    status: "pending",
+    stage: "reviewer",
+    requested_at: at(0),
+    review_deadline_at: at(1_000),
+    escalation_deadline_at: null,
+    expires_at: at(1_000),
+    escalated_at: null,
+    timeout_action: "reject",
+    outcome: null,
+    decision_source: null,
+    decided_at: null,
+    decided_by: null,
+    comment: null
+  }
+  const governed = (id: number, decision: "pending" | "allow" | "reject"): SessionEvent => ({
+    id,
+    type: "step:governed",
+    session_id,
+    step_id,
+    occurred_at: at(0),
+    tool: "pay",
+    action_class: "act",
+    decision,
+    reason: "",
+    rule_id: null,
+    approval_id,
+    arguments_digest: "0"
+  })
+  const transitioned = (
+    id: number,
+    type: "approval:requested" | "approval:decided",
+    approval: Partial<Approval> = {}
+  ): SessionEvent => ({
+    id,
+    type,
+    session_id,
+    step_id,
+    occurred_at: at(0),
+    approval: { ...pendingApproval, ...approval }
+  })
+  const approvedBy = (id: number, by: typeof ada) =>
+    transitioned(id, "approval:decided", {
+      status: "approved",
+      outcome: "allow",
+      decision_source: "human",
+      decided_at: at(10),
+      decided_by: by
+    })
+  const closed = (id: number): SessionEvent => ({
+    id,
+    type: "session:closed",
+    session_id,
+    step_id: null,
+    occurred_at: at(20)
+  })
+  const requested = [governed(1, "pending"), transitioned(2, "approval:requested")]
+
+  const step: SessionCall = { kind: "step", step: step_id, rule: "require_approval", changed: false }
+  const approve = (by: typeof ada, sentAt = requestedAt + 10): SessionCall => ({
+    kind: "decide",
+    step: step_id,
+    decision: "approve",
+    key: by.id,
+    isAdmin: false,
+    isRequester: false,
+    sentAt
+  })
+  const readLog: SessionCall = { kind: "read the log" }
+  const pending = stepAnswer("pending", approval_id)
+  const allowed = stepAnswer("allow", approval_id)
+
+  it("accept a step that a person approves, that is resumed, and whose session is closed", () => {
+    const log = [...requested, approvedBy(3, ada), governed(4, "allow"), closed(5)]
+    const operations = inSequence<SessionCall>(
+      [step, pending],
+      [
+        { kind: "get the approval", step: step_id },
+        approvalAnswer({ status: "pending", stage: "reviewer", by: null, source: null })
+      ],
+      [approve(ada), decisionAnswer("approved", ada.id)],
+      [approve(ada), decisionAnswer("approved", ada.id)],
+      [approve(ben), `APPROVAL_ALREADY_DECIDED: ${decisionAnswer("approved", ada.id)}`],
+      [step, allowed],
+      [{ kind: "close" }, "closed"],
+      [step, "SESSION_CLOSED"],
+      [readLog, "read"]
+    )
+    assert.strictEqual(verdict(sessionModel(log), operations), "Linearizable")
+  })
+
+  it("reject a second decision that was accepted, with and without an event of its own", () => {
+    const operations = concurrently(
+      inSequence<SessionCall>(
+        [step, pending],
+        [approve(ada), decisionAnswer("approved", ada.id)],
+        [approve(ben), decisionAnswer("approved", ben.id)]
+      )
+    )
+    const end = { ...inSequence<SessionCall>([readLog, "read"])[0]!, invokedAt: 1_000, answeredAt: 1_001 }
+    for (const log of [
+      [...requested, approvedBy(3, ada)],
+      [...requested, approvedBy(3, ada), approvedBy(4, ben)]
+    ]) {
+      assert.strictEqual(verdict(sessionModel(log), [...operations, end]), "Violation")
+    }
+  })
+
+  it("reject a decision after which another client still reads a pending approval", () => {
+    const log = [...requested, approvedBy(3, ada)]
+    const operations = inSequence<SessionCall>(
+      [step, pending],
+      [approve(ada), decisionAnswer("approved", ada.id)],
+      [step, pending],
+      [readLog, "read"]
+    )
+    assert.strictEqual(verdict(sessionModel(log), operations), "Violation")
+  })
+
+  it("reject a step that a closed session accepted", () => {
+    const log = [closed(1), ...[governed(2, "pending"), transitioned(3, "approval:requested")]]
+    const operations = inSequence<SessionCall>(
+      [{ kind: "close" }, "closed"],
+      [step, pending],
+      [readLog, "read"]
+    )
+    assert.strictEqual(verdict(sessionModel(log), operations), "Violation")
+  })
+
+  it("reject an event that no operation explains, and an answered step without its event", () => {
+    const operations = inSequence<SessionCall>([step, pending], [readLog, "read"])
+    assert.strictEqual(verdict(sessionModel(requested), operations), "Linearizable")
+    assert.strictEqual(verdict(sessionModel([...requested, governed(3, "allow")]), operations), "Violation")
+    assert.strictEqual(verdict(sessionModel([]), operations), "Violation")
+  })
+
+  it("explain events by a decision whose answer was lost", () => {
+    const log = [...requested, approvedBy(3, ada)]
+    const operations = inSequence<SessionCall>([step, pending], [approve(ada), undefined], [readLog, "read"])
+    assert.strictEqual(verdict(sessionModel(log), operations), "Linearizable")
+    assert.strictEqual(
+      verdict(sessionModel(log), inSequence<SessionCall>([step, pending], [readLog, "read"])),
+      "Violation"
+    )
+  })
+
+  it("reject a decision that was sent after the deadline", () => {
+    const log = [...requested, approvedBy(3, ada)]
+    const operations = (sentAt: number) =>
+      inSequence<SessionCall>([step, pending], [approve(ada, sentAt), decisionAnswer("approved", ada.id)])
+    assert.strictEqual(verdict(sessionModel(log), operations(requestedAt + 900)), "Linearizable")
+    assert.strictEqual(verdict(sessionModel(log), operations(requestedAt + 2_000)), "Violation")
+  })
+
+  it("let a window end at its deadline or later, but not before", () => {
+    const expired = transitioned(3, "approval:decided", {
+      status: "expired",
+      outcome: "reject",
+      decision_source: "timeout",
+      decided_at: at(1_000)
+    })
+    const log = [...requested, expired]
+    const check = (readAt: number) =>
+      verdict(sessionModel(log), [
+        ...inSequence<SessionCall>([step, pending]),
+        ...operationsByTime(
+          log,
+          () => 0,
+          (epochMillis) => epochMillis - requestedAt
+        ),
+        {
+          client: "reader",
+          call: { kind: "get the approval", step: step_id },
+          answer: approvalAnswer({ status: "expired", stage: "reviewer", by: null, source: "timeout" }),
+          invokedAt: readAt,
+          answeredAt: readAt + 1
+        }
+      ])
+    assert.strictEqual(check(1_100), "Linearizable")
+    assert.strictEqual(check(500), "Violation")
+  })
+
+  it("reject an event that a stream showed before it can have happened", () => {
+    const log = [...requested, approvedBy(3, ada)]
+    const received = (number: number): SessionCall => ({ kind: "receive", number })
+    const operations = (number: number) =>
+      inSequence<SessionCall>(
+        [step, pending],
+        [received(number), "received"],
+        [approve(ada), decisionAnswer("approved", ada.id)],
+        [readLog, "read"]
+      )
+    assert.strictEqual(verdict(sessionModel(log), operations(2)), "Linearizable")
+    assert.strictEqual(verdict(sessionModel(log), operations(3)), "Violation")
+  })
+})
+
+describe("datasetModel", () => {
+  const first: Version = { id: "dst_1", base: null, version: 1 }
+  const second: Version = { id: "dst_2", base: "dst_1", version: 2 }
+  const third: Version = { id: "dst_3", base: "dst_2", version: 3 }
+  const model = datasetModel(first, ["a", "b"], [first, second, third])
+  const promote = (base: string, staged: ReadonlyArray<string>, key: string | null = null): DatasetCall => ({
+    kind: "promote",
+    base,
+    staged,
+    key
+  })
+  const stage = (feedback: string): DatasetCall => ({ kind: "stage", feedback })
+
+  it("accept promotions that take what was staged, each once", () => {
+    const operations = inSequence<DatasetCall>(
+      [stage("a"), "staged"],
+      [{ kind: "preview" }, datasetAnswers.preview("dst_1", ["a"])],
+      [promote("dst_1", ["a"], "k"), datasetAnswers.promoted(second, ["a"])],
+      [promote("dst_1", ["a"], "k"), datasetAnswers.promoted(second, ["a"])],
+      [promote("dst_1", ["a"]), "DATASET_BASE_CHANGED: dst_2"],
+      [promote("dst_2", ["b"]), "NOTHING_STAGED"],
+      [stage("b"), "staged"],
+      [promote("dst_2", ["b"]), undefined],
+      [{ kind: "list versions" }, datasetAnswers.versions(["dst_3", "dst_2", "dst_1"])],
+      [{ kind: "get", feedback: "b" }, "promoted into dst_3"]
+    )
+    assert.strictEqual(verdict(model, operations), "Linearizable")
+  })
+
+  it("reject two promotions of one staged set", () => {
+    const operations = concurrently(
+      inSequence<DatasetCall>(
+        [stage("a"), "staged"],
+        [promote("dst_1", ["a"]), datasetAnswers.promoted(second, ["a"])],
+        [promote("dst_1", ["a"]), datasetAnswers.promoted({ ...third, base: "dst_1" }, ["a"])]
+      )
+    )
+    assert.strictEqual(verdict(model, operations), "Violation")
+  })
+
+  it("reject a preview that shows an old version with a new staged set", () => {
+    const operations = inSequence<DatasetCall>(
+      [stage("a"), "staged"],
+      [promote("dst_1", ["a"]), datasetAnswers.promoted(second, ["a"])],
+      [{ kind: "preview" }, datasetAnswers.preview("dst_1", [])]
+    )
+    assert.strictEqual(verdict(model, operations), "Violation")
+  })
+
+  it("reject two verdicts on one correction", () => {
+    const operations = concurrently(
+      inSequence<DatasetCall>([stage("a"), "staged"], [{ kind: "reject", feedback: "a" }, "rejected"])
+    )
+    assert.strictEqual(verdict(model, operations), "Violation")
+  })
+})
+
+describe("keyModel", () => {
+  const create = (body: string): KeyCall => ({ kind: "create", body })
+  const list: KeyCall = { kind: "list the created" }
+
+  it("accept repeated requests with one effect and one answer", () => {
+    const effects = [{ id: "x", body: "a" }]
+    const operations = inSequence<KeyCall>(
+      [create("a"), undefined],
+      [create("b"), "IDEMPOTENCY_KEY_REUSED"],
+      [create("a"), "x"],
+      [list, createdAnswer(effects)]
+    )
+    assert.strictEqual(verdict(keyModel(effects), operations), "Linearizable")
+  })
+
+  it("reject two effects, two answers, and an effect after nothing was requested", () => {
+    const twice = [
+      { id: "x", body: "a" },
+      { id: "y", body: "a" }
+    ]
+    const check = (effects: typeof twice, ...calls: ReadonlyArray<readonly [KeyCall, string | undefined]>) =>
+      verdict(keyModel(effects), inSequence<KeyCall>(...calls, [list, createdAnswer(effects)]))
+    assert.strictEqual(check(twice, [create("a"), "x"], [create("a"), undefined]), "Violation")
+    assert.strictEqual(check(twice, [create("a"), "x"], [create("a"), "y"]), "Violation")
+    assert.strictEqual(check([{ id: "x", body: "a" }]), "Violation")
+  })
+})
+
+describe("rulesModel", () => {
+  const model = rulesModel({ revision: 1, mark: "start" })
+  const replace = (revision: number, mark: string): RulesCall => ({ kind: "replace", revision, mark })
+
+  it("accept one of two concurrent replacements of a revision, and reject both", () => {
+    const check = (...calls: ReadonlyArray<readonly [RulesCall, string]>) =>
+      verdict(model, concurrently(inSequence<RulesCall>(...calls)))
+    const won = rulesAnswer({ revision: 2, mark: "a" })
+    assert.strictEqual(check([replace(1, "a"), won], [replace(1, "b"), "RULES_CHANGED: 2"]), "Linearizable")
+    assert.strictEqual(
+      check([replace(1, "a"), won], [replace(1, "b"), rulesAnswer({ revision: 2, mark: "b" })]),
+      "Violation"
+    )
+  })
+
+  it("reject a stale read", () => {
+    const operations = inSequence<RulesCall>(
+      [replace(1, "a"), rulesAnswer({ revision: 2, mark: "a" })],
+      [{ kind: "get" }, rulesAnswer({ revision: 1, mark: "start" })]
+    )
+    assert.strictEqual(verdict(model, operations), "Violation")
+  })
+})
