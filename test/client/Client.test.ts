@@ -129,6 +129,8 @@ describe("a call of the client", () => {
       preset: "auditor",
       scopes: ["tasks.read", "audit.read"],
       email: null,
+      email_verified_at: null,
+      email_awaits_verification: false,
       created_at: session.created_at,
       created_by: null,
       expires_at: null,

@@ -13,6 +13,8 @@ const apiKey = {
   preset: "runtime",
   scopes: ["tasks.read"],
   email: null,
+  email_verified_at: null,
+  email_awaits_verification: false,
   created_at: at,
   created_by: actor,
   expires_at: at,
