@@ -1,6 +1,7 @@
-import { Clock, Context, DateTime, Duration, Effect, Layer, References } from "effect"
+import { Clock, Context, DateTime, Duration, Effect, Latch, Layer, References } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Timestamp } from "../../domain/Time.ts"
+import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 
 /** Interval between measurements of the offset to the database's clock. */
@@ -9,9 +10,16 @@ const MEASURE_EVERY = Duration.seconds(30)
 /** A measurement with a longer round trip is discarded, in milliseconds. */
 const SLOW_MILLIS = 250
 
+/** Pause after a failed measurement. */
+const RETRY_AFTER = Duration.seconds(5)
+
+/** The offset is measured again at once when the machine's clock has moved this far against the monotonic clock, in milliseconds. */
+const SET_MILLIS = 500
+
 /**
- * The time for deadlines, due times and records: the database's, so that replicas with different clocks agree. It is the local clock plus a
- * measured offset, so reading it costs no statement. A test can replace it by a clock that it moves itself.
+ * The time for deadlines, due times and records: the database's, so that replicas with different clocks agree. It is the process's monotonic
+ * clock plus a measured offset, so reading it costs no statement, and setting the machine's clock does not move it: a replica whose clock is
+ * set an hour ahead must not expire approvals an hour early. A test can replace it by a clock that it moves itself.
  *
  * Only what becomes due by this time pauses on `clock`: approvals, retries, cooldowns, retention. Time-outs, leases, heartbeats and the
  * pauses that gather batches are part of real I/O, and stay on the process's clock.
@@ -35,13 +43,20 @@ export class StoreClock extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const clock = yield* Clock.Clock
-      let offset = 0
+      const now = () => monotonicMillis(clock)
+      // The monotonic clock stands still while the machine is suspended; the machine's clock does not, and can be set.
+      const machineOffset = () => clock.currentTimeMillisUnsafe() - now()
+      const isMoved = Latch.makeUnsafe(false)
+      let measuredMachineOffset = machineOffset()
+      let offset = measuredMachineOffset
       let isMeasured = false
 
       const measure = Effect.gen(function* () {
-        const before = clock.currentTimeMillisUnsafe()
+        isMoved.closeUnsafe()
+        const machineOffsetBefore = machineOffset()
+        const before = now()
         const [row] = yield* sql<{ readonly now: Date }>`SELECT clock_timestamp() AS now`
-        const after = clock.currentTimeMillisUnsafe()
+        const after = now()
         // Assume that the database took the timestamp in the middle of the round trip, as NTP does. A smaller offset
         // than half the round trip cannot be distinguished from none.
         const roundTrip = after - before
@@ -49,6 +64,7 @@ export class StoreClock extends Context.Service<
         if (row === undefined || (isMeasured && roundTrip > SLOW_MILLIS)) return
         const measured = row.now.getTime() - (before + after) / 2
         if (Math.abs(measured - offset) > roundTrip / 2 + 1) offset = Math.round(measured)
+        measuredMachineOffset = machineOffsetBefore
         isMeasured = true
       })
 
@@ -58,12 +74,16 @@ export class StoreClock extends Context.Service<
           name: "clock_offset",
           runOnce: measure,
           every: MEASURE_EVERY,
+          wakeUp: isMoved.await,
           firstRun: "after_pause",
-          retryAfter: MEASURE_EVERY
+          retryAfter: RETRY_AFTER
         })
       ])
 
-      const millisUnsafe = () => clock.currentTimeMillisUnsafe() + offset
+      const millisUnsafe = () => {
+        if (Math.abs(machineOffset() - measuredMachineOffset) > SET_MILLIS) isMoved.openUnsafe()
+        return Math.floor(now() + offset)
+      }
       return StoreClock.of({
         now: Effect.sync(() => DateTime.makeUnsafe(millisUnsafe())),
         millisUnsafe,

@@ -1,0 +1,79 @@
+import { assert, describe, layer } from "@effect/vitest"
+import { Clock, Context, Effect, Layer, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { processClock } from "../../../src/server/concurrency/processClock.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { eventually } from "../../support/eventually.ts"
+import { TestDatabase } from "../../support/postgres.ts"
+
+const HOUR = 3_600_000
+
+/** The service's time agrees with the database's within this many milliseconds on a busy machine. */
+const TOLERANCE = 1_000
+
+/** The process's clocks, whose time of day and monotonic time a test sets apart. */
+const machineClock = () => {
+  const ahead = { ofDay: 0, monotonic: 0 }
+  const nanos = () => BigInt(ahead.monotonic) * 1_000_000n
+  const millis = () => processClock.currentTimeMillisUnsafe() + ahead.ofDay
+  const monotonic = () => processClock.monotonicTimeNanosUnsafe() + nanos()
+  const clock: Clock.Clock = {
+    currentTimeMillisUnsafe: millis,
+    currentTimeMillis: Effect.sync(millis),
+    currentTimeNanosUnsafe: () => BigInt(millis()) * 1_000_000n,
+    currentTimeNanos: Effect.sync(() => BigInt(millis()) * 1_000_000n),
+    monotonicTimeNanosUnsafe: monotonic,
+    monotonicTimeNanos: Effect.sync(monotonic),
+    sleep: (duration) => processClock.sleep(duration)
+  }
+  return { ahead, clock }
+}
+
+/** The service's time on a machine with these clocks. */
+const startStoreClock = (
+  clock: Clock.Clock
+): Effect.Effect<StoreClock["Service"], never, SqlClient.SqlClient | Scope.Scope> =>
+  Effect.map(
+    Effect.orDie(Effect.provideService(Layer.build(Layer.fresh(StoreClock.layer)), Clock.Clock, clock)),
+    (context) => Context.get(context, StoreClock)
+  )
+
+const differenceFromNow = (storeClock: StoreClock["Service"]) =>
+  Math.abs(storeClock.millisUnsafe() - processClock.currentTimeMillisUnsafe())
+
+layer(TestDatabase.layerSql, { excludeTestServices: true })("StoreClock", (it) => {
+  describe("the service's time is the database's", () => {
+    it.effect("on a machine whose clock is wrong from the start", () =>
+      Effect.gen(function* () {
+        for (const ofDay of [HOUR, -HOUR]) {
+          const { ahead, clock } = machineClock()
+          ahead.ofDay = ofDay
+          assert.isBelow(differenceFromNow(yield* startStoreClock(clock)), TOLERANCE)
+        }
+      })
+    )
+
+    it.effect("while the machine's clock is set ahead or back", () =>
+      Effect.gen(function* () {
+        const { ahead, clock } = machineClock()
+        const storeClock = yield* startStoreClock(clock)
+        for (const ofDay of [HOUR, -HOUR, 40 * 24 * HOUR]) {
+          ahead.ofDay = ofDay
+          assert.isBelow(differenceFromNow(storeClock), TOLERANCE)
+        }
+      })
+    )
+
+    it.effect("soon after the machine was suspended, in which its monotonic clock stood still", () =>
+      Effect.gen(function* () {
+        const { ahead, clock } = machineClock()
+        const storeClock = yield* startStoreClock(clock)
+        ahead.monotonic = -HOUR
+        yield* eventually(
+          Effect.sync(() => differenceFromNow(storeClock)),
+          (difference) => difference < TOLERANCE
+        )
+      })
+    )
+  })
+})
