@@ -20,6 +20,13 @@ export interface ClaimedShard {
   readonly watermark: number
 }
 
+/**
+ * A lease or heartbeat that ends later than a new one by more than this, in milliseconds, was written before the database's clock was
+ * set back, or before a failover to a server whose clock is behind. A live owner replaces it at its next renewal. A dead one would
+ * keep its shards, and count as live, until the clock reaches that time again.
+ */
+const CLOCK_STEP_MILLIS = 60_000
+
 /** The stored leases of the shards, as one replica reads and writes them. */
 export interface ShardStore {
   /**
@@ -74,6 +81,7 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardSt
           SELECT count(*)::int AS peers
           FROM delivery_owners
           WHERE lease_until > now() + ${Math.max(0, leaseMillis - heartbeatTimeoutMillis)}::float8 * interval '1 millisecond'
+            AND lease_until <= now() + ${leaseMillis + CLOCK_STEP_MILLIS}::float8 * interval '1 millisecond'
             AND owner <> ${owner}
         )
         SELECT l.peers, r.shard, r.epoch
@@ -98,6 +106,7 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardSt
       FROM delivery_shards
       WHERE owner IS NULL
         OR lease_until < now()
+        OR lease_until > now() + ${leaseMillis + CLOCK_STEP_MILLIS}::float8 * interval '1 millisecond'
       ORDER BY shard
       LIMIT ${wanted}::int
       FOR UPDATE SKIP LOCKED

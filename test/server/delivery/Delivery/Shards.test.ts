@@ -103,6 +103,26 @@ describe("Shards", () => {
     })
   )
 
+  testWithDatabase(
+    "the shards of a dead replica are claimed also after the database's clock was set back",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
+        const lease = { leaseMillis: 2_000, marginMillis: 500, renewMillis: 50 }
+        // As a replica left them that died before its next renewal.
+        yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('dead', now() + interval '1 hour')`
+        yield* sql`UPDATE delivery_shards SET owner = 'dead', epoch = 1, lease_until = now() + interval '1 hour'`
+        yield* Effect.gen(function* () {
+          yield* eventually((yield* Delivery).stats, ({ shards }) => shards === SHARDS)
+          const to = yield* newDestination
+          yield* publish(to)
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* awaitRecords(to, allHaveStatus("delivered"))
+        }).pipe(withEngine([channel], { lease }))
+      })
+  )
+
   testWithDatabase("two replicas share the shards, and a stopping replica drains its own to the other", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
