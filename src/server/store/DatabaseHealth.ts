@@ -22,6 +22,12 @@ const CHECK_EVERY: Duration.Input = "1 second"
 /** Timeout of a check. */
 const CHECK_TIMEOUT: Duration.Input = "5 seconds"
 
+/**
+ * Timeout of the check's commit. A server that waits for a synchronous standby answers queries and completes no commit,
+ * until the standby is back.
+ */
+const COMMIT_TIMEOUT: Duration.Input = "2 seconds"
+
 /** An outage has ended once a check succeeds and no statement has failed for this long. */
 const QUIET_MILLIS = 3_000
 
@@ -33,6 +39,9 @@ const MAX_REASONS = 5
  * it leaves nothing behind.
  */
 const WRITES_TEMPORARY_FILE = "SELECT count(*)::int AS rows FROM generate_series(1, 100000)"
+
+/** Writes a record of a few bytes to the write-ahead log and commits it as a row is committed, without changing a table. */
+const COMMITS = "SELECT pg_logical_emit_message(true, 'countersign', 'check')::text"
 
 interface Outage {
   readonly since: number
@@ -59,13 +68,19 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
     /** On a new connection: the pool's connections stay usable when the server accepts no further ones. */
     const check = Effect.scoped(
       Effect.gen(function* () {
-        const connection = yield* PgConnection.make(config)
+        // Without pipelining, so that a statement that times out is also cancelled in the server. The connections of
+        // checks would otherwise accumulate there while commits wait for a standby.
+        const connection = yield* PgConnection.make({ ...config, multiplex: false })
         const { rows } = yield* connection.query(
           "SELECT current_setting('transaction_read_only') AS read_only"
         )
         if (rows[0]?.["read_only"] === "on") return yield* Effect.fail(readOnlyError)
         yield* connection.query("SET work_mem = '64kB'")
         yield* connection.query(WRITES_TEMPORARY_FILE)
+        yield* Effect.timeoutOrElse(connection.query(COMMITS), {
+          duration: COMMIT_TIMEOUT,
+          orElse: () => Effect.fail(commitTimedOut)
+        })
       })
     ).pipe(Effect.timeoutOrElse({ duration: CHECK_TIMEOUT, orElse: () => Effect.fail(checkTimedOut) }))
 
@@ -122,9 +137,11 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
 /** Whether the server reported that it accepts no connections or no writes. */
 const isRefusal = (error: SqlError.SqlError): boolean => /^(53|25006|28|58)/.test(sqlState(error))
 
-const checkTimedOut = new SqlError.SqlError({
-  reason: new SqlError.ConnectionError({
-    cause: new Error("the server does not respond"),
-    operation: "check"
+const timedOut = (message: string) =>
+  new SqlError.SqlError({
+    reason: new SqlError.ConnectionError({ cause: new Error(message), operation: "check" })
   })
-})
+
+const checkTimedOut = timedOut("the server does not respond")
+
+const commitTimedOut = timedOut("the server completes no commits; it may wait for a synchronous standby")

@@ -47,9 +47,25 @@ export const isDatabaseOutage = (error: SqlError.SqlError): boolean => {
     case "AuthenticationError":
       return true
     default:
-      return OUTAGE.test(sqlState(error))
+      return OUTAGE.test(sqlState(error)) || isDiskFailure(error)
   }
 }
+
+/**
+ * Whether a write failed because the server's disk is read-only or its quota is used up. PostgreSQL reports the former
+ * like a missing permission (42501), and the latter like a defect of its own (XX000), so that only the text of the
+ * system's error tells, in the message or in its detail. A server with messages in another language is not recognized.
+ */
+const isDiskFailure = (error: SqlError.SqlError): boolean => {
+  const { cause } = error.reason
+  if (typeof cause !== "object" || cause === null) return false
+  if (sqlState(error) !== "42501" && sqlState(error) !== "XX000") return false
+  const texts = [Reflect.get(cause, "message"), Reflect.get(cause, "detail")]
+  return texts.some((text) => typeof text === "string" && DISK_FAILURE.test(text))
+}
+
+/** The end of an error about a file of the server. The rest is the name of the file. */
+const DISK_FAILURE = /: (?:Read-only file system|Disk quota exceeded)\.?$/
 
 /**
  * Lack of resources (class 53, but not 53400, a limit of one statement), a server that stops or starts, a lost connection, a
@@ -67,8 +83,8 @@ const SAFE_CLASS = /^(08|25|28|3D|40|53|55|57|58)/
 /** Description of the failure, with the SQLSTATE, and with the server's message if that cannot contain a sent value. */
 export const describeDatabaseError = (error: SqlError.SqlError): string => {
   const state = sqlState(error)
-  // The message names only a table or a schema.
-  const isSafe = state === "" || state === "42501" || SAFE_CLASS.test(state)
+  // The message of 42501 names only a table or a schema, and that of a disk failure only a file of the server.
+  const isSafe = state === "" || state === "42501" || SAFE_CLASS.test(state) || isDiskFailure(error)
   const text = isSafe ? oneLine(innermostMessage(error.reason.cause) ?? error.reason.message ?? "") : ""
   const reason = text === "" ? error.reason._tag : text
   return state === "" ? reason : `${reason} (SQLSTATE ${state})`

@@ -142,6 +142,33 @@ describe("DatabaseHealth", () => {
     })
   )
 
+  it.live(
+    "a read-only disk and a used-up quota are outages, although they have the SQLSTATE of other errors",
+    () =>
+      Effect.gen(function* () {
+        const url = yield* cloneDatabase
+        const log = collectLog()
+        yield* Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const { report } = yield* DatabaseOutage
+          const raise = (fields: string) =>
+            Effect.flip(sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION USING ${fields}; END $$`))
+          assert.isFalse(
+            yield* report(yield* raise("ERRCODE = '42501', MESSAGE = 'permission denied for table runs'"))
+          )
+          assert.isFalse(yield* report(yield* raise("ERRCODE = 'XX000', MESSAGE = 'cache lookup failed'")))
+          assert.deepStrictEqual(log.lines, [])
+          for (const fields of [
+            `ERRCODE = '42501', MESSAGE = 'could not open file "base/5/16399": Read-only file system'`,
+            `ERRCODE = 'XX000', MESSAGE = 'could not extend file "base/5/16399": Disk quota exceeded'`,
+            `ERRCODE = '42501', MESSAGE = 'could not access status of transaction 7', DETAIL = 'Could not write to file "pg_xact/0000" at offset 0: Read-only file system.'`
+          ])
+            assert.isTrue(yield* report(yield* raise(fields)))
+          assert.match(log.lines[0]?.message ?? "", /: Read-only file system \(SQLSTATE 42501\)$/)
+        }).pipe(Effect.provide(layerOf(url, log.layer)))
+      })
+  )
+
   it.live("a statement that exceeds a limit of its own is no outage", () =>
     Effect.gen(function* () {
       const url = yield* cloneDatabase

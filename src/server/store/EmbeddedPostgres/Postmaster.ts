@@ -93,6 +93,9 @@ const configuration = (settings: ServerSettings): ReadonlyArray<string> => {
     fsync: settings.sync ? "on" : "off",
     synchronous_commit: settings.sync ? "on" : "off",
     full_page_writes: settings.sync ? "on" : "off",
+    // After a crash of one of its processes the server ends, and `superviseServer` starts it again. If it recovered by
+    // itself and that failed too, as on a read-only disk, PostgreSQL 18 would stay without accepting connections.
+    restart_after_crash: "off",
     // The server has no replicas.
     wal_level: "minimal",
     max_wal_senders: 0,

@@ -16,14 +16,19 @@ import { runWorker, startWorkers } from "../../concurrency/Worker.ts"
 /** Longest start. Crash recovery replays at most `max_wal_size`: seconds, or a minute on a slow disk. */
 const START_TIMEOUT = "3 minutes"
 
-/** Interval between polls of a starting server. */
+/** Interval between polls of a starting server, and how many polls later the longer one follows: each poll forks a process of the server. */
 const POLL_INTERVAL = "15 millis"
+const FREQUENT_POLLS = 100
+const LATER_POLL_INTERVAL = "150 millis"
 
 /** Pause after a server that exited immediately. The processes of a killed server take about 0.4 s to exit. */
 const RESTART_DELAY = "100 millis"
 
-/** Backoff between attempts to restart a server that died under a running service, at most 15 s. */
-const RECOVERY_SCHEDULE = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("15 seconds")])
+/**
+ * Backoff between attempts to restart a server that died under a running service, at most 5 s, so that the service is
+ * back well within 15 s after a full disk has space again.
+ */
+const RECOVERY_SCHEDULE = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("5 seconds")])
 
 /**
  * Checks the log of a server that exited instead of starting. It succeeds if a retry helps: another server uses the
@@ -68,6 +73,7 @@ const attemptAcquire = (settings: ServerSettings) =>
 /** Acquires a reference to the running server, or starts one, and waits until it accepts connections. */
 const acquireServer = Effect.fn("EmbeddedPostgres.acquireServer")(function* (settings: ServerSettings) {
   let child: Effect.Effect<StartState> | undefined
+  let polls = 0
   const poll = Effect.gen(function* () {
     const found = yield* attemptAcquire(settings)
     if (typeof found !== "string") return found
@@ -79,7 +85,7 @@ const acquireServer = Effect.fn("EmbeddedPostgres.acquireServer")(function* (set
         yield* Effect.sleep(RESTART_DELAY)
       }
     } else if (found === "absent") child = yield* startServer(settings)
-    yield* Effect.sleep(POLL_INTERVAL)
+    yield* Effect.sleep(polls++ < FREQUENT_POLLS ? POLL_INTERVAL : LATER_POLL_INTERVAL)
     return undefined
   })
   const loop: Effect.Effect<ServerReference, EmbeddedPostgresFailed, Scope.Scope> = Effect.flatMap(

@@ -1,0 +1,80 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer, Logger, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import path from "node:path"
+import { createCluster, findPrograms, makeServer } from "../../scripts/chaos/faults/postgresServer.ts"
+import { temporaryDirectory } from "../../scripts/chaos/faults/temporaryDirectory.ts"
+import { DatabaseOutage } from "../../src/server/observability/DatabaseOutage.ts"
+import * as Database from "../../src/server/store/Database.ts"
+import * as DatabaseHealth from "../../src/server/store/DatabaseHealth.ts"
+import { eventually } from "../support/eventually.ts"
+
+const isLinux = process.platform === "linux"
+if (!isLinux) process.stderr.write("Standby is skipped: the processes of its server are found in /proc\n")
+
+describe.skipIf(!isLinux)("a primary without its synchronous standby", () => {
+  it.live(
+    "is an outage although the server answers queries: it is logged once, ends with the standby, and no check leaves a connection",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* temporaryDirectory
+        const programs = yield* findPrograms(directory)
+        const server = yield* makeServer(programs, path.join(directory, "primary"))
+        yield* createCluster(programs, server.directory)
+        yield* server.start({})
+        const setStandby = Effect.fnUntraced(function* (name: string) {
+          yield* server.query(`ALTER SYSTEM SET synchronous_standby_names = '${name}'`)
+          yield* server.query("SELECT pg_reload_conf()")
+        })
+        const waiting = Effect.map(
+          server.query("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"),
+          (rows) => rows.length
+        )
+        const url = new URL("postgres:///countersign?user=countersign&sslmode=disable")
+        url.searchParams.set("host", server.directory)
+        const log: Array<string> = []
+        const collector = Logger.make<unknown, void>(({ logLevel, message }) => {
+          if (logLevel === "Info" || logLevel === "Warn" || logLevel === "Error") log.push(String(message))
+        })
+
+        yield* Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const { isDown, report } = yield* DatabaseOutage
+          yield* sql`CREATE TABLE notes (note text)`
+          yield* setStandby("missing")
+          const writing = yield* Effect.forkChild(Effect.flip(sql`INSERT INTO notes VALUES ('a')`))
+          yield* eventually(waiting, (count) => count === 1)
+          assert.isTrue(yield* report(yield* Fiber.join(writing)))
+          yield* eventually(Effect.sync(isDown), (down) => down)
+          // The connection of the insert waits on; a check that timed out has cancelled its commit.
+          for (let check = 0; check < 3; check++) {
+            yield* eventually(waiting, (count) => count === 2)
+            yield* eventually(waiting, (count) => count === 1)
+          }
+          assert.isTrue(isDown())
+          yield* setStandby("")
+          yield* eventually(Effect.sync(isDown), (down) => !down)
+          assert.deepStrictEqual(
+            log
+              .filter((line) => line.startsWith("The database"))
+              .map((line) => line.replace(/is unavailable.*/, "is unavailable")),
+            [
+              "The database is unavailable",
+              "The database is still unavailable: the server completes no commits; it may wait for a synchronous standby",
+              "The database is available again"
+            ]
+          )
+        }).pipe(
+          Effect.provide(
+            DatabaseHealth.layer.pipe(
+              Layer.provideMerge(
+                Layer.orDie(Database.layer({ url: Redacted.make(url.href), statementTimeoutMillis: 500 }))
+              ),
+              Layer.provideMerge(Logger.layer([collector]))
+            )
+          )
+        )
+      }),
+    60_000
+  )
+})
