@@ -61,7 +61,11 @@ export const spawnCli = (
         Effect.promise(
           () =>
             new Promise<string>((done, fail) => {
-              const look = () => (pattern.test(soFar()) ? done(soFar()) : undefined)
+              const look = () => {
+                if (!pattern.test(soFar())) return
+                stream.off("data", look)
+                done(soFar())
+              }
               stream.on("data", look)
               void ended.then(() => fail(new Error(`ended without ${pattern}: ${out}${err}`)))
               look()
