@@ -54,7 +54,7 @@ export const NotificationEndpoints = Schema.Struct({
     }),
   email_notifier: Schema.Boolean.annotateKey({
     description:
-      "Whether approval events are emailed: an SMTP server is configured, and a key that can decide approvals has an email address."
+      "Whether approval events are emailed: an SMTP server is configured, and a key that can decide approvals has an email address, a verified one if the installation requires that."
   })
 }).annotate({ identifier: "NotificationEndpoints", description: "The organization's webhook endpoints." })
 

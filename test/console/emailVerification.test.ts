@@ -1,7 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, openPage, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  openPage,
+  openSignedIn,
+  skipWithoutBrowser
+} from "../support/browser.ts"
 import { mailServer } from "../support/mail.ts"
 import { service } from "../support/service.ts"
 
@@ -60,7 +66,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
               await button.evaluate((element) => getComputedStyle(element).borderRadius),
               "6px"
             )
-            await button.click()
+          })
+          for (const colorScheme of ["light", "dark"] as const) {
+            yield* Effect.promise(() => hers.page.emulateMedia({ colorScheme }))
+            assert.deepStrictEqual(yield* accessibilityViolations(hers.page), [])
+          }
+          yield* Effect.promise(async () => {
+            await hers.page.getByRole("button", { name: "Confirm this address" }).click()
             await hers.page.getByRole("heading", { name: "Your email address is confirmed" }).waitFor()
             await page.reload()
             const row = page.getByRole("row").filter({ hasText: "ada@example.org" })

@@ -95,7 +95,7 @@ describe("the service's secrets", () => {
         const ask = makeAsk(hunt, url, adminKey)
         const scene = { hunt, ask }
 
-        yield* ask(
+        const ann = yield* ask(
           "POST",
           "/v1/api-keys",
           { name: "Ann", preset: "reviewer", email: "ann@acme.example" },
@@ -121,6 +121,11 @@ describe("the service's secrets", () => {
         yield* flows.batches(scene, destination, spans)
         yield* flows.consoleSession(scene, url, adminKey)
         yield* Effect.promise(() => mail.arrived(1))
+        yield* ask("POST", `/v1/api-keys/${ann.text("key.id")}/verify-email`)
+        yield* Effect.promise(() => mail.arrived(2))
+        const [, token] = /verify-email\?token=(\S+)/.exec(mail.received[1]?.text ?? "") ?? []
+        const link = `/verify-email?token=${hunt.secret("token of a verification link", token)}`
+        assert.strictEqual((yield* ask("GET", link)).status, 200)
         const decided = yield* ask("POST", `/v1/agent-approvals/${approval}/decide`, { decision: "approve" })
         assert.strictEqual(decided.status, 200)
         yield* ask("GET", "/v1/audit-log")
@@ -133,6 +138,7 @@ describe("the service's secrets", () => {
         yield* Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           hunt.search("the database", yield* dump, input)
+          assert.strictEqual((yield* ask("POST", link)).status, 200)
           yield* sql.unsafe(`ALTER TABLE agent_sessions RENAME COLUMN metadata TO lost`)
         }).pipe(Effect.provide(Database.layer({ url: database })))
         const inBody = hunt.secret("body of a failing request")
@@ -186,7 +192,8 @@ describe("the service's secrets", () => {
         sent("what our own collector got", own.received, "own collector's token")
         sent(
           "what mail said",
-          mail.received.map(({ html, raw, text }) => [raw, html, text].join("\n"))
+          mail.received.map(({ html, raw, text }) => [raw, html, text].join("\n")),
+          "token of a verification link"
         )
         assert.deepStrictEqual(hunt.leaks, [])
       }),

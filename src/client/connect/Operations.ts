@@ -2570,7 +2570,7 @@ export interface NotificationEndpoints {
   readonly endpoints: ReadonlyArray<NotificationEndpoint>
   /**
    * Whether approval events are emailed: an SMTP server is configured, and a key that can decide
-   * approvals has an email address.
+   * approvals has an email address, a verified one if the installation requires that.
    */
   readonly email_notifier: boolean
 }

@@ -27,6 +27,7 @@ const requests = Effect.gen(function* () {
   yield* send("/v1/agent-sessions/s3cret", { key: "csk_s3cret" })
   yield* send("/s3cret")
   yield* send("/healthz")
+  yield* send(`/verify-email?token=${"s3cret".padEnd(43, "A")}`)
   return created
 })
 
@@ -45,7 +46,8 @@ describe("the log of requests", () => {
           "POST /v1/agent-sessions/:id/steps/:step_id/outcome 400",
           "GET /v1/agent-sessions/:id 401",
           "GET (unknown path) 404",
-          "GET /healthz 200"
+          "GET /healthz 200",
+          "GET /verify-email 200"
         ]
       )
       const [first, second, third] = log.lines
