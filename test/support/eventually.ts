@@ -26,3 +26,18 @@ export const waitForBlockedStatements = (count: number) =>
       ([row]) => (row?.count ?? 0) >= count
     )
   )
+
+/** Waits until a statement of this database has been blocked on a lock for so many milliseconds. */
+export const waitForStatementBlockedFor = (millis: number) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    eventually(
+      sql`
+        SELECT 1
+        FROM pg_stat_activity
+        WHERE datname = current_database()
+          AND wait_event_type = 'Lock'
+          AND clock_timestamp() - query_start > ${millis} * interval '1 millisecond'
+      `,
+      (rows) => rows.length > 0
+    )
+  )

@@ -5,8 +5,6 @@ import { uuidV7Hex } from "../../domain/Ids.ts"
 import { makeClient } from "./Database/makeClient.ts"
 import { limitTransactions } from "./Database/limitTransactions.ts"
 
-export { NoResponseDeadline } from "./Database/ResponseDeadline.ts"
-
 /** Connections of the shared pool, including those reserved by transactions and listeners. */
 export const MAX_CONNECTIONS = 12
 

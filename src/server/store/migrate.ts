@@ -4,40 +4,42 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
-import { NoResponseDeadline } from "./Database/ResponseDeadline.ts"
 import { hasEveryMigration, warnOfNewerSchema } from "./Database/schemaVersion.ts"
 import { migrations } from "./migrations/index.ts"
+import { withoutTimeouts } from "./withoutTimeouts.ts"
 
 /** The key of the advisory lock of migrations: "csgn" in ASCII. No other lock of the database has it. */
 const MIGRATION_LOCK = 0x6373676e
 
 /**
  * Applies the missing migrations and returns their names. An advisory lock makes concurrently starting replicas wait
- * for the one that migrates. If none is missing, which is checked before the lock and again under it, the migrator does
- * not run: it would lock its table exclusively, wait behind a backup that reads the table, and make all readers wait
- * behind itself.
+ * for the one that migrates, for as long as it takes. If none is missing, which is checked before the lock and again
+ * under it, the migrator does not run: it would lock its table exclusively, wait behind a backup that reads the table,
+ * and make all readers wait behind itself.
  */
 export const migrate = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  if (yield* hasEveryMigration(sql)) return []
+  // A replica that migrates has locked the table, so this check may wait for it. In a transaction of its own, because
+  // that replica must not wait for this one's lock on the table while this one waits for the advisory lock.
+  if (yield* transaction(withoutTimeouts(hasEveryMigration(sql)))) return []
   return yield* transaction(
-    Effect.gen(function* () {
-      yield* sql`SET LOCAL statement_timeout = 0`
-      yield* sql`SET LOCAL lock_timeout = 0`
-      yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
-      if (yield* hasEveryMigration(sql)) return []
-      // The library creates the table too, but if that fails, it queries the table in the aborted transaction, and the
-      // reason is lost.
-      yield* sql`
+    withoutTimeouts(
+      Effect.gen(function* () {
+        yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
+        if (yield* hasEveryMigration(sql)) return []
+        // The library creates the table too, but if that fails, it queries the table in the aborted transaction, and the
+        // reason is lost.
+        yield* sql`
         CREATE TABLE IF NOT EXISTS schema_migrations (
           migration_id integer PRIMARY KEY,
           created_at timestamptz NOT NULL DEFAULT now(),
           name text NOT NULL
         )
       `
-      const applied = yield* runMigrations
-      return applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
-    }).pipe(Effect.provideService(NoResponseDeadline, true))
+        const applied = yield* runMigrations
+        return applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
+      })
+    )
   )
 })
 

@@ -1,7 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
-import { Effect } from "effect"
+import { Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { makeReadiness, migrate } from "../../../src/server/store/migrate.ts"
+import * as Database from "../../../src/server/store/Database.ts"
+import { waitForStatementBlockedFor } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
 /** Locks the table of migrations in another session until the scope closes, as a backup or a migrating replica does. */
@@ -17,6 +19,22 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("migrate", (it) => {
     Effect.gen(function* () {
       yield* lockMigrations("ACCESS SHARE")
       assert.deepStrictEqual(yield* migrate, [])
+    })
+  )
+
+  it.effect("a start waits for a replica that migrates longer than any timeout of requests", () =>
+    Effect.gen(function* () {
+      const { url } = yield* TestDatabase
+      const migrating = yield* Scope.make()
+      yield* Scope.provide(lockMigrations("ACCESS EXCLUSIVE"), migrating)
+      const database = Layer.orDie(Database.layer({ url, statementTimeoutMillis: 300 }))
+      const starting = yield* Effect.forkChild(Effect.provide(migrate, database))
+      yield* Effect.raceFirst(
+        waitForStatementBlockedFor(3_000),
+        Effect.andThen(Fiber.join(starting), Effect.never)
+      )
+      yield* Scope.close(migrating, Exit.void)
+      assert.deepStrictEqual(yield* Fiber.join(starting), [])
     })
   )
 

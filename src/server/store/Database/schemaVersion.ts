@@ -5,10 +5,16 @@ import { migrations } from "../migrations/index.ts"
 /** The number of this version's newest migration. */
 const latestMigration: number = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
 
+/** Whether a database was migrated before. */
+export const hasTables = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    sql<{ found: boolean }>`SELECT to_regclass('schema_migrations') IS NOT NULL AS found`,
+    ([table]) => table?.found === true
+  )
+
 /** The number of the newest applied migration; 0 if the database has no table of migrations. */
 const newestMigration = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  const [table] = yield* sql<{ found: boolean }>`SELECT to_regclass('schema_migrations') IS NOT NULL AS found`
-  if (table?.found !== true) return 0
+  if (!(yield* hasTables(sql))) return 0
   const [newest] = yield* sql<{ id: number | null }>`
     SELECT max(migration_id)::int AS id
     FROM schema_migrations

@@ -1,7 +1,8 @@
 import { Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { DatasetBusy } from "../../../api/Problems.ts"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
+import { withoutTimeouts } from "../../store/withoutTimeouts.ts"
 
 /** "csgt" in ASCII: the seed of dataset lock numbers. They collide with another advisory lock only with a probability of 2^-64. */
 const DATASET_LOCK = 0x63736774
@@ -24,6 +25,22 @@ export const acquireDatasetLock = (
     Effect.asVoid,
     Effect.catch((error) => (error.reason._tag === "LockTimeoutError" ? datasetBusy : Effect.die(error)))
   )
+
+/**
+ * Like `acquireDatasetLock`, for an operator's command: waits for as long as other changes take, and logs that it waits.
+ */
+export const awaitDatasetLock = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId
+) {
+  if (yield* tryAcquireDatasetLock(sql, org_id, task_id)) return
+  yield* Effect.logInfo("Waiting for another change of the task's dataset to finish")
+  yield* withoutTimeouts(sql`SELECT pg_advisory_xact_lock(${lockNumber(sql, org_id, task_id)})`).pipe(
+    Effect.provideService(SqlClient.SqlClient, sql),
+    Effect.orDie
+  )
+})
 
 /** The problem of a change that waited too long for another change of the dataset, which may take minutes. */
 export const datasetBusy: Effect.Effect<never, DatasetBusy> = Effect.fail(

@@ -10,7 +10,7 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import { findTask } from "../Tasks/rows.ts"
 import { beginVersion, type DerivedVersion } from "./beginVersion.ts"
 import type { TaskSchemas } from "./checkExamples.ts"
-import { acquireDatasetLock } from "./datasetLock.ts"
+import { awaitDatasetLock } from "./datasetLock.ts"
 import { redactExample } from "./redactExamples.ts"
 
 /** Bytes of one line: as many as an input and an answer may have together in the API. */
@@ -88,9 +88,9 @@ export const importLines = Effect.fnUntraced(function* <E>(
 ) {
   // The transaction is idle while it waits for a slow source of lines. Its lock blocks only other changes of this dataset.
   yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
+  yield* awaitDatasetLock(sql, org_id, task_id)
   // Without a lock timeout, because it would discard a long import for one row that is locked a little longer.
   yield* sql`SET LOCAL lock_timeout = 0`
-  yield* Effect.orDie(acquireDatasetLock(sql, org_id, task_id))
   const task = yield* findTask(sql, org_id, task_id)
   const schemas: TaskSchemas = {
     inputs: yield* schemaOf(task.input_schema_digest, task.input_schema),

@@ -69,6 +69,22 @@ layer(service(), { excludeTestServices: true })("importLines", (it) => {
     })
   )
 
+  it.effect("an import waits for another one and adds its examples to that version", () =>
+    Effect.gen(function* () {
+      const { finish, params } = yield* startImport("queue")
+      const datasets = yield* Datasets
+      const org_id = yield* (yield* Organizations).findByName("queue")
+      const line = JSON.stringify({ input: { text: "second" }, answer: { category: "other" } })
+      const second = yield* Effect.forkChild(
+        datasets.importLines(org_id, params.task_id, Stream.make(line), () => Effect.void)
+      )
+      yield* waitForBlockedStatements(1)
+      yield* finish
+      const { dataset } = yield* Fiber.join(second)
+      assert.deepInclude(dataset, { version: 2, example_count: 2 })
+    })
+  )
+
   it.effect(
     "during an import other changes of the dataset get 409 DATASET_BUSY, and other organizations are not blocked",
     () =>
