@@ -10,6 +10,7 @@ import { publicUrl } from "./Text.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { FieldProblems, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import {
+  EndpointDisabled,
   InvalidUrl,
   InvalidWebhookEvents,
   LimitReached,
@@ -232,7 +233,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
     HttpApiEndpoint.post("verify", "/:id/verify", {
       params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       success: NotificationEndpoint,
-      error: [NotFound, RateLimited, VerificationFailed]
+      error: [NotFound, EndpointDisabled, RateLimited, VerificationFailed]
     })
       .middleware(requires("org_config.write"))
       .annotateMerge(
@@ -241,7 +242,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           summary: "Verify a webhook endpoint",
           description: [
             'Sends the endpoint a signed event of type `verification` once, and waits for the response. It verifies the endpoint if its status is 2xx and its body is `{"challenge": "…"}` with the `verification.challenge` of the event, or that value alone as text.',
-            "If the installation requires verified endpoints, call it after you have configured the receiver with the signing secret: an unverified endpoint gets no events. The number of challenges per minute is limited for each organization."
+            "If the installation requires verified endpoints, call it after you have configured the receiver with the signing secret: an unverified endpoint gets no events. A challenge is not sent to a disabled endpoint. The number of challenges per minute is limited for each organization, and challenges count within the rates of deliveries to a host and its network."
           ].join("\n\n")
         })
       ),

@@ -373,6 +373,13 @@ export class ExportFailed extends problem<ExportFailed>()(
   "The telemetry collector could not be reached or rejected the test span. `detail` says what happened."
 ) {}
 
+export class EndpointDisabled extends problem<EndpointDisabled>()(
+  "ENDPOINT_DISABLED",
+  409,
+  "Webhook endpoint is disabled",
+  "The webhook endpoint is disabled, by its `active` or because it answered 410, so nothing is sent to it. Enable it with `active: true` first."
+) {}
+
 export class VerificationFailed extends problem<VerificationFailed>()(
   "VERIFICATION_FAILED",
   502,

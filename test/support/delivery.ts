@@ -272,6 +272,7 @@ export const withoutEngineFor =
         Delivery.of({
           ...log,
           endCooldown: () => Effect.void,
+          countRequest: () => true,
           hasPeers: () => true,
           runRetention: Effect.die("Nothing is removed here"),
           stats: Effect.die("Nothing is carried here")

@@ -120,6 +120,16 @@ export class Delivery extends Context.Service<
     readonly discard: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
     /** Returns the engine's statistics in this replica. Counts the queue, so call it every few seconds at most. */
     readonly stats: Effect.Effect<DeliveryStats, SqlError.SqlError>
+    /**
+     * Counts a request that is not a delivery, such as a challenge, within the rates of the host (`receiver`) or network
+     * that it goes to. False: the rate is reached, and it must not be sent now.
+     */
+    readonly countRequest: (
+      channel: string,
+      org_id: OrgId,
+      by: "receiver" | "network",
+      name: string
+    ) => boolean
     /** Whether other replicas are running, as far as the leases of the last seconds tell. */
     readonly hasPeers: () => boolean
     /** Deletes expired deliveries, attempts and payloads once. A background worker calls it regularly too. */
@@ -221,6 +231,7 @@ const make = Effect.fnUntraced(function* (
     health: log.health,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),
+    countRequest: dispatcher.countRequest,
     hasPeers: shards.hasPeers,
     runRetention: retention.runOnce
   })

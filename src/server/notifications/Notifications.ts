@@ -9,6 +9,7 @@ import type {
   TestDelivery
 } from "../../api/NotificationEndpoints.ts"
 import {
+  type EndpointDisabled,
   type InvalidUrl,
   LimitReached,
   type NotFound,
@@ -108,7 +109,7 @@ export class Notifications extends Context.Service<
       id: EndpointId
     ) => Effect.Effect<
       NotificationEndpoint,
-      NotFound | RateLimited | VerificationFailed,
+      NotFound | EndpointDisabled | RateLimited | VerificationFailed,
       Authorized<"org_config.write">
     >
     /** The latest 50 deliveries, newest first. */
@@ -197,7 +198,7 @@ export class Notifications extends Context.Service<
         },
         use
       )
-      const challenge = { sql, egress, clock, endpoints: makeUnsealedEndpoints(box) }
+      const challenge = { sql, delivery, egress, clock, endpoints: makeUnsealedEndpoints(box) }
 
       const withHealth = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
         const health = yield* delivery.health(
@@ -310,7 +311,6 @@ export class Notifications extends Context.Service<
           const { org_id } = principal
           yield* admitChallenge(org_id)
           const failure = yield* sendChallenge(challenge, org_id, id)
-          if (failure === undefined) return yield* notFound("endpoint")
           if (failure !== null) {
             yield* atomically(audit.record(principal, "endpoint.verification_failed", id, { error: failure }))
             return yield* new VerificationFailed({

@@ -2,6 +2,7 @@ import { Clock, Duration, Effect, FiberSet, Latch, Queue, type Scope } from "eff
 import type { SqlError } from "effect/sql"
 import * as Cooldown from "../../../domain/delivery/Cooldown.ts"
 import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
 import { type AttemptResult, makeAttempt } from "./Attempt.ts"
 import { makeTimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { AttemptHeld, Channel } from "../Channel.ts"
@@ -89,6 +90,11 @@ export interface Dispatcher {
   readonly dropLostLanes: () => void
   /** Whether this replica has an attempt at this delivery in flight. */
   readonly isSending: (delivery_id: string) => boolean
+  /**
+   * Counts a request that is not a delivery within the rates of a channel's receiver or network, and returns whether they
+   * allow it now.
+   */
+  readonly countRequest: (channel: string, org_id: OrgId, by: "receiver" | "network", name: string) => boolean
   /** Attempts in flight, by channel. */
   readonly attemptsInFlight: () => ReadonlyMap<string, number>
   /** How much is in memory: lanes, and deliveries that are waiting, in flight or not yet recorded. */
@@ -308,12 +314,12 @@ export const makeDispatcher = (
     /** Whether the receiver's rate allows a loaded attempt now; if not, it returns to its lane, which is held back. */
     const admit = (lane: Lane, delivery: QueuedDelivery): boolean => {
       const receiver = lane.channel.receiverOf?.(delivery)
-      const reserve = receiverRates.get(lane.channel.name)
-      if (receiver === undefined || reserve === undefined) return true
+      const rates = receiverRates.get(lane.channel.name)
+      if (receiver === undefined || rates === undefined) return true
       const now = monotonicMillis(dueClock)
       if (lane.hold === undefined || lane.hold.until <= now) {
         const before = lane.hold
-        lane.hold = reserve(lane.org_id, receiver, now, before)
+        lane.hold = rates.reserve(lane.org_id, receiver, now, before)
         lane.isThrottled = before !== undefined || lane.hold !== undefined
         if (lane.hold === undefined) return true
       }
@@ -326,11 +332,11 @@ export const makeDispatcher = (
      * attempt.
      */
     const admitNetwork = (lane: Lane, network: string): boolean => {
-      const reserve = networkRates.get(lane.channel.name)
-      if (reserve === undefined) return true
+      const rates = networkRates.get(lane.channel.name)
+      if (rates === undefined) return true
       const now = monotonicMillis(dueClock)
       if (lane.networkHeldUntil > now) return false
-      const hold = reserve(lane.org_id, network, now, lane.networkHolds?.get(network))
+      const hold = rates.reserve(lane.org_id, network, now, lane.networkHolds?.get(network))
       lane.networkHolds?.delete(network)
       if (hold === undefined) return true
       const holds = (lane.networkHolds ??= new Map())
@@ -446,6 +452,10 @@ export const makeDispatcher = (
       },
       dropLostLanes: lanes.dropLost,
       isSending: (delivery_id) => sending.has(delivery_id),
+      countRequest: (channel, org_id, by, name) => {
+        const rates = (by === "receiver" ? receiverRates : networkRates).get(channel)
+        return rates === undefined || rates.tryTake(org_id, name, monotonicMillis(dueClock))
+      },
       attemptsInFlight: slots.inFlight,
       inMemory: lanes.size
     }

@@ -21,6 +21,13 @@ export interface Hold {
 /** Reserves an attempt to a receiver. Undefined: it may start now. `before` is a hold that has ended. */
 export type ReserveAttempt = (org_id: OrgId, receiver: string, now: number, before?: Hold) => Hold | undefined
 
+/** The rates of all receivers of one kind. */
+export interface ReceiverRates {
+  readonly reserve: ReserveAttempt
+  /** Counts an attempt that cannot wait, and returns whether it may start now. */
+  readonly tryTake: (org_id: OrgId, receiver: string, now: number) => boolean
+}
+
 /**
  * The furthest reservation, in milliseconds. Without this limit a receiver's queue of reservations would be as long as the number of its
  * destinations allows. With the default rates it takes 60,000 destinations to reach it.
@@ -38,10 +45,10 @@ const SWEEP_MILLIS = 1_000
  * one event for fifty endpoints of one host is fifty requests at once. A destination reserves one attempt at a time, so
  * the destinations of one receiver take turns. Counted by each replica, for the destinations that it owns.
  */
-export const makeReceiverRates = ({ perOrganization, total }: ReceiverRateOptions): ReserveAttempt => {
+export const makeReceiverRates = ({ perOrganization, total }: ReceiverRateOptions): ReceiverRates => {
   const ofOrganizations = makeBuckets(perOrganization)
   const ofAll = makeBuckets(total)
-  return (org_id, receiver, now, before) => {
+  const reserve: ReserveAttempt = (org_id, receiver, now, before) => {
     const reserved = before?.reserved ?? "nothing"
     if (reserved === "nothing") {
       const waitMillis = ofOrganizations(`${org_id} ${receiver}`, now)
@@ -54,20 +61,27 @@ export const makeReceiverRates = ({ perOrganization, total }: ReceiverRateOption
     if (waitMillis === undefined) return { until: now + MAX_RESERVATION_MILLIS, reserved: "organization" }
     return waitMillis === 0 ? undefined : { until: now + waitMillis, reserved: "both" }
   }
+  return {
+    reserve,
+    tryTake: (org_id, receiver, now) =>
+      ofOrganizations(`${org_id} ${receiver}`, now, 0) === 0 && ofAll(receiver, now, 0) === 0
+  }
 }
 
 /**
- * Token buckets by name; one that is not stored is full. The result is the wait for the next token, which is taken, or undefined if that is
- * too far ahead.
+ * Takes the next token of a bucket and returns the wait for it. Undefined: the wait is longer than `maxWaitMillis`, and nothing is taken.
  */
-const makeBuckets = (perSecond: number): ((name: string, now: number) => number | undefined) => {
+type TakeToken = (name: string, now: number, maxWaitMillis?: number) => number | undefined
+
+/** Token buckets by name; one that is not stored is full. */
+const makeBuckets = (perSecond: number): TakeToken => {
   if (perSecond === 0) return () => 0
   const limit: RateLimit = rateLimit(perSecond)
   const buckets = new Map<string, number>()
   let sweptAt = Number.NEGATIVE_INFINITY
-  return (name, now) => {
+  return (name, now, maxWaitMillis = MAX_RESERVATION_MILLIS) => {
     const { fullAt, waitMillis } = reserveToken(limit, buckets.get(name) ?? now, now)
-    if (waitMillis > MAX_RESERVATION_MILLIS) return undefined
+    if (waitMillis > maxWaitMillis) return undefined
     buckets.set(name, fullAt)
     if (buckets.size > SWEEP_ABOVE && now - sweptAt >= SWEEP_MILLIS) {
       sweptAt = now

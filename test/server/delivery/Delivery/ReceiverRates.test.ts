@@ -14,7 +14,7 @@ const play = (
   options: Parameters<typeof makeReceiverRates>[0],
   requests: ReadonlyArray<{ readonly digit: number; readonly at: number }>
 ) => {
-  const reserve = makeReceiverRates(options)
+  const { reserve } = makeReceiverRates(options)
   const waiting: Array<{ digit: number; at: number; before?: Hold }> = requests.map((one) => ({ ...one }))
   const sent: Array<{ readonly digit: number; readonly at: number }> = []
   for (;;) {
@@ -72,7 +72,7 @@ describe("ReceiverRates", () => {
   })
 
   it("receivers do not share a rate, and one organization leaves the rest of the total to others", () => {
-    const reserve = makeReceiverRates({ perOrganization: 2, total: 3 })
+    const { reserve } = makeReceiverRates({ perOrganization: 2, total: 3 })
     const holds = [1, 1, 1, 2, 2].map((digit) => reserve(organization(digit), "host.example", 0))
     assert.deepStrictEqual(
       holds.map((hold) => hold?.reserved),
@@ -82,7 +82,7 @@ describe("ReceiverRates", () => {
   })
 
   it("a reservation too far ahead takes nothing from those after it", () => {
-    const reserve = makeReceiverRates({ perOrganization: 1, total: 0 })
+    const { reserve } = makeReceiverRates({ perOrganization: 1, total: 0 })
     const holds = Array.from({ length: 100 }, () => reserve(organization(1), "host.example", 0))
     assert.strictEqual(
       holds.filter((hold) => hold?.reserved === "organization").length,

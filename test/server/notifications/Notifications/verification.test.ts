@@ -130,6 +130,26 @@ layer(service({ environment: required }), { excludeTestServices: true })(
       })
     )
 
+    it.effect("a disabled endpoint gets no challenge", () =>
+      Effect.gen(function* () {
+        const admin = yield* (yield* Countersign).client({}, "disabled")
+        let requests = 0
+        const { configure, params } = yield* endpointWith(admin, () => (_, response) => {
+          requests++
+          response.end()
+        })
+        configure()
+        yield* admin.notification_endpoints.update({ params, payload: { active: false } })
+        const refused = yield* Effect.flip(admin.notification_endpoints.verify({ params }))
+        assert.strictEqual(refused.code, "ENDPOINT_DISABLED")
+        assert.strictEqual(requests, 0)
+        yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+        const failed = yield* Effect.flip(admin.notification_endpoints.verify({ params }))
+        assert.strictEqual(failed.code, "VERIFICATION_FAILED")
+        assert.strictEqual(requests, 1)
+      })
+    )
+
     it.effect("`countersign listen` answers challenges", () =>
       Effect.gen(function* () {
         const admin = yield* (yield* Countersign).client({}, "listen")
@@ -171,3 +191,33 @@ layer(service({ environment: { COUNTERSIGN_NOTIFY_CHALLENGES_PER_MINUTE: "2" } }
     })
   )
 })
+
+for (const by of ["HOST", "NETWORK"] as const) {
+  layer(service({ environment: { [`COUNTERSIGN_NOTIFY_${by}_RATE_PER_SECOND`]: "1" } }), {
+    excludeTestServices: true
+  })(`Notifications with a rate per ${by.toLowerCase()} of receivers`, (it) => {
+    it.effect("challenges beyond the rate of deliveries are refused, and nothing is sent", () =>
+      Effect.gen(function* () {
+        const admin = yield* (yield* Countersign).client({}, by)
+        let challenges = 0
+        const endpoints = yield* Effect.replicateEffect(
+          endpointWith(admin, () => (request, response) => {
+            challenges++
+            request.resume()
+            response.writeHead(401).end()
+          }),
+          5
+        )
+        for (const { configure } of endpoints) configure()
+        const failures = yield* Effect.forEach(
+          endpoints,
+          ({ params }) => Effect.flip(admin.notification_endpoints.verify({ params })),
+          { concurrency: 5 }
+        )
+        const codes = failures.map(({ code }) => code)
+        assert.include(codes, "RATE_LIMITED")
+        assert.strictEqual(codes.filter((code) => code === "VERIFICATION_FAILED").length, challenges)
+      })
+    )
+  })
+}
