@@ -8,6 +8,7 @@ import {
   Layer,
   Option,
   Schedule,
+  type Scope,
   Semaphore,
   type Stream
 } from "effect"
@@ -19,7 +20,7 @@ import type { SessionId } from "../../domain/Ids.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Revocations } from "../identity/Revocations.ts"
 import { SessionSignals } from "./SessionSignals.ts"
-import { makeHub } from "./SessionStream/Hub.ts"
+import { makeHub, type StreamRefusal } from "./SessionStream/Hub.ts"
 import { findMissedSignals, findSessionState, readEvents } from "./SessionStream/rows.ts"
 import type { ReadResult, SessionKey } from "./SessionStream/Subscription.ts"
 
@@ -71,7 +72,8 @@ export class SessionStream extends Context.Service<
   {
     /**
      * The events of a session after `cursor`; without one, from the first retained event. None if there can be no more events: the
-     * session is closed and the cursor is at its last event.
+     * session is closed and the cursor is at its last event. The stream counts towards the limits until it has ended or
+     * the scope, that of the request, closes.
      */
     readonly open: (
       id: SessionId,
@@ -79,7 +81,7 @@ export class SessionStream extends Context.Service<
     ) => Effect.Effect<
       Option.Option<Stream.Stream<Uint8Array>>,
       NotFound | CursorExpired | InvalidRequest | Unavailable,
-      Authorized<"sessions.read">
+      Authorized<"sessions.read"> | Scope.Scope
     >
     /** The number of open streams of this replica. */
     readonly size: Effect.Effect<number>
@@ -125,6 +127,7 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
   const hub = makeHub({
     clock: yield* Clock.Clock,
     maxStreams,
+    maxPerOrganization,
     heartbeatMillis: Duration.toMillis(options.heartbeat ?? "15 seconds"),
     sendTimeoutMillis: Duration.toMillis(options.sendTimeout ?? "30 seconds"),
     read,
@@ -166,19 +169,17 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
     })
   ])
 
+  const refusals: Record<StreamRefusal, string> = {
+    replica: `Too many open streams on this replica (limit ${maxStreams}). Retry shortly.`,
+    organization: `Too many open streams for this organization (limit ${maxPerOrganization} on each replica). Close idle streams.`
+  }
+
   return SessionStream.of({
     open: Effect.fn("SessionStream.open")(function* (id, cursor) {
       const { actor, org_id } = yield* Authorized("sessions.read")
-      if (!hub.hasSlotFor(org_id)) {
-        return yield* new Unavailable({
-          detail: `Too many open streams on this replica (limit ${maxStreams}). Retry shortly.`
-        })
-      }
-      if (hub.sizeOfOrganization(org_id) >= maxPerOrganization) {
-        return yield* new Unavailable({
-          detail: `Too many open streams for this organization (limit ${maxPerOrganization} on each replica). Close idle streams.`
-        })
-      }
+      const refusal = hub.refusalOf(org_id)
+      // Before the query, which a refusal should not cost.
+      if (refusal !== undefined) return yield* new Unavailable({ detail: refusals[refusal] })
       const session = { org_id, session_id: id }
       const state = yield* Effect.orDie(findSessionState(sql, session))
       if (state === undefined) return yield* notFound("session")
@@ -187,7 +188,12 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
       const after = cursor ?? firstRetained - 1
       if (after > newest) return yield* cursorBeyondEnd(newest)
       if (after < firstRetained - 1) return yield* cursorExpired(firstRetained)
-      return closed && after === newest ? Option.none() : Option.some(hub.stream(session, actor.id, after))
+      if (closed && after === newest) return Option.none()
+      return yield* hub.open(session, actor.id, after).pipe(
+        Effect.asSome,
+        // Other streams were opened during the query.
+        Effect.mapError((refused) => new Unavailable({ detail: refusals[refused] }))
+      )
     }),
     size: Effect.sync(() => hub.size()),
     sweep,

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Option, Queue, Stream } from "effect"
+import { Deferred, Effect, Fiber, Layer, Option, Queue, Result, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { SessionId } from "../../../src/domain/Ids.ts"
 import type { Principal } from "../../../src/domain/identity/Principal.ts"
@@ -310,6 +310,27 @@ layer(
         yield* Fiber.interrupt(fiber)
         assert.isTrue(Option.isSome(yield* open))
       })
+  )
+
+  it.effect("of streams that an organization opens at the same moment, those within its limit open", () =>
+    Effect.gen(function* () {
+      const streams = yield* SessionStream
+      const principal = yield* seedReader
+      const session = yield* seedSession(principal)
+      const open = as(principal)(streams.open(session.session_id, undefined))
+      const opened = yield* Effect.all(
+        Array.from({ length: 8 }, () => Effect.result(open)),
+        {
+          concurrency: "unbounded"
+        }
+      ).pipe(Effect.scoped)
+      assert.lengthOf(opened.filter(Result.isSuccess), 1)
+      for (const refused of opened.filter(Result.isFailure)) {
+        assert.strictEqual(refused.failure.code, "UNAVAILABLE")
+      }
+      // The one that was opened has not run. It counted until its request ended.
+      assert.isTrue(Option.isSome(yield* Effect.scoped(open)))
+    })
   )
 })
 

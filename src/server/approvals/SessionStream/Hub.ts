@@ -10,7 +10,7 @@
  *
  * Backpressure: the next page is read when the socket has accepted the one before, so a stream buffers at most one page.
  */
-import { Cause, type Clock, Effect, Stream } from "effect"
+import { Cause, type Clock, Effect, type Scope, Stream } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { makeFairSlots } from "../../concurrency/FairSlots.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
@@ -37,6 +37,8 @@ export interface HubOptions {
   readonly clock: Clock.Clock
   /** Maximum number of open streams. Beyond it, a new stream ends the newest one of the organization with the most. */
   readonly maxStreams: number
+  /** Maximum number of open streams of one organization. */
+  readonly maxPerOrganization: number
   /** Between two heartbeats of a stream. */
   readonly heartbeatMillis: number
   /** How long a client may take to read one page. */
@@ -47,16 +49,24 @@ export interface HubOptions {
   readonly fork: (effect: Effect.Effect<void>) => void
 }
 
+/** Why an organization cannot open a stream: the streams of the replica are in use, or its own limit is reached. */
+export type StreamRefusal = "replica" | "organization"
+
 /** The open streams of this replica. */
 export interface Hub {
   /** The number of open streams. */
   readonly size: () => number
-  /** The number of open streams of one organization. */
-  readonly sizeOfOrganization: (org_id: OrgId) => number
-  /** Whether an organization can open another stream. */
-  readonly hasSlotFor: (org_id: OrgId) => boolean
-  /** The events of a session after a cursor, for one client. The hub counts the stream while it runs. */
-  readonly stream: (session: SessionKey, key_id: KeyId, cursor: number) => Stream.Stream<Uint8Array>
+  /** Why an organization cannot open another stream now; undefined if it can. */
+  readonly refusalOf: (org_id: OrgId) => StreamRefusal | undefined
+  /**
+   * The events of a session after a cursor, for one client. Within the limits, which are checked in one step with the
+   * opening; the stream counts from then until it has ended or the scope closes.
+   */
+  readonly open: (
+    session: SessionKey,
+    key_id: KeyId,
+    cursor: number
+  ) => Effect.Effect<Stream.Stream<Uint8Array>, StreamRefusal, Scope.Scope>
   /** Wakes the streams of sessions that have events up to the given numbers. Sessions without streams are skipped. */
   readonly signal: (signals: ReadonlyArray<SessionSignal>) => void
   /** Sends the heartbeats that are due and cuts the connections of slow clients. */
@@ -82,6 +92,13 @@ export const makeHub = (options: HubOptions): Hub => {
   let isClosed = false
 
   const now = () => monotonicMillis(options.clock)
+
+  const refusalOf = (org_id: OrgId): StreamRefusal | undefined =>
+    !slots.hasSlotFor(org_id)
+      ? "replica"
+      : slots.sizeOf(org_id) >= options.maxPerOrganization
+        ? "organization"
+        : undefined
 
   const subscribe = (session: SessionKey, key_id: KeyId, cursor: number): Subscription => {
     let followed = sessions.get(session.session_id)
@@ -221,17 +238,24 @@ export const makeHub = (options: HubOptions): Hub => {
 
   return {
     size: () => subscriptions.size,
-    sizeOfOrganization: slots.sizeOf,
-    hasSlotFor: slots.hasSlotFor,
-    stream: (session, key_id, cursor) =>
-      Stream.unwrap(
-        Effect.map(
-          Effect.acquireRelease(
-            Effect.sync(() => subscribe(session, key_id, cursor)),
-            (subscription) => Effect.sync(() => unsubscribe(subscription))
-          ),
-          (subscription) => Stream.fromPull(Effect.succeed(pull(subscription)))
-        )
+    refusalOf,
+    open: (session, key_id, cursor) =>
+      Effect.map(
+        // A stream that never runs, because the client has disconnected or sent HEAD, ends with the scope.
+        Effect.acquireRelease(
+          Effect.suspend(() => {
+            const refusal = refusalOf(session.org_id)
+            return refusal === undefined
+              ? Effect.succeed(subscribe(session, key_id, cursor))
+              : Effect.fail(refusal)
+          }),
+          (subscription) => Effect.sync(() => unsubscribe(subscription))
+        ),
+        (subscription) =>
+          Stream.ensuring(
+            Stream.fromPull(Effect.succeed(pull(subscription))),
+            Effect.sync(() => unsubscribe(subscription))
+          )
       ),
     signal: (signals) => {
       for (const { newest, session_id } of signals) {

@@ -32,6 +32,7 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
   const hub = makeHub({
     clock: yield* Clock.Clock,
     maxStreams: 20_000,
+    maxPerOrganization: 15_000,
     heartbeatMillis: 15_000,
     sendTimeoutMillis: 30_000,
     read: (_, after) =>
@@ -49,7 +50,14 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
     store.newest += count
     hub.signal([{ session_id: session.session_id, newest: store.newest }])
   }
-  return { add, hub, key_id, session, store, stream: (cursor = 0) => hub.stream(session, key_id, cursor) }
+  return {
+    add,
+    hub,
+    key_id,
+    session,
+    store,
+    stream: (cursor = 0) => Stream.unwrap(Effect.orDie(hub.open(session, key_id, cursor)))
+  }
 })
 
 /** Reads a stream in a fiber; `text` is the text so far. */
@@ -265,7 +273,7 @@ describe("Hub", () => {
         store.gap = false
         const other = yield* KeyId.generate
         const mine = yield* follow(stream(5))
-        const theirs = yield* follow(hub.stream(session, other, 5))
+        const theirs = yield* follow(Stream.unwrap(Effect.orDie(hub.open(session, other, 5))))
         assert.strictEqual(hub.keys().length, 2)
         assert.strictEqual(hub.endStreamsOfKeys(new Set([key_id])), 1)
         assert.isTrue(Exit.isSuccess(yield* Fiber.await(mine.fiber)))
