@@ -120,7 +120,7 @@ export class ApiKeys extends Context.Service<
     ) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
     /**
      * Revokes the usable keys among these leaked texts, with the keys that they created, even an organization's last
-     * admin key. Other texts are ignored. Returns the number of leaked keys.
+     * admin key. Other texts are ignored. Returns the number of keys that were revoked.
      */
     readonly revokeLeaked: (texts: ReadonlyArray<Redacted.Redacted>) => Effect.Effect<number>
     /**
@@ -395,13 +395,22 @@ export class ApiKeys extends Context.Service<
           )
           if (parsed.length === 0) return 0
           const leaked = yield* Effect.orDie(findUsableKeys(sql, parsed, yield* clock.now))
+          let revoked = 0
           for (const { key_id, org_id } of leaked) {
-            yield* Effect.orDie(
-              revokeOf({ org_id, actor: null }, key_id, { made_keys: "revoke", reason: "leaked" })
+            const revocation = revokeOf({ org_id, actor: null }, key_id, {
+              made_keys: "revoke",
+              reason: "leaked"
+            })
+            // A key that was deleted since the query above is of no use to its finder.
+            const isRevoked = yield* Effect.as(revocation, true).pipe(
+              Effect.catchTag("NOT_FOUND", () => Effect.succeed(false)),
+              Effect.orDie
             )
+            if (!isRevoked) continue
+            revoked++
             yield* Effect.logWarning("Revoked an API key that was reported as leaked", { org_id, key_id })
           }
-          return leaked.length
+          return revoked
         }),
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
           const provided = Option.map(key, (text) => ApiKeyFormat.parseApiKey(Redacted.value(text)))

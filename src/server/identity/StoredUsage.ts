@@ -1,5 +1,5 @@
-import { Clock, Context, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import { Clock, Context, Effect, Layer, Semaphore } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
 import { LimitReached } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
@@ -72,6 +72,8 @@ export class StoredUsage extends Context.Service<
     readonly add: (org_id: OrgId, added: Partial<StoredAmounts>) => void
     /** The current amounts; additions of other replicas may be missing for 30 seconds. */
     readonly read: (org_id: OrgId) => Effect.Effect<StoredAmounts>
+    /** Writes the added amounts; a worker calls it every two seconds. Concurrent calls wait for each other. */
+    readonly flush: Effect.Effect<void, SqlError.SqlError>
   }
 >()("countersign/server/identity/StoredUsage") {
   static readonly layer = Layer.effect(
@@ -118,6 +120,8 @@ export class StoredUsage extends Context.Service<
         return Effect.void
       }
 
+      // One at a time: `flushing` holds the sums of one statement, and a caller returns when earlier ones are written too.
+      const flushPermit = yield* Semaphore.make(1)
       const flush = Effect.gen(function* () {
         while (pending.size > 0) {
           const batch = [...pending].slice(0, FLUSH_ORGANIZATIONS)
@@ -133,7 +137,7 @@ export class StoredUsage extends Context.Service<
           const readAt = monotonicMillis(clock)
           for (const { org_id, ...amounts } of written) cache.set(org_id, { amounts, readAt }, 1)
         }
-      })
+      }).pipe(flushPermit.withPermit)
 
       yield* onShutdown(
         Effect.ignore(Effect.timeout(flush, SHUTDOWN_MILLIS), {
@@ -149,7 +153,8 @@ export class StoredUsage extends Context.Service<
         requireCapacity: (org_id, kind) =>
           limits.length === 0 ? Effect.void : Effect.flatMap(read(org_id), (amounts) => check(amounts, kind)),
         add: (org_id, added) => void pending.set(org_id, sum({ ...nothing, ...added }, pending.get(org_id))),
-        read
+        read,
+        flush
       })
     })
   )

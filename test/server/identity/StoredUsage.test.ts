@@ -1,11 +1,12 @@
 import { assert, it, layer } from "@effect/vitest"
-import { Context, Effect, Exit, Layer, Scope } from "effect"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { StoredUsage } from "../../../src/server/identity/StoredUsage.ts"
 import * as Database from "../../../src/server/store/Database.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { eventually } from "../../support/eventually.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
+import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import { type Answer, send, service } from "../../support/service.ts"
 import { startSilentProxy } from "../../support/silentProxy.ts"
@@ -143,3 +144,48 @@ it.live(
       assert.isBelow(performance.now() - before, 5_000)
     }).pipe(Effect.scoped, Effect.provide(TestDatabase.layer))
 )
+
+layer(Layer.fresh(StoredUsage.layer).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
+  excludeTestServices: true
+})("StoredUsage › concurrent writes", (it) => {
+  it.effect("amounts count while they are written, and a second write waits for the first", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { add, flush, read } = yield* StoredUsage
+      const [first, second] = [yield* OrgId.generate, yield* OrgId.generate]
+      add(first, { runs: 1 })
+      yield* flush
+      const locked = yield* Deferred.make<void>()
+      const release = yield* Deferred.make<void>()
+      const lock = yield* Effect.forkChild(
+        transaction(
+          sql`SELECT 1 FROM organization_usage WHERE org_id = ${first} FOR UPDATE`.pipe(
+            Effect.andThen(Deferred.succeed(locked, undefined)),
+            Effect.andThen(Deferred.await(release))
+          )
+        )
+      )
+      yield* Deferred.await(locked)
+      add(first, { runs: 10 })
+      const writing = yield* Effect.forkChild(flush)
+      // On a connection of its own, because statements outside transactions share one.
+      yield* transaction(waitForBlockedStatements(1))
+      add(second, { runs: 100 })
+      const after = yield* Effect.forkChild(flush)
+      yield* Effect.yieldNow
+      assert.strictEqual((yield* read(first)).runs, 11)
+      assert.strictEqual((yield* read(second)).runs, 100)
+      assert.isUndefined(after.pollUnsafe())
+      yield* Deferred.succeed(release, undefined)
+      yield* Fiber.join(lock)
+      yield* Fiber.join(writing)
+      yield* Fiber.join(after)
+      const stored = yield* sql`SELECT org_id, runs::int AS runs FROM organization_usage ORDER BY runs`
+      assert.deepStrictEqual(stored, [
+        { org_id: first, runs: 11 },
+        { org_id: second, runs: 100 }
+      ])
+      assert.strictEqual((yield* read(first)).runs, 11)
+    })
+  )
+})
