@@ -8,7 +8,9 @@ import { InvalidRequest, PayloadTooLarge, RateLimited, UnsupportedMediaType } fr
 import type { Scope } from "../../domain/identity/Scope.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { inTurns, LoopTurns } from "../concurrency/LoopTurns.ts"
+import { ClientAddress } from "./ClientAddress.ts"
 import { insufficientScope } from "./insufficientScope.ts"
+import { addressKey } from "./listen/Connections.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { checkAtOnce, checkInTurns } from "./RequestBody/checkContent.ts"
 
@@ -20,6 +22,13 @@ const LARGE_BODY = 64 * 1024
  * response. A body takes about six times its size in memory.
  */
 const MAX_LARGE_BYTES = 32 * 2 ** 20
+
+/**
+ * The same for requests without an API key or console session: of one address, and of all addresses. A slow sender
+ * keeps its bytes until its connection is cut, so that one address must not be able to use up those of all.
+ */
+const MAX_ANONYMOUS_BYTES_PER_ADDRESS = 4 * 2 ** 20
+const MAX_ANONYMOUS_BYTES = 32 * 2 ** 20
 
 /** The most field errors that validation collects from a body, and the most positions that it checks: about 20 ms of work. */
 const MAX_FAULTS = 5_000
@@ -35,10 +44,25 @@ const MAX_FAULTS = 5_000
  *
  * The operation then reads the same text from memory.
  */
-export const layer: Layer.Layer<RequestBody> = Layer.effect(
+export const layer: Layer.Layer<RequestBody, never, ClientAddress> = Layer.effect(
   RequestBody,
-  Effect.map(LoopTurns, (turns) => {
+  Effect.gen(function* () {
+    const turns = yield* LoopTurns
+    const client = yield* ClientAddress
     const withLargeBytes = makeKeyedSemaphore({ permits: MAX_LARGE_BYTES, onTimeout: tooManyLarge })
+    const withAddressBytes = makeKeyedSemaphore({
+      permits: MAX_ANONYMOUS_BYTES_PER_ADDRESS,
+      onTimeout: tooManyOfAddress
+    })
+    const withAnonymousBytes = makeKeyedSemaphore({
+      permits: MAX_ANONYMOUS_BYTES,
+      onTimeout: tooManyAnonymous
+    })
+    const withAnonymous = (address: string, bytes: number) => {
+      const ofAddress = withAddressBytes(address, bytes)
+      const ofAll = withAnonymousBytes("all", bytes)
+      return <A, E, R>(run: Effect.Effect<A, E, R>) => ofAddress(ofAll(run))
+    }
     return RequestBody.of((operation, { endpoint }) => {
       // An operation without a body does not read one; a read for another purpose (the idempotency fingerprint) is limited.
       if (endpoint.payload.size === 0) {
@@ -61,14 +85,15 @@ export const layer: Layer.Layer<RequestBody> = Layer.effect(
           return problemResponse(insufficientScope(required))
         }
         const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
-        const tenant = principal?.org_id ?? ""
+        const owner = principal?.org_id ?? addressKey(client.of(request))
         const run = Effect.flatMap(read, (bytes) =>
           bytes.length > LARGE_BODY
-            ? inTurns(turns.take(tenant))(Effect.andThen(checkInTurns(request, bytes), budgeted))
+            ? inTurns(turns.take(owner))(Effect.andThen(checkInTurns(request, bytes), budgeted))
             : Effect.andThen(checkAtOnce(request, bytes), budgeted)
         )
         const bytes = Math.min(declaredBytes(request), Number(limit))
-        return bytes > LARGE_BODY ? withLargeBytes(tenant, bytes)(run) : run
+        if (bytes <= LARGE_BODY) return run
+        return principal === undefined ? withAnonymous(owner, bytes)(run) : withLargeBytes(owner, bytes)(run)
       })
     })
   })
@@ -84,6 +109,21 @@ const declaredBytes = ({ headers }: HttpServerRequest.HttpServerRequest): number
 const tooManyLarge = Effect.fail(
   new RateLimited({
     detail: `This organization has ${MAX_LARGE_BYTES} bytes of large bodies in progress, and this one waited 5 s. Send fewer at once.`,
+    retry_after_seconds: 1
+  })
+)
+
+const tooManyOfAddress = Effect.fail(
+  new RateLimited({
+    detail: `Your address has ${MAX_ANONYMOUS_BYTES_PER_ADDRESS} bytes of large bodies in progress, and this one waited 5 s. Send fewer at once.`,
+    retry_after_seconds: 1
+  })
+)
+
+const tooManyAnonymous = Effect.fail(
+  new RateLimited({
+    detail:
+      "Too many large requests without an API key are in progress, and this one waited 5 s. Retry shortly.",
     retry_after_seconds: 1
   })
 )

@@ -152,6 +152,8 @@ export const makeUnsentResponses = (
         remove(response)
         response.cut("slow")
       }
+      // A timer of its own instead of a fiber's sleep: it is started and cancelled with every response, which a fiber
+      // would make several times as expensive.
       const millis = limits.stalledMillis + (response.length / limits.bytesPerSecond) * 1_000
       owner.unsent.set(response, setTimeout(cutSlow, millis).unref())
       owner.bytes += response.bytes

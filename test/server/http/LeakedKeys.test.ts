@@ -1,8 +1,12 @@
 import { assert, it, layer } from "@effect/vitest"
-import { Effect, Redacted, Result } from "effect"
+import { Deferred, Effect, Fiber, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
 import { readFile } from "node:fs/promises"
+import * as Net from "node:net"
 import { base62Checksum, generateApiKey, parseApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
+import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
 import { send, service } from "../../support/service.ts"
 
 const report = (body: unknown, headers: Record<string, string> = {}) =>
@@ -52,6 +56,39 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
     })
   )
 
+  it.effect(
+    "a key that is deleted while its report is processed does not keep the others from revocation",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const sql = yield* SqlClient.SqlClient
+        const key = (organization: string) => Effect.map(countersign.key({}, organization), Redacted.value)
+        const [deleted, other] = [yield* key("deleted"), yield* key("kept")]
+        const locked = yield* Deferred.make<void>()
+        const reported = yield* Deferred.make<void>()
+        const deleting = yield* Effect.forkChild(
+          transaction(
+            Effect.gen(function* () {
+              yield* sql`SELECT 1 FROM organizations WHERE name = 'deleted' FOR UPDATE`
+              yield* Deferred.succeed(locked, undefined)
+              yield* Deferred.await(reported)
+              yield* sql`
+              DELETE FROM api_keys
+              WHERE org_id = (SELECT org_id FROM organizations WHERE name = 'deleted')
+            `
+            })
+          )
+        )
+        yield* Deferred.await(locked)
+        const reporting = yield* Effect.forkChild(report([asReported(deleted), asReported(other)]))
+        yield* waitForBlockedStatements(1)
+        yield* Deferred.succeed(reported, undefined)
+        yield* Fiber.join(deleting)
+        assert.strictEqual((yield* Fiber.join(reporting)).status, 204)
+        assert.strictEqual((yield* send("/v1/tasks", { key: other })).status, 401)
+      })
+  )
+
   it.effect("only the whole text of a usable key revokes it, and the response is always the same", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
@@ -83,6 +120,45 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
       assert.strictEqual((yield* report([asReported(secret)])).status, 204)
       assert.strictEqual((yield* send("/v1/tasks", { key: made.secret })).status, 200)
     })
+  )
+
+  it.effect("addresses that send large reports slowly do not keep out the reports of others", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Countersign
+      let begun = 0
+      yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          Array.from({ length: 35 }, (_, index) => {
+            const socket = Net.connect({ port: Number(new URL(url).port), host: "127.0.0.1" })
+            socket.on("error", () => undefined)
+            // The service asks for the body when it begins to read it.
+            socket.once("data", (data) => {
+              if (data.toString().startsWith("HTTP/1.1 100 ")) begun++
+            })
+            socket.write(
+              [
+                "POST /leaked-keys HTTP/1.1",
+                "Host: countersign",
+                `X-Forwarded-For: 192.0.2.${index % 7}`,
+                "Content-Type: application/json",
+                "Content-Length: 1048576",
+                "Expect: 100-continue",
+                "\r\n"
+              ].join("\r\n")
+            )
+            return socket
+          })
+        ),
+        (sockets) => Effect.sync(() => sockets.forEach((socket) => socket.destroy()))
+      )
+      yield* eventually(
+        Effect.sync(() => begun),
+        (count) => count >= 28
+      )
+      const large = [asReported("x".repeat(100_000))]
+      assert.strictEqual((yield* report(large, { "x-forwarded-for": "192.0.2.200" })).status, 204)
+      assert.strictEqual(begun, 28)
+    }).pipe(Effect.scoped)
   )
 
   it.effect("reports are bounded in number, size and rate for each address", () =>
