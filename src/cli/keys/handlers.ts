@@ -5,6 +5,7 @@ import type { KeyId } from "../../domain/Ids.ts"
 import { generateApiKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { Preset } from "../../domain/identity/Scope.ts"
 import { ApiKeys } from "../../server/identity/ApiKeys.ts"
+import { Audit } from "../../server/identity/Audit.ts"
 import { listUsedKeyIds, rotateMasterKey } from "../../server/secrets/MasterKeys.ts"
 import { SecretBox } from "../../server/secrets/SecretBox.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
@@ -170,7 +171,10 @@ export const rotateMaster = Effect.fnUntraced(function* (flags: { readonly toOld
     if (newest !== undefined && newest !== primary && !flags.toOlder) {
       return yield* new OlderMasterKey({ primary, newest })
     }
-    const { resealed, unreadable } = yield* rotateMasterKey
+    const audit = yield* Audit
+    const { resealed, unreadable } = yield* rotateMasterKey((org_id) =>
+      audit.record({ org_id, actor: null }, "master_key.rotated", primary, { replaced: older })
+    )
     yield* Console.log(
       `Resealed ${resealed} ${resealed === 1 ? "secret" : "secrets"} with master key ${primary}${
         older.length === 0

@@ -10,6 +10,7 @@ export const AuditAction = documentedEnum({
   "key.revoked": "An API key was revoked.",
   "key.verification_email_requested": "A link that verifies the email address of an API key was requested.",
   "key.email_verified": "The owner of an API key's email address confirmed it by a link.",
+  "master_key.rotated": "The operator began to seal the organization's secrets with another master key.",
   "console.signed_in": "Someone signed in to the console.",
   "console.signed_out": "Someone signed out of the console.",
   "endpoint.created": "A webhook endpoint was created.",

@@ -4,6 +4,7 @@ import type { AuditFilter } from "../../api/AuditLog.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { AuditAction, type AuditEntry } from "../../domain/identity/AuditEntry.ts"
+import { openEnum } from "../../domain/OpenEnum.ts"
 import { AuditEntryId, idBound, KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/identity/Principal.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
@@ -130,7 +131,8 @@ export class Audit extends Context.Service<
 
 const AuditRow = Schema.Struct({
   entry_id: AuditEntryId,
-  action: AuditAction,
+  // A newer replica may have recorded an action that this version does not know.
+  action: openEnum(AuditAction),
   target_id: Schema.String,
   actor_id: Schema.NullOr(KeyId),
   actor_name: Schema.NullOr(Schema.String),

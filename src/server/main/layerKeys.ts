@@ -37,6 +37,9 @@ export const layerAuditChain = (store: StoreSettings) =>
     Layer.provide(layerMatchingStore(store))
   )
 
-/** The database and its checked master keys, for resealing the stored secrets. */
+/** The database, its checked master keys and the audit log, for resealing the stored secrets. */
 export const layerSecrets = (store: StoreSettings) =>
-  MasterKeys.layerCheckMasterKeys.pipe(Layer.provideMerge(layerMatchingStore(store)))
+  Layer.merge(MasterKeys.layerCheckMasterKeys, Audit.layer).pipe(
+    Layer.provide(StoreClock.layer),
+    Layer.provideMerge(layerMatchingStore(store))
+  )

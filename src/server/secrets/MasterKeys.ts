@@ -1,8 +1,9 @@
 import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { NoResponseDeadline } from "../store/Database.ts"
 import { transaction } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
+import { withoutTimeouts } from "../store/withoutTimeouts.ts"
+import { OrgId } from "../../domain/Ids.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"
 import { placeOf, type SealedColumn, sealedColumns } from "./SecretBox/sealedColumns.ts"
 import { prefixOf } from "./SecretBox/Sealed.ts"
@@ -62,20 +63,14 @@ export const checkMasterKeys = Effect.gen(function* () {
 /** Runs {@link checkMasterKeys} while the layer is built. Requires a migrated database. */
 export const layerCheckMasterKeys = Layer.effectDiscard(checkMasterKeys)
 
-/** Runs a statement without the timeouts of requests: it may read a whole table or wait long for a row lock. */
-const withoutTimeouts = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E>) =>
-  sql`SET LOCAL statement_timeout = 0`.pipe(
-    Effect.andThen(sql`SET LOCAL lock_timeout = 0`),
-    Effect.andThen(statement),
-    Effect.provideService(NoResponseDeadline, true),
-    transaction,
-    Effect.provideService(SqlClient.SqlClient, sql)
-  )
+/** Runs a statement in a transaction of its own. It may read a whole table or wait long for a row lock. */
+const runPatiently = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E>) =>
+  withoutTimeouts(statement).pipe(transaction, Effect.provideService(SqlClient.SqlClient, sql))
 
 /** Finds a column with a value that this key sealed. Reads whole tables, so call it only for keys that are not configured. */
 const findSealedWith = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, key_id: string) {
   for (const sealed of sealedColumns) {
-    const rows = yield* withoutTimeouts(
+    const rows = yield* runPatiently(
       sql,
       sql`
         SELECT 1 AS found
@@ -100,18 +95,22 @@ export interface RotationResult {
   readonly unreadable: ReadonlyArray<SecretUnreadable>
 }
 
+/** Records that an organization's secrets are resealed. Runs in the transaction that reseals the first of them. */
+export type RecordReseal = (org_id: OrgId) => Effect.Effect<void>
+
 /**
  * Reseals every value that an older key sealed, in batches of 100 rows, while replicas that have both keys keep running. A value that is
  * written concurrently is left as its writer sealed it. The rotation can be stopped at any time and run again.
  */
-export const rotateMasterKey = Effect.gen(function* () {
+export const rotateMasterKey = Effect.fnUntraced(function* (record: RecordReseal) {
   const sql = yield* SqlClient.SqlClient
+  const recorded = new Set<OrgId>()
   const unreadable: Array<SecretUnreadable> = []
   let resealed = 0
   for (const sealed of sealedColumns) {
     let after: ReadonlyArray<string> | undefined = []
     while (after !== undefined) {
-      const batch: ResealBatch = yield* resealBatch(sql, sealed, after)
+      const batch: ResealBatch = yield* resealBatch(sql, sealed, after, { record, recorded })
       resealed += batch.resealed
       unreadable.push(...batch.unreadable)
       after = batch.after
@@ -129,13 +128,14 @@ interface ResealBatch extends RotationResult {
 const resealBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   sealed: SealedColumn,
-  after: ReadonlyArray<string>
+  after: ReadonlyArray<string>,
+  { record, recorded }: { readonly record: RecordReseal; readonly recorded: Set<OrgId> }
 ): Effect.fn.Return<ResealBatch, SqlError.SqlError, SecretBox> {
   const box = yield* SecretBox
   const names = ["org_id", ...sealed.key]
   const columns = sql.literal(names.map((name) => `"${name}"`).join(", "))
   const column = sql(sealed.column)
-  const rows = yield* withoutTimeouts(
+  const rows = yield* runPatiently(
     sql,
     sql`
       SELECT json_build_array(${columns})::text AS place, ${column} AS value
@@ -150,14 +150,15 @@ const resealBatch = Effect.fnUntraced(function* (
   const unreadable: Array<SecretUnreadable> = []
   let resealed = 0
   for (const { place, value } of rows) {
-    const [org_id = "", ...key] = place
+    const [org, ...key] = place
+    const org_id = OrgId.make(org ?? "")
     const result = yield* Effect.result(box.reseal(placeOf(sealed, org_id, key), value))
     if (result._tag === "Failure") {
       unreadable.push(result.failure)
       continue
     }
     if (Option.isNone(result.success)) continue
-    const changed = yield* withoutTimeouts(
+    const changed = yield* runPatiently(
       sql,
       sql`
         UPDATE ${sql(sealed.table)}
@@ -165,8 +166,9 @@ const resealBatch = Effect.fnUntraced(function* (
         WHERE ${sql.and(names.map((name, index) => sql`${sql(name)} = ${place[index] ?? ""}`))}
           AND ${column} = ${value}
         RETURNING 1 AS changed
-      `
+      `.pipe(Effect.tap((rows) => (rows.length === 0 || recorded.has(org_id) ? Effect.void : record(org_id))))
     )
+    if (changed.length > 0) recorded.add(org_id)
     resealed += changed.length
   }
   return { resealed, unreadable, after: rows.length < BATCH_ROWS ? undefined : rows.at(-1)?.place }

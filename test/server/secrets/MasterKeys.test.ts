@@ -15,6 +15,8 @@ const newKey = () => randomBytes(32).toString("base64")
 const first = newKey()
 const second = newKey()
 
+const unrecorded = () => Effect.void
+
 /** More rows than one batch. */
 const ENDPOINTS = 30
 const ANSWERS = 250
@@ -113,8 +115,16 @@ describe("MasterKeys", () => {
               outcome.out,
               /^Resealed 340 secrets with master key [0-9a-f]{16}\. Once every replica/
             )
+            // The organization's audit log has one entry, however many values were resealed.
+            const entries = yield* (yield* SqlClient.SqlClient)`
+              SELECT actor_id, target_id, detail::text AS detail FROM audit_log WHERE action = 'master_key.rotated'
+            `
+            const [target_id = "", replaced] = (yield* SecretBox).keyIds
+            assert.deepStrictEqual(entries, [
+              { actor_id: null, target_id, detail: JSON.stringify({ replaced: [replaced] }) }
+            ])
             assert.includeMembers(yield* opened, secrets)
-            assert.deepStrictEqual(yield* rotateMasterKey, { resealed: 0, unreadable: [] })
+            assert.deepStrictEqual(yield* rotateMasterKey(unrecorded), { resealed: 0, unreadable: [] })
           })
         )
 
@@ -189,11 +199,11 @@ describe("MasterKeys", () => {
         END $$
       `
         yield* sql`
-        CREATE VIEW provider_keys AS SELECT 'org' AS org_id, 'task' AS task_id, 'url' AS base_url, slow() AS api_key
+        CREATE VIEW provider_keys AS SELECT 'org_' || repeat('0', 32) AS org_id, 'task' AS task_id, 'url' AS base_url, slow() AS api_key
       `
         yield* sql`INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())`
         yield* checkMasterKeys
-        const { unreadable } = yield* rotateMasterKey
+        const { unreadable } = yield* rotateMasterKey(unrecorded)
         assert.deepStrictEqual(
           unreadable.map(({ table }) => table),
           ["provider_keys"]
@@ -213,7 +223,7 @@ describe("MasterKeys", () => {
         )
       const { resealed } = yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const org_id = "org"
+        const org_id = `org_${"0".repeat(32)}`
         const place = { org_id, table: "provider_keys", column: "api_key", row_id: "task url" } as const
         const box = yield* SecretBox
         const api_key = yield* box.seal(place, Redacted.make("sk-held"))
@@ -228,7 +238,7 @@ describe("MasterKeys", () => {
         END $$
       `
         yield* sql`CREATE TRIGGER held BEFORE UPDATE ON provider_keys FOR EACH ROW EXECUTE FUNCTION held()`
-        return yield* rotateMasterKey.pipe(under(second, first))
+        return yield* rotateMasterKey(unrecorded).pipe(under(second, first))
       }).pipe(under(first), Effect.provide(Database.layer({ url })))
       assert.strictEqual(resealed, 1)
     })

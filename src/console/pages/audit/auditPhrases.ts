@@ -11,6 +11,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "console.signed_out": "signed out of the console",
   "endpoint.created": "created a webhook endpoint",
   "endpoint.updated": "updated a webhook endpoint",
+  "master_key.rotated": "sealed this organization's secrets with another master key",
   "endpoint.removed": "deleted a webhook endpoint",
   "endpoint.secret_rotated": "rotated the signing secret of a webhook endpoint",
   "endpoint.tested": "sent a test event to a webhook endpoint",
