@@ -33,6 +33,38 @@ describe("commands without a database", () => {
     })
   )
 
+  it.live(
+    "with COUNTERSIGN_CREATE_DATABASE=false, none creates a database or the tables of an empty one",
+    () =>
+      Effect.gen(function* () {
+        const create = ["keys", "create", "--preset", "admin"]
+        const embedded = yield* cli(create, { COUNTERSIGN_CREATE_DATABASE: "false" })
+        assert.isFalse(embedded.ok)
+        assert.match(
+          embedded.err,
+          /^no database in \/srv\/app\/\.countersign, and COUNTERSIGN_CREATE_DATABASE is false: mount the volume/
+        )
+        const url = yield* cloneDatabase
+        const other = yield* PgConnection.make({ url })
+        const external = cli(create, {
+          COUNTERSIGN_CREATE_DATABASE: "false",
+          DATABASE_URL: Redacted.value(url),
+          COUNTERSIGN_MASTER_KEY: MASTER_KEY
+        })
+        assert.isTrue((yield* external).ok)
+        yield* other.query("DROP SCHEMA public CASCADE")
+        yield* other.query("CREATE SCHEMA public")
+        const empty = yield* external
+        assert.isFalse(empty.ok)
+        assert.match(
+          empty.err,
+          /^the database of DATABASE_URL has no tables of Countersign, and COUNTERSIGN_CREATE_DA/
+        )
+        const { rows } = yield* other.query("SELECT 1 FROM pg_tables WHERE schemaname = 'public'")
+        assert.lengthOf(rows, 0)
+      }).pipe(Effect.scoped)
+  )
+
   it.live("keys generate needs no configuration", () =>
     Effect.gen(function* () {
       const { err, out } = yield* cli(["keys", "generate"], { DATABASE_URL: "no URL" })

@@ -17,7 +17,10 @@ import type { Values } from "./Settings/variables.ts"
 export type { Environment } from "./Settings/readVariables.ts"
 
 /** The database and the master keys of its secrets. */
-export type StoreSettings =
+export type StoreSettings = {
+  /** Whether the service creates the database, or its tables, if there are none. */
+  readonly create: boolean
+} & (
   | {
       readonly kind: "external"
       readonly url: Redacted.Redacted
@@ -33,6 +36,7 @@ export type StoreSettings =
       /** Newest first; undefined: the key file in the data directory, created if it is missing. */
       readonly masterKeys: Arr.NonEmptyReadonlyArray<Redacted.Redacted> | undefined
     }
+)
 
 /** The name of root's account. */
 export const ROOT = "root"
@@ -371,9 +375,10 @@ const ownTelemetryOf = (values: Values): OwnTelemetrySettings | undefined => {
 const storeOf = (values: Values, machine: ProcessFacts): StoreSettings => {
   const masterKeys = values.COUNTERSIGN_MASTER_KEY
   return values.DATABASE_URL !== undefined && masterKeys !== undefined
-    ? { kind: "external", url: values.DATABASE_URL, masterKeys }
+    ? { kind: "external", url: values.DATABASE_URL, masterKeys, create: values.COUNTERSIGN_CREATE_DATABASE }
     : {
         kind: "embedded",
+        create: values.COUNTERSIGN_CREATE_DATABASE,
         dataDir: values.COUNTERSIGN_DATA_DIR ?? defaultDataDir(machine),
         postgresBin: values.COUNTERSIGN_POSTGRES_BIN,
         user: values.COUNTERSIGN_USER === ROOT ? undefined : values.COUNTERSIGN_USER,

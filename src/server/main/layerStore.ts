@@ -1,7 +1,8 @@
 import { Array as Arr, Effect, Layer, type Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import * as Database from "../store/Database.ts"
 import * as DatabaseHealth from "../store/DatabaseHealth.ts"
-import { requireSameSchema } from "../store/Database/schemaVersion.ts"
+import { hasTables, requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { EmbeddedPostgres, embeddedStoreExists } from "../store/EmbeddedPostgres.ts"
 import { loadOrCreateMasterKey } from "../secrets/MasterKeyFile.ts"
 import { listUsedKeyIds } from "../secrets/MasterKeys.ts"
@@ -14,20 +15,60 @@ const layerDatabase = (url: Redacted.Redacted) =>
 
 /**
  * The database client and the key ring of its secrets: an external PostgreSQL with the configured master keys, or the embedded PostgreSQL,
- * whose master key is generated in the data directory unless one is configured.
+ * whose master key is generated in the data directory unless one is configured. Creates what is missing if the settings allow it.
  */
 export const layerStore = (store: StoreSettings) =>
   store.kind === "external"
-    ? Layer.mergeAll(layerDatabase(store.url), SecretBox.layer({ masterKeys: store.masterKeys }))
-    : Layer.unwrap(
-        Effect.gen(function* () {
-          const { url } = yield* EmbeddedPostgres
-          const database = layerDatabase(url)
-          const used = Effect.provide(listUsedKeyIds, database)
-          const masterKeys = store.masterKeys ?? Arr.of(yield* loadOrCreateMasterKey(store.dataDir, used))
-          return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))
-        })
-      ).pipe(Layer.provide(EmbeddedPostgres.layer(store)))
+    ? layerExternalStore(store)
+    : Layer.unwrap(Effect.as(requireDatabase(store), layerEmbeddedStore(store)))
+
+type EmbeddedStore = Extract<StoreSettings, { readonly kind: "embedded" }>
+
+/** Fails if the data directory has no database and must not get one. */
+const requireDatabase = Effect.fnUntraced(function* ({ create, dataDir }: EmbeddedStore) {
+  if (!create && !(yield* embeddedStoreExists(dataDir))) return yield* new DatabaseMissing({ dataDir })
+})
+
+/** The configured database does not exist, or is empty, and must not be created. */
+export class DatabaseMissing extends Schema.TaggedError<DatabaseMissing>()("DatabaseMissing", {
+  /** The data directory; null: the database of `DATABASE_URL`. */
+  dataDir: Schema.NullOr(Schema.String)
+}) {
+  override get message(): string {
+    return this.dataDir === null
+      ? "the database of DATABASE_URL has no tables of Countersign, and COUNTERSIGN_CREATE_DATABASE is false: correct DATABASE_URL, or create the tables with countersign migrate"
+      : `no database in ${this.dataDir}, and COUNTERSIGN_CREATE_DATABASE is false: mount the volume that has it, or correct COUNTERSIGN_DATA_DIR; to create one, start once with COUNTERSIGN_CREATE_DATABASE=true`
+  }
+}
+
+/** Fails if a database has no tables. */
+const requireTables = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  if (!(yield* hasTables(sql))) return yield* new DatabaseMissing({ dataDir: null })
+})
+
+const layerExternalStore = ({
+  create,
+  masterKeys,
+  url
+}: Extract<StoreSettings, { readonly kind: "external" }>) =>
+  Layer.merge(
+    create
+      ? layerDatabase(url)
+      : Layer.effectDiscard(requireTables).pipe(Layer.provideMerge(layerDatabase(url))),
+    SecretBox.layer({ masterKeys })
+  )
+
+const layerEmbeddedStore = (store: EmbeddedStore) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const { url } = yield* EmbeddedPostgres
+      const database = layerDatabase(url)
+      const used = Effect.provide(listUsedKeyIds, database)
+      const masterKeys = store.masterKeys ?? Arr.of(yield* loadOrCreateMasterKey(store.dataDir, used))
+      return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))
+    })
+  ).pipe(Layer.provide(EmbeddedPostgres.layer(store)))
 
 /** The configured data directory contains no database. */
 export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissing", {
@@ -38,14 +79,17 @@ export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissi
   }
 }
 
-/** `layerStore` for an existing database: a wrong data directory fails instead of getting a new database. */
+/**
+ * `layerStore` for an existing database: a wrong data directory fails instead of getting a new database. An external
+ * database may be empty.
+ */
 export const layerExistingStore = (store: StoreSettings) =>
   Layer.unwrap(
     Effect.gen(function* () {
       if (store.kind === "embedded" && !(yield* embeddedStoreExists(store.dataDir))) {
         return yield* new StoreMissing({ dataDir: store.dataDir })
       }
-      return layerStore(store)
+      return layerStore({ ...store, create: true })
     })
   )
 

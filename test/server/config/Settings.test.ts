@@ -34,6 +34,7 @@ describe("Settings without any variable", () => {
     assert.strictEqual(settings.egress.ownHost, "127.0.0.1:8080")
     assert.deepStrictEqual(settings.store, {
       kind: "embedded",
+      create: true,
       dataDir: "/srv/app/.countersign",
       postgresBin: undefined,
       user: undefined,

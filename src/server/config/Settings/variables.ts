@@ -95,6 +95,12 @@ export const variables = {
     defaultText: ".countersign in the working directory; /var/lib/countersign as root",
     read: read.directory
   }),
+  COUNTERSIGN_CREATE_DATABASE: withDefault("true", {
+    description:
+      "Whether `countersign serve` creates what it does not find: a database in the data directory, or the tables in an empty database of DATABASE_URL. With false, a volume that is not mounted or a wrong URL stops the start instead of giving an empty service",
+    unit: "true or false",
+    read: read.boolean
+  }),
   COUNTERSIGN_POSTGRES_BIN: optional({
     description:
       "Directory of the programs of an installed PostgreSQL, 15 or newer, that the embedded PostgreSQL runs, such as /usr/lib/postgresql/18/bin",
