@@ -33,6 +33,32 @@ export const ReplaceRedactionSettings = Schema.Struct({
 })
 export type ReplaceRedactionSettings = typeof ReplaceRedactionSettings.Type
 
+export const PreviewRedaction = Schema.Struct({
+  value: Schema.Json.annotateKey({
+    description:
+      "The text or JSON value to search. Member names matter: a value under `password` is more likely a secret."
+  }),
+  settings: Schema.optionalKey(
+    Schema.Struct({
+      patterns: Schema.optionalKey(patterns),
+      exceptions: Schema.optionalKey(exceptions),
+      personal_data: Schema.optionalKey(personal_data)
+    })
+  ).annotateKey({
+    description: "Settings to try instead of the organization's. A list that is absent is empty."
+  })
+}).annotate({ identifier: "PreviewRedaction", description: "A value to redact, and settings to try." })
+export type PreviewRedaction = typeof PreviewRedaction.Type
+
+export const RedactionPreview = Schema.Struct({
+  value: Schema.Json.annotateKey({ description: "The redacted value." }),
+  count: Schema.Int.annotateKey({ description: "Number of fields from which something was removed." }),
+  pointers: Schema.Array(Schema.String).annotateKey({
+    description: "JSON Pointers of these fields in the request, such as `#/value`; the first 20."
+  })
+}).annotate({ identifier: "RedactionPreview", description: "What redaction would remove from a value." })
+export type RedactionPreview = typeof RedactionPreview.Type
+
 export class RedactionSettingsApi extends HttpApiGroup.make("redaction_settings")
   .add(
     HttpApiEndpoint.get("get", "/", { success: RedactionSettings })
@@ -57,6 +83,19 @@ export class RedactionSettingsApi extends HttpApiGroup.make("redaction_settings"
           summary: "Replace the redaction settings",
           description:
             "Replaces all lists. The settings apply from the next request on; stored texts do not change. A pattern that cannot be matched in linear time, matches an empty text or is too large is rejected with 400 and its pointer. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if the settings changed since."
+        })
+      ),
+    HttpApiEndpoint.post("preview", "/preview", {
+      payload: PreviewRedaction,
+      success: RedactionPreview
+    })
+      .middleware(requires("org_config.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "previewRedaction",
+          summary: "Try redaction on a value",
+          description:
+            "Returns a value as the organization's credentials, recognizable secrets and the settings would redact it. Nothing is stored. With `settings`, tries these before you replace the stored ones."
         })
       )
   )

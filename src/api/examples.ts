@@ -421,6 +421,11 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     redact_runs: true,
     revision: 2
   },
+  PreviewRedaction: {
+    value: { note: "EMP-123456 called" },
+    settings: { patterns: [redactionPattern] }
+  },
+  RedactionPreview: { value: { note: "[REDACTED] called" }, count: 1, pointers: ["#/value/note"] },
   NotificationEndpoint: endpoint,
   NewNotificationEndpoint: {
     url: "https://example.com/webhooks/countersign",

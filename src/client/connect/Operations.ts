@@ -544,10 +544,12 @@ export interface NotificationEndpointsOperations {
    * `verification.challenge` of the event, or that value alone as text.
    *
    * If the installation requires verified endpoints, call it after you have configured the receiver with
-   * the signing secret: an unverified endpoint gets no events. The number of challenges per minute is
-   * limited for each organization.
+   * the signing secret: an unverified endpoint gets no events. A challenge is not sent to a disabled
+   * endpoint. The number of challenges per minute is limited for each organization, and challenges count
+   * within the rates of deliveries to a host and its network.
    *
-   * @throws NOT_FOUND, RATE_LIMITED, VERIFICATION_FAILED, or a problem of any operation.
+   * @throws NOT_FOUND, ENDPOINT_DISABLED, RATE_LIMITED, VERIFICATION_FAILED, or a problem of any
+   * operation.
    */
   readonly verify: (
     input: VerifyNotificationEndpointInput,
@@ -622,6 +624,13 @@ export interface RedactionSettingsOperations {
     input?: ReplaceRedactionSettingsInput,
     options?: CallOptions
   ) => Promise<RedactionSettings>
+  /**
+   * Try redaction on a value.
+   *
+   * Returns a value as the organization's credentials, recognizable secrets and the settings would
+   * redact it. Nothing is stored. With `settings`, tries these before you replace the stored ones.
+   */
+  readonly preview: (input: PreviewRedactionInput, options?: CallOptions) => Promise<RedactionPreview>
 }
 
 /**
@@ -2966,6 +2975,47 @@ export interface ReplaceRedactionSettingsInput {
   readonly payload?: ReplaceRedactionSettings | undefined
 }
 
+/** A value to redact, and settings to try. */
+export interface PreviewRedaction {
+  /**
+   * The text or JSON value to search. Member names matter: a value under `password` is more likely a
+   * secret.
+   */
+  readonly value: unknown
+  /** Settings to try instead of the organization's. A list that is absent is empty. */
+  readonly settings?:
+    | {
+        /** Values that are redacted besides recognizable secrets. At most 50. */
+        readonly patterns?: ReadonlyArray<RedactionPattern> | undefined
+        /**
+         * Values that stay, although they look like a secret or match a pattern. An exception must match the
+         * whole value that would be replaced. The organization's stored credentials are always redacted. At
+         * most 50.
+         */
+        readonly exceptions?: ReadonlyArray<RedactionPattern> | undefined
+        /** Kinds of personal data that are redacted too. Empty by default. */
+        readonly personal_data?:
+          ReadonlyArray<"email_address" | "phone_number" | "card_number" | "iban"> | undefined
+      }
+    | undefined
+}
+
+/** The input of `redaction_settings.preview`. */
+export interface PreviewRedactionInput {
+  /** The request body. A value to redact, and settings to try. */
+  readonly payload: PreviewRedaction
+}
+
+/** What redaction would remove from a value. */
+export interface RedactionPreview {
+  /** The redacted value. */
+  readonly value: unknown
+  /** Number of fields from which something was removed. */
+  readonly count: number
+  /** JSON Pointers of these fields in the request, such as `#/value`; the first 20. */
+  readonly pointers: ReadonlyArray<string>
+}
+
 /** The input of `audit_log.list`. */
 export interface ListAuditEntriesInput {
   /** The query. */
@@ -2983,6 +3033,8 @@ export interface ListAuditEntriesInput {
          * - `key.verification_email_requested`: A link that verifies the email address of an API key was
          *   requested.
          * - `key.email_verified`: The owner of an API key's email address confirmed it by a link.
+         * - `master_key.rotated`: The operator began to seal the organization's secrets with another master
+         *   key.
          * - `console.signed_in`: Someone signed in to the console.
          * - `console.signed_out`: Someone signed out of the console.
          * - `endpoint.created`: A webhook endpoint was created.
@@ -3018,6 +3070,7 @@ export interface ListAuditEntriesInput {
           | "key.revoked"
           | "key.verification_email_requested"
           | "key.email_verified"
+          | "master_key.rotated"
           | "console.signed_in"
           | "console.signed_out"
           | "endpoint.created"
@@ -3070,6 +3123,7 @@ export interface AuditEntry {
     | "key.revoked"
     | "key.verification_email_requested"
     | "key.email_verified"
+    | "master_key.rotated"
     | "console.signed_in"
     | "console.signed_out"
     | "endpoint.created"
@@ -3572,6 +3626,17 @@ export interface EmailNotVerifiableProblem extends ServiceProblem {
   readonly status: 409
 }
 
+/**
+ * The webhook endpoint is disabled, by its `active` or because it answered 410, so nothing is sent to
+ * it. Enable it with `active: true` first.
+ */
+export interface EndpointDisabledProblem extends ServiceProblem {
+  /** Always `ENDPOINT_DISABLED`. */
+  readonly code: "ENDPOINT_DISABLED"
+  /** Always 409. */
+  readonly status: 409
+}
+
 /** The request has an `Expect` header other than `100-continue`. */
 export interface ExpectationFailedProblem extends ServiceProblem {
   /** Always `EXPECTATION_FAILED`. */
@@ -3989,6 +4054,7 @@ export type AnyServiceProblem =
   | DatasetBusyProblem
   | DestinationExistsProblem
   | EmailNotVerifiableProblem
+  | EndpointDisabledProblem
   | ExpectationFailedProblem
   | ExportFailedProblem
   | FeedbackChangedProblem

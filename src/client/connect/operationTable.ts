@@ -498,6 +498,15 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "redact_runs?": "boolean",
     "revision?": "number"
   },
+  PreviewRedaction: {
+    value: "json",
+    "settings?": {
+      "patterns?": ["list", "RedactionPattern"],
+      "exceptions?": ["list", "RedactionPattern"],
+      "personal_data?": ["list", ["is", ["email_address", "phone_number", "card_number", "iban"]]]
+    }
+  },
+  RedactionPreview: { value: "json", count: "number", pointers: ["list", "string"] },
   AuditEntry: {
     id: "aud_",
     action: "string",
@@ -617,6 +626,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   DATASET_BUSY: {},
   DESTINATION_EXISTS: {},
   EMAIL_NOT_VERIFIABLE: {},
+  ENDPOINT_DISABLED: {},
   EXPECTATION_FAILED: {},
   EXPORT_FAILED: {},
   FEEDBACK_CHANGED: { current_dataset_id: ["or", ["dst_", "null"]], current_feedback_revision: "string" },
@@ -1100,6 +1110,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       payload: "ReplaceRedactionSettings",
       status: 200,
       json: "RedactionSettings"
+    },
+    preview: {
+      method: "POST",
+      path: "/v1/redaction-settings/preview",
+      payload: "PreviewRedaction",
+      status: 200,
+      json: "RedactionPreview"
     }
   },
   audit_log: {
@@ -1116,6 +1133,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "key.revoked",
             "key.verification_email_requested",
             "key.email_verified",
+            "master_key.rotated",
             "console.signed_in",
             "console.signed_out",
             "endpoint.created",

@@ -104,7 +104,10 @@ export const redactText = (text: string, known: KnownValues): string => {
   }
 }
 
-/** Redacts a string of any length. Yields after each 64 KiB, so that the caller can yield to other work. */
+/**
+ * Redacts a string of any length. Yields often, so that the caller can yield to other work: a step takes some milliseconds
+ * at most.
+ */
 export function* redactInSteps(text: string, known: KnownValues): Generator<void, string> {
   let clean = text
   for (let pass = 0; pass < MAX_PASSES; pass++) {
@@ -113,7 +116,7 @@ export function* redactInSteps(text: string, known: KnownValues): Generator<void
     for (const { end, start } of windows) {
       if (start > 0) yield
       const part = windows.length === 1 ? clean : clean.slice(start, end)
-      for (const range of findSecrets(part, known)) {
+      for (const range of yield* findSecrets(part, known)) {
         found.push({ start: range.start + start, end: range.end + start })
       }
     }

@@ -1,12 +1,21 @@
 import { Context, Effect, Layer, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
-import { InvalidRequest, RedactionSettingsChanged } from "../../api/Problems.ts"
-import type { RedactionSettings as Settings, ReplaceRedactionSettings } from "../../api/RedactionSettings.ts"
+import { InvalidRequest, PayloadTooLarge, RedactionSettingsChanged } from "../../api/Problems.ts"
+import type {
+  PreviewRedaction,
+  RedactionPreview,
+  RedactionSettings as Settings,
+  ReplaceRedactionSettings
+} from "../../api/RedactionSettings.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { compilePolicy } from "../../domain/redaction/RedactionPolicy.ts"
+import { redact } from "../../domain/redaction/Redaction.ts"
+import { compilePolicy, type RedactionPolicy } from "../../domain/redaction/RedactionPolicy.ts"
 import { RedactionRules } from "../../domain/redaction/RedactionRules.ts"
+import { nextTurnOrYield } from "../concurrency/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
+import { redactTexts } from "../secrets/redactTexts.ts"
 import { rowsOf } from "../store/rows.ts"
 import { atomic } from "../store/transaction.ts"
 
@@ -24,6 +33,10 @@ export class RedactionSettings extends Context.Service<
     readonly replace: (
       input: ReplaceRedactionSettings
     ) => Effect.Effect<Settings, RedactionSettingsChanged | InvalidRequest, Authorized<"org_config.write">>
+    /** Redacts a value by the organization's settings or by others. Stores nothing. */
+    readonly preview: (
+      input: PreviewRedaction
+    ) => Effect.Effect<RedactionPreview, InvalidRequest | PayloadTooLarge, Authorized<"org_config.write">>
   }
 >()("countersign/server/redaction/RedactionSettings") {
   static readonly layer = Layer.effect(
@@ -32,6 +45,7 @@ export class RedactionSettings extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
       const audit = yield* Audit
+      const secrets = yield* KnownSecrets
 
       const read = Effect.fnUntraced(function* (org_id: OrgId) {
         const row = yield* settingsRows.first(sql`
@@ -57,13 +71,7 @@ export class RedactionSettings extends Context.Service<
           const principal = yield* Authorized("org_config.write")
           const { org_id } = principal
           const rules: RedactionRules = { patterns, exceptions, personal_data, redact_runs }
-          const compiled = compilePolicy(rules)
-          if (Result.isFailure(compiled)) {
-            return yield* new InvalidRequest({
-              detail: "The settings contain expressions that cannot be used; see `errors`.",
-              errors: compiled.failure
-            })
-          }
+          yield* compile(rules, "#")
           return yield* atomically(
             Effect.gen(function* () {
               // Creates the row of an organization without settings, so that two first requests conflict on it.
@@ -98,11 +106,42 @@ export class RedactionSettings extends Context.Service<
               return { ...rules, revision }
             })
           )
+        }),
+        preview: Effect.fn("RedactionSettings.preview")(function* ({ settings, value }) {
+          const { org_id } = yield* Authorized("org_config.write")
+          const stored = yield* secrets.forOrg(org_id)
+          const known =
+            settings === undefined
+              ? stored
+              : stored.withPolicy(yield* compile({ ...noRules, ...settings }, "#/settings"))
+          const texts = yield* redactTexts(value, known, nextTurnOrYield)
+          const redaction = redact(value, known, "#/value", texts)
+          if (redaction._tag === "Unsearchable") {
+            const { detail, pointer } = redaction
+            return yield* new PayloadTooLarge({
+              detail: "The value has too many values in it to be searched. Send a smaller one.",
+              errors: [{ pointer, detail }]
+            })
+          }
+          return { value: redaction.value, count: redaction.count, pointers: redaction.pointers }
         })
       })
     })
   )
 }
+
+/** Compiles rules that are at `pointer` of the request. */
+const compile = (rules: RedactionRules, pointer: string): Effect.Effect<RedactionPolicy, InvalidRequest> =>
+  Result.match(compilePolicy(rules), {
+    onSuccess: Effect.succeed,
+    onFailure: (faults) =>
+      Effect.fail(
+        new InvalidRequest({
+          detail: "The settings contain expressions that cannot be used; see `errors`.",
+          errors: faults.map((fault) => ({ ...fault, pointer: fault.pointer.replace("#", pointer) }))
+        })
+      )
+  })
 
 const noRules: RedactionRules = { patterns: [], exceptions: [], personal_data: [], redact_runs: false }
 const noSettings: Settings = { ...noRules, revision: 0 }

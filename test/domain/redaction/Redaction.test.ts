@@ -10,6 +10,7 @@ import {
   redact,
   REDACTED,
   type Redaction,
+  redactInSteps,
   redactText,
   collectTexts
 } from "../../../src/domain/redaction/Redaction.ts"
@@ -231,6 +232,13 @@ describe("redact", () => {
     const known = new KnownValues(secretCases(4).known)
     for (const [what, text] of hostileTexts(8_192)) {
       assert.strictEqual(redacted(redacted(text, known).value, known).count, 0, what)
+    }
+  })
+
+  it("interrupts the search of a long text in which every word looks like a secret", () => {
+    for (const piece of ['password="', "password ", "api key is a1b2c3d4e5f6g7 ", "sk-"]) {
+      const text = piece.repeat(Math.ceil(65_536 / piece.length))
+      assert.isAbove([...redactInSteps(text, noKnownValues)].length, 14, piece)
     }
   })
 

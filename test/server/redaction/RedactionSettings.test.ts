@@ -51,6 +51,58 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
     })
   )
 
+  it.effect("a preview redacts a value by the stored settings or by others, and changes none", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "previews")
+      yield* admin.redaction_settings.replace({ payload: { patterns: [employee] } })
+      const value = { note: `EMP-123456 and CAR-12`, keys: [token], count: 3 }
+      const preview = (settings?: object) =>
+        admin.redaction_settings.preview({
+          payload: { value, ...(settings === undefined ? {} : { settings }) }
+        })
+      assert.deepStrictEqual(yield* preview(), {
+        value: { note: "[REDACTED] and CAR-12", keys: ["[REDACTED]"], count: 3 },
+        count: 2,
+        pointers: ["#/value/note", "#/value/keys/0"]
+      })
+      assert.deepStrictEqual(
+        yield* preview({ patterns: [car], exceptions: [{ name: "test key", pattern: "ghp_.*" }] }),
+        {
+          value: { note: "EMP-123456 and [REDACTED]", keys: [token], count: 3 },
+          count: 1,
+          pointers: ["#/value/note"]
+        }
+      )
+      assert.strictEqual((yield* admin.redaction_settings.get({})).revision, 1)
+      const refused = yield* Effect.flip(
+        preview({ patterns: [employee, { name: "twice", pattern: "(a)\\1" }] })
+      )
+      assert.strictEqual(refused.code, "INVALID_REQUEST")
+      assert.deepStrictEqual("errors" in refused ? refused.errors?.map(({ pointer }) => pointer) : [], [
+        "#/settings/patterns/1/pattern"
+      ])
+    })
+  )
+
+  it.effect("a preview removes the organization's own credentials, whatever the settings except", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "own previews")
+      const { secret } = yield* admin.notification_endpoints.create({
+        payload: { url: "http://127.0.0.1:9/hook" }
+      })
+      const { value } = yield* admin.redaction_settings.preview({
+        payload: { value: `it is ${secret}`, settings: { exceptions: [{ name: "all", pattern: ".+" }] } }
+      })
+      assert.strictEqual(value, "it is [REDACTED]")
+      const foreign = yield* countersign.client({}, "other previews")
+      const seen = yield* foreign.redaction_settings.preview({
+        payload: { value: secret.slice(6), settings: {} }
+      })
+      assert.strictEqual(seen.count, 0)
+    })
+  )
+
   it.effect("of concurrent replacements of one revision exactly one is accepted", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "settings race")

@@ -75,6 +75,7 @@ export const requests: Readonly<
     body: { rules: [{ id: ids.rule, effect: "allow", task_id: ids.task }] }
   }),
   "redaction_settings.get": () => ({}),
+  "redaction_settings.preview": () => ({ body: { value: "EMP-123456" } }),
   "redaction_settings.replace": () => ({
     body: { patterns: [{ name: "Employee", pattern: "EMP-[0-9]{6}" }], personal_data: ["iban"] }
   }),

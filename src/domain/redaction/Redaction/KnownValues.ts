@@ -26,8 +26,8 @@ interface Needle {
  * rolling hash of eight characters selects the values to compare (Rabin-Karp).
  */
 export class KnownValues {
-  readonly #needles = new Map<number, Array<Needle>>()
-  readonly #values = new Set<string>()
+  #needles = new Map<number, Array<Needle>>()
+  #values = new Set<string>()
 
   /** The organization's own rules, besides secrets. */
   readonly policy: RedactionPolicy
@@ -40,6 +40,14 @@ export class KnownValues {
   /** Number of known values. */
   get size(): number {
     return this.#values.size
+  }
+
+  /** The same values with another policy. They share their index: add no values to either. */
+  withPolicy(policy: RedactionPolicy): KnownValues {
+    const other = new KnownValues([], policy)
+    other.#needles = this.#needles
+    other.#values = this.#values
+    return other
   }
 
   /** Adds values; a caller with many can add them in parts with pauses in between. About 10 µs each. */

@@ -2,6 +2,7 @@ import { hasDigit, hasLetter, hasSign, isExpression, isOpaque, isPath, isWordLik
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { isSecretName, isKeyName, isSomeKeyName } from "./secretNames.ts"
 import { isIdentifier, isKnownFormat, isUuid, looksRandom } from "./looksRandom.ts"
+import { MATCHES_PER_STEP } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
@@ -82,11 +83,18 @@ export const assignmentTriggers = [
   ..."mdp totp connectionstring sid= sid: sid\" sid'".split(" ")
 ]
 
-/** Finds values that are assigned to secret names and look like secrets. */
-export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
+/** Finds values that are assigned to secret names and look like secrets. Yields after some matches. */
+export function* findAssignments(text: string): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
-  assignment.lastIndex = 0
-  for (let match = assignment.exec(text); match !== null; match = assignment.exec(text)) {
+  let matches = 0
+  let from = 0
+  for (;;) {
+    if (++matches % MATCHES_PER_STEP === 0) yield
+    // Not kept in the expression, which other searches use while this one is interrupted.
+    assignment.lastIndex = from
+    const match = assignment.exec(text)
+    if (match === null) return found
+    from = assignment.lastIndex
     const [whole, written = "", sign = ""] = match
     // The `n` of an escaped line break `\\n` is not part of the name.
     const name = text.charAt(match.index - 1) === "\\" ? written.slice(1) : written
@@ -99,14 +107,14 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
       isPartOfResourceName(text, match.index) ||
       (text.endsWith("${", match.index) && sign !== ":-")
     ) {
-      assignment.lastIndex = Math.max(start - 1, match.index + 1)
+      from = Math.max(start - 1, match.index + 1)
       continue
     }
     const isQuoted = /["'`] ?$/.test(whole)
     if (kind === undefined || !joinsNameAndValue(text, match.index, name, sign, isQuoted)) continue
     const assigned = valueAt(text, start, isQuoted, sign)
     if (assigned === undefined) {
-      assignment.lastIndex = Math.max(start - 1, match.index + 1)
+      from = Math.max(start - 1, match.index + 1)
       continue
     }
     const bare = isQuoted || sign === "=" ? assigned : trimTrailing(assigned, ".!?:")
@@ -120,19 +128,18 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
       (isBareSpace(sign, isQuoted) && !looksRandom(bare) && !isUuid(bare))
     ) {
       // The value may be the next name, as in `<add key="Password" value="…" />`.
-      assignment.lastIndex = bare.length > MAX_NAME ? start + bare.length : start
+      from = bare.length > MAX_NAME ? start + bare.length : start
       continue
     }
     found.push({ start, end: start + bare.length })
-    assignment.lastIndex = start + bare.length
+    from = start + bare.length
     if (!isQuoted) continue
     for (const range of furtherValues(text, start + bare.length)) {
       // In a call, a word of letters is another argument.
       if (isSecretValue(kind, text.slice(range.start, range.end), false)) found.push(range)
-      assignment.lastIndex = range.end
+      from = range.end
     }
   }
-  return found
 }
 
 /** Words before `token` that make an identifier of a UUID, or that are part of a sentence. */

@@ -1,6 +1,7 @@
 import { hasDigit, hasLetter, hasSign } from "./opaque.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { isUuid, looksRandom } from "./looksRandom.ts"
+import { hasSteps } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 import type { TextScan } from "./TextScan.ts"
 import { trimTrailing } from "./trimTrailing.ts"
@@ -207,9 +208,13 @@ export const commandTriggers: ReadonlyArray<ReadonlyArray<string>> = forms.map((
 
 /**
  * Finds secrets in commands and statements, as pasted from a terminal or a script. `first`: the number of the first form's triggers in the
- * scan.
+ * scan. Yields after each form.
  */
-export const findCommandOptions = (text: string, scan: TextScan, first: number): ReadonlyArray<TextRange> => {
+export function* findCommandOptions(
+  text: string,
+  scan: TextScan,
+  first: number
+): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
   for (const [index, { form }] of forms.entries()) {
     if (!scan.has(first + index) && !(index === 0 && text.startsWith("-"))) continue
@@ -219,6 +224,7 @@ export const findCommandOptions = (text: string, scan: TextScan, first: number):
       const start = match.index + match[0].lastIndexOf(written)
       if (isCredential(value)) found.push({ start, end: start + value.length })
     }
+    if (hasSteps(text)) yield
   }
   return found
 }

@@ -26,13 +26,21 @@ for (const candidates of byStart.values())
 /** Shorter prefixes occur by chance behind a slash or plus within base64. */
 const LONG_PREFIX = 5
 
-/** Finds secrets that begin with a fixed prefix, and Countersign's own keys anywhere. */
-export const findSecretKinds = (view: TextView): ReadonlyArray<TextRange> => {
+/** Characters between two places where a search is interrupted. */
+const CHARACTERS_PER_STEP = 4 * 1024
+
+/** Finds secrets that begin with a fixed prefix, and Countersign's own keys anywhere. Yields after some characters. */
+export function* findSecretKinds(view: TextView): Generator<void, ReadonlyArray<TextRange>> {
   const { text } = view
   const found: Array<TextRange> = text.includes("csk_") ? [...findApiKeys(text)] : []
   /** Where a run without a secret ended, by kind: the run is not searched again from its middle. */
   const searchedUntil = new Map<SecretKind, number>()
+  let stepEnd = CHARACTERS_PER_STEP
   for (let start = 0; start + 1 < text.length; start++) {
+    if (start >= stepEnd) {
+      stepEnd = start + CHARACTERS_PER_STEP
+      yield
+    }
     // A prefix in the middle of a word does not count, unless characters were removed before it.
     if (isWordCode(text.charCodeAt(start - 1)) && !isAfterRemoval(view, start) && !isAfterEscape(text, start))
       continue

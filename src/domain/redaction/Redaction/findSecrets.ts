@@ -8,6 +8,7 @@ import { decodeBase64Runs, decodeHexRuns, MAX_LAYERS } from "./decodeBase64Runs.
 import type { KnownValues } from "./KnownValues.ts"
 import { findMarkedTokens, markedTriggers } from "./findMarkedTokens.ts"
 import { findSecretKinds } from "./findSecretKinds.ts"
+import { hasSteps } from "./steps.ts"
 import { makeTextScanner, ScanFlag, type TextScan } from "./TextScan.ts"
 import { mergeRanges, type TextRange } from "./TextRange.ts"
 import { findJwts, findPrivateKeys, findUrlCredentials } from "./structuredSecrets.ts"
@@ -40,76 +41,84 @@ const FIRST_SPOKEN = FIRST_COMMAND + commandTriggers.length
 
 const scan = makeTextScanner([...searches, ...tokenTriggers, ...commandTriggers, ...spokenTriggers])
 
-/** Finds the secrets of a text as ordered, disjoint ranges. Linear in the text's length. */
-export const findSecrets = (text: string, known: KnownValues, layer = 0): ReadonlyArray<TextRange> => {
+/**
+ * Finds the secrets of a text as ordered, disjoint ranges. Linear in the text's length. Yields between its searches, and
+ * in those that take long, so that the caller can yield to other work: a part of 64 KiB may take 100 ms.
+ */
+export function* findSecrets(
+  text: string,
+  known: KnownValues,
+  layer = 0
+): Generator<void, ReadonlyArray<TextRange>> {
   if (text.length < MIN_TEXT) return []
+  const isLong = hasSteps(text)
   const scanned = scan(text)
   const { flags } = scanned
   const isDecoded = (flags & (ScanFlag.special | ScanFlag.escape)) !== 0 || scanned.has(QUOTED_PRINTABLE)
+  const isBroken = (flags & ScanFlag.lineBreak) !== 0
+  // Appended one by one instead of as call arguments: a text may contain more findings than the stack holds.
+  const found: Array<TextRange> = []
+  const add = (ranges: ReadonlyArray<TextRange>, view: TextView = { text }) => {
+    for (const range of ranges) found.push(toOriginal(view, range))
+  }
+  add(yield* findInView({ text }, scanned, known, layer))
+  // Only in the original text, because the search relies on its lines.
+  if (scanned.has(ASSIGNMENT) && scanned.has(MANIFEST)) add(findManifestSecrets(text))
+  if (isLong) yield
   const normalized = isDecoded ? normalizeText(text) : undefined
   const base = normalized ?? { text }
-  const isBroken = (flags & ScanFlag.lineBreak) !== 0
-  const joined = isBroken ? joinLines(base, false) : undefined
-  // Known values and checksummed keys never occur by chance, so they are found across any line break.
-  const fullyJoined = isBroken ? joinLines(base, true) : undefined
-  const literals = (flags & ScanFlag.quote) !== 0 ? joinLiterals(base) : undefined
-  const found = [
-    ...findInView({ text }, scanned, known, layer),
-    // Only in the original text, because the search relies on its lines.
-    ...(scanned.has(ASSIGNMENT) && scanned.has(MANIFEST) ? findManifestSecrets(text) : [])
-  ]
-  if (
-    normalized === undefined &&
-    joined === undefined &&
-    fullyJoined === undefined &&
-    literals === undefined
-  ) {
-    return mergeRanges(found)
+  if (normalized !== undefined)
+    add(yield* findInView(normalized, scan(normalized.text), known, layer), normalized)
+  if (isBroken) {
+    if (isLong) yield
+    const joined = joinLines(base, false)
+    if (joined !== undefined) add(yield* findInView(joined, scan(joined.text), known, layer), joined)
+    if (isLong) yield
+    // Known values and checksummed keys never occur by chance, so they are found across any line break.
+    const fullyJoined = joinLines(base, true)
+    if (fullyJoined !== undefined) {
+      add(known.find(fullyJoined), fullyJoined)
+      add(findApiKeys(fullyJoined.text), fullyJoined)
+    }
   }
-  // Spread into arrays, not into call arguments: a text may contain more findings than the stack holds.
-  return mergeRanges([
-    ...found,
-    ...(normalized === undefined ? [] : findInOriginal(normalized, known, layer)),
-    ...(joined === undefined ? [] : findInOriginal(joined, known, layer)),
-    ...(literals === undefined
-      ? []
-      : [...known.find(literals), ...findInRuns(literals, scan(literals.text), known, MAX_LAYERS)].map(
-          (span) => toOriginal(literals, span)
-        )),
-    ...(fullyJoined === undefined
-      ? []
-      : [...known.find(fullyJoined), ...findApiKeys(fullyJoined.text)].map((span) =>
-          toOriginal(fullyJoined, span)
-        ))
-  ])
+  if ((flags & ScanFlag.quote) !== 0) {
+    if (isLong) yield
+    const literals = joinLiterals(base)
+    if (literals !== undefined) {
+      add(known.find(literals), literals)
+      add(yield* findInRuns(literals, scan(literals.text), known, MAX_LAYERS), literals)
+    }
+  }
+  return mergeRanges(found)
 }
 
-const findInOriginal = (view: TextView, known: KnownValues, layer: number): ReadonlyArray<TextRange> =>
-  findInView(view, scan(view.text), known, layer).map((span) => toOriginal(view, span))
-
-const findInView = (
+function* findInView(
   view: TextView,
   scanned: TextScan,
   known: KnownValues,
   layer: number
-): ReadonlyArray<TextRange> => {
+): Generator<void, ReadonlyArray<TextRange>> {
   const { text } = view
+  const isLong = hasSteps(text)
   const found: Array<TextRange> = []
   const add = (ranges: ReadonlyArray<TextRange>) => {
     for (const range of ranges) found.push(range)
   }
   if (known.size > 0) add(known.find(view))
-  add(findInRuns(view, scanned, known, layer))
+  if (isLong) yield
+  add(yield* findInRuns(view, scanned, known, layer))
+  if (isLong) yield
   add(findUrlCredentials(text))
   if (scanned.has(SCHEME)) add(findSchemes(text))
   if (scanned.has(HEADER)) add(findHeaders(text))
   if (scanned.has(DIGEST)) add(findDigests(text))
+  if (isLong) yield
   if (scanned.has(ASSIGNMENT)) {
-    add(findAssignments(text))
+    add(yield* findAssignments(text))
     if (scanned.has(ELEMENT)) add(findElementSecrets(text))
   }
-  add(findCommandOptions(text, scanned, FIRST_COMMAND))
-  add(findSpokenSecrets(text, scanned, FIRST_SPOKEN))
+  add(yield* findCommandOptions(text, scanned, FIRST_COMMAND))
+  add(yield* findSpokenSecrets(text, scanned, FIRST_SPOKEN))
   return found
 }
 
@@ -118,30 +127,36 @@ const MIN_BASE64 = 20
 const MIN_HEX = 32
 const MIN_WORD = 12
 
-const findInRuns = (
+function* findInRuns(
   view: TextView,
   scanned: TextScan,
   known: KnownValues,
   layer: number
-): ReadonlyArray<TextRange> => {
+): Generator<void, ReadonlyArray<TextRange>> {
   const { text } = view
+  const isLong = hasSteps(text)
   const found: Array<TextRange> = []
   const add = (ranges: ReadonlyArray<TextRange>) => {
     for (const range of ranges) found.push(range)
   }
   if (scanned.longestWord >= MIN_WORD) {
-    add(findSecretKinds(view))
+    add(yield* findSecretKinds(view))
+    if (isLong) yield
     if (scanned.has(MARKED)) add(findMarkedTokens(text))
+    if (isLong) yield
   }
-  add(findTokens(text, scanned, FIRST_TOKEN))
+  add(yield* findTokens(text, scanned, FIRST_TOKEN))
   if (scanned.has(PRIVATE_KEY)) add(findPrivateKeys(text))
   if (scanned.has(JWT)) add(findJwts(text))
   if (layer < MAX_LAYERS) {
+    if (isLong) yield
     const runs = [
       ...(scanned.longestRun >= MIN_BASE64 ? decodeBase64Runs(text) : []),
       ...(scanned.longestHexRun >= MIN_HEX ? decodeHexRuns(text) : [])
     ]
-    add(runs.filter((inner) => findSecrets(inner.text, known, layer + 1).length > 0))
+    for (const run of runs) {
+      if ((yield* findSecrets(run.text, known, layer + 1)).length > 0) found.push(run)
+    }
   }
   return found
 }

@@ -2,6 +2,7 @@ import { hasDigit, hasLetter, hasSign, isExpression, isPath, isWordLike } from "
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { isIdentifier, isKnownFormat, looksRandom } from "./looksRandom.ts"
 import { keyPhrases, keyTriggers, passwordTriggers, passwordWords } from "./secretWords.ts"
+import { hasSteps, MATCHES_PER_STEP } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 import { ScanFlag, type TextScan } from "./TextScan.ts"
 import { trimTrailing } from "./trimTrailing.ts"
@@ -58,20 +59,40 @@ export const spokenTriggers: ReadonlyArray<ReadonlyArray<string>> = [
   ["pin"]
 ]
 
-const searches = [findPasswords, findKeys, findCredentialPairs, findSeedPhrases, findPins]
+const searches: ReadonlyArray<(text: string) => Generator<void, ReadonlyArray<TextRange>>> = [
+  findPasswords,
+  findKeys,
+  findCredentialPairs,
+  findSeedPhrases,
+  findPins
+]
 
-/** Finds passwords and keys that a sentence reveals, in many languages. `first`: the number of the first search's triggers in the scan. */
-export const findSpokenSecrets = (text: string, scan: TextScan, first: number): ReadonlyArray<TextRange> => {
+/**
+ * Finds passwords and keys that a sentence reveals, in many languages. `first`: the number of the first search's triggers
+ * in the scan. Yields after each search and after some matches.
+ */
+export function* findSpokenSecrets(
+  text: string,
+  scan: TextScan,
+  first: number
+): Generator<void, ReadonlyArray<TextRange>> {
   // The words of other scripts are no triggers.
   const isOtherScript = (scan.flags & ScanFlag.otherScript) !== 0
-  return searches.flatMap((search, index) => (isOtherScript || scan.has(first + index) ? search(text) : []))
+  const found: Array<TextRange> = []
+  for (const [index, search] of searches.entries()) {
+    if (!isOtherScript && !scan.has(first + index)) continue
+    for (const range of yield* search(text)) found.push(range)
+    if (hasSteps(text)) yield
+  }
+  return found
 }
 
 const isOtherScript = (word: string): boolean =>
   !/[A-Za-z]/.test(word.at(-1) ?? "") && !/\p{Script=Latin}/u.test(word.at(-1) ?? "")
 
-function findPasswords(text: string): ReadonlyArray<TextRange> {
+function* findPasswords(text: string): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
+  let matches = 0
   /** Add a value unless it is ordinary. */
   const add = (written: string, start: number, isLikely: boolean, isQuoted: boolean) => {
     const value = trimValue(written)
@@ -79,6 +100,7 @@ function findPasswords(text: string): ReadonlyArray<TextRange> {
     found.push({ start, end: start + value.length })
   }
   for (const hit of text.matchAll(passwordHit)) {
+    if (++matches % MATCHES_PER_STEP === 0) yield
     const end = hit.index + hit[0].length
     const before = text.slice(Math.max(0, hit.index - REACH), hit.index)
     const back = reversed.exec(before)
@@ -188,9 +210,11 @@ const isWordsWithMarks = (value: string): boolean =>
 const keyGap =
   /[^\n.!?\x21-\x2f\x3a-\x40]?(?:[^\n!?0-9]{0,48}?)(?<![0-9A-Za-z_+/=.~-])([0-9A-Za-z_+/][0-9A-Za-z_+/=.~-]{15,511})/y
 
-function findKeys(text: string): ReadonlyArray<TextRange> {
+function* findKeys(text: string): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
+  let matches = 0
   for (const hit of text.matchAll(keyHit)) {
+    if (++matches % MATCHES_PER_STEP === 0) yield
     // Part of a resource name, such as `arn:aws:secretsmanager:…:secret:db`.
     if (text.charAt(hit.index - 1) === ":") continue
     const end = hit.index + hit[0].length
@@ -239,9 +263,11 @@ const VERBS = new RegExp(`${VERB}[ ]{0,2}${ADVERB}${OPEN}$|[^\\x00-\\x7f][ ]?$`,
 const pair =
   /(?<![\p{L}])(?:log ?-?in(?:s| data| details)?|sign in|credentials?|creds|user(?:name)?(?: ?(?:\/|and|&) ?pass(?:word)?)?|account|zugangsdaten|anmeldedaten|login-?daten|benutzer(?:name)?(?: ?\/ ?passwort)?|identifiants?|acc[eè]s|credenciales|acceso|usuario(?: ?\/ ?contraseña)?|credenziali|accesso|utente|credenciais|acesso|usu[aá]rio|inloggegevens|gebruiker|dane (?:do )?logowania|użytkownik|логин(?: ?[/и] ?пароль)?|учетные данные|учётные данные|账号|帐号|用户名|ユーザー|ログイン|아이디|계정)(?![a-z0-9_])[^\n\x21-\x7e]{0,4}(?:[ ](?:is|are|with|as|mit|avec|con|com|met|:|lautet|lauten|sind|son|sono|são)){0,2}[ ]{0,2}[:=：]?[ ]{0,2}["'`]?[\w.@+-]{2,64}["'`]?(?:[ ]?[/|:][ ]?|[ ](?:and|und|et|y|e|en|i|with|mit|avec|con|com|met|z|и|,)[ ])["'`]?([\x21-\x7e]{6,64})/giu
 
-function findCredentialPairs(text: string): ReadonlyArray<TextRange> {
+function* findCredentialPairs(text: string): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
+  let matches = 0
   for (const match of text.matchAll(pair)) {
+    if (++matches % MATCHES_PER_STEP === 0) yield
     const written = match[1] ?? ""
     const value = trimValue(written)
     if (!isPassword(value, false, false) || value.includes("/")) continue
@@ -257,7 +283,8 @@ function findCredentialPairs(text: string): ReadonlyArray<TextRange> {
 const seedPhrase =
   /\b(?:seed|recovery|mnemonic|backup|secret|wallet)[ _-]?(?:phrase|words?|mnemonic|seed)?["'`]?[ ]{0,2}(?:is|are|:|=|ist|lautet)[ ]{0,2}["'`]?((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})(?![a-z])/gi
 
-function findSeedPhrases(text: string): ReadonlyArray<TextRange> {
+// oxlint-disable-next-line require-yield -- one expression that matches rarely
+function* findSeedPhrases(text: string): Generator<void, ReadonlyArray<TextRange>> {
   return Array.from(text.matchAll(seedPhrase), (match) => {
     const phrase = match[1] ?? ""
     const end = match.index + match[0].length
@@ -272,7 +299,8 @@ function findSeedPhrases(text: string): ReadonlyArray<TextRange> {
 const pin =
   /(?<![\p{L}0-9_])(?:(?:[Mm]y|[Oo]ur|[Mm]eine|[Mm]on|[Mm]i|[Mm]ijn|[Mm]ój|[Мм]ой)[ ](?:[\p{L}-]{1,16}[ ]){0,2}(?:PIN|pin)|PIN(?:[- ]?(?:code|Code|код|kod|コード))?)(?:[ ](?:is|ist|lautet|es|est|è|é|jest|to|är|er|now|jetzt)|[:：]|[はは는은是]){1,2}[ ]?["'`]?([0-9]{4,8})(?![0-9.:/-]|[ ][0-9]| Uhr)/gu
 
-function findPins(text: string): ReadonlyArray<TextRange> {
+// oxlint-disable-next-line require-yield -- one expression that matches rarely
+function* findPins(text: string): Generator<void, ReadonlyArray<TextRange>> {
   return Array.from(text.matchAll(pin)).flatMap((match) => {
     const digits = match[1] ?? ""
     const end = match.index + match[0].length

@@ -1,4 +1,5 @@
 import { isPlaceholder } from "./isPlaceholder.ts"
+import { hasSteps } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 import type { TextScan } from "./TextScan.ts"
 
@@ -275,8 +276,12 @@ const forms: ReadonlyArray<TokenForm> = [
 /** The triggers of each form. */
 export const tokenTriggers: ReadonlyArray<ReadonlyArray<string>> = forms.map(({ words }) => words)
 
-/** Finds secrets of these forms. `first`: the number of the first form's triggers in the scan. */
-export const findTokens = (text: string, scan: TextScan, first: number): ReadonlyArray<TextRange> => {
+/** Finds secrets of these forms. `first`: the number of the first form's triggers in the scan. Yields after each form. */
+export function* findTokens(
+  text: string,
+  scan: TextScan,
+  first: number
+): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
   for (const [index, { form: pattern, minWord, words }] of forms.entries()) {
     if (scan.longestWord < minWord || (words.length > 0 && !scan.has(first + index))) continue
@@ -286,6 +291,7 @@ export const findTokens = (text: string, scan: TextScan, first: number): Readonl
       const start = match.index + match[0].lastIndexOf(secret)
       found.push({ start, end: start + secret.length })
     }
+    if (hasSteps(text)) yield
   }
   return found
 }

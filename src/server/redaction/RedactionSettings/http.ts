@@ -11,7 +11,8 @@ export const RedactionSettingsHttp = HttpApiBuilder.group(
     const settings = yield* RedactionSettings
     return handlers.handleAll({
       get: () => settings.get,
-      replace: ({ payload }) => settings.replace(payload)
+      replace: ({ payload }) => settings.replace(payload),
+      preview: ({ payload }) => settings.preview(payload)
     })
   })
 )

@@ -1,20 +1,15 @@
 import { Cause, Effect, type Schema } from "effect"
 import { SqlError } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
-import {
-  type KnownValues,
-  redact,
-  REDACTED,
-  redactInSteps,
-  collectTexts
-} from "../../../domain/redaction/Redaction.ts"
+import { type KnownValues, redact, REDACTED } from "../../../domain/redaction/Redaction.ts"
 import { MAX_CONTENT_CHARACTERS } from "../../../domain/telemetry/SpanConventions.ts"
 import { isDatabaseUnavailable } from "../../store/databaseErrors.ts"
 import type { KnownSecrets } from "../../secrets/KnownSecrets.ts"
+import { redactTexts } from "../../secrets/redactTexts.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 import { TOO_LONG } from "./Content.ts"
 
-/** Redacts one value, yielding to other fibers between its texts. */
+/** Redacts one value, yielding to other fibers every few milliseconds. */
 export type Redactor = (value: Schema.Json) => Effect.Effect<Schema.Json>
 
 /**
@@ -36,14 +31,8 @@ const redactContent = Effect.fnUntraced(function* (
   pause: Effect.Effect<void>
 ) {
   if (JSON.stringify(value).length > MAX_CONTENT_CHARACTERS) return TOO_LONG
-  const redactedTexts = new Map<string, string>()
-  for (const text of collectTexts(value)) {
-    const steps = redactInSteps(text, known)
-    let step = steps.next()
-    for (; step.done !== true; step = steps.next()) yield* pause
-    redactedTexts.set(text, step.value)
-    yield* pause
-  }
+  const redactedTexts = yield* redactTexts(value, known, pause)
+  yield* pause
   const redaction = redact(value, known, "#", redactedTexts)
   return redaction._tag === "Redaction" ? redaction.value : REDACTED
 })
@@ -57,7 +46,7 @@ const isTransient = (cause: Cause.Cause<unknown>): boolean => {
 /**
  * Redacts the content of organizations. If an organization's own secrets cannot be decrypted, they cannot be found in
  * its content either, so its spans are exported without content and other organizations are not affected. Fails only
- * while the database is unavailable. `now`: milliseconds on the monotonic clock; `pause`: runs between two texts.
+ * while the database is unavailable. `now`: milliseconds on the monotonic clock; `pause`: runs every few milliseconds.
  */
 export const makeRedactors = (
   secrets: KnownSecrets["Service"],

@@ -47,6 +47,7 @@ const unrecorded: Readonly<Record<string, string>> = {
   "api_keys.verify_email": "without a mail server no link is requested",
   "tasks.run": "a run is a log record itself, with its key; thousands a second would bury other entries",
   "feedback.create": "the feedback records its author; it has no effect before it is staged",
+  "redaction_settings.preview": "a preview changes nothing",
   "sessions.create": "the session records its creator",
   "sessions.step": "the step is an event of its session",
   "sessions.complete": "the outcome is an event of its session"
