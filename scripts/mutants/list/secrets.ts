@@ -43,7 +43,12 @@ export const secrets: ReadonlyArray<ListedMutant> = [
     tests: boxTests
   },
   { file: rotation, from: "AND ${column} = ${value} RETURNING", to: "RETURNING", tests: rotationTests },
-  { file: rotation, from: "Effect.andThen(sql`SET LOCAL lock_timeout = 0`),", to: "", tests: rotationTests },
+  {
+    file: "server/store/withoutTimeouts.ts",
+    from: "yield* sql`SET LOCAL lock_timeout = 0`",
+    to: "",
+    tests: rotationTests
+  },
   { file: rotation, from: "if (sealed !== undefined) {", to: "if (false) {", tests: rotationTests },
   {
     file: rotation,

@@ -56,9 +56,9 @@ export const streams: ReadonlyArray<ListedMutant> = [
     tests: [...streamTests, "api/Tenancy.test.ts"]
   },
   {
-    file: stream,
-    from: "hub.sizeOfOrganization(org_id) >= maxPerOrganization",
-    to: "hub.sizeOfOrganization(org_id) > maxPerOrganization",
+    file: hub,
+    from: "slots.sizeOf(org_id) >= options.maxPerOrganization",
+    to: "slots.sizeOf(org_id) > options.maxPerOrganization",
     tests: streamTests
   },
   {

@@ -56,6 +56,8 @@ export type StreamRefusal = "replica" | "organization"
 export interface Hub {
   /** The number of open streams. */
   readonly size: () => number
+  /** The number of open streams of one organization. */
+  readonly sizeOfOrganization: (org_id: OrgId) => number
   /** Why an organization cannot open another stream now; undefined if it can. */
   readonly refusalOf: (org_id: OrgId) => StreamRefusal | undefined
   /**
@@ -238,6 +240,7 @@ export const makeHub = (options: HubOptions): Hub => {
 
   return {
     size: () => subscriptions.size,
+    sizeOfOrganization: slots.sizeOf,
     refusalOf,
     open: (session, key_id, cursor) =>
       Effect.map(
