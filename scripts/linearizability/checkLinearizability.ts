@@ -100,7 +100,8 @@ export const checkLinearizability = <State, Call>(
       continue
     }
     const next = model.apply(state, at(candidate))
-    if (next !== undefined) {
+    // An operation that need not be placed is of no use where it changes nothing.
+    if (next !== undefined && !(isLost(at(candidate)) && model.key(next) === model.key(state))) {
       toggle(candidate)
       const key = configuration(next)
       if (!visited.has(key)) {

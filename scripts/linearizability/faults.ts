@@ -26,6 +26,15 @@ export interface FaultyDatabase {
   readonly breakConnections: () => Promise<void>
 }
 
+/** How often each fault has happened before a run. */
+export const noFaults: Readonly<Record<Fault, number>> = {
+  kill: 0,
+  "short freeze": 0,
+  "long freeze": 0,
+  "break connections": 0,
+  "restart the database": 0
+}
+
 /**
  * Causes faults until `isOver`, then waits until all replicas run again. Always leaves one replica that works; returns
  * how often each fault happened.
@@ -36,13 +45,7 @@ export const causeFaults = async (
   random: () => number,
   isOver: () => boolean
 ): Promise<Readonly<Record<Fault, number>>> => {
-  const done: Record<Fault, number> = {
-    kill: 0,
-    "short freeze": 0,
-    "long freeze": 0,
-    "break connections": 0,
-    "restart the database": 0
-  }
+  const done: Record<Fault, number> = { ...noFaults }
   const recoveries = new Set<Promise<void>>()
   const recover = (recovery: Promise<void>) => {
     recoveries.add(recovery)

@@ -19,11 +19,11 @@ export const plantedFaults: Readonly<Record<string, PlantedFault>> = {
     from: "WHERE s.closed_at IS NULL AND (",
     to: "WHERE ("
   },
-  "stale base promoted": {
+  "promoted without a preview": {
     object: "dataset",
     file: "server/tasks/Feedback/promoteStaged.ts",
-    from: "if (base !== request.base_dataset_id) {",
-    to: "if (request.base_dataset_id === undefined) {"
+    from: "if (plan.revision !== request.expected_feedback_revision) {",
+    to: "if (plan.revision === undefined) {"
   },
   "key claimed twice": {
     object: "key",

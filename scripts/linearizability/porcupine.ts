@@ -61,7 +61,8 @@ export const checkWithPorcupine = (objects: ReadonlyArray<ObjectReport>, cache: 
     skipped: objects.length - tables.length,
     different: tables.flatMap(({ object, verdict }, index) => {
       const other = verdicts[index] ?? "nothing"
-      return verdict === "Undecided" || (verdict === "Linearizable") === (other === "Ok")
+      const isUndecided = verdict === "Undecided" || other === "Unknown"
+      return isUndecided || (verdict === "Linearizable") === (other === "Ok")
         ? []
         : [`${object}: ${verdict} here, ${other} by Porcupine`]
     }),

@@ -18,6 +18,9 @@ export interface Replica {
   readonly remove: () => Promise<void>
 }
 
+/** Characters of a process's output in which the line that it is ready is looked for. */
+const MAX_OUTPUT = 10_000
+
 /** A port that is probably free. */
 const freePort = async (): Promise<number> => {
   const server = createServer()
@@ -60,12 +63,15 @@ export const makeReplica = async (
     return new Promise((done) => {
       let output = ""
       started.stdout.setEncoding("utf8").on("data", (text: string) => {
-        if (output.length < 10_000) output += text
+        if (output.length < MAX_OUTPUT) output += text
         if (isReady || !/is ready/.test(output)) return
         isReady = true
         done(true)
       })
-      started.once("close", () => done(false))
+      started.once("close", () => {
+        if (child === started) isReady = false
+        done(false)
+      })
     })
   }
 

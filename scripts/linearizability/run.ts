@@ -12,12 +12,12 @@ import { seededRandom } from "../../test/support/breakingProxy.ts"
 import { persistently } from "../chaos/persistently.ts"
 import { startDatabase } from "../chaos/store.ts"
 import { checkObject, type ObjectReport } from "./check.ts"
-import { causeFaults, type Fault } from "./faults.ts"
+import { causeFaults, type Fault, noFaults } from "./faults.ts"
 import { type FinalState, readFinalState, REPLICA_CONNECTION } from "./finalState.ts"
 import { type DatasetCall, datasetAnswers, datasetModel } from "./models/datasetModel.ts"
 import { createdAnswer, type Created, keyModel } from "./models/keyModel.ts"
 import { type RulesCall, rulesModel, type RulesState } from "./models/rulesModel.ts"
-import { operationsByTime, sessionModel } from "./models/sessionModel.ts"
+import { latenessOf, operationsByTime, sessionModel } from "./models/sessionModel.ts"
 import type { Operation } from "./Operation.ts"
 import { makeRecorder, type Recorder } from "./record.ts"
 import { makeReplica, type Replica } from "./replicas.ts"
@@ -38,6 +38,8 @@ export interface RunOptions {
   /** Sessions in use at a time, and datasets. */
   readonly sessions?: number
   readonly datasets?: number
+  /** Whether replicas are killed and frozen. Default true. */
+  readonly causesFaults?: boolean
   readonly progress?: (line: string) => void
 }
 
@@ -54,6 +56,8 @@ export interface RunReport {
     /** Streams that differ from the logs of their sessions, a sentence each. */
     readonly faults: ReadonlyArray<string>
   }
+  /** How late the windows of approvals ended, in milliseconds, earliest first. Negative: too early. */
+  readonly lateness: ReadonlyArray<number>
   /** Promoted corrections that are not exactly one example, a sentence each. */
   readonly wrongExamples: ReadonlyArray<string>
 }
@@ -83,15 +87,14 @@ export const runLinearizability = Effect.fnUntraced(function* (options: RunOptio
     const began = performance.now()
     const isOver = () => performance.now() - began >= options.seconds * 1_000
     const world = makeWorld({ replicas, people, random: seededRandom(options.seed + 1), isOver })
-    const faults = causeFaults(
-      replicas,
-      {
-        restart: () => Effect.runSync(database.restart),
-        breakConnections: () => Effect.runPromise(terminateBackends(sql))
-      },
-      random,
-      isOver
-    )
+    const faultyDatabase = {
+      restart: () => Effect.runSync(database.restart),
+      breakConnections: () => Effect.runPromise(terminateBackends(sql))
+    }
+    const faults =
+      options.causesFaults === false
+        ? Promise.resolve(noFaults)
+        : causeFaults(replicas, faultyDatabase, random, isOver)
     const rules = makeRecorder<RulesCall>(world.counts)
     const histories = yield* Effect.promise(async () => {
       const [sessions, datasets] = await Promise.all([
@@ -115,6 +118,9 @@ export const runLinearizability = Effect.fnUntraced(function* (options: RunOptio
       objects,
       answers: Object.fromEntries([...world.counts].toSorted()),
       streams: checkStreams(histories.sessions, final),
+      lateness: histories.sessions
+        .flatMap(({ session_id, steps }) => latenessOf(logOf(session_id, final), expiringSecondsOf(steps)))
+        .toSorted((a, b) => a - b),
       wrongExamples: checkExamples(final)
     }
     return report
@@ -232,11 +238,17 @@ const atTheEnd = <Call>(call: Call, answer: string): Operation<Call> => ({
   answeredAt: performance.now()
 })
 
+const logOf = (session_id: string, { logs }: FinalState) =>
+  (logs.get(session_id) ?? []).map(({ event }) => event)
+
+const expiringSecondsOf = (steps: SessionHistory["steps"]) => (step: string) =>
+  steps.get(step)?.expiringSeconds ?? null
+
 const checkSession = ({ recorder, session_id, steps }: SessionHistory, final: FinalState): ObjectReport => {
-  const log = (final.logs.get(session_id) ?? []).map(({ event }) => event)
+  const log = logOf(session_id, final)
   return checkObject(`session ${session_id}`, sessionModel(log), [
     ...recorder.operations,
-    ...operationsByTime(log, (step) => steps.get(step)?.expiringSeconds ?? null, toMonotonic),
+    ...operationsByTime(log, expiringSecondsOf(steps), toMonotonic),
     atTheEnd({ kind: "read the log" }, "read")
   ])
 }

@@ -3,6 +3,7 @@ import type { RunReport } from "./run.ts"
 /** What a run has shown to be broken, a sentence each; the histories of objects are in `explanation`. */
 export const violationsOf = ({
   answers,
+  lateness,
   objects,
   streams,
   wrongExamples
@@ -19,6 +20,7 @@ export const violationsOf = ({
   }),
   ...streams.faults,
   ...wrongExamples,
+  ...((lateness[0] ?? 0) < 0 ? [`a window ended ${-(lateness[0] ?? 0)} ms early`] : []),
   ...((answers["INTERNAL_ERROR"] ?? 0) > 0
     ? [`${answers["INTERNAL_ERROR"]} calls got an internal error`]
     : []),
@@ -32,6 +34,7 @@ export const summaryOf = ({
   answers,
   checkSeconds,
   faults,
+  lateness,
   objects,
   seconds,
   streams
@@ -40,6 +43,7 @@ export const summaryOf = ({
     objects.reduce((total, object) => total + of(object), 0)
   const operations = sum((object) => object.operations)
   const perMinute = (number: number) => Math.round((number * 60) / seconds)
+  const late = (share: number) => lateness[Math.ceil(share * lateness.length) - 1] ?? 0
   const list = (counts: Readonly<Record<string, number>>) =>
     Object.entries(counts)
       .filter(([, number]) => number > 0)
@@ -49,6 +53,7 @@ export const summaryOf = ({
     `${operations} operations on ${objects.length} objects in ${seconds.toFixed(0)} s (${perMinute(operations)} a minute), ${sum(({ lost }) => lost)} without an answer or optional`,
     `faults: ${list(faults)} (${perMinute(faults.kill)} kills a minute)`,
     `answers: ${list(answers)}`,
+    `windows: ${lateness.length} ended or were about to, ${late(0.5)} ms late in the middle, at most ${late(1)} ms`,
     `streams: ${streams.events} events over ${streams.connections} connections`,
     `checked in ${checkSeconds.toFixed(2)} s, ${sum(({ visited }) => visited)} configurations, at most ${Math.max(...objects.map(({ visited }) => visited))} for one object`
   ]

@@ -170,6 +170,16 @@ const dueAt = (event: SessionEvent, expiringSeconds: (step: string) => number | 
   }
 }
 
+/** How late, in milliseconds, the log has the windows that ended or were about to. */
+export const latenessOf = (
+  log: ReadonlyArray<SessionEvent>,
+  expiringSeconds: (step: string) => number | null
+): ReadonlyArray<number> =>
+  log.flatMap((event) => {
+    const due = isByTime(event) ? dueAt(event, expiringSeconds) : undefined
+    return due === undefined ? [] : [event.occurred_at.epochMilliseconds - due]
+  })
+
 /** The operations by which time moves a session's approvals: one for each of its events in the log. */
 export const operationsByTime = (
   log: ReadonlyArray<SessionEvent>,

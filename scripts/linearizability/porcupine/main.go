@@ -25,8 +25,8 @@ type history struct {
 	Operations []operation `json:"operations"`
 }
 
-// The longest search for one object.
-const timeout = time.Minute
+// The longest search for one object. Only histories with a violation and many lost answers take so long.
+const timeout = 5 * time.Second
 
 // transitions are the input of an operation: the states after it, by the state before.
 type transitions struct {
