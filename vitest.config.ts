@@ -1,15 +1,66 @@
+import { availableParallelism } from "node:os"
+import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+
+/** These assert limits of a second, or shares of processor time. Beside many others they would fail without a fault. */
+const TIMED = [
+  "test/faults/{Delivery,DeadConnections,chaos}.test.ts",
+  "test/server/concurrency/LoopTurns.test.ts",
+  "test/server/delivery/Delivery/Shards.test.ts"
+]
+
+/** These start processes of their own, or read or change something of their whole process: memory, environment, hooks, metrics. */
+const OWN_PROCESS = [
+  "test/{cli,e2e,faults,scripts,support,testing}/**/*.test.ts",
+  "test/server/egress/Egress.test.ts",
+  "test/server/notifications/Notifications/{RecentEvents,hostile}.test.ts",
+  "test/server/observability/*.test.ts",
+  "test/server/store/{EmbeddedPostgres.test.ts,EmbeddedPostgres/**/*.test.ts}",
+  "test/server/tasks/Runs/layerRunSpans.test.ts"
+]
+
+const ALL = ["test/**/*.test.ts"]
+const cores = availableParallelism()
+
+/** Many tests wait most of their time: for a lease, a deadline, a page. */
+const maxWorkers = Math.ceil(cores * 1.5)
 
 /**
  * Tests mirror `src` path for path. Each test file that uses the database gets its own, cloned from a template that the global set-up
  * migrates once (`test/support/postgres.setup.ts`).
+ *
+ * Files share worker processes, because importing and compiling the service takes longer than most files run. So a test file leaves
+ * nothing behind in its process; one that cannot is listed in `OWN_PROCESS`.
  */
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
     globalSetup: ["test/support/postgres.setup.ts"],
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    reporters: ["default", "./test/support/guarantees/GuaranteesReporter.ts"]
+    // Processes that tests start find compiled code here: compiling takes half of a start.
+    env: {
+      NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/test-processes", import.meta.url))
+    },
+    reporters: ["default", "./test/support/guarantees/GuaranteesReporter.ts"],
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "shared",
+          include: ALL,
+          exclude: [...OWN_PROCESS, ...TIMED],
+          isolate: false,
+          maxWorkers
+        }
+      },
+      {
+        extends: true,
+        test: { name: "own process", include: OWN_PROCESS, exclude: TIMED, maxWorkers }
+      },
+      {
+        extends: true,
+        test: { name: "timed", include: TIMED, maxWorkers: cores, sequence: { groupOrder: 1 } }
+      }
+    ]
   }
 })

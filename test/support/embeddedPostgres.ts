@@ -37,7 +37,10 @@ export const reusedDirectory: Effect.Effect<string, never, Scope.Scope> = Effect
 
 /** Removes the shared data directory, after the last test of a file. */
 export const removeReusedDirectory = async (): Promise<void> => {
-  if (used !== undefined) await removeDirectory(await used)
+  const last = used
+  // The next file of this process makes its own.
+  used = undefined
+  if (last !== undefined) await removeDirectory(await last)
 }
 
 /** The process id of the server of a data directory, from its pid file; `undefined` if there is none. */

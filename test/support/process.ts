@@ -27,7 +27,10 @@ export interface CliProcess {
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url))
 
-/** Starts `countersign <args>` with only PATH and the given environment variables. Killed when the scope closes. */
+/**
+ * Starts `countersign <args>` with only PATH, the directory of compiled code and the given environment variables. Killed when the scope
+ * closes.
+ */
 export const spawnCli = (
   args: ReadonlyArray<string>,
   environment: Readonly<Record<string, string>> = {}
@@ -37,7 +40,11 @@ export const spawnCli = (
       Effect.sync(() =>
         spawn(process.execPath, [main, ...args], {
           stdio: ["pipe", "pipe", "pipe"],
-          env: { PATH: process.env["PATH"], ...environment }
+          env: {
+            PATH: process.env["PATH"],
+            NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
+            ...environment
+          }
         })
       ),
       (child) =>
