@@ -11,11 +11,18 @@ import { type Fault, type FaultRunOptions, inflictAll, shuffled } from "./rounds
 import { serviceEnvironment, type ServiceUnderTest, startService } from "./service.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
 
-/** How long a clock stays wrong, in milliseconds: longer than the services need to measure it again. */
+/** How long a fault lasts, in milliseconds. */
 const HOLD_MILLIS = 5_000
 
 const MINUTE = 60_000
-const DAY = 24 * 60 * MINUTE
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+
+/** Further than a replica trusts a lease to end later than its own would. */
+const DEAD_LEASE_MILLIS = 75_000
+
+const describeStep = (millis: number): string =>
+  `set ${millis < 0 ? "back" : "ahead"} by ${Math.abs(millis) / 1_000} seconds`
 
 /** Runs two services on one database, and sets their clocks. Undefined: this machine cannot make the faults. */
 export const runClockFaults = Effect.fnUntraced(function* (options: FaultRunOptions) {
@@ -52,24 +59,38 @@ export const runClockFaults = Effect.fnUntraced(function* (options: FaultRunOpti
   const keys = yield* prepareOrganization(first.url, first.firstKey, receiver.url)
   const load = yield* startLoad(() => services().map(({ url }) => url), keys)
 
-  const setClock = (whose: string, faults: ProcessFaults, millis: number): Fault => ({
-    name: `the clock of ${whose} is set ${millis < 0 ? "back" : "ahead"} by ${Math.abs(millis) / MINUTE} minutes`,
+  const setServiceClock = (faults: ProcessFaults, millis: number): Fault => ({
+    name: `the clock of one service is ${describeStep(millis)}`,
     begin: Effect.sync(() => faults.setClock(millis)),
     holdMillis: HOLD_MILLIS,
     end: Effect.sync(() => faults.setClock(0)),
     expected: "unnoticed"
   })
+  let databaseMillis = 0
+  /** The clock stays as it is: deliveries that wait while it is set back are late by as much. */
+  const stepDatabaseClock = (millis: number) =>
+    Effect.sync(() => {
+      databaseMillis += millis
+      ofDatabase.setClock(databaseMillis)
+    })
+  const setDatabaseClock = (millis: number): Fault => ({
+    name: `the clock of the database is ${describeStep(millis)}`,
+    begin: stepDatabaseClock(millis),
+    holdMillis: HOLD_MILLIS,
+    end: Effect.void,
+    expected: "unnoticed"
+  })
   const faults: ReadonlyArray<Fault> = [
-    setClock("one service", ofFirst, 40 * DAY),
-    setClock("one service", ofSecond, -60 * MINUTE),
-    setClock("the database", ofDatabase, 10 * MINUTE),
-    setClock("the database", ofDatabase, -10 * MINUTE),
+    setServiceClock(ofFirst, 40 * DAY),
+    setServiceClock(ofSecond, -HOUR),
+    setDatabaseClock(10 * MINUTE),
+    setDatabaseClock(-10_000),
     {
       name: "the clock of the database is set back while a service is killed",
       begin: Effect.gen(function* () {
         const killed = second
         second = undefined
-        ofDatabase.setClock(-60 * MINUTE)
+        yield* stepDatabaseClock(-DEAD_LEASE_MILLIS)
         if (killed === undefined) return
         yield* killed.process.kill("SIGKILL")
         yield* killed.process.ended
@@ -77,7 +98,6 @@ export const runClockFaults = Effect.fnUntraced(function* (options: FaultRunOpti
       }),
       holdMillis: HOLD_MILLIS,
       end: Effect.gen(function* () {
-        // The clock stays as it is until the dead replica's deliveries have arrived: the run ends with that check.
         second = yield* start(ofSecond)
       }),
       expected: "any"
