@@ -152,7 +152,9 @@ export const createCluster = Effect.fnUntraced(function* (
     "--auth=trust",
     "--encoding=UTF8",
     "--locale=C.UTF-8",
-    "--no-instructions"
+    "--no-instructions",
+    // Only a crash of the machine would need it.
+    "--no-sync"
   ])
   writeFileSync(path.join(directory, "pg_hba.conf"), "local all all trust\nlocal replication all trust\n")
   yield* run(

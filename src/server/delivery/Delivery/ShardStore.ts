@@ -50,13 +50,18 @@ export interface ShardStore {
   readonly deregister: Effect.Effect<void, SqlError.SqlError>
 }
 
-/** The leases of `owner`, a name that no other process ever has. */
+/**
+ * The leases of `owner`, a name that no other process ever has.
+ *
+ * Only a claim waits for the disk, because the epoch that it raises must not be used again. What a crash or a failover
+ * of the database loses of the others makes a lease end earlier than its owner assumes, or later than it was released.
+ * They neither wait for a busy disk nor for a missing standby: while results wait there, leases do not run out, and a
+ * stopping replica hands its shards over.
+ */
 export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardStore => ({
   /**
-   * One statement, which commits without waiting for the disk (`synchronous_commit = off`), so that a database busy with
-   * writes does not let leases run out. If the database crashes and loses a renewal, a lease ends earlier than its owner
-   * assumes, but the next owner has a higher epoch. A peer counts as live while its heartbeat is recent; a silent peer
-   * keeps its shards until its lease ends but is left no share.
+   * One statement. A peer counts as live while its heartbeat is recent; a silent peer keeps its shards until its lease
+   * ends but is left no share.
    */
   heartbeat: ({ draining, heartbeatTimeoutMillis, leaseMillis }) =>
     Effect.map(
@@ -119,11 +124,18 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardSt
 
   release: (shards) =>
     Effect.asVoid(sql`
-      UPDATE delivery_shards
+      WITH asynchronous AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS setting)
+      UPDATE delivery_shards s
       SET owner = NULL, lease_until = NULL
-      WHERE owner = ${owner}
-        AND shard = ANY(${int4Array(shards)}::smallint[])
+      FROM asynchronous
+      WHERE s.owner = ${owner}
+        AND s.shard = ANY(${int4Array(shards)}::smallint[])
     `),
 
-  deregister: Effect.asVoid(sql`DELETE FROM delivery_owners WHERE owner = ${owner}`)
+  deregister: Effect.asVoid(sql`
+    WITH asynchronous AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS setting)
+    DELETE FROM delivery_owners o
+    USING asynchronous
+    WHERE o.owner = ${owner}
+  `)
 })
