@@ -24,11 +24,16 @@ export interface FinalState {
   readonly versions: ReadonlyMap<string, ReadonlyArray<Version>>
   /** The status of each piece of feedback, and the version that it was promoted into. */
   readonly statuses: ReadonlyMap<string, { readonly status: string; readonly dataset_id: string | null }>
+  /** How many entries the audit log has of each action on each target, by `auditKey`. */
+  readonly audit: ReadonlyMap<string, number>
   /** How many examples were made from each piece of feedback, over all versions. */
   readonly examples: ReadonlyMap<string, number>
 }
 
 const decodeEvent = Schema.decodeUnknownEffect(Schema.fromJsonString(SessionEvent))
+
+/** An action of the audit log on a target. */
+export const auditKey = (action: string, target: string): string => `${action} ${target}`
 
 /** Matches the names of connections of the service's pools. The embedded PostgreSQL has a connection with another name. */
 export const REPLICA_CONNECTION = "^countersign [0-9a-f]+$"
@@ -90,6 +95,13 @@ export const readFinalState = Effect.gen(function* () {
     WHERE source_feedback_id IS NOT NULL
     GROUP BY source_feedback_id
   `)
+  const audit = yield* persistently(sql<{
+    readonly action: string
+    readonly target_id: string
+    readonly count: number
+  }>`
+    SELECT action, target_id, count(*)::int AS count FROM audit_log GROUP BY action, target_id
+  `)
   const state: FinalState = {
     logs: group(
       stored,
@@ -112,6 +124,7 @@ export const readFinalState = Effect.gen(function* () {
       ({ base, id, version }) => ({ base, id, version })
     ),
     statuses: new Map(feedback.map(({ dataset_id, id, status }) => [id, { status, dataset_id }])),
+    audit: new Map(audit.map(({ action, count, target_id }) => [auditKey(action, target_id), count])),
     examples: new Map(examples.map(({ count, id }) => [id, count]))
   }
   return state

@@ -3,7 +3,7 @@
  * stay here: Go gets each object as a table of states.
  */
 import { spawnSync } from "node:child_process"
-import { existsSync, mkdirSync, writeFileSync } from "node:fs"
+import { mkdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import type { ObjectReport } from "./check.ts"
@@ -13,9 +13,8 @@ const source = fileURLToPath(new URL("porcupine", import.meta.url))
 /** Whether Go is installed. */
 export const isGoInstalled = (): boolean => spawnSync("go", ["version"], { stdio: "ignore" }).status === 0
 
-/** Builds the Go program, once; its module is downloaded if it is not there. Returns the reason of a failure. */
+/** Builds the Go program; its module is downloaded if it is not there. Returns the reason of a failure. */
 const buildProgram = (program: string): string | undefined => {
-  if (existsSync(program)) return undefined
   const { status, stderr } = spawnSync("go", ["build", "-o", program, "."], { cwd: source, encoding: "utf8" })
   return status === 0 ? undefined : stderr.trim()
 }

@@ -13,7 +13,7 @@ import { persistently } from "../chaos/persistently.ts"
 import { startDatabase } from "../chaos/store.ts"
 import { checkObject, type ObjectReport } from "./check.ts"
 import { causeFaults, type Fault, noFaults } from "./faults.ts"
-import { type FinalState, readFinalState, REPLICA_CONNECTION } from "./finalState.ts"
+import { auditKey, type FinalState, readFinalState, REPLICA_CONNECTION } from "./finalState.ts"
 import { type DatasetCall, datasetAnswers, datasetModel } from "./models/datasetModel.ts"
 import { createdAnswer, type Created, keyModel } from "./models/keyModel.ts"
 import { type RulesCall, rulesModel, type RulesState } from "./models/rulesModel.ts"
@@ -58,8 +58,8 @@ export interface RunReport {
   }
   /** How late the windows of approvals ended, in milliseconds, earliest first. Negative: too early. */
   readonly lateness: ReadonlyArray<number>
-  /** Promoted corrections that are not exactly one example, a sentence each. */
-  readonly wrongExamples: ReadonlyArray<string>
+  /** Effects that are recorded twice or not at all in another place, a sentence each. */
+  readonly wrongRecords: ReadonlyArray<string>
 }
 
 const REPLICAS = 3
@@ -121,7 +121,7 @@ export const runLinearizability = Effect.fnUntraced(function* (options: RunOptio
       lateness: histories.sessions
         .flatMap(({ session_id, steps }) => latenessOf(logOf(session_id, final), expiringSecondsOf(steps)))
         .toSorted((a, b) => a - b),
-      wrongExamples: checkExamples(final)
+      wrongRecords: [...checkExamples(final), ...checkAudit(final)]
     }
     return report
   })
@@ -312,3 +312,27 @@ const checkExamples = ({ examples, statuses }: FinalState): ReadonlyArray<string
     const found = examples.get(id) ?? 0
     return found === expected ? [] : [`${id} is ${status} and became ${found} examples`]
   })
+
+/** The actions that the audit log must have exactly one entry of, and no others of their kinds. */
+const AUDITED = /^(approval\.(approved|rejected)|session\.closed|feedback\.promoted) /
+
+/** Each decision by a person, close and promotion has exactly one entry in the audit log. */
+const checkAudit = ({ audit, logs, versions }: FinalState): ReadonlyArray<string> => {
+  const events = [...logs.values()].flat().map(({ event }) => event)
+  const expected = new Set([
+    ...events.flatMap((event) => {
+      if (event.type === "session:closed") return [auditKey("session.closed", event.session_id)]
+      if (event.type !== "approval:decided" || event.approval.decision_source !== "human") return []
+      return [auditKey(`approval.${event.approval.status}`, event.approval.approval_id)]
+    }),
+    ...[...versions.values()]
+      .flat()
+      .flatMap(({ base, id }) => (base === null ? [] : [auditKey("feedback.promoted", id)]))
+  ])
+  return [...new Set([...expected, ...[...audit.keys()].filter((key) => AUDITED.test(key))])].flatMap(
+    (key) => {
+      const found = audit.get(key) ?? 0
+      return found === (expected.has(key) ? 1 : 0) ? [] : [`the audit log has ${found} entries of ${key}`]
+    }
+  )
+}

@@ -6,7 +6,7 @@ export const violationsOf = ({
   lateness,
   objects,
   streams,
-  wrongExamples
+  wrongRecords
 }: RunReport): ReadonlyArray<string> => [
   ...objects.flatMap(({ object, verdict, visited }) => {
     switch (verdict) {
@@ -19,7 +19,7 @@ export const violationsOf = ({
     }
   }),
   ...streams.faults,
-  ...wrongExamples,
+  ...wrongRecords,
   ...((lateness[0] ?? 0) < 0 ? [`a window ended ${-(lateness[0] ?? 0)} ms early`] : []),
   ...((answers["INTERNAL_ERROR"] ?? 0) > 0
     ? [`${answers["INTERNAL_ERROR"]} calls got an internal error`]

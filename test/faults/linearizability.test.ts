@@ -23,7 +23,7 @@ describe("Linearizability", () => {
         assert.deepStrictEqual([...violationsOf(report), ...explanations], [])
         assert.isAbove(report.objects.length, 10)
         assert.isAbove(report.faults.kill + report.faults["short freeze"] + report.faults["long freeze"], 0)
-        assert.isAbove(report.streams.connections, 10)
+        assert.isAbove(report.streams.events, 0)
       }),
     120_000
   )
