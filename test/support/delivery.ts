@@ -48,6 +48,7 @@ export const failing: AttemptOutcome = { _tag: "Retry", error: "HTTP 503", statu
 export const ownedShard = (open: number): OwnedShard => ({
   shard: 0,
   epoch: 1,
+  claimedAt: 0,
   leaseUntil: Infinity,
   watermark: 0,
   stableWatermark: 0,

@@ -52,6 +52,18 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     tests: engine
   },
   {
+    file: "server/delivery/Delivery/Lanes.ts",
+    from: "if (readBeganAt < owned.claimedAt) return undefined",
+    to: "",
+    tests: ["server/delivery/Delivery/Lanes.test.ts"]
+  },
+  {
+    file: "server/delivery/Delivery/QueuedDelivery.ts",
+    from: "dueAt: now + row.wait_ms",
+    to: "dueAt: now + Math.max(0, row.wait_ms)",
+    tests: ["server/delivery/Delivery/QueuedDelivery.test.ts"]
+  },
+  {
     file: "server/delivery/Delivery/ShardBalancer.ts",
     from: "if (isStuck) return",
     to: "",

@@ -43,12 +43,12 @@ export interface RecordedAttempt {
 /** The lanes of the owned shards, and the attempts in flight. */
 export interface Dispatcher {
   /**
-   * Accepts rows that were read at `now`, in milliseconds on the monotonic clock. Rows already in memory change
-   * nothing.
+   * Accepts rows that were read at `now`, in milliseconds on the clock of due times, by a read that began at
+   * `readBeganAt`, on the process's monotonic clock. Rows already in memory change nothing.
    */
-  readonly offer: (rows: ReadonlyArray<QueueRow>, now: number) => void
+  readonly offer: (rows: ReadonlyArray<QueueRow>, now: number, readBeganAt: number) => void
   /** Accepts the first row of each lane; more rows may follow in the database. */
-  readonly offerHeads: (rows: ReadonlyArray<QueueRow>, now: number) => void
+  readonly offerHeads: (rows: ReadonlyArray<QueueRow>, now: number, readBeganAt: number) => void
   /** Accepts the rows read for lanes that ran low. `complete`: the rows are the lane's entire queue. */
   readonly refill: (
     lanes: ReadonlyMap<Lane, { readonly rows: ReadonlyArray<QueueRow>; readonly complete: boolean }>,
@@ -266,8 +266,8 @@ export const makeDispatcher = (
       readyLanes.add(lane)
     }
 
-    const accept = (row: QueueRow, now: number): Lane | undefined => {
-      const lane = lanes.accept(row, now)
+    const accept = (row: QueueRow, now: number, readBeganAt: number): Lane | undefined => {
+      const lane = lanes.accept(row, now, readBeganAt)
       if (lane !== undefined) readyLanes.add(lane)
       return lane
     }
@@ -381,13 +381,13 @@ export const makeDispatcher = (
     })
 
     return {
-      offer: (rows, now) => {
-        for (const row of rows) accept(row, now)
+      offer: (rows, now, readBeganAt) => {
+        for (const row of rows) accept(row, now, readBeganAt)
         dispatch()
       },
-      offerHeads: (rows, now) => {
+      offerHeads: (rows, now, readBeganAt) => {
         for (const row of rows) {
-          const lane = accept(row, now)
+          const lane = accept(row, now, readBeganAt)
           if (lane === undefined) continue
           lane.hasMore = true
           // A lane in cooldown needs only its first row, so a backlog of thousands of such lanes stays in the database.
@@ -398,8 +398,9 @@ export const makeDispatcher = (
       refill: (batch, now) => {
         for (const [lane, { complete, rows }] of batch) {
           lane.isRefilling = false
+          // Its rows were read under the lane's ownership, which is current.
           if (!lanes.has(lane)) continue
-          for (const row of rows) accept(row, now)
+          for (const row of rows) accept(row, now, lane.owned.claimedAt)
           if (!complete) lane.hasMore = true
           readyLanes.add(lane)
         }

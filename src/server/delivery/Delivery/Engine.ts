@@ -84,12 +84,17 @@ export const makeEngine = Effect.fnUntraced(function* (
     // meanwhile are newer than the rows it returns.
     beginEnqueue: () => {
       const end = dispatcher.beginRead()
+      const beganAt = monotonicMillis(clock)
       return (committed) =>
         Effect.sync(() => {
           if (committed !== undefined) {
             const { complete, rows } = committed
-            dispatcher.offer(rows, monotonicMillis(dueClock))
+            dispatcher.offer(rows, monotonicMillis(dueClock), beganAt)
             if (!complete) reader.signalNewRows()
+            // Rows of a shard that was claimed during the transaction are not accepted here.
+            if (rows.some((row) => (shards.owned.get(row.shard)?.claimedAt ?? beganAt) > beganAt)) {
+              reader.requestSweep()
+            }
             if (!complete || rows.some((row) => !shards.owned.has(row.shard))) notifyPeers()
           }
           end()

@@ -27,9 +27,9 @@ export interface Lanes {
   readonly has: (lane: Lane) => boolean
   /**
    * Returns the lane that accepted the row; undefined if the row is already in memory, recorded, of a shard owned
-   * elsewhere, or not due for a while.
+   * elsewhere or claimed after the read began, or not due for a while. `readBeganAt` is on the process's monotonic clock.
    */
-  readonly accept: (row: QueueRow, now: number) => Lane | undefined
+  readonly accept: (row: QueueRow, now: number, readBeganAt: number) => Lane | undefined
   /** Inserts a delivery into its lane if it fits. */
   readonly insert: (lane: Lane, delivery: QueuedDelivery) => void
   /** Unloads a delivery from memory; only a read can bring it back. */
@@ -148,10 +148,13 @@ export const makeLanes = (
     size: () => ({ lanes: lanes.size, deliveries: loadedRows.size }),
     find: (org_id, destination_id) => lanes.get(laneKey(org_id, destination_id)),
     has,
-    accept: (row, now) => {
+    accept: (row, now, readBeganAt) => {
       const owned = shards.owned.get(row.shard)
       if (loadedRows.has(row.seq) || owned === undefined || reads.isStale(row.seq, row.attempt))
         return undefined
+      // The shard was lost and regained during the read: another owner may have sent the row meanwhile. The sweep that
+      // follows a claim reads what is left.
+      if (readBeganAt < owned.claimedAt) return undefined
       const delivery = toQueuedDelivery(row, now)
       const lane = laneFor(row, owned, delivery, now)
       if (lane === undefined) return undefined

@@ -48,7 +48,10 @@ export interface QueuedDelivery {
   readonly event_id: EventId
   readonly attempt: number
   readonly first_attempt: number
-  /** When it may be sent, in milliseconds on this process's monotonic clock. */
+  /**
+   * When it may be sent, in milliseconds on this process's monotonic clock. In the past for an overdue delivery, so that
+   * it keeps its place before those which became due later, whichever was read first.
+   */
   readonly dueAt: number
   /** After this time no attempt begins, on the same clock; Infinity means no limit. */
   readonly expiresAt: number
@@ -64,7 +67,7 @@ export const toQueuedDelivery = (row: QueueRow, now: number): QueuedDelivery => 
   event_id: row.event_id,
   attempt: row.attempt,
   first_attempt: row.first_attempt,
-  dueAt: now + Math.max(0, row.wait_ms),
+  dueAt: now + row.wait_ms,
   expiresAt: row.left_ms === null ? Infinity : now + row.left_ms
 })
 

@@ -131,10 +131,10 @@ export const makeReader = (
           const count = (counts.get(shard) ?? 0) + 1
           counts.set(shard, count)
           const one = shards.owned.get(shard)
-          if (one !== undefined && seq > one.watermark) one.watermark = seq
+          if (one !== undefined && now >= one.claimedAt && seq > one.watermark) one.watermark = seq
           if (count === limit) tailDue.openUnsafe()
         }
-        dispatcher.offer(rows, readAt())
+        dispatcher.offer(rows, readAt(), now)
         const after = monotonicMillis(clock)
         if (again) rereadDue = after + Math.max(REREAD_INTERVAL_MILLIS, (after - now) * REREAD_COST_FACTOR)
       })
@@ -155,10 +155,11 @@ export const makeReader = (
       let after: readonly [string, string] = ["", ""]
       while (shards.owned.has(shard)) {
         let page: ReadonlyArray<HeadRow> = []
+        const beganAt = monotonicMillis(clock)
         yield* dispatcher.trackRead(store.heads(shard, after, horizon), (rows) => {
           page = rows
           count(rows, found)
-          dispatcher.offerHeads(rows, readAt())
+          dispatcher.offerHeads(rows, readAt(), beganAt)
         })
         const last = page.at(-1)
         if (last === undefined || last.lanes < SWEEP_LANES) break

@@ -51,6 +51,11 @@ export interface OwnedShard {
    * late.
    */
   leaseUntil: number
+  /**
+   * When the claim was answered, in milliseconds on the monotonic clock. A read that began earlier may have seen rows as
+   * they were before another owner sent them.
+   */
+  readonly claimedAt: number
   /** The highest row number that was read. */
   watermark: number
   /**
@@ -144,6 +149,7 @@ export const makeShards = (store: ShardStore, clock: Clock.Clock, options: Lease
     if (wanted <= 0) return
     const before = monotonicMillis(clock)
     const rows = yield* store.claim(wanted, leaseMillis)
+    const claimedAt = monotonicMillis(clock)
     const leaseUntil = before + leaseMillis
     for (const row of rows) {
       // No row number is stable yet: rows inserted shortly before the claim may still be uncommitted.
@@ -151,6 +157,7 @@ export const makeShards = (store: ShardStore, clock: Clock.Clock, options: Lease
       owned.set(row.shard, {
         ...row,
         ...unstable,
+        claimedAt,
         leaseUntil,
         unfinished: 0,
         draining

@@ -48,7 +48,7 @@ describe("Dispatcher", () => {
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
       const { dispatcher, regain } = yield* setUp(channel)
-      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0)
+      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0, 0)
       const first = yield* Queue.take(attempts)
       regain()
       yield* first.complete(failing)
@@ -56,7 +56,7 @@ describe("Dispatcher", () => {
       dispatcher.wakeAll()
       yield* Effect.yieldNow
       assert.strictEqual(yield* Queue.size(attempts), 0)
-      dispatcher.offer([queueRow({ seq: 3 })], 0)
+      dispatcher.offer([queueRow({ seq: 3 })], 0, 0)
       assert.strictEqual((yield* Queue.take(attempts)).delivery.event_id, queueRow({ seq: 3 }).event_id)
     }).pipe(Effect.scoped)
   )
@@ -75,14 +75,14 @@ describe("Dispatcher", () => {
           )
       }
       const { dispatcher, regain } = yield* setUp(channel)
-      dispatcher.offer([queueRow({ seq: 1 })], 0)
+      dispatcher.offer([queueRow({ seq: 1 })], 0, 0)
       yield* Queue.take(reading)
       regain()
       dispatcher.dropLostLanes()
       yield* Deferred.succeed(store, undefined)
       yield* Effect.yieldNow
       yield* Effect.yieldNow
-      dispatcher.offer([queueRow({ seq: 2 })], 0)
+      dispatcher.offer([queueRow({ seq: 2 })], 0, 0)
       assert.strictEqual(yield* Queue.take(sent), queueRow({ seq: 2 }).event_id)
     }).pipe(Effect.scoped)
   )
@@ -91,7 +91,7 @@ describe("Dispatcher", () => {
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
       const { dispatcher, regain } = yield* setUp(channel)
-      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0)
+      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0, 0)
       yield* (yield* Queue.take(attempts)).complete(failing)
       yield* Queue.take(dispatcher.results)
       assert.strictEqual(dispatcher.unsavedHealth(10).size, 1)
@@ -111,6 +111,7 @@ describe("Dispatcher", () => {
       const { dispatcher } = yield* setUp(channel)
       dispatcher.offer(
         Array.from({ length: 20 }, (_, index) => queueRow({ seq: index + 1 })),
+        0,
         0
       )
       const endedThen = Effect.fnUntraced(function* (attempt: ManualAttempt, outcome: AttemptOutcome) {
@@ -141,6 +142,7 @@ describe("Dispatcher", () => {
         const { dispatcher } = yield* setUp(channel)
         dispatcher.offer(
           [1, 2, 3, 4].map((seq) => queueRow({ seq, left_ms: 1_000 })),
+          0,
           0
         )
         const endOne = Effect.fnUntraced(function* (outcome: AttemptOutcome) {
@@ -149,7 +151,7 @@ describe("Dispatcher", () => {
         })
         yield* endOne(failing)
         yield* TestClock.adjust("2 seconds")
-        dispatcher.offer([queueRow({ seq: 5, left_ms: 1_000 })], 2_000)
+        dispatcher.offer([queueRow({ seq: 5, left_ms: 1_000 })], 2_000, 2_000)
         const ended = yield* Queue.takeN(dispatcher.results, 2)
         assert.deepStrictEqual(
           ended.map(({ delivery, outcome }) => [delivery.seq, outcome._tag]),
@@ -169,7 +171,11 @@ describe("Dispatcher", () => {
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
       const { dispatcher } = yield* setUp(channel)
-      dispatcher.offer([queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })], 0)
+      dispatcher.offer(
+        [queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })],
+        0,
+        0
+      )
       assert.strictEqual((yield* Queue.take(dispatcher.results)).delivery.seq, 1)
       assert.strictEqual((yield* Queue.take(attempts)).delivery.event_id, queueRow({ seq: 2 }).event_id)
     }).pipe(Effect.scoped)
@@ -182,6 +188,7 @@ describe("Dispatcher", () => {
       const waiting = yield* Effect.forkChild(dispatcher.hasFullBatch.await)
       dispatcher.offer(
         Array.from({ length: FULL_BATCH }, (_, index) => queueRow({ seq: index + 1 })),
+        0,
         0
       )
       const others = yield* Queue.takeN(attempts, FULL_BATCH - 1)
@@ -207,14 +214,14 @@ describe("Dispatcher", () => {
         load: () => Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store))
       }
       const { dispatcher, regain } = yield* setUp(channel)
-      dispatcher.offer([queueRow({ seq: 1 })], 0)
+      dispatcher.offer([queueRow({ seq: 1 })], 0, 0)
       yield* Queue.take(reading)
       regain()
       dispatcher.dropLostLanes()
       yield* Deferred.fail(store, new SqlError({ reason: new ConnectionError({ cause: "away" }) }))
       yield* Effect.yieldNow
       yield* Effect.yieldNow
-      dispatcher.offer([queueRow({ seq: 1 })], 0)
+      dispatcher.offer([queueRow({ seq: 1 })], 0, 0)
       yield* Queue.take(reading)
     }).pipe(Effect.scoped)
   )
@@ -240,10 +247,10 @@ describe("Dispatcher", () => {
         yield* Effect.forkChild(Effect.forever(dispatcher.takeResults(64)))
         const rows = (destination_id: string, first: number, count: number) =>
           Array.from({ length: count }, (_, index) => queueRow({ seq: first + index, destination_id }))
-        dispatcher.offer([...rows("a", 100, 6), ...rows("b", 200, 6)], 0)
+        dispatcher.offer([...rows("a", 100, 6), ...rows("b", 200, 6)], 0, 0)
         yield* TestClock.adjust("1 millis")
         assert.lengthOf(sent, 4)
-        dispatcher.offer(rows("other", 300, 3), 1)
+        dispatcher.offer(rows("other", 300, 3), 1, 1)
         yield* TestClock.adjust("1 millis")
         assert.deepStrictEqual(sent.slice(4), ["other 300", "other 301", "other 302"])
 
@@ -288,10 +295,10 @@ describe("Dispatcher", () => {
       )
       const rows = (destination_id: string, first: number, count: number) =>
         Array.from({ length: count }, (_, index) => queueRow({ seq: first + index, destination_id }))
-      dispatcher.offer([...rows("a", 100, 6), ...rows("b", 200, 6)], 0)
+      dispatcher.offer([...rows("a", 100, 6), ...rows("b", 200, 6)], 0, 0)
       yield* TestClock.adjust("1 millis")
       assert.lengthOf(sent, 4)
-      dispatcher.offer(rows("other", 300, 3), 1)
+      dispatcher.offer(rows("other", 300, 3), 1, 1)
       yield* TestClock.adjust("1 millis")
       assert.deepStrictEqual(sent.slice(4), ["other 300", "other 301", "other 302"])
       yield* TestClock.adjust("1 seconds")
@@ -330,9 +337,9 @@ describe("Dispatcher", () => {
         yield* Effect.forkChild(Effect.forever(dispatcher.takeResults(64)))
         const rows = (destination_id: string, first: number, count: number) =>
           Array.from({ length: count }, (_, index) => queueRow({ seq: first + index, destination_id }))
-        dispatcher.offer([...rows("1.1.1.0/24", 100, 60), ...rows("2.2.2.0/24", 200, 60)], 0)
+        dispatcher.offer([...rows("1.1.1.0/24", 100, 60), ...rows("2.2.2.0/24", 200, 60)], 0, 0)
         yield* TestClock.adjust("1 millis")
-        dispatcher.offer(rows("dual", 300, 3), 1)
+        dispatcher.offer(rows("dual", 300, 3), 1, 1)
         for (let step = 0; step < 100; step++) yield* TestClock.adjust("50 millis")
         assert.strictEqual(sent.filter((one) => one === "dual").length, 3)
       }).pipe(Effect.scoped)

@@ -29,33 +29,33 @@ const setUp = () => {
 describe("Lanes", () => {
   it("rows due within the horizon are accepted, later ones stay in the database", () => {
     const { inMemory, lanes } = setUp()
-    assert.isUndefined(lanes.accept(row({ wait_ms: HORIZON + 1 }), 0))
-    assert.isUndefined(lanes.accept(row(cooling(HORIZON + 1)), 0))
-    assert.isUndefined(lanes.accept(row({ wait_ms: HORIZON + 1, ...cooling(5) }), 0))
+    assert.isUndefined(lanes.accept(row({ wait_ms: HORIZON + 1 }), 0, 0))
+    assert.isUndefined(lanes.accept(row(cooling(HORIZON + 1)), 0, 0))
+    assert.isUndefined(lanes.accept(row({ wait_ms: HORIZON + 1, ...cooling(5) }), 0, 0))
     assert.strictEqual(inMemory(), 0)
-    assert.isDefined(lanes.accept(row({ wait_ms: HORIZON }), 0))
-    assert.isDefined(lanes.accept(row({ seq: 2, destination_id: "other", ...cooling(HORIZON) }), 0))
+    assert.isDefined(lanes.accept(row({ wait_ms: HORIZON }), 0, 0))
+    assert.isDefined(lanes.accept(row({ seq: 2, destination_id: "other", ...cooling(HORIZON) }), 0, 0))
     assert.strictEqual(inMemory(), 2)
     // A delivery of a lane that is in memory anyway is accepted however late it is due.
-    assert.isDefined(lanes.accept(row({ seq: 3, wait_ms: 2 * HORIZON }), 0))
+    assert.isDefined(lanes.accept(row({ seq: 3, wait_ms: 2 * HORIZON }), 0, 0))
   })
 
   it("a lane idle beyond the horizon is dropped, and its rows are accepted again later", () => {
     const { inMemory, lanes } = setUp()
-    const lane = lanes.accept(row(), 0)
+    const lane = lanes.accept(row(), 0, 0)
     assert.isDefined(lane)
     if (lane === undefined) return
     assert.isFalse(lanes.dropIfIdleUntil(lane, HORIZON, 0))
     assert.isTrue(lanes.dropIfIdleUntil(lane, HORIZON + 1, 0))
     assert.strictEqual(inMemory(), 0)
-    assert.isDefined(lanes.accept(row(), 1))
+    assert.isDefined(lanes.accept(row(), 1, 1))
   })
 
   it("a lane is kept until its health is stored and no read in flight can return older health", () =>
     Effect.runPromise(
       Effect.gen(function* () {
         const { inMemory, lanes, reads } = setUp()
-        const lane = lanes.accept(row(), 0)
+        const lane = lanes.accept(row(), 0, 0)
         assert.isDefined(lane)
         if (lane === undefined) return
         const until = 10 * HORIZON
@@ -82,7 +82,7 @@ describe("Lanes", () => {
 
   it("a lane with an attempt that is not recorded yet is kept", () => {
     const { lanes } = setUp()
-    const lane = lanes.accept(row(), 0)
+    const lane = lanes.accept(row(), 0, 0)
     const item = lane?.waiting[0]
     assert.isDefined(lane)
     assert.isDefined(item)
@@ -95,7 +95,7 @@ describe("Lanes", () => {
 
   it("an emptied lane keeps counting failures while a read from before the failure is in flight", () => {
     const { inMemory, lanes, reads } = setUp()
-    const lane = lanes.accept(row(), 0)
+    const lane = lanes.accept(row(), 0, 0)
     const item = lane?.waiting[0]
     assert.isDefined(item)
     if (lane === undefined || item === undefined) return
@@ -105,7 +105,7 @@ describe("Lanes", () => {
     lanes.setHealth(lane, health)
     lanes.acknowledgeHealth(lanes.unsavedHealth(10))
     lanes.unload(lane, item)
-    assert.strictEqual(lanes.accept(row({ seq: 2 }), 0)?.health, health)
+    assert.strictEqual(lanes.accept(row({ seq: 2 }), 0, 0)?.health, health)
     lane.remove(lane.waiting[0]!)
     end()
     lanes.unload(lane, item)
@@ -115,7 +115,7 @@ describe("Lanes", () => {
   it("a shard is kept until the health of its destinations is stored", () => {
     const { lanes, owned } = setUp()
     const shard = owned.get(0)
-    const lane = lanes.accept(row(), 0)
+    const lane = lanes.accept(row(), 0, 0)
     assert.isDefined(lane)
     if (lane === undefined) return
     lanes.setHealth(lane, { _tag: "Healthy", failures: 1 })
@@ -130,23 +130,31 @@ describe("Lanes", () => {
 
   it("a lost and regained shard starts without the lanes it had before", () => {
     const { inMemory, lanes, owned } = setUp()
-    const before = lanes.accept(row(), 0)
+    const before = lanes.accept(row(), 0, 0)
     const abandoned = before?.waiting[0]
-    lanes.accept(row({ seq: 2 }), 0)
+    lanes.accept(row({ seq: 2 }), 0, 0)
     if (before === undefined || abandoned === undefined) return assert.fail("a lane with an item")
     before.remove(abandoned)
     lanes.abandon(before, abandoned)
-    assert.isUndefined(lanes.accept(row(), 0))
+    assert.isUndefined(lanes.accept(row(), 0, 0))
     owned.set(0, { ...ownedShard(0), epoch: 2 })
     assert.isFalse(lanes.has(before))
     lanes.dropLost()
     assert.strictEqual(inMemory(), 0)
-    const after = lanes.accept(row(), 0)
+    const after = lanes.accept(row(), 0, 0)
     assert.deepStrictEqual(
       after?.waiting.map((item) => item.seq),
       [1]
     )
     assert.isTrue(after !== undefined && lanes.has(after))
-    assert.isDefined(lanes.accept(row({ seq: 2 }), 0))
+    assert.isDefined(lanes.accept(row({ seq: 2 }), 0, 0))
+  })
+
+  it("a row is not accepted from a read that began before its shard was lost and claimed again", () => {
+    const { lanes, owned } = setUp()
+    owned.set(0, { ...ownedShard(0), epoch: 3, claimedAt: 500 })
+    // Another owner may have sent it between the read and the claim.
+    assert.isUndefined(lanes.accept(row(), 600, 400))
+    assert.isDefined(lanes.accept(row(), 600, 501))
   })
 })

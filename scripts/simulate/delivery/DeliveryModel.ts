@@ -1,0 +1,594 @@
+/* oxlint-disable typescript/no-this-alias -- statements are generators, which have no arrow form */
+import type { QueueRow } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
+import type { HeadRow } from "../../../src/server/delivery/Delivery/QueueReads.ts"
+import { SWEEP_LANES } from "../../../src/server/delivery/Delivery/QueueReads.ts"
+import type { InsertedDelivery, PreparedDelivery } from "../../../src/server/delivery/Delivery/QueueWrites.ts"
+import { shardOf, SHARDS } from "../../../src/server/delivery/Delivery/Shards.ts"
+import type { Heartbeat } from "../../../src/server/delivery/Delivery/ShardStore.ts"
+import { type Statement, type Store, Table, type Transaction, type Wait } from "../core/Store.ts"
+
+/** A row of `delivery_queue`. Times are milliseconds since the Unix epoch. */
+export interface QueueEntry {
+  readonly shard: number
+  readonly seq: number
+  readonly org_id: PreparedDelivery["org_id"]
+  readonly destination_id: string
+  readonly delivery_id: string
+  readonly channel: string
+  readonly event_id: PreparedDelivery["event_id"]
+  readonly due_at: number
+  readonly expires_at: number | null
+  readonly attempt: number
+  readonly first_attempt: number
+}
+
+/** A row of `deliveries`. */
+export interface LogEntry {
+  readonly org_id: PreparedDelivery["org_id"]
+  readonly destination_id: string
+  readonly delivery_id: string
+  readonly channel: string
+  readonly event_id: PreparedDelivery["event_id"]
+  readonly status: "pending" | "delivered" | "partial" | "failed"
+  readonly attempts: number
+  readonly replays: number
+  readonly status_code: number | null
+  readonly last_error: string | null
+}
+
+/** A row of `delivery_attempts`. */
+export interface AttemptEntry {
+  readonly delivery_id: string
+  readonly attempt: number
+  readonly status: number | null
+}
+
+/** A row of `delivery_destinations`. */
+export interface HealthEntry {
+  readonly consecutive_failures: number
+  readonly cooldown_round: number
+  readonly cooldown_until: number | null
+}
+
+/** A row of `delivery_shards`. */
+export interface ShardEntry {
+  readonly shard: number
+  readonly owner: string | null
+  readonly epoch: number
+  readonly lease_until: number | null
+}
+
+/** A result to record. */
+export interface RecordedResult {
+  readonly shard: number
+  readonly seq: number
+  readonly epoch: number
+  readonly attempt: number
+  /** Whether something was sent. */
+  readonly sent: boolean
+  readonly status_after: LogEntry["status"]
+  readonly delayMillis: number
+  readonly error: string | null
+  readonly status: number | null
+}
+
+/** Health to store. */
+export interface StoredHealth {
+  readonly shard: number
+  readonly epoch: number
+  readonly org_id: string
+  readonly destination_id: string
+  readonly failures: number
+  readonly round: number
+  /** Time until the cooldown ends, in milliseconds; null if there is none. */
+  readonly cooldownMillis: number | null
+}
+
+/** As in QueueWrites.ts. */
+const HIGH_WATER_MARGIN = 256
+const UNSEEN_TRANSACTIONS = 8
+
+/** As in ShardStore.ts. */
+const CLOCK_STEP_MILLIS = 60_000
+
+/** Identifies a destination in `delivery_destinations`. */
+const keyOf = (row: { readonly org_id: string; readonly destination_id: string }): string =>
+  `${row.org_id}/${row.destination_id}`
+
+/** Code units, as the collation C for ASCII. */
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** The tables of the delivery engine in the model of the store, and its statements, which do what the SQL does. */
+export class DeliveryModel {
+  readonly store: Store
+  readonly queue = new Table<QueueEntry>("delivery_queue", (row) => String(row.shard))
+  readonly log = new Table<LogEntry>("deliveries")
+  readonly attempts = new Table<AttemptEntry>("delivery_attempts")
+  readonly health = new Table<HealthEntry>("delivery_destinations")
+  readonly shards = new Table<ShardEntry>("delivery_shards")
+  readonly owners = new Table<{ readonly lease_until: number }>("delivery_owners")
+  /** Sees changes of owners when they are committed. */
+  observer = {
+    claimed: (_before: ShardEntry, _after: ShardEntry): void => {},
+    released: (_before: ShardEntry): void => {}
+  }
+
+  constructor(store: Store) {
+    this.store = store
+    const transaction = store.begin()
+    for (let shard = 0; shard < SHARDS; shard++) {
+      transaction.write(this.shards, String(shard), { shard, owner: null, epoch: 0, lease_until: null })
+    }
+    transaction.commit()
+  }
+
+  /** Inserts without a lock; deliveries for a destination near its limit are left out. */
+  insertUnlocked(list: ReadonlyArray<PreparedDelivery>): Statement<ReadonlyArray<InsertedDelivery>> {
+    const model = this
+    return function* (transaction) {
+      const counts = new Map<string, { readonly waiting: number; readonly given: number }>()
+      for (const [key, given] of Map.groupBy(list, keyOf)) {
+        const [first] = given
+        if (first === undefined) continue
+        counts.set(key, { waiting: model.#waiting(transaction, first), given: given.length })
+      }
+      yield PAUSE
+      return list.map((one): InsertedDelivery => {
+        const { given, waiting } = counts.get(keyOf(one)) ?? { given: 0, waiting: 0 }
+        const highWater = Math.max(0, one.queueLimit - HIGH_WATER_MARGIN - UNSEEN_TRANSACTIONS * given)
+        const isFull = waiting >= one.queueLimit
+        const isNearLimit = !isFull && waiting >= highWater
+        const health = transaction.get(model.health, keyOf(one))
+        if (!isNearLimit) model.#insertLog(transaction, one, isFull)
+        return {
+          delivery_id: one.delivery_id,
+          is_full: isFull,
+          waiting,
+          seq: isFull || isNearLimit ? null : model.#insertRow(transaction, one),
+          consecutive_failures: health?.consecutive_failures ?? null,
+          cooldown_round: health?.cooldown_round ?? null,
+          cooldown_ms:
+            health === undefined || health.cooldown_until === null
+              ? null
+              : health.cooldown_until - transaction.statementAt
+        }
+      })
+    }
+  }
+
+  /** Inserts deliveries of one destination under its lock; those beyond its limit fail. */
+  insertUnderLock(list: ReadonlyArray<PreparedDelivery>): Statement<number> {
+    const model = this
+    return function* (transaction) {
+      const [first] = list
+      if (first === undefined) return 0
+      yield* transaction.advisoryLock(keyOf(first))
+      transaction.beginStatement()
+      const capacity = first.queueLimit - model.#waiting(transaction, first)
+      yield PAUSE
+      list.forEach((one, index) => {
+        model.#insertLog(transaction, one, index >= capacity)
+        if (index < capacity) model.#insertRow(transaction, one)
+      })
+      return Math.max(0, list.length - Math.max(0, capacity))
+    }
+  }
+
+  tail(
+    shards: ReadonlyArray<number>,
+    watermarks: ReadonlyArray<number>,
+    limit: number
+  ): Statement<ReadonlyArray<QueueRow>> {
+    const model = this
+    return function* (transaction) {
+      const rows = shards.flatMap((shard, index) =>
+        model
+          .#rows(transaction, shard)
+          .filter(({ seq }) => seq > (watermarks[index] ?? 0))
+          .toSorted((a, b) => a.seq - b.seq)
+          .slice(0, limit)
+          .map((row) => model.#queueRow(transaction, row))
+      )
+      yield PAUSE
+      return rows
+    }
+  }
+
+  nonEmpty(shards: ReadonlyArray<number>): Statement<ReadonlyArray<{ readonly shard: number }>> {
+    const model = this
+    return function* (transaction) {
+      const found = shards.filter((shard) => model.#rows(transaction, shard).length > 0)
+      yield PAUSE
+      return found.map((shard) => ({ shard }))
+    }
+  }
+
+  heads(
+    shard: number,
+    after: readonly [string, string],
+    horizonMillis: number
+  ): Statement<ReadonlyArray<HeadRow>> {
+    const model = this
+    return function* (transaction) {
+      const lanes = [...Map.groupBy(model.#rows(transaction, shard), keyOf).values()]
+        .map((rows) => rows.toSorted(byDueTime))
+        .flatMap(([first]) => (first === undefined ? [] : [first]))
+        .filter((row) => (compare(row.org_id, after[0]) || compare(row.destination_id, after[1])) > 0)
+        .toSorted((a, b) => compare(a.org_id, b.org_id) || compare(a.destination_id, b.destination_id))
+        .slice(0, SWEEP_LANES)
+      const now = transaction.statementAt
+      const untilOf = (row: QueueEntry) => transaction.get(model.health, keyOf(row))?.cooldown_until ?? null
+      const rows = lanes.flatMap((row): ReadonlyArray<HeadRow> => {
+        const isSoon = Math.max(row.due_at, untilOf(row) ?? -Infinity) <= now + horizonMillis
+        const ofChannel = lanes.filter(({ channel }) => channel === row.channel)
+        if (!isSoon && ofChannel.at(-1) !== row) return []
+        return [
+          {
+            ...model.#queueRow(transaction, row),
+            lanes: lanes.length,
+            cooling_down: ofChannel.filter((one) => (untilOf(one) ?? -Infinity) > now).length
+          }
+        ]
+      })
+      yield PAUSE
+      return rows
+    }
+  }
+
+  refill(
+    lanes: ReadonlyArray<{
+      readonly shard: number
+      readonly org_id: string
+      readonly destination_id: string
+    }>,
+    limit: number
+  ): Statement<ReadonlyArray<QueueRow>> {
+    const model = this
+    return function* (transaction) {
+      const rows = lanes.flatMap((lane) =>
+        model
+          .#rows(transaction, lane.shard)
+          .filter((row) => keyOf(row) === keyOf(lane))
+          .toSorted(byDueTime)
+          .slice(0, limit)
+          .map((row) => model.#queueRow(transaction, row))
+      )
+      yield PAUSE
+      return rows
+    }
+  }
+
+  /** Returns the numbers of the rows that were still at the recorded attempt, under the epoch of the result. */
+  recordResults(batch: ReadonlyArray<RecordedResult>): Statement<ReadonlySet<number>> {
+    const model = this
+    return function* (transaction) {
+      const candidates = batch
+        .filter(({ attempt, epoch, seq, shard }) => {
+          const row = transaction.get(model.queue, String(seq))
+          return row?.attempt === attempt && transaction.get(model.shards, String(shard))?.epoch === epoch
+        })
+        .toSorted((a, b) => a.shard - b.shard || a.seq - b.seq)
+      yield PAUSE
+      const written = new Set<number>()
+      for (const one of candidates) {
+        const row = yield* transaction.lock(model.queue, String(one.seq))
+        if (row?.attempt !== one.attempt) continue
+        written.add(one.seq)
+        const isRetried = one.status_after === "pending"
+        transaction.write(
+          model.queue,
+          String(one.seq),
+          isRetried
+            ? { ...row, attempt: row.attempt + 1, due_at: transaction.statementAt + one.delayMillis }
+            : undefined
+        )
+        if (one.sent) {
+          const attempt = row.attempt + 1
+          const key = `${row.delivery_id}/${attempt}/${model.store.nextval("attempts")}`
+          transaction.write(model.attempts, key, {
+            delivery_id: row.delivery_id,
+            attempt,
+            status: one.status
+          })
+        }
+        const entry = yield* transaction.lock(model.log, row.delivery_id)
+        if (entry === undefined) continue
+        transaction.write(model.log, row.delivery_id, {
+          ...entry,
+          status: one.status_after,
+          attempts: entry.attempts + (one.sent ? 1 : 0),
+          status_code: one.sent ? one.status : entry.status_code,
+          last_error: one.error
+        })
+      }
+      yield PAUSE
+      return written
+    }
+  }
+
+  /** Returns the keys of the destinations whose row is locked and was not written. */
+  saveHealth(list: ReadonlyArray<StoredHealth>): Statement<ReadonlySet<string>> {
+    const model = this
+    return function* (transaction) {
+      const given = list.filter(
+        ({ epoch, shard }) => transaction.get(model.shards, String(shard))?.epoch === epoch
+      )
+      const existing = new Set(
+        given.map(keyOf).filter((key) => transaction.get(model.health, key) !== undefined)
+      )
+      yield PAUSE
+      const locked = new Set<string>()
+      for (const one of given) {
+        const key = keyOf(one)
+        const entry: HealthEntry = {
+          consecutive_failures: one.failures,
+          cooldown_round: one.round,
+          cooldown_until: one.cooldownMillis === null ? null : transaction.statementAt + one.cooldownMillis
+        }
+        if (existing.has(key)) {
+          const row = transaction.tryLock(model.health, key)
+          if (row === undefined || row === "locked") locked.add(key)
+          else transaction.write(model.health, key, entry)
+        } else {
+          yield* transaction.lock(model.health, key)
+          transaction.write(model.health, key, entry)
+        }
+      }
+      yield PAUSE
+      return locked
+    }
+  }
+
+  heartbeat(
+    owner: string,
+    { draining, heartbeatTimeoutMillis, leaseMillis }: Heartbeat
+  ): Statement<{ readonly peers: number; readonly leases: ReadonlyMap<number, number> }> {
+    const model = this
+    return function* (transaction) {
+      transaction.isAsynchronous = true
+      const lease_until = transaction.startedAt + leaseMillis
+      const mine = [...transaction.scan(model.shards)].filter(([, row]) => row.owner === owner)
+      const now = transaction.startedAt
+      const peers = [...transaction.scan(model.owners)].filter(
+        ([name, row]) =>
+          name !== owner &&
+          row.lease_until > now + Math.max(0, leaseMillis - heartbeatTimeoutMillis) &&
+          row.lease_until <= now + leaseMillis + CLOCK_STEP_MILLIS
+      ).length
+      yield PAUSE
+      if (!draining) {
+        yield* transaction.lock(model.owners, owner)
+        transaction.write(model.owners, owner, { lease_until })
+      }
+      const leases = new Map<number, number>()
+      for (const [key] of mine) {
+        const row = yield* transaction.lock(model.shards, key)
+        if (row === undefined || row.owner !== owner) continue
+        transaction.write(model.shards, key, { ...row, lease_until })
+        leases.set(row.shard, row.epoch)
+      }
+      yield PAUSE
+      return { peers, leases }
+    }
+  }
+
+  claim(
+    owner: string,
+    wanted: number,
+    leaseMillis: number
+  ): Statement<
+    ReadonlyArray<{ readonly shard: number; readonly epoch: number; readonly watermark: number }>
+  > {
+    const model = this
+    return function* (transaction) {
+      const now = transaction.startedAt
+      const isFree = (row: ShardEntry) =>
+        row.owner === null ||
+        (row.lease_until !== null &&
+          (row.lease_until < now || row.lease_until > now + leaseMillis + CLOCK_STEP_MILLIS))
+      const candidates = [...transaction.scan(model.shards)].filter(([, row]) => isFree(row))
+      const watermarks = candidates.map(([, { shard }]) =>
+        Math.max(0, ...model.#rows(transaction, shard).map(({ seq }) => seq))
+      )
+      yield PAUSE
+      const claimed: Array<{ readonly shard: number; readonly epoch: number; readonly watermark: number }> =
+        []
+      for (const [index, [key]] of candidates.entries()) {
+        if (claimed.length === wanted) break
+        const row = transaction.tryLock(model.shards, key)
+        if (row === "locked" || row === undefined || !isFree(row)) continue
+        const epoch = row.epoch + 1
+        const after = { ...row, owner, epoch, lease_until: transaction.startedAt + leaseMillis }
+        transaction.write(model.shards, key, after)
+        transaction.onCommit(() => model.observer.claimed(row, after))
+        claimed.push({ shard: row.shard, epoch, watermark: watermarks[index] ?? 0 })
+      }
+      yield PAUSE
+      return claimed
+    }
+  }
+
+  release(owner: string, shards: ReadonlyArray<number>): Statement<void> {
+    const model = this
+    return function* (transaction) {
+      transaction.isAsynchronous = true
+      const mine = shards.filter((shard) => transaction.get(model.shards, String(shard))?.owner === owner)
+      yield PAUSE
+      for (const shard of mine) {
+        const row = yield* transaction.lock(model.shards, String(shard))
+        if (row?.owner === owner) {
+          transaction.write(model.shards, String(shard), { ...row, owner: null, lease_until: null })
+          transaction.onCommit(() => model.observer.released(row))
+        }
+      }
+      yield PAUSE
+    }
+  }
+
+  deregister(owner: string): Statement<void> {
+    const model = this
+    return function* (transaction) {
+      transaction.isAsynchronous = true
+      yield* transaction.lock(model.owners, owner)
+      transaction.write(model.owners, owner, undefined)
+      yield PAUSE
+    }
+  }
+
+  /** Ends the stored cooldown of a destination. */
+  endCooldown(org_id: string, destination_id: string): Statement<void> {
+    const model = this
+    return function* (transaction) {
+      const key = keyOf({ org_id, destination_id })
+      const isCooling = (row: HealthEntry | undefined): row is HealthEntry =>
+        row !== undefined && (row.cooldown_until ?? -Infinity) > transaction.statementAt
+      if (!isCooling(transaction.get(model.health, key))) return
+      const row = yield* transaction.lock(model.health, key)
+      if (isCooling(row))
+        transaction.write(model.health, key, { ...row, cooldown_until: transaction.statementAt })
+      yield PAUSE
+    }
+  }
+
+  /** Queues a failed delivery again. */
+  replay(
+    org_id: string,
+    destination_id: string,
+    delivery_id: string,
+    limits: { readonly queueLimit: number; readonly maxElapsedMillis: number | null }
+  ): Statement<"queued" | "not found" | "not replayable" | "queue full"> {
+    const model = this
+    return function* (transaction) {
+      yield* transaction.advisoryLock(keyOf({ org_id, destination_id }))
+      transaction.beginStatement()
+      if (transaction.get(model.log, delivery_id) === undefined) return "not found"
+      const row = yield* transaction.lock(model.log, delivery_id)
+      if (row === undefined) return "not found"
+      if (row.status !== "failed") return "not replayable"
+      transaction.beginStatement()
+      const shard = shardOf(destination_id)
+      if (
+        model.#waiting(transaction, { ...row, shard, queueLimit: limits.queueLimit }) >= limits.queueLimit
+      ) {
+        return "queue full"
+      }
+      yield PAUSE
+      const pending: LogEntry = { ...row, status: "pending", replays: row.replays + 1 }
+      transaction.write(model.log, delivery_id, pending)
+      model.#write(transaction, {
+        shard,
+        org_id: row.org_id,
+        destination_id,
+        delivery_id,
+        channel: row.channel,
+        event_id: row.event_id,
+        due_at: transaction.statementAt,
+        expires_at:
+          limits.maxElapsedMillis === null ? null : transaction.statementAt + limits.maxElapsedMillis,
+        attempt: row.attempts,
+        first_attempt: row.attempts
+      })
+      return "queued"
+    }
+  }
+
+  /** Cancels the queued deliveries of a destination that is removed. */
+  discard(org_id: string, destination_id: string): Statement<void> {
+    const model = this
+    return function* (transaction) {
+      const key = keyOf({ org_id, destination_id })
+      const found = model
+        .#rows(transaction, shardOf(destination_id))
+        .filter((row) => keyOf(row) === key)
+        .toSorted((a, b) => a.seq - b.seq)
+      yield PAUSE
+      for (const { seq } of found) {
+        const row = yield* transaction.lock(model.queue, String(seq))
+        if (row === undefined) continue
+        transaction.write(model.queue, String(seq), undefined)
+        const entry = yield* transaction.lock(model.log, row.delivery_id)
+        if (entry === undefined) continue
+        const failed: LogEntry = { ...entry, status: "failed", last_error: "the destination was removed" }
+        transaction.write(model.log, row.delivery_id, failed)
+      }
+      yield* transaction.lock(model.health, key)
+      transaction.write(model.health, key, undefined)
+    }
+  }
+
+  #rows(transaction: Transaction, shard: number): Array<QueueEntry> {
+    return Array.from(transaction.scan(this.queue, String(shard)), ([, row]) => row)
+  }
+
+  /** Deliveries in the queue of a destination, counted up to its limit. */
+  #waiting(
+    transaction: Transaction,
+    of: Pick<PreparedDelivery, "shard" | "org_id" | "destination_id" | "queueLimit">
+  ): number {
+    const key = keyOf(of)
+    const rows = this.#rows(transaction, of.shard).filter((row) => keyOf(row) === key)
+    return Math.min(rows.length, of.queueLimit)
+  }
+
+  #insertLog(transaction: Transaction, one: PreparedDelivery, isFull: boolean): void {
+    transaction.write(this.log, one.delivery_id, {
+      org_id: one.org_id,
+      destination_id: one.destination_id,
+      delivery_id: one.delivery_id,
+      channel: one.channel,
+      event_id: one.event_id,
+      status: isFull ? "failed" : "pending",
+      attempts: 0,
+      replays: 0,
+      status_code: null,
+      last_error: isFull ? "queue full" : null
+    })
+  }
+
+  #insertRow(transaction: Transaction, one: PreparedDelivery): number {
+    return this.#write(transaction, {
+      shard: one.shard,
+      org_id: one.org_id,
+      destination_id: one.destination_id,
+      delivery_id: one.delivery_id,
+      channel: one.channel,
+      event_id: one.event_id,
+      due_at: transaction.statementAt + one.delayMillis,
+      expires_at: one.maxElapsedMillis === null ? null : transaction.statementAt + one.maxElapsedMillis,
+      attempt: 0,
+      first_attempt: 0
+    })
+  }
+
+  /** The number comes from a sequence: it is assigned now, whenever the transaction commits. */
+  #write(transaction: Transaction, row: Omit<QueueEntry, "seq">): number {
+    const seq = this.store.nextval("delivery_queue")
+    transaction.write(this.queue, String(seq), { ...row, seq })
+    return seq
+  }
+
+  #queueRow(transaction: Transaction, row: QueueEntry): QueueRow {
+    const health = transaction.get(this.health, keyOf(row))
+    const now = transaction.statementAt
+    return {
+      shard: row.shard,
+      seq: row.seq,
+      org_id: row.org_id,
+      destination_id: row.destination_id,
+      delivery_id: row.delivery_id,
+      channel: row.channel,
+      event_id: row.event_id,
+      attempt: row.attempt,
+      first_attempt: row.first_attempt,
+      wait_ms: row.due_at - now,
+      left_ms: row.expires_at === null ? null : row.expires_at - now,
+      consecutive_failures: health?.consecutive_failures ?? null,
+      cooldown_round: health?.cooldown_round ?? null,
+      cooldown_ms: health === undefined || health.cooldown_until === null ? null : health.cooldown_until - now
+    }
+  }
+}
+
+const byDueTime = (a: QueueEntry, b: QueueEntry): number => a.due_at - b.due_at || a.seq - b.seq
+
+const PAUSE: Wait = { _tag: "Pause" }

@@ -1,0 +1,37 @@
+import { assert, describe, it } from "@effect/vitest"
+import { shrink } from "../../../scripts/simulate/core/shrink.ts"
+import { runSeed } from "../../../scripts/simulate/delivery/run.ts"
+
+/** Seeds of the gate; `npm run simulate` runs more. */
+const SEEDS = 30
+
+/** Timeout on a busy machine. */
+const TEST_MILLIS = 120_000
+
+describe("Simulation of the delivery engine", () => {
+  it(
+    "the guarantees hold in the first seeds, whatever the faults",
+    () => {
+      for (let seed = 1; seed <= SEEDS; seed++) {
+        const { broken } = runSeed(seed)
+        assert.isUndefined(broken, `npm run simulate -- --seed ${seed}`)
+      }
+    },
+    TEST_MILLIS
+  )
+
+  it("a seed always gives the same run", () => {
+    const { fingerprint } = runSeed(7)
+    assert.strictEqual(runSeed(7).fingerprint, fingerprint)
+    assert.notStrictEqual(runSeed(8).fingerprint, fingerprint)
+  })
+
+  it("a failing plan is shrunk to the actions that it takes to fail", () => {
+    const fails = (part: ReadonlyArray<number>) => part.includes(3) && part.includes(17)
+    const list = Array.from({ length: 40 }, (_, index) => index)
+    assert.deepStrictEqual(
+      shrink(list, fails, () => false),
+      [3, 17]
+    )
+  })
+})
