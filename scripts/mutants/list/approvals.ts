@@ -7,8 +7,8 @@ const rule = "domain/approvals/ApprovalRule.ts"
 const ruleTests = ["domain/approvals/ApprovalRule.test.ts"]
 const digest = "domain/approvals/StepDigest.ts"
 const digestTests = ["domain/approvals/StepDigest.test.ts"]
+const decisionTests = ["domain/approvals/StepDecision.test.ts"]
 const decisions = ["server/approvals/Approvals.test.ts"]
-const rules = ["server/approvals/Rules.test.ts"]
 const deadlines = ["server/approvals/Deadlines.test.ts", "server/approvals/Approvals.test.ts"]
 const writer = ["server/approvals/SessionWriter.test.ts"]
 const transitionRows = "server/approvals/Approvals/transitionRows.ts"
@@ -79,13 +79,13 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     file: "domain/approvals/StepDecision.ts",
     from: "saved.arguments_digest === digest(saved) ? [] :",
     to: "true ? [] :",
-    tests: decisions
+    tests: decisionTests
   },
   {
     file: "domain/approvals/StepDecision.ts",
     from: 'if (ruling.effect === "reject") {',
     to: 'if (ruling.effect === "reject" && approval === null) {',
-    tests: rules
+    tests: decisionTests
   },
   {
     file: rule,
@@ -108,46 +108,16 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   { file: rule, from: "text.length < head.length + tail.length ||", to: "", tests: ruleTests },
   { file: rule, from: "|| found + part.length > end", to: "", tests: ruleTests },
   {
-    file: "server/approvals/Rules.ts",
-    from: "sql`AND revision = ${input.revision}`",
-    to: 'sql.literal("")',
-    tests: rules
-  },
-  {
-    file: "server/approvals/Rules.ts",
-    from: "rule.expiring_seconds >= rule.review_seconds",
-    to: "rule.expiring_seconds > rule.review_seconds",
-    tests: rules
-  },
-  {
-    file: "server/approvals/Rules.ts",
-    from: "WHERE org_id = ${org_id} AND task_id = ANY",
-    to: "WHERE task_id = ANY",
-    tests: [...rules, "api/Tenancy.test.ts"]
-  },
-  {
-    file: "server/approvals/Approvals.ts",
-    from: "if (refusal !== null || first === undefined || second !== undefined) return undefined",
-    to: "if (refusal !== null || first === undefined) return undefined",
-    tests: [...decisions, ...writer]
-  },
-  {
-    file: "server/approvals/Approvals.ts",
-    from: "const redacted = yield* redactComment(principal, request)",
-    to: "const redacted = request",
-    tests: ["server/redaction/RedactionSettings.test.ts"]
-  },
-  {
     file: "server/approvals/approvalRows.ts",
     from: "FOR NO KEY UPDATE OF agent_sessions, approvals",
     to: "",
-    tests: [...writer, ...decisions, "server/approvals/SessionWriter/twoReplicas.test.ts"]
+    tests: writer
   },
   {
     file: "server/approvals/approvalRows.ts",
     from: "WHERE org_id = ${org_id} AND approvals.approval_id = ${id}",
     to: "WHERE approvals.approval_id = ${id}",
-    tests: decisions
+    tests: writer
   },
   {
     file: "server/approvals/approvalRows.ts",
@@ -177,12 +147,6 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     file: "server/approvals/Deadlines.ts",
     from: "Duration.isZero(next_due_in) ? lockedRetry :",
     to: "",
-    tests: deadlines
-  },
-  {
-    file: "server/approvals/Deadlines.ts",
-    from: "more: rows.length === batchSize",
-    to: "more: false",
     tests: deadlines
   }
 ]

@@ -1,7 +1,6 @@
 /** Mutants of API keys, their verification and revocation, and of the audit log. */
 import type { ListedMutant } from "../list.ts"
 
-const keys = "server/identity/ApiKeys.ts"
 const keyTests = ["server/identity/ApiKeys.test.ts"]
 const rows = "server/identity/ApiKeys/rows.ts"
 const verify = "server/identity/ApiKeys/verifyKey.ts"
@@ -9,10 +8,7 @@ const cache = "server/identity/ApiKeys/VerifiedKeyCache.ts"
 const cacheTests = ["server/identity/ApiKeys/VerifiedKeyCache.test.ts"]
 const networkTests = ["server/identity/ApiKeys/allowedNetworks.test.ts"]
 const refusalTests = ["server/identity/AuthenticationRefusals.test.ts"]
-const revocationTests = ["server/identity/Revocations.test.ts"]
 const leakTests = ["server/http/LeakedKeys.test.ts"]
-const limitTests = ["server/identity/OrganizationLimits.test.ts"]
-const retentionTests = ["server/identity/ApiKeys/Retention.test.ts"]
 const approvalTests = ["server/approvals/Approvals.test.ts"]
 const chain = "domain/identity/AuditChain.ts"
 const auditTests = ["server/identity/Audit.test.ts"]
@@ -25,36 +21,6 @@ export const identity: ReadonlyArray<ListedMutant> = [
     from: 'if (revoked_at !== null) return "revoked"',
     to: "",
     tests: [...refusalTests, ...authorizationTests]
-  },
-  {
-    file: verify,
-    from: 'expires_at !== null && expires_at <= storeClock.millisUnsafe() ? "expired" : undefined',
-    to: "undefined",
-    tests: [...keyTests, ...authorizationTests]
-  },
-  {
-    file: verify,
-    from: "if (networks !== null && !containsAddress(networks, address)) {",
-    to: "if (false) {",
-    tests: networkTests
-  },
-  {
-    file: verify,
-    from: "cache.set(text, exit.value, now)",
-    to: "cache.set(text, exit.value, monotonicMillis(clock))",
-    tests: revocationTests
-  },
-  {
-    file: verify,
-    from: "&& !cache.wasVerified(text)",
-    to: "",
-    tests: ["server/http/RateLimits.test.ts"]
-  },
-  {
-    file: verify,
-    from: "onEnded: cache.invalidate",
-    to: "onEnded: () => undefined",
-    tests: revocationTests
   },
   {
     file: cache,
@@ -80,19 +46,6 @@ export const identity: ReadonlyArray<ListedMutant> = [
     to: "?.some(() => true)",
     tests: leakTests
   },
-  { file: rows, from: "OR api_keys.revoked_at IS NOT NULL", to: "", tests: revocationTests },
-  {
-    file: rows,
-    from: "OR api_keys.expires_at <= ${toDate(now)}::timestamptz",
-    to: "",
-    tests: revocationTests
-  },
-  {
-    file: rows,
-    from: "WHERE api_keys.digest IS NULL OR",
-    to: "WHERE",
-    tests: revocationTests
-  },
   {
     file: rows,
     from: "AND made.created_by_id = line.key_id",
@@ -104,79 +57,6 @@ export const identity: ReadonlyArray<ListedMutant> = [
     from: "UNION SELECT made.created_by_id FROM maker JOIN api_keys AS made ON made.org_id = api_keys.org_id AND made.key_id = maker.key_id",
     to: "",
     tests: [...approvalTests, ...keyTests]
-  },
-  {
-    file: keys,
-    from: "const missing = scopes.find((scope) => !principal.scopes.has(scope))",
-    to: "const missing = scopes.slice(1).find((scope) => !principal.scopes.has(scope))",
-    tests: keyTests
-  },
-  {
-    file: keys,
-    from: 'if (maker === undefined || maker.revoked) return yield* invalidKey("revoked")',
-    to: 'if (maker === undefined) return yield* invalidKey("revoked")',
-    tests: keyTests
-  },
-  {
-    file: keys,
-    from: "maker.generation + 1 >= MAX_GENERATIONS",
-    to: "maker.generation >= MAX_GENERATIONS",
-    tests: keyTests
-  },
-  {
-    file: keys,
-    from: "DateTime.isGreaterThan(requested, maker) ?",
-    to: "false ?",
-    tests: keyTests
-  },
-  {
-    file: keys,
-    from: "if (maker === null || requested === null) return Effect.succeed(requested ?? maker) return DateTime",
-    to: "if (maker === null || requested === null) return Effect.succeed(requested); return DateTime",
-    tests: keyTests
-  },
-  {
-    file: keys,
-    from: "if (maker === null || requested === null) return Effect.succeed(requested ?? maker) const outside",
-    to: "if (maker === null || requested === null) return Effect.succeed(requested); const outside",
-    tests: networkTests
-  },
-  {
-    file: keys,
-    from: "yield* organizations.lockForUpdate(org_id) const now",
-    to: "const now",
-    tests: [...limitTests, ...keyTests]
-  },
-  {
-    file: keys,
-    from: "yield* organizations.lockForUpdate(org_id) const line",
-    to: "const line",
-    tests: keyTests
-  },
-  {
-    file: keys,
-    from: 'reason === "requested" && revokesAdmin',
-    to: "revokesAdmin",
-    tests: leakTests
-  },
-  { file: keys, from: "yield* organizations.lockAll", to: "", tests: ["cli/keys.test.ts", ...keyTests] },
-  {
-    file: keys,
-    from: "(yield* countStoredKeys(sql, org_id, maxStored)) < maxStored",
-    to: "true",
-    tests: limitTests
-  },
-  {
-    file: "server/identity/ApiKeys/Retention.ts",
-    from: "WHERE created_by_id IS NOT NULL AND",
-    to: "WHERE",
-    tests: retentionTests
-  },
-  {
-    file: "server/identity/ApiKeys/Retention.ts",
-    from: "AND made.created_by_id = key.key_id )",
-    to: "AND false )",
-    tests: retentionTests
   },
   {
     file: "domain/identity/AllowedNetworks.ts",
@@ -202,7 +82,6 @@ export const identity: ReadonlyArray<ListedMutant> = [
     to: "",
     tests: ["domain/identity/ApiKeyFormat.test.ts"]
   },
-  { file: "server/identity/Audit.ts", from: "yield* requireTransaction", to: "", tests: auditTests },
   { file: chain, from: "entry.request_id,", to: "null,", tests: chainTests },
   {
     file: chain,
@@ -212,18 +91,6 @@ export const identity: ReadonlyArray<ListedMutant> = [
   },
   { file: chain, from: "if (entry.previous_digest !== previous) {", to: "if (false) {", tests: chainTests },
   { file: chain, from: "if (entryDigest(entry) !== entry.digest) {", to: "if (false) {", tests: chainTests },
-  {
-    file: "server/identity/Audit/Retention.ts",
-    from: "bool_and(oldest.occurred_at < ${cutoff}) OVER (PARTITION BY due.org_id ORDER BY oldest.position) AS ends",
-    to: "oldest.occurred_at < ${cutoff} AS ends",
-    tests: auditTests
-  },
-  {
-    file: "server/identity/AuthenticationRefusals.ts",
-    from: "else if (counts.size < MAX_LINES)",
-    to: "else if (true)",
-    tests: refusalTests
-  },
   {
     file: "server/identity/makeCountLimit.ts",
     from: "counted.added -= added",

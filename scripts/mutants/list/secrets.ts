@@ -3,7 +3,6 @@ import type { ListedMutant } from "../list.ts"
 
 const sealed = "server/secrets/SecretBox/Sealed.ts"
 const boxTests = ["server/secrets/SecretBox.test.ts"]
-const rotation = "server/secrets/MasterKeys.ts"
 const rotationTests = ["server/secrets/MasterKeys.test.ts"]
 const fileTests = ["server/secrets/MasterKeyFile.test.ts"]
 
@@ -42,18 +41,10 @@ export const secrets: ReadonlyArray<ListedMutant> = [
     to: "",
     tests: boxTests
   },
-  { file: rotation, from: "AND ${column} = ${value} RETURNING", to: "RETURNING", tests: rotationTests },
   {
     file: "server/store/withoutTimeouts.ts",
     from: "yield* sql`SET LOCAL lock_timeout = 0`",
     to: "",
-    tests: rotationTests
-  },
-  { file: rotation, from: "if (sealed !== undefined) {", to: "if (false) {", tests: rotationTests },
-  {
-    file: rotation,
-    from: "after: rows.length < BATCH_ROWS ? undefined : rows.at(-1)?.place",
-    to: "after: undefined",
     tests: rotationTests
   },
   {

@@ -141,7 +141,7 @@ export const sessions: ReadonlyArray<ListedMutant> = [
     file: steps,
     from: "if (dueAt !== null && DateTime.isLessThanOrEqualTo(dueAt, now)) return undefined",
     to: "",
-    tests: approvals
+    tests: writer
   },
   {
     file: steps,

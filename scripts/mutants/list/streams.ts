@@ -3,8 +3,6 @@ import type { ListedMutant } from "../list.ts"
 
 const hub = "server/approvals/SessionStream/Hub.ts"
 const hubTests = ["server/approvals/SessionStream/Hub.test.ts"]
-const stream = "server/approvals/SessionStream.ts"
-const streamRows = "server/approvals/SessionStream/rows.ts"
 const streamTests = ["server/approvals/SessionStream.test.ts"]
 const signals = "server/approvals/SessionSignals/SignalBuffer.ts"
 const signalTests = ["server/approvals/SessionSignals/SignalBuffer.test.ts"]
@@ -43,40 +41,9 @@ export const streams: ReadonlyArray<ListedMutant> = [
   },
   { file: hub, from: "slots.remove(org_id, subscription)", to: "", tests: [...hubTests, ...streamTests] },
   {
-    file: streamRows,
-    from: "if (events[0]?.number !== after + 1) return gap",
-    to: "",
-    tests: streamTests
-  },
-  { file: streamRows, from: "newest >= 0 && newest <= after", to: "newest >= 0", tests: streamTests },
-  {
-    file: streamRows,
-    from: "FROM agent_sessions WHERE org_id = ${org_id} AND session_id = ${session_id}",
-    to: "FROM agent_sessions WHERE session_id = ${session_id}",
-    tests: [...streamTests, "api/Tenancy.test.ts"]
-  },
-  {
     file: hub,
     from: "slots.sizeOf(org_id) >= options.maxPerOrganization",
     to: "slots.sizeOf(org_id) > options.maxPerOrganization",
-    tests: streamTests
-  },
-  {
-    file: stream,
-    from: "after < firstRetained - 1",
-    to: "after < firstRetained - 2",
-    tests: streamTests
-  },
-  {
-    file: stream,
-    from: "if (after > newest) return yield* cursorBeyondEnd(newest)",
-    to: "",
-    tests: streamTests
-  },
-  {
-    file: stream,
-    from: "if (signals === undefined) signalsLost.openUnsafe() else hub.signal(signals)",
-    to: "if (signals !== undefined) hub.signal(signals)",
     tests: streamTests
   },
   {
@@ -105,17 +72,10 @@ export const streams: ReadonlyArray<ListedMutant> = [
   },
   {
     file: feed,
-    from: "if (org_id !== undefined && subscriber.org_id !== org_id) continue",
-    to: "",
-    tests: feedTests
-  },
-  {
-    file: feed,
     from: "if (!Queue.offerUnsafe(subscriber.queue, bytes)) end(subscriber)",
     to: "Queue.offerUnsafe(subscriber.queue, bytes)",
     tests: feedTests
   },
-  { file: feed, from: "|| ofKey >= MAX_PER_KEY", to: "", tests: feedTests },
   {
     file: feed,
     from: "onFailure: () => Effect.sync(() => broadcast(RESYNC))",
@@ -123,21 +83,9 @@ export const streams: ReadonlyArray<ListedMutant> = [
     tests: feedTests
   },
   {
-    file: feed,
-    from: "if (sessions === undefined) return broadcast(RESYNC)",
-    to: "if (sessions === undefined) return",
-    tests: feedTests
-  },
-  {
     file: "server/console/ApprovalFeed/SignalBuffer.ts",
     from: "|| newestBySession.size > MAX_PENDING_SESSIONS",
     to: "",
     tests: ["server/console/ApprovalFeed/SignalBuffer.test.ts"]
-  },
-  {
-    file: "server/console/ApprovalFeed/rows.ts",
-    from: "AND (expires_at, approval_id) > (",
-    to: "AND (expires_at, approval_id) >= (",
-    tests: feedTests
   }
 ]

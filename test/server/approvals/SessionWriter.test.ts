@@ -181,6 +181,46 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
   )
 
   it.effect(
+    "a step is resumed by the rules that another replica has changed, however often it was allowed before",
+    () =>
+      Effect.gen(function* () {
+        const { agent, params, session_id } = yield* team("stale rules of a resume")
+        const ask = Effect.map(
+          agent.sessions.step({ params, payload: stepNamed("only") }),
+          ({ decision }) => decision
+        )
+        assert.strictEqual(yield* ask, "allow")
+        assert.strictEqual(yield* ask, "allow")
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+        UPDATE approval_rules
+        SET rules = replace(rules::text, '"allow"', '"reject"')::json, revision = revision + 1
+        WHERE org_id = (SELECT org_id FROM agent_sessions WHERE session_id = ${session_id})
+      `
+        assert.strictEqual(yield* ask, "reject")
+      })
+  )
+
+  it.effect("a step whose window has passed gets the timeout action, before the deadline worker runs", () =>
+    Effect.gen(function* () {
+      const { agent, params, session_id } = yield* team("window passed", "require_approval")
+      const ask = Effect.map(
+        agent.sessions.step({ params, payload: stepNamed("only") }),
+        ({ decision }) => decision
+      )
+      assert.strictEqual(yield* ask, "pending")
+      const sql = yield* SqlClient.SqlClient
+      // The worker looks for `next_due_at`; the request must not depend on it having run.
+      yield* sql`
+        UPDATE approvals
+        SET review_deadline_at = now() - interval '1 second', expires_at = now() - interval '1 second', next_due_at = now()
+        WHERE session_id = ${session_id}
+      `
+      assert.strictEqual(yield* ask, "reject")
+    })
+  )
+
+  it.effect(
     "an endpoint that another replica has changed gets the events of its new subscription alone",
     () =>
       Effect.gen(function* () {
@@ -529,6 +569,32 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
         })
         assert.strictEqual(status, "approved")
       }
+    })
+  )
+
+  it.effect("of concurrent decisions of an approval with large arguments exactly one is accepted", () =>
+    Effect.gen(function* () {
+      const { admin, agent, params, session_id } = yield* team("large decisions", "require_approval")
+      // Too large to be decided by a shared statement: each decision has a transaction of its own.
+      const { approval_id } = yield* agent.sessions.step({
+        params,
+        payload: { ...stepNamed("large"), arguments: "x".repeat(100_000) }
+      })
+      if (approval_id === null) return assert.fail("expected a pending approval")
+      const decide = (decision: "approve" | "reject") =>
+        Effect.match(admin.approvals.decide({ params: { id: approval_id }, payload: { decision } }), {
+          onFailure: (error) => error._tag,
+          onSuccess: ({ status }) => status
+        })
+      const results = yield* Effect.forEach(["approve", "reject", "approve", "reject"] as const, decide, {
+        concurrency: "unbounded"
+      })
+      const accepted = new Set(results.filter((result) => result !== "APPROVAL_ALREADY_DECIDED"))
+      assert.strictEqual(accepted.size, 1)
+      assert.lengthOf(
+        (yield* eventsOf(session_id)).filter(({ type }) => type === "approval:decided"),
+        1
+      )
     })
   )
 

@@ -256,6 +256,6 @@ layer(
         yield* Fiber.join(slow)
         assert.isAtMost(frames.slow, 2_001)
         yield* Fiber.interrupt(quick)
-      }).pipe(Effect.provide(ApprovalFeed.layer), Effect.provide(TestClock.layer()), Effect.scoped)
+      }).pipe(Effect.provide(ApprovalFeed.layer.pipe(Layer.provideMerge(TestClock.layer()))), Effect.scoped)
   )
 })

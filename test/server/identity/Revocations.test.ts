@@ -167,20 +167,19 @@ layer(layerReplica({ pollEvery: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
         Effect.provideService(Clock.Clock, later)
       )
       const locked = yield* Deferred.make<void>()
-      const release = yield* Deferred.make<void>()
       const holder = yield* Effect.forkChild(
         transaction(
-          sql`LOCK TABLE api_keys`.pipe(
-            Effect.andThen(Deferred.succeed(locked, undefined)),
-            Effect.andThen(Deferred.await(release))
-          )
+          Effect.gen(function* () {
+            yield* sql`LOCK TABLE api_keys`
+            yield* Deferred.succeed(locked, undefined)
+            // Within the transaction: statements outside of one may share the connection of the blocked look-up.
+            yield* waitForBlockedStatements(1)
+            elapsedMillis = VERIFIED_KEY_TTL_MILLIS - 100
+          })
         )
       )
       yield* Deferred.await(locked)
       const slow = yield* Effect.forkChild(verify)
-      yield* waitForBlockedStatements(1)
-      elapsedMillis = VERIFIED_KEY_TTL_MILLIS - 100
-      yield* Deferred.succeed(release, undefined)
       yield* Fiber.join(holder)
       assert.strictEqual((yield* Fiber.join(slow))._tag, "Success")
       // As another replica does, of which this one has not heard.

@@ -140,6 +140,13 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
       Effect.gen(function* () {
         const task = yield* newTask
         const { dataset } = yield* derive(task, null, example("a", "1"))
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+          UPDATE tasks
+          SET provider = '{"kind": "examples", "model": "nearest"}', input_schema = '{"type": "object"}',
+            answer_schema = '{"type": "object"}'
+          WHERE task_id = ${task.task_id}
+        `
         const written = yield* Deferred.make<void>()
         const commit = yield* Deferred.make<void>()
         const other = yield* Effect.forkChild(

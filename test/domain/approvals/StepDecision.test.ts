@@ -1,0 +1,62 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime } from "effect"
+import type { Ruling } from "../../../src/domain/approvals/ApprovalRule.ts"
+import { currentDecision, stepMismatches } from "../../../src/domain/approvals/StepDecision.ts"
+import { ApprovalId, RuleId, StepId } from "../../../src/domain/Ids.ts"
+
+const saved = {
+  step_id: StepId.make("refund"),
+  tool: "payments.refund",
+  action_class: "write",
+  arguments_digest: "digest of payments.refund as write",
+  rule_id: null,
+  decision: "pending" as const,
+  reason: "No rule matches; a person must approve",
+  approval_id: ApprovalId.make(`apr_${"a".repeat(32)}`)
+}
+
+const ruling = (effect: Ruling["effect"]): Ruling => ({
+  rule_id: RuleId.make(`rul_${"b".repeat(32)}`),
+  effect,
+  reason: `now ${effect}`,
+  terms: {
+    review_seconds: 60,
+    expiring_seconds: null,
+    escalation_seconds: null,
+    timeout_action: "reject",
+    self_approval: false
+  }
+})
+
+const expires_at = DateTime.makeUnsafe("2026-11-23T00:00:00Z")
+
+describe("currentDecision", () => {
+  it("a rule that rejects now overrides an approval, also one that a person gave", () => {
+    const approved = { outcome: "allow" as const, expires_at, decision_source: "human" as const }
+    for (const approval of [null, approved, { ...approved, outcome: null, decision_source: null }]) {
+      const { decision, reason } = currentDecision(saved, approval, ruling("reject"))
+      assert.deepStrictEqual([decision, reason], ["reject", "now reject"])
+    }
+  })
+
+  it("a rule that allows now does not replace the decision of a person", () => {
+    const open = { outcome: null, expires_at, decision_source: null }
+    assert.deepInclude(currentDecision(saved, open, ruling("allow")), { decision: "pending", expires_at })
+    const rejected = { outcome: "reject" as const, expires_at, decision_source: "human" as const }
+    assert.strictEqual(currentDecision(saved, rejected, ruling("allow")).decision, "reject")
+  })
+})
+
+describe("stepMismatches", () => {
+  const digest =
+    (content: string) =>
+    ({ action_class, tool }: { readonly tool: string; readonly action_class: string }): string =>
+      `digest of ${tool} as ${action_class}${content}`
+
+  it("each part in which a repeated step differs is named", () => {
+    assert.deepStrictEqual(stepMismatches(saved, saved, digest("")), [])
+    assert.deepStrictEqual(stepMismatches(saved, saved, digest(" of another order")), ["arguments"])
+    const other = { tool: "payments.pay", action_class: "read" }
+    assert.deepStrictEqual(stepMismatches(saved, other, digest("")), ["tool", "action_class"])
+  })
+})
