@@ -46,7 +46,7 @@ export class Api extends HttpApi.make("countersign")
       summary: "Feedback, approvals and telemetry for AI tasks and agents.",
       description: [
         "Countersign records feedback on the answers of AI tasks, asks people to approve the steps of agents, and exports both as telemetry.",
-        "Authenticate with an API key as bearer token. Bodies are JSON; unknown members are ignored, and responses can gain members. Times are RFC 3339 in UTC. IDs are opaque.",
+        "Authenticate with an API key as a bearer token. Bodies are JSON; unknown members are ignored, and responses can gain members. Times are RFC 3339 in UTC. IDs are opaque.",
         "A schema cannot express some rules for bodies. A body is I-JSON (RFC 7493): UTF-8, without lone surrogates, without two members of the same name, and with numbers that a double can hold: integers exactly, fractions with at most 17 digits, neither too large nor too small, such as `1e400`. No text, and no member name, contains the character U+0000, which the database cannot store. A body has at most 64 levels of nesting, 100,000 values and 20,000 different member names. These rules hold for unknown members too; a body that breaks one gets 400 `INVALID_REQUEST`, or 413 if it is too large.",
         "Lists are newest first: pass `next_cursor` as `cursor` to get the next page. A page can hold fewer than `limit`: it ends at 256 KiB of content.",
         "Errors are `application/problem+json` (RFC 9457) with a stable `code`. Every response has the header `x-request-id`. Create calls accept an `idempotency-key`."

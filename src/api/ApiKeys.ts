@@ -70,7 +70,7 @@ export const CreatedApiKey = Schema.Struct({
   key: ApiKey.annotateKey({ description: "The key." }),
   secret: Schema.String.annotateKey({
     description:
-      "The key's full text, to send as bearer token. Only this response contains it; store it safely."
+      "The key's full text, to send as a bearer token. Only this response contains it; store it safely."
   })
 }).annotate({ identifier: "CreatedApiKey", description: "A new API key with its full text." })
 

@@ -18,7 +18,7 @@ export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principa
 const bearer = HttpApiSecurity.annotate(
   HttpApiSecurity.http({ scheme: "bearer" }),
   OpenApi.Description,
-  "An API key as bearer token: `Authorization: Bearer csk_…`. Each operation names the scope that the key needs."
+  "An API key as a bearer token: `Authorization: Bearer csk_…`. Each operation names the scope that the key needs."
 )
 
 /** `Authorization: Bearer <API key>`. A client supplies the key with `HttpApiMiddleware.layerClient`. */

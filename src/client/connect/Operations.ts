@@ -908,7 +908,7 @@ export interface CreateApiKeyInput {
 export interface CreatedApiKey {
   /** The key. */
   readonly key: ApiKey
-  /** The key's full text, to send as bearer token. Only this response contains it; store it safely. */
+  /** The key's full text, to send as a bearer token. Only this response contains it; store it safely. */
   readonly secret: string
 }
 

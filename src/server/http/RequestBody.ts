@@ -25,7 +25,7 @@ const MAX_LARGE_BYTES = 32 * 2 ** 20
 
 /**
  * The same for requests without an API key or console session: of one address, and of all addresses. A slow sender
- * keeps its bytes until its connection is cut, so that one address must not be able to use up those of all.
+ * keeps its bytes until its connection is cut, so one address must not be able to use up the bytes of all addresses.
  */
 const MAX_ANONYMOUS_BYTES_PER_ADDRESS = 4 * 2 ** 20
 const MAX_ANONYMOUS_BYTES = 32 * 2 ** 20

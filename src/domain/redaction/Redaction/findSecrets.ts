@@ -43,7 +43,7 @@ const scan = makeTextScanner([...searches, ...tokenTriggers, ...commandTriggers,
 
 /**
  * Finds the secrets of a text as ordered, disjoint ranges. Linear in the text's length. Yields between its searches, and
- * in those that take long, so that the caller can yield to other work: a part of 64 KiB may take 100 ms.
+ * within long ones, so that the caller can yield to other work: a part of 64 KiB may take 100 ms.
  */
 export function* findSecrets(
   text: string,

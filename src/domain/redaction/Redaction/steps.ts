@@ -1,6 +1,6 @@
 /**
  * Length of a text from which its search is interrupted, in UTF-16 code units. A shorter one takes a few milliseconds at
- * most, and interruptions would double what a text of a few words costs.
+ * most, and interruptions would double the cost of a text of a few words.
  */
 const LONG_TEXT = 4 * 1024
 

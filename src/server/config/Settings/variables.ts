@@ -97,7 +97,7 @@ export const variables = {
   }),
   COUNTERSIGN_CREATE_DATABASE: withDefault("true", {
     description:
-      "Whether `countersign serve` creates what it does not find: a database in the data directory, or the tables in an empty database of DATABASE_URL. With false, a volume that is not mounted or a wrong URL stops the start instead of giving an empty service",
+      "Whether the service creates a missing database in the data directory, or the tables in an empty database of DATABASE_URL. With false, a volume that is not mounted or a wrong URL stops the start, which would otherwise begin with an empty database",
     unit: "true or false",
     read: read.boolean
   }),
