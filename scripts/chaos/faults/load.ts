@@ -51,12 +51,13 @@ export const startLoad = (
     const replies: Record<Reply["_tag"], number> = { Accepted: 0, Refused: 0, Unreachable: 0, Wrong: 0 }
     const wrong: Array<string> = []
     const acceptedBy: Array<number> = []
-    let stopped = false
+    const ending = new AbortController()
+    const isEnding = () => ending.signal.aborted
 
     /** Repeats a call until it is accepted, at another service each time. Undefined: the load was stopped. */
     const insist = async (worker: number, key: Redacted.Redacted, path: string, body: unknown) => {
       const idempotencyKey = randomUUID()
-      for (let attempt = worker; !stopped; attempt++) {
+      for (let attempt = worker; !isEnding(); attempt++) {
         const list = urls()
         const number = attempt % list.length
         const url = list[number] ?? ""
@@ -73,7 +74,7 @@ export const startLoad = (
     }
 
     const work = async (worker: number) => {
-      while (!stopped) {
+      while (!isEnding()) {
         const session = await insist(worker, keys.agent, "/v1/agent-sessions", {})
         if (session === undefined) return
         const sessionId = String(session["session_id"])
@@ -100,7 +101,7 @@ export const startLoad = (
 
     const workers = Array.from({ length: WORKERS }, (_, worker) => work(worker))
     const stop = Effect.promise(async () => {
-      stopped = true
+      ending.abort()
       await Promise.all(workers)
     })
     yield* Effect.addFinalizer(() => stop)

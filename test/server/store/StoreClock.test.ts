@@ -1,6 +1,6 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Clock, Context, Effect, Layer, type Scope } from "effect"
-import { SqlClient } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import { processClock } from "../../../src/server/concurrency/processClock.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { eventually } from "../../support/eventually.ts"
