@@ -28,13 +28,19 @@ export const store: ReadonlyArray<ListedMutant> = [
     file: "server/store/StoreClock.ts",
     from: "offset = Math.round(measured)",
     to: "offset = 0",
-    tests: ["server/approvals/Deadlines.test.ts", "server/delivery/Delivery.test.ts"]
+    tests: ["server/store/StoreClock.test.ts"]
   },
   {
     file: "server/store/StoreClock.ts",
     from: "(isMeasured && roundTrip > SLOW_MILLIS)",
     to: "false",
     tests: ["server/approvals/Deadlines.test.ts", "server/delivery/Delivery.test.ts"]
+  },
+  {
+    file: "server/store/StoreClock.ts",
+    from: "return Math.floor(now() + offset)",
+    to: "return Math.floor(now() + machineOffset())",
+    tests: ["server/store/StoreClock.test.ts"]
   },
   {
     file: responseDeadline,
