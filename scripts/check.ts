@@ -170,16 +170,17 @@ const runChecks = async (concurrency: number): Promise<ReadonlyArray<string>> =>
   const ended = new Set<string>()
   const failed: Array<string> = []
   const running = new Set<Promise<void>>()
+  const runStep = async (step: Step) => {
+    const hasPassed = await run(step, "at the end")
+    ended.add(step.name)
+    if (!hasPassed) failed.push(step.name)
+  }
   while (running.size > 0 || (waiting.length > 0 && failed.length === 0)) {
     const next = waiting.findIndex(({ after }) => after === undefined || ended.has(after))
     if (failed.length === 0 && running.size < concurrency && next >= 0) {
       const [step] = waiting.splice(next, 1)
       if (step === undefined) break
-      const one = run(step, "at the end").then((hasPassed) => {
-        running.delete(one)
-        ended.add(step.name)
-        if (!hasPassed) failed.push(step.name)
-      })
+      const one = runStep(step).finally(() => running.delete(one))
       running.add(one)
     } else await Promise.race(running)
   }
