@@ -96,5 +96,11 @@ export const identity: ReadonlyArray<ListedMutant> = [
     from: "counted.added -= added",
     to: "counted.added = 0",
     tests: ["server/identity/makeCountLimit.test.ts"]
+  },
+  {
+    file: verify,
+    from: "cache.set(text, exit.value, now)",
+    to: "cache.set(text, exit.value, monotonicMillis(clock))",
+    tests: ["server/identity/Revocations.test.ts"]
   }
 ]

@@ -86,5 +86,11 @@ export const tasks: ReadonlyArray<ListedMutant> = [
     from: "if (comparison?.task_id !== task.task_id) return yield* noComparison",
     to: "if (comparison === undefined) return yield* noComparison",
     tests: comparisonTests
+  },
+  {
+    file: "server/tasks/Releases.ts",
+    from: 'yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")',
+    to: "yield* findTask(sql, org_id, task_id)",
+    tests: batchTests
   }
 ]
