@@ -137,7 +137,7 @@ export class StoredUsage extends Context.Service<
           const readAt = monotonicMillis(clock)
           for (const { org_id, ...amounts } of written) cache.set(org_id, { amounts, readAt }, 1)
         }
-      }).pipe(flushPermit.withPermit)
+      }).pipe(flushPermit.withPermits(1))
 
       yield* onShutdown(
         Effect.ignore(Effect.timeout(flush, SHUTDOWN_MILLIS), {
