@@ -2,7 +2,7 @@
  * Breaks lines that hold a guarantee, one at a time, and runs the tests that should notice. A mutant that survives
  * shows a guarantee that no test holds.
  *
- *     npm run mutants                     every mutant (half an hour)
+ *     npm run mutants                     every mutant (an hour on two cores)
  *     npm run mutants -- delivery shards  only those whose area, file or change contains one of the words
  *     npm run mutants -- --check          only that each line of the list is still in the source (part of `npm test`)
  *

@@ -4,6 +4,7 @@ import { stripTypeScriptTypes } from "node:module"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { delivery } from "./list/delivery.ts"
+import { engine } from "./list/engine.ts"
 import { store } from "./list/store.ts"
 import { approvals } from "./list/approvals.ts"
 import { sessions } from "./list/sessions.ts"
@@ -14,6 +15,10 @@ import { http } from "./list/http.ts"
 import { redactions } from "./list/redaction.ts"
 import { secrets } from "./list/secrets.ts"
 import { notifications } from "./list/notifications.ts"
+import { webhooks } from "./list/webhooks.ts"
+import { mail } from "./list/mail.ts"
+import { telemetry } from "./list/telemetry.ts"
+import { egress } from "./list/egress.ts"
 
 export const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -34,7 +39,7 @@ export interface Mutant {
 /** A mutant as the lists of the areas write it. */
 export type ListedMutant = Omit<Mutant, "area">
 
-/** A mutant and the test file that noticed it, if any. */
+/** A mutant and the test that noticed it, if any. */
 export interface Outcome {
   readonly mutant: Mutant
   readonly killedBy: string | undefined
@@ -42,6 +47,7 @@ export interface Outcome {
 
 export const mutants: ReadonlyArray<Mutant> = Object.entries({
   delivery,
+  engine,
   store,
   approvals,
   sessions,
@@ -51,7 +57,11 @@ export const mutants: ReadonlyArray<Mutant> = Object.entries({
   http,
   redaction: redactions,
   secrets,
-  notifications
+  notifications,
+  webhooks,
+  mail,
+  telemetry,
+  egress
 }).flatMap(([area, listed]) => listed.map((mutant) => ({ area, ...mutant })))
 
 /** Survivors that the list does not explain. */

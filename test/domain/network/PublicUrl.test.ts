@@ -105,6 +105,7 @@ describe("PublicUrl.parse on the text of a URL", () => {
     ["https://metadata.google.internal/", "MetadataName"],
     ["https://metadata.goog/", "MetadataName"],
     ["https://METADATA.goog/computeMetadata/v1/", "MetadataName"],
+    ["https://eu.metadata.azure.com/", "MetadataName"],
     ["https://instance-data/", "MetadataName"],
     ["https://instance-data.ec2.internal/", "MetadataName"]
   ] as const)("refuses %s: %s", (text, reason) => assert.strictEqual(refusal(text), reason))

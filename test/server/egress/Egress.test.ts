@@ -1,6 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Result } from "effect"
+import { Clock, Effect, Fiber, Result } from "effect"
+import { NetAddress } from "effect/net"
 import fc from "fast-check"
+import { subscribe, unsubscribe } from "node:diagnostics_channel"
+import { Socket } from "node:net"
 import { nameServer, type Zone } from "../../support/dns.ts"
 import { answers, egress, ok, peer, post } from "./Egress/peers.ts"
 
@@ -179,7 +182,56 @@ describe("Egress › DNS lookup", () => {
   )
 })
 
+/** Calls back with each connection that the client opens, until the scope closes. */
+const onClientConnection = (callback: (socket: Socket) => void) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const listener = (message: unknown) => {
+        const socket: unknown =
+          typeof message === "object" && message !== null ? Reflect.get(message, "socket") : undefined
+        if (socket instanceof Socket) callback(socket)
+      }
+      subscribe("undici:client:connected", listener)
+      return listener
+    }),
+    (listener) => Effect.sync(() => unsubscribe("undici:client:connected", listener))
+  )
+
 describe("Egress › host with many addresses", () => {
+  it.live("a request that may have been written is not sent to the next address", () =>
+    Effect.gen(function* () {
+      const sockets: Array<Socket> = []
+      yield* onClientConnection((socket) => void sockets.push(socket))
+      // The network fails right after the request was written, as a router reports it.
+      const lost = Object.assign(new Error("unreachable"), { code: "EHOSTUNREACH" })
+      const first = yield* peer(() => sockets[0]?.destroy(lost), { host: "127.0.0.2" })
+      const second = yield* peer(answers(ok()), { host: "127.0.0.3", port: first.port })
+      const dns = yield* moving(["127.0.0.2", "127.0.0.3"])
+      const { send } = yield* egress({ dns: dns.address })
+      const failed = yield* Effect.flip(send(post(`http://${hooks}:${first.port}/`)))
+      assert.strictEqual(failed.reason, "Unreachable")
+      assert.lengthOf(first.requests, 1)
+      assert.strictEqual(second.connections(), 0)
+    })
+  )
+
+  it.live("an address that the caller does not admit gets no connection", () =>
+    Effect.gen(function* () {
+      const receiver = yield* peer(answers(ok()))
+      const { send } = yield* egress()
+      const asked: Array<string> = []
+      const admit = (address: NetAddress.IpAddress) => {
+        asked.push(NetAddress.formatIp(address))
+        return asked.length > 1
+      }
+      const request = post(`http://127.0.0.1:${receiver.port}/`, { admit })
+      assert.strictEqual((yield* Effect.flip(send(request))).reason, "HeldBack")
+      assert.strictEqual(receiver.connections(), 0)
+      assert.strictEqual((yield* send(request)).status, 200)
+      assert.deepStrictEqual(asked, ["127.0.0.1", "127.0.0.1"])
+    })
+  )
+
   it.live("at most four addresses of a name are tried", () =>
     Effect.gen(function* () {
       const canary = yield* peer(answers(ok()), { host: "127.0.0.6" })
@@ -272,6 +324,33 @@ describe("Egress.vet", () => {
         assert.strictEqual(refused.reason, reason)
         assert.match(refused.phrase, /^[A-Z].+\.$/)
       }
+    })
+  )
+})
+
+describe("Egress › suspended process", () => {
+  it.live("a request whose deadline passed while the process was suspended is not written", () =>
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      let suspendedNanos = 0n
+      // Its timers do not fire yet, as right after a process continues.
+      const jumping: Clock.Clock = {
+        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
+        currentTimeMillis: clock.currentTimeMillis,
+        currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+        currentTimeNanos: clock.currentTimeNanos,
+        monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe() + suspendedNanos,
+        monotonicTimeNanos: clock.monotonicTimeNanos,
+        sleep: (duration) => clock.sleep(duration)
+      }
+      const receiver = yield* peer(answers(ok()))
+      const { send } = yield* Effect.provideService(egress(), Clock.Clock, jumping)
+      const sent = yield* Effect.forkChild(Effect.flip(send(post(`http://127.0.0.1:${receiver.port}/`))), {
+        startImmediately: true
+      })
+      suspendedNanos = 3_600_000_000_000n
+      assert.strictEqual((yield* Fiber.join(sent)).reason, "TimedOut")
+      assert.lengthOf(receiver.requests, 0)
     })
   )
 })

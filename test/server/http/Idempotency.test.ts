@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import * as Retention from "../../../src/server/http/Idempotency/Retention.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type NameServer, nameServer } from "../../support/dns.ts"
+import { waitForBlockedStatements } from "../../support/eventually.ts"
 import { type Answer, send, service } from "../../support/service.ts"
 
 /** The name server of the service under test, and that it was asked. */
@@ -45,18 +46,26 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const key = yield* countersign.key({}, "another body")
-      assert.strictEqual((yield* create(key, "one", "k")).status, 201)
+      const first = yield* create(key, "one", "k")
+      assert.strictEqual(first.status, 201)
       const reused = yield* create(key, "two", "k")
       assert.strictEqual(reused.status, 409)
       assert.strictEqual(reused.body["code"], "IDEMPOTENCY_KEY_REUSED")
-      assert.strictEqual((yield* create(yield* countersign.key({}, "another org"), "two", "k")).status, 201)
-      const session = yield* send("/v1/agent-sessions", {
+      const stranger = yield* countersign.key({}, "another org")
+      const theirs = yield* create(stranger, "two", "k")
+      assert.strictEqual(theirs.status, 201)
+      const openSession = send("/v1/agent-sessions", {
         method: "POST",
         key,
         body: "{}",
         headers: { "idempotency-key": "k" }
       })
+      const session = yield* openSession
       assert.strictEqual(session.status, 201)
+      // Each repetition gets the response of its own organization and operation.
+      assert.deepStrictEqual((yield* create(key, "one", "k")).body, first.body)
+      assert.deepStrictEqual((yield* create(stranger, "two", "k")).body, theirs.body)
+      assert.deepStrictEqual((yield* openSession).body, session.body)
     })
   )
 
@@ -100,14 +109,16 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
       const sql = yield* SqlClient.SqlClient
       for (const [name, hours] of [
         ["old", 25],
+        ["expired", 25],
         ["young", 23]
       ] as const) {
         assert.strictEqual((yield* create(key, name, name)).status, 201)
         yield* sql`UPDATE idempotency_keys SET created_at = now() - ${`${hours} hours`}::interval WHERE key = ${name}`
       }
+      // An expired key is available to another request, also before it is deleted.
+      assert.strictEqual((yield* create(key, "one more", "expired")).status, 201)
       assert.strictEqual((yield* Retention.runOnce).removed, 1)
       assert.strictEqual((yield* Retention.runOnce).removed, 0)
-      // The expired key is available to another request, the other is not.
       assert.strictEqual((yield* create(key, "another", "old")).status, 201)
       assert.strictEqual((yield* create(key, "another", "young")).status, 409)
     })
@@ -123,6 +134,32 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
         headers: { "idempotency-key": value === "ü" ? "\u00fc" : value }
       })
       assert.strictEqual(answer.status, 400)
+    })
+  )
+
+  it.effect("at most four operations of an organization with keys hold a connection at a time", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "many keys")
+      const sql = yield* SqlClient.SqlClient
+      const sent = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          // Claims of keys wait.
+          yield* sql`LOCK TABLE idempotency_keys IN SHARE MODE`
+          const sending = yield* Effect.forEach(
+            Array.from({ length: 8 }, (_, index) => `key-${index}`),
+            (name) => Effect.forkDetach(create(key, name, name))
+          )
+          yield* waitForBlockedStatements(4)
+          // Sent after the others.
+          assert.strictEqual((yield* send("/v1/api-keys", { key })).status, 200)
+          const blocked =
+            yield* sql`SELECT 1 FROM pg_locks WHERE relation = 'idempotency_keys'::regclass AND NOT granted`
+          assert.lengthOf(blocked, 4)
+          return sending
+        })
+      )
+      const answers = yield* Effect.forEach(sent, (fiber) => Fiber.join(fiber))
+      assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))], [201])
     })
   )
 

@@ -95,6 +95,8 @@ describe("Email", () => {
         yield* person("Ada@Example.org", { preset: "reviewer" })
         const approval_id = yield* ask()
         yield* Effect.promise(() => server.arrived(3))
+        const sql = yield* SqlClient.SqlClient
+        assert.lengthOf(yield* sql`SELECT 1 FROM approval_mail`, 3)
         assert.deepStrictEqual(
           server.received.flatMap(({ to }) => to.map((address) => address.toLowerCase())).toSorted(),
           ["ada@example.org", "decides@example.org", "root@example.org"]
@@ -205,6 +207,15 @@ describe("Email", () => {
         assert.isFalse(yield* notified)
         yield* person("ada@example.org", { preset: "reviewer" })
         assert.isTrue(yield* notified)
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`UPDATE api_keys SET expires_at = now() WHERE email = 'ada@example.org'`
+        assert.isFalse(yield* notified)
+        yield* person("bob@example.org", { preset: "reviewer" })
+        assert.isTrue(yield* notified)
+        const { keys } = yield* admin.api_keys.list({ query: {} })
+        const bob = keys.find(({ email }) => email === "bob@example.org") ?? assert.fail("a key")
+        yield* admin.api_keys.revoke({ params: { id: bob.id } })
+        assert.isFalse(yield* notified)
         const other = yield* (yield* Countersign).client({}, "another organization")
         assert.isFalse((yield* other.notification_endpoints.list()).email_notifier)
       })

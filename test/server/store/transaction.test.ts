@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
 import {
   afterCommit,
   atomic,
@@ -13,9 +13,11 @@ import {
 import { TestDatabase } from "../../support/postgres.ts"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("transaction", (it) => {
-  const deadlock = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = 'deadlock_detected'; END $$`)
-  )
+  const lostBy = (error: "deadlock_detected" | "serialization_failure") =>
+    Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = '${error}'; END $$`)
+    )
+  const deadlock = lostBy("deadlock_detected")
 
   /** Registers both kinds of hooks under a name, and notes which of them run. */
   const makeHooks = () => {
@@ -42,6 +44,23 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transaction", (it) 
       runs = 0
       yield* Effect.exit(atomicWithoutRetry(sql)(losing))
       assert.strictEqual(runs, 1)
+    })
+  )
+
+  it.effect("a transaction that could not be serialized runs again", () =>
+    Effect.gen(function* () {
+      let runs = 0
+      const first = lostBy("serialization_failure")
+      yield* transaction(Effect.suspend(() => (runs++ === 0 ? Effect.asVoid(first) : Effect.void)))
+      assert.strictEqual(runs, 2)
+    })
+  )
+
+  it.effect("a connection lost in a transaction is an error that a caller can handle", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const error = yield* Effect.flip(transaction(sql`SELECT pg_terminate_backend(pg_backend_pid())`))
+      assert.isTrue(SqlError.isSqlError(error))
     })
   )
 

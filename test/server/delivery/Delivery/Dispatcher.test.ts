@@ -181,6 +181,22 @@ describe("Dispatcher", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("the rows behind the first one of a destination in cooldown are read when it is probed", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const { dispatcher } = yield* setUp(channel)
+      const row = queueRow({ consecutive_failures: 5, cooldown_round: 1, cooldown_ms: 5_000 })
+      dispatcher.offerHeads([row], 0, 0)
+      assert.lengthOf(dispatcher.takeLowLanes(1), 0)
+      yield* TestClock.adjust("5 seconds")
+      yield* Queue.take(attempts)
+      assert.deepStrictEqual(
+        dispatcher.takeLowLanes(1).map(({ destination_id }) => destination_id),
+        [row.destination_id]
+      )
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("results are worth recording at once when a full batch waits, until it is taken", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: FULL_BATCH }))

@@ -95,6 +95,21 @@ describe("Queue limit", () => {
       })
   )
 
+  testWithDatabase(
+    "organizations that share a destination, such as a mail server, do not share its queue limit",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* manualChannel(quickPolicy({ queueLimit: 2 }))
+        yield* Effect.gen(function* () {
+          const one = yield* newDestination
+          const other = { ...(yield* newDestination), destination_id: one.destination_id }
+          yield* publish(one, 2)
+          for (let count = 0; count < 2; count++) yield* publish(other)
+          assert.strictEqual(yield* queueLength, 4)
+        }).pipe(withoutEngineFor(channel))
+      })
+  )
+
   testWithDatabase("two concurrent large inserts do not exceed a destination's queue limit", () =>
     Effect.gen(function* () {
       const { channel } = yield* manualChannel(quickPolicy({ queueLimit: 1_000 }))

@@ -324,6 +324,24 @@ describe("Connections › requests in flight", () => {
     })
   )
 
+  it.live("requests to one destination share at most 64 connections", () =>
+    Effect.gen(function* () {
+      // Responds only once all 64 connections are in use.
+      const waiting: Array<() => void> = []
+      const receiver = yield* peer((socket, count) => {
+        waiting.push(() => void socket.write(ok()))
+        if (count >= 63) for (const answer of waiting.splice(0)) answer()
+      })
+      const { send } = yield* egress()
+      const results = yield* Effect.all(
+        Array.from({ length: 80 }, () => send(post(`http://127.0.0.1:${receiver.port}/`))),
+        { concurrency: "unbounded" }
+      )
+      assert.isTrue(results.every(({ status }) => status === 200))
+      assert.strictEqual(receiver.connections(), 64)
+    })
+  )
+
   it.live("requests to one destination do not wait for those to a hanging one", () =>
     Effect.gen(function* () {
       const hanging = yield* peer(() => undefined)

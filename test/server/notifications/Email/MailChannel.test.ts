@@ -123,6 +123,8 @@ const test = <E>(
 describe("MailChannel", () => {
   test("a greylisted email is retried with the same message id", () =>
     Effect.gen(function* () {
+      const lines: Array<unknown> = []
+      const capture = Logger.make(({ message }) => void lines.push(message))
       const server = yield* mailServer({ message: (nth) => (nth < 3 ? 451 : undefined) })
       yield* Effect.gen(function* () {
         const waiting = yield* seedPendingApproval
@@ -139,7 +141,8 @@ describe("MailChannel", () => {
           `<${mail?.event_id}@approvals.example.org>`
         )
         assert.lengthOf(server.received, 1)
-      }).pipe(withMail(server.port))
+      }).pipe(withMail(server.port), Effect.provide(Logger.layer([capture])))
+      assert.deepStrictEqual(lines, [], "the server does not fail")
     }))
 
   test("emails beyond the limit of an address fail, and other organizations' to it do not", () =>
@@ -271,6 +274,10 @@ describe("MailChannel", () => {
         yield* transaction(Effect.andThen(publish(revoked), sql`UPDATE api_keys SET revoked_at = now()`))
         const { last_error } = yield* awaitRecord(revoked, "failed")
         assert.strictEqual(last_error, "the recipient's key was revoked or has expired")
+        const expired = yield* seedPendingApproval
+        const end = sql`UPDATE api_keys SET expires_at = now() WHERE org_id = ${expired.org_id}`
+        yield* transaction(Effect.andThen(publish(expired), end))
+        assert.strictEqual((yield* awaitRecord(expired, "failed")).last_error, last_error)
         assert.lengthOf(server.received, 0)
       }).pipe(withMail(server.port, quickPolicy({ retry })))
     }))

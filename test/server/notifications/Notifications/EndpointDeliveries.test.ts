@@ -256,6 +256,18 @@ layer(service({ environment: queueOfTwo }), { excludeTestServices: true })(
         })
     )
 
+    it.effect("removing an endpoint empties its queue", () =>
+      Effect.gen(function* () {
+        const { admin, endpoint, params } = yield* seedEndpoint("removed")
+        yield* admin.notification_endpoints.test({ params })
+        const sql = yield* SqlClient.SqlClient
+        const queued = sql`SELECT 1 AS waiting FROM delivery_queue WHERE destination_id = ${endpoint.id}`
+        assert.lengthOf(yield* queued, 1)
+        yield* admin.notification_endpoints.remove({ params })
+        assert.lengthOf(yield* queued, 0)
+      })
+    )
+
     it.effect("a test event without an idempotency key is recorded once as failed if the queue is full", () =>
       Effect.gen(function* () {
         const { endpoint, params } = yield* seedEndpoint("full, no idempotency key")

@@ -6,10 +6,12 @@ import { Webhook } from "standardwebhooks"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import type { DeliveryRef } from "../../../../src/server/delivery/Delivery.ts"
+import { generateSigningSecret } from "../../../../src/domain/delivery/WebhookSignature.ts"
 import { EndpointId, EventId } from "../../../../src/domain/Ids.ts"
 import { RecentEvents } from "../../../../src/server/notifications/Notifications/RecentEvents.ts"
-import { insertEvents } from "../../../../src/server/notifications/Notifications/rows.ts"
+import { endpointPlace, insertEvents } from "../../../../src/server/notifications/Notifications/rows.ts"
 import * as WebhookChannel from "../../../../src/server/notifications/Notifications/WebhookChannel.ts"
+import { SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { type ScriptedReply, startScriptedServer, type SeenRequest } from "../../../support/scripted.ts"
 import {
@@ -153,6 +155,78 @@ describe("WebhookChannel", () => {
         assert.deepStrictEqual(yield* attempt(stored), disabled)
         assert.deepStrictEqual(yield* attempt(third), disabled, "this replica has read the change")
       })
+  )
+
+  testWithWebhooks("2xx is success, 410 disables the endpoint, and every other status is retried", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const statuses = [200, 204, 299, 300, 307, 400, 401, 404, 409, 411, 429, 500, 503, 599, 410]
+      const receiver = yield* startScriptedServer(statuses.map((status) => ({ status })))
+      const { load } = yield* Effect.provideService(WebhookChannel.make(), StoreClock, processTime)
+      const { destination_id, org_id } = yield* insertEndpoint(receiver.url)
+      const event_id = yield* EventId.generate
+      const event = { org_id, event_id, type: "test", approval_id: null, body: Buffer.from(body) } as const
+      yield* insertEvents(sql, [{ ...event, occurred_at: yield* DateTime.now }])
+      const outcomes = yield* Effect.forEach(statuses, () =>
+        Effect.flatten(load({ org_id, destination_id, event_id, delivery_id: "ndl" }, () => true))
+      )
+      assert.deepStrictEqual(
+        outcomes.map(({ _tag }) => _tag),
+        statuses.map((status) => (status < 300 ? "Delivered" : status === 410 ? "Gone" : "Retry"))
+      )
+    })
+  )
+
+  testWithWebhooks("a replaced secret that has ended does not sign the first attempt of an event", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const box = yield* SecretBox
+      const recent = yield* RecentEvents
+      const receiver = yield* startScriptedServer([ok])
+      let now = new Date()
+      const time = { ...processTime, simulated: () => now }
+      const { load } = yield* Effect.provideService(WebhookChannel.make(), StoreClock, time)
+      const endpoint = yield* insertEndpoint(receiver.url)
+      const { org_id } = endpoint
+      const endpoint_id = EndpointId.make(endpoint.destination_id)
+      const previous = yield* generateSigningSecret
+      const [row] = yield* sql<{ readonly version: string }>`
+        UPDATE notification_endpoints
+        SET
+          previous_secret = ${yield* box.seal(endpointPlace(org_id, endpoint_id, "previous_secret"), previous)},
+          previous_secret_until = ${new Date(now.getTime() + 60_000)}
+        WHERE endpoint_id = ${endpoint_id}
+        RETURNING xmin::text AS version
+      `
+      const event_id = yield* EventId.generate
+      const event = { org_id, event_id, type: "test", approval_id: null, body: Buffer.from(body) } as const
+      yield* insertEvents(sql, [{ ...event, occurred_at: yield* DateTime.now }])
+      const attempt = Effect.suspend(() => {
+        recent.keep(event, [{ endpoint_id, version: row?.version ?? "" }])
+        return Effect.flatten(
+          load({ org_id, destination_id: endpoint_id, event_id, delivery_id: "ndl" }, () => true)
+        )
+      })
+      yield* attempt
+      now = new Date(now.getTime() + 60_000)
+      yield* attempt
+      const signaturesOf = (seen: SeenRequest | undefined) =>
+        header(seen, "x-svc-signature").split(",v1=").length - 1
+      assert.deepStrictEqual(receiver.seen.map(signaturesOf), [2, 1])
+      signedAt(endpoint.secret, receiver.seen[1])
+    })
+  )
+
+  testWithWebhooks("an endpoint that answers 410 again is not recorded as disabled again", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { disable } = yield* Effect.provideService(WebhookChannel.make(), StoreClock, processTime)
+      const { destination_id, org_id } = yield* insertEndpoint("https://hooks.example.org/")
+      yield* disable(org_id, destination_id)
+      yield* disable(org_id, destination_id)
+      const entries = yield* sql`SELECT action FROM audit_log WHERE target_id = ${destination_id}`
+      assert.deepStrictEqual(entries, [{ action: "endpoint.disabled" }])
+    })
   )
 
   testWithWebhooks("redirects are not followed, and no text of the receiver is stored", () =>

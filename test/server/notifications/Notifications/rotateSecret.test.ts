@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
@@ -84,6 +84,9 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rota
       const alone = yield* matchingSecrets(yield* sent(), secrets)
       assert.lengthOf(alone, 1)
       assert.include([3, 4], alone[0])
+      const before = receiver.seen.length
+      yield* Effect.flip(admin.notification_endpoints.verify({ params }))
+      assert.deepStrictEqual(yield* matchingSecrets(receiver.seen[before], secrets), alone, "of a challenge")
 
       yield* (yield* Delivery).runRetention
       assert.deepStrictEqual(
@@ -95,6 +98,45 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rota
         [{ previous_secret: null, previous_secret_until: null }]
       )
       assert.deepStrictEqual(yield* matchingSecrets(yield* sent(), secrets), alone)
+    })
+  )
+
+  it.effect("a rotation that retention waits for keeps its previous secret", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params } = yield* seedEndpoint("rotated meanwhile")
+      const { runRetention } = yield* Delivery
+      yield* admin.notification_endpoints.rotate_secret({ params })
+      const sql = yield* SqlClient.SqlClient
+      const previousEnds = (seconds: number) => sql`
+        UPDATE notification_endpoints
+        SET previous_secret_until = now() + ${seconds}::int * interval '1 second'
+        WHERE endpoint_id = ${endpoint.id}
+      `
+      yield* previousEnds(-1)
+      const rotated = yield* Deferred.make<void>()
+      const waited = yield* Deferred.make<void>()
+      const rotation = yield* Effect.forkChild(
+        transaction(
+          previousEnds(60).pipe(
+            Effect.andThen(Deferred.succeed(rotated, undefined)),
+            Effect.andThen(Deferred.await(waited))
+          )
+        )
+      )
+      yield* Deferred.await(rotated)
+      const retention = yield* Effect.forkChild(runRetention)
+      yield* waitForBlockedStatements(1)
+      yield* Deferred.succeed(waited, undefined)
+      yield* Fiber.join(rotation)
+      yield* Fiber.join(retention)
+      assert.deepStrictEqual(
+        yield* sql`
+          SELECT previous_secret IS NOT NULL AS signs
+          FROM notification_endpoints
+          WHERE endpoint_id = ${endpoint.id}
+        `,
+        [{ signs: true }]
+      )
     })
   )
 

@@ -1,10 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { CurrentPrincipal } from "../../../../src/api/Authorization.ts"
+import { KeyId, OrgId } from "../../../../src/domain/Ids.ts"
 import * as Database from "../../../../src/server/store/Database.ts"
 import { transactionCounts } from "../../../../src/server/store/Database/limitTransactions.ts"
 import { atomic } from "../../../../src/server/store/transaction.ts"
+import { eventually } from "../../../support/eventually.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts", (it) => {
@@ -27,6 +30,36 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
         ])
         assert.deepStrictEqual(transactionCounts(sql), { waiting: 0, open: 0 })
       })
+  )
+
+  it.effect("transactions of one organization leave connections for those of others", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const asOrganization = Effect.fnUntraced(function* () {
+        const org_id = yield* OrgId.generate
+        const actor = { id: yield* KeyId.generate, name: "key" }
+        return <A, E, R>(self: Effect.Effect<A, E, R>) =>
+          Effect.provideService(self, CurrentPrincipal, {
+            org_id,
+            actor,
+            scopes: new Set<never>(),
+            makers: []
+          })
+      })
+      const [one, other] = [yield* asOrganization(), yield* asOrganization()]
+      const released = yield* Deferred.make<void>()
+      const waiting = yield* Effect.replicateEffect(
+        Effect.forkChild(one(atomic(sql)(Deferred.await(released)))),
+        20
+      )
+      yield* eventually(
+        Effect.sync(() => transactionCounts(sql)),
+        ({ open, waiting }) => open === 8 && waiting === 12
+      )
+      assert.strictEqual(yield* other(atomic(sql)(Effect.succeed("done"))), "done")
+      yield* Deferred.succeed(released, undefined)
+      for (const fiber of waiting) yield* Fiber.join(fiber)
+    })
   )
 
   it.effect("a savepoint does not count beside its transaction", () =>

@@ -3,6 +3,7 @@ import { Effect, Exit } from "effect"
 import { SqlError } from "effect/sql"
 import { OrgId } from "../../../../src/domain/Ids.ts"
 import { KnownValues } from "../../../../src/domain/redaction/Redaction.ts"
+import { TOO_LONG } from "../../../../src/server/telemetry/Spans/Content.ts"
 import { makeRedactors } from "../../../../src/server/telemetry/Spans/Redactors.ts"
 
 const org_id = OrgId.make("org_00000000000070008000000000000000")
@@ -25,6 +26,15 @@ describe("Redactors", () => {
         a: ["one", "[REDACTED]", 3]
       })
       assert.strictEqual(seen.pauses, 3)
+    })
+  )
+
+  it.effect("a value whose JSON is too long is not exported, however few characters it has", () =>
+    Effect.gen(function* () {
+      const clean =
+        (yield* redactors(Effect.succeed(new KnownValues([]))).redactor) ?? assert.fail("a redactor")
+      assert.strictEqual(yield* clean("\n".repeat(20_000)), TOO_LONG)
+      assert.strictEqual(yield* clean("n".repeat(20_000)), "n".repeat(20_000))
     })
   )
 

@@ -13,7 +13,7 @@ import type { OrgBuffer, RecordedTrace } from "../../../../src/server/telemetry/
 import { someSpan } from "../../../support/otlp/telemetry.ts"
 
 const organization = (digit: number) =>
-  OrgId.make(`org_${"0".repeat(12)}7${"0".repeat(3)}8${"0".repeat(14)}${digit}`)
+  OrgId.make(`org_${"0".repeat(12)}7${"0".repeat(3)}8${String(digit).padStart(15, "0")}`)
 
 let traces = 0
 const recordedWith = (content?: Content): RecordedTrace => ({
@@ -33,10 +33,10 @@ const bufferWith = (limits: Partial<SpanLimits> = {}) => {
     flushMillis: 1_000,
     ...limits
   })
-  const orgBuffer = (digit: number, content: boolean): OrgBuffer => {
+  const orgBuffer = (digit: number, content: boolean, waiting_spans = 0): OrgBuffer => {
     const org_id = organization(digit)
     const destination_id = TelemetryDestinationId.make(`tel_${org_id.slice(4)}`)
-    return buffer.open(org_id, { destination_id, content, waiting_spans: 0 }, 0)
+    return buffer.open(org_id, { destination_id, content, waiting_spans }, 0)
   }
   return { buffer, orgBuffer }
 }
@@ -156,6 +156,45 @@ describe("SpanBuffer › admission", () => {
       ["feedback", "feedback", "run"]
     )
     assert.strictEqual(dropped, 3)
+  })
+
+  it("an organization whose queue is full is counted again after 10 ms, later after up to half a second", () => {
+    const { buffer, orgBuffer } = bufferWith({ queueLimit: 10 })
+    const to = orgBuffer(1, false, 10)
+    const span = named(traceAt(0.1), ["a"])
+    /** The time after `counted` at which the spans in the database are counted again. */
+    const pauseAfter = (counted: number) => {
+      for (let pause = 0; ; pause += 5) if (buffer.needsRecount(to, span, counted + pause)) return pause
+    }
+    const pauses: Array<number> = []
+    for (let now = 0; pauses.length < 8;) {
+      const pause = pauseAfter(now)
+      pauses.push(pause)
+      now += pause
+      buffer.updateCount(to, 10, now, true)
+    }
+    assert.deepStrictEqual(pauses, [10, 20, 40, 80, 160, 320, 500, 500])
+    buffer.updateCount(to, 9, 10_000, true)
+    buffer.updateCount(to, 10, 10_000, false)
+    assert.strictEqual(pauseAfter(10_000), 10, "the collector has accepted spans")
+  })
+
+  it("encoded spans of all organizations take at most 32 MiB, and others are admitted once they are stored", () => {
+    const { buffer, orgBuffer } = bufferWith()
+    const name = "x".repeat(60_000)
+    let organizations = 0
+    const admit = () => {
+      const to = orgBuffer(++organizations, false)
+      buffer.admit(to, named(traceAt(0.1 + organizations / 2_000), [name]), 0, 0)
+      buffer.encode(1, {}, 0, () => true)
+      return to.dropped === 0
+    }
+    while (admit()) assert.isBelow(organizations * name.length, 32 * 1024 * 1024)
+    assert.isAbove(organizations, 200)
+    assert.isFalse(admit())
+    buffer.closeDue(0, true, () => true)
+    while (buffer.hasReady()) for (const batch of buffer.takeReady().batches) buffer.release(batch)
+    assert.isTrue(admit())
   })
 
   it("a request has at most 512 spans", () => {

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { Deferred, Duration, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { Spans } from "../../../../src/server/telemetry/Spans.ts"
@@ -16,7 +16,7 @@ import {
 } from "../../../support/otlp/telemetry.ts"
 import { databaseAsText } from "../../../support/databaseAsText.ts"
 import { service } from "../../../support/service.ts"
-import { eventually } from "../../../support/eventually.ts"
+import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 
 /** Spans are flushed only by the tests. */
 const byHand = { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" }
@@ -83,7 +83,11 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       assert.strictEqual(failed.attempts, 1)
       assert.strictEqual(failed.http_status, 404)
       assert.match(failed.last_error ?? "", /^HTTP 404: .*\/v1\/traces/)
-      assert.strictEqual((yield* shownDestination(admin)).last_error, failed.last_error)
+      const afterFailure = yield* shownDestination(admin)
+      assert.deepStrictEqual(
+        [afterFailure.last_error, afterFailure.last_delivered_at],
+        [failed.last_error, null]
+      )
       const first = peer.spans().map(({ traceId }) => traceId)
       const queued = yield* admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
       assert.deepStrictEqual(queued, { queued: true, id: failed.id })
@@ -275,6 +279,21 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
     })
   )
 
+  it.effect("the spans of a batch that is still to be sent are kept, however old they are", () =>
+    Effect.gen(function* () {
+      const later = { status: 503, headers: { "retry-after": "60" } }
+      const { admin, id, org_id, params } = yield* newTelemetryOrg("old and pending", later)
+      const sql = yield* SqlClient.SqlClient
+      yield* sendSpans(org_id, 3)
+      yield* awaitBatches(admin, id, ([first]) => first?.attempts === 1)
+      yield* SpanRetention.runOnce({ keep: Duration.zero })
+      assert.lengthOf(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, 1)
+      const { dropped_spans, pending_spans } = yield* shownDestination(admin)
+      assert.deepStrictEqual([pending_spans, dropped_spans], [3, 0])
+      yield* admin.telemetry_destinations.remove({ params })
+    })
+  )
+
   it.effect("the spans of a failed batch are deleted also if its log row expired earlier", () =>
     Effect.gen(function* () {
       const { admin, id, org_id } = yield* newTelemetryOrg("unlogged", { status: 400 })
@@ -337,6 +356,34 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
       const full = yield* shownDestination(admin)
       assert.deepStrictEqual([full.pending_spans, full.dropped_spans], [6, 2])
       yield* admin.telemetry_destinations.remove({ params: { id } })
+    })
+  )
+
+  it.effect("spans that another replica stores meanwhile count toward the queue limit", () =>
+    Effect.gen(function* () {
+      const { admin, org_id, params } = yield* newTelemetryOrg("two replicas")
+      const sql = yield* SqlClient.SqlClient
+      const spans = yield* Spans
+      const stored = yield* Deferred.make<void>()
+      const waited = yield* Deferred.make<void>()
+      yield* recordSpans(org_id, 4)
+      const other = yield* Effect.forkChild(
+        sql.withTransaction(
+          sql`UPDATE telemetry_destinations SET waiting_spans = 4 WHERE org_id = ${org_id}`.pipe(
+            Effect.andThen(Deferred.succeed(stored, undefined)),
+            Effect.andThen(Deferred.await(waited))
+          )
+        )
+      )
+      yield* Deferred.await(stored)
+      const flush = yield* Effect.forkChild(spans.flush)
+      yield* waitForBlockedStatements(1)
+      yield* Deferred.succeed(waited, undefined)
+      yield* Fiber.join(other)
+      yield* Fiber.join(flush)
+      const { dropped_spans, pending_spans } = yield* shownDestination(admin)
+      assert.deepStrictEqual([pending_spans, dropped_spans], [4, 4])
+      yield* admin.telemetry_destinations.remove({ params })
     })
   )
 

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Deferred, Duration, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import * as SpanRetention from "../../../../src/server/telemetry/Telemetry/Retention.ts"
 import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import { accepted } from "../../../support/otlp/collector.ts"
 import { awaitOnlyBatch, sendSpans, newTelemetryOrg } from "../../../support/otlp/telemetry.ts"
@@ -44,6 +45,31 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Replay o
         })
       )
       assert.isTrue((yield* Fiber.join(replay)).queued)
+      yield* awaitOnlyBatch(admin, id, "delivered")
+    })
+  )
+
+  it.effect("retention keeps the spans of a batch that is being replayed, and does not wait for it", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { admin, id, org_id } = yield* newTelemetryOrg("expired meanwhile", [{ status: 404 }, accepted])
+      yield* sendSpans(org_id, 1)
+      const failed = yield* awaitOnlyBatch(admin, id, "failed")
+      const locked = yield* Deferred.make<void>()
+      const expired = yield* Deferred.make<void>()
+      const replaying = yield* Effect.forkChild(
+        sql.withTransaction(
+          sql`SELECT 1 FROM deliveries WHERE org_id = ${org_id} AND delivery_id = ${failed.id} FOR UPDATE`.pipe(
+            Effect.andThen(Deferred.succeed(locked, undefined)),
+            Effect.andThen(Deferred.await(expired))
+          )
+        )
+      )
+      yield* Deferred.await(locked)
+      assert.strictEqual((yield* SpanRetention.runOnce({ keep: Duration.zero })).removed, 0)
+      yield* Deferred.succeed(expired, undefined)
+      yield* Fiber.join(replaying)
+      yield* admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
       yield* awaitOnlyBatch(admin, id, "delivered")
     })
   )

@@ -1,0 +1,54 @@
+/**
+ * A process that runs test files of its copy of the checkout, one after the other, in one Vitest. So the database
+ * server, its migrated template and the transformed sources are made once, and not again for each mutant.
+ */
+import { createVitest } from "vitest/node"
+import type { TestRequest, TestResult } from "./run.ts"
+
+/** The first test that failed. The results of a cancelled run do not always show it. */
+let failed: string | undefined
+
+/** The cancellation of the rest of its file. The next file must not start before it has ended. */
+let cancelled: Promise<void> | undefined
+
+const vitest = await createVitest("test", {
+  watch: false,
+  maxWorkers: 1,
+  reporters: [
+    {
+      // Vitest's `bail` counts the failures of earlier runs too.
+      onTestCaseResult: (testCase) => {
+        if (testCase.result().state !== "failed") return
+        failed ??= testCase.fullName
+        cancelled ??= vitest.cancelCurrentRun("test-failure")
+      }
+    }
+  ]
+})
+await vitest.standalone()
+
+/** The source of the mutant before. It is as it was again. */
+let restored: string | undefined
+
+/** Runs a test file, after a source has changed. */
+const run = async ({ changed, test }: TestRequest): Promise<TestResult> => {
+  for (const file of [restored, changed]) if (file !== undefined) vitest.invalidateFile(file)
+  restored = changed
+  failed = undefined
+  cancelled = undefined
+  const specifications = await vitest.globTestSpecifications([test])
+  const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications)
+  await cancelled
+  if (failed !== undefined) return { failure: failed }
+  // The result has the modules of earlier runs too.
+  const module = testModules.find(({ moduleId }) => moduleId === specifications[0]?.moduleId)
+  const passed = module?.ok() === true && unhandledErrors.length === 0
+  return { failure: passed ? undefined : "an error outside of its tests" }
+}
+
+process.on("message", (request: TestRequest) => {
+  void run(request)
+    .catch((): TestResult => ({ failure: "an error of the test runner" }))
+    .then((result) => process.send?.(result))
+})
+process.on("disconnect", () => void vitest.close().finally(() => process.exit()))

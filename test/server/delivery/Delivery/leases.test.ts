@@ -1,0 +1,63 @@
+import { assert, describe } from "@effect/vitest"
+import { Clock, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { monotonicMillis } from "../../../../src/server/concurrency/monotonicMillis.ts"
+import { defaultLease, makeShards } from "../../../../src/server/delivery/Delivery/Shards.ts"
+import { makeShardStore } from "../../../../src/server/delivery/Delivery/ShardStore.ts"
+import { testWithDatabase } from "../../../support/delivery.ts"
+
+/** The leases of a replica, and whether it may start attempts of a shard. */
+const replica = Effect.fnUntraced(function* (owner: string) {
+  const clock = yield* Clock.Clock
+  const shards = makeShards(makeShardStore(yield* SqlClient.SqlClient, owner), clock, defaultLease)
+  const owned = (shard: number) => shards.owned.get(shard) ?? assert.fail(`shard ${shard} is owned`)
+  const canStart = (shard: number) => shards.canStart(owned(shard), monotonicMillis(clock))
+  return { ...shards, canStart, shard: owned }
+})
+
+describe("Leases", () => {
+  testWithDatabase(
+    "a replica with more than its share starts nothing from the shards it gives up, and keeps them while they have unfinished attempts",
+    () =>
+      Effect.gen(function* () {
+        const [one, other] = [yield* replica("one"), yield* replica("other")]
+        yield* one.rebalance
+        yield* other.rebalance
+        assert.deepStrictEqual([one.owned.size, other.owned.size], [16, 0])
+        const [first, ...rest] = one.owned.keys()
+        const busy = rest.at(-1)
+        if (first === undefined || busy === undefined) return assert.fail("sixteen shards")
+        one.shard(busy).unfinished = 1
+        const released = yield* one.rebalance
+        assert.lengthOf(released, 7)
+        assert.deepStrictEqual([one.canStart(first), one.canStart(busy)], [true, false])
+        yield* other.rebalance
+        assert.sameMembers([...other.owned.keys()], [...released])
+        one.shard(busy).unfinished = 0
+        assert.deepStrictEqual(yield* one.rebalance, [busy])
+        yield* other.rebalance
+        assert.isTrue(other.canStart(busy))
+        assert.strictEqual(other.shard(busy).epoch, 2)
+      })
+  )
+
+  testWithDatabase(
+    "a replica that shuts down keeps its leases while it has unfinished attempts, and is left no share",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const [one, other] = [yield* replica("one"), yield* replica("other")]
+        yield* one.rebalance
+        one.shard(3).unfinished = 1
+        yield* one.startDraining
+        assert.lengthOf(yield* one.releaseDrained, 15)
+        yield* one.rebalance
+        assert.deepStrictEqual(yield* sql`SELECT owner FROM delivery_owners`, [])
+        yield* other.rebalance
+        assert.deepStrictEqual([one.owned.size, other.owned.size], [1, 15])
+        assert.isFalse(one.canStart(3))
+        one.shard(3).unfinished = 0
+        assert.deepStrictEqual(yield* one.releaseDrained, [3])
+      })
+  )
+})

@@ -1,0 +1,42 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import { KeyId, OrgId, TaskId } from "../../../../src/domain/Ids.ts"
+import { SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
+import { makeRunIdempotency } from "../../../../src/server/tasks/Runs/runIdempotency.ts"
+import { processTime } from "../../../support/delivery.ts"
+import { TestDatabase } from "../../../support/postgres.ts"
+
+const secretBox = Layer.orDie(
+  SecretBox.layer({ masterKeys: [Redacted.make(randomBytes(32).toString("base64"))] })
+)
+
+layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true })(
+  "makeRunIdempotency",
+  (it) => {
+    it.effect("a run that fails after its key was taken over does not release the key", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const runOnce = makeRunIdempotency(sql, yield* SecretBox, processTime)
+        const org_id = yield* OrgId.generate
+        yield* sql`INSERT INTO organizations (org_id, name, created_at) VALUES (${org_id}, ${org_id}, now())`
+        const actor = { id: yield* KeyId.generate, name: "key" }
+        const run = {
+          principal: { org_id, actor, scopes: new Set<never>(), makers: [] },
+          key: "order-4711",
+          task_id: yield* TaskId.generate,
+          request: { input: { text: "a" } }
+        }
+        const claims = sql`SELECT 1 FROM idempotency_keys WHERE org_id = ${org_id} AND key = ${run.key}`
+        const failing = (meanwhile: Effect.Effect<unknown, unknown>) =>
+          Effect.exit(runOnce(run, () => Effect.andThen(meanwhile, Effect.fail("no answer"))))
+        yield* failing(Effect.void)
+        assert.lengthOf(yield* claims, 0)
+        // Another process takes the key over, because the run takes longer than any run may.
+        yield* failing(sql`UPDATE idempotency_keys SET created_at = created_at + interval '151 seconds'`)
+        assert.lengthOf(yield* claims, 1)
+      })
+    )
+  }
+)
