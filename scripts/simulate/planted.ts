@@ -11,6 +11,8 @@ export interface PlantedBug {
   readonly file: string
   readonly from: string
   readonly to: string
+  /** Why a run hardly ever shows it. It is reported, and not counted as a failure, if no seed finds it. */
+  readonly rare?: string
 }
 
 const engine = "src/server/delivery/Delivery"
@@ -50,12 +52,14 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   "reads-of-lost-shards": {
     file: `${engine}/Lanes.ts`,
     from: "if (readBeganAt < owned.claimedAt) return undefined",
-    to: ""
+    to: "",
+    rare: "a read must take longer than another owner needs to claim, send, record and release"
   },
   "no-reread": {
     file: `${engine}/Reader.ts`,
     from: "again ? Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0) : one.watermark",
-    to: "one.watermark"
+    to: "one.watermark",
+    rare: "the sweep finds the rows a few seconds later"
   },
   "no-sweep": {
     file: `${engine}/Reader.ts`,
@@ -80,7 +84,8 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   "attempt-fence": {
     file: model,
     from: "return row?.attempt === attempt && transaction.get",
-    to: "return row !== undefined && transaction.get"
+    to: "return row !== undefined && transaction.get",
+    rare: "the row is looked at again under its lock, and the epoch is checked too"
   },
   "attempt-fence-after-lock": {
     file: model,

@@ -1,7 +1,7 @@
 /* oxlint-disable no-unmodified-loop-condition -- events of the simulation end these loops */
 /** The statements of the delivery engine over PostgreSQL and over the model, with one interface for both. */
 import type { PgClient } from "@effect/sql-pg"
-import { DateTime, Deferred, Effect, Exit, Fiber, type Scope } from "effect"
+import { type Clock, DateTime, Deferred, Effect, Exit, Fiber, type Scope } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { healthy } from "../../../src/domain/delivery/Cooldown.ts"
 import type { Conclusion } from "../../../src/domain/delivery/DeliveryState.ts"
@@ -31,7 +31,6 @@ import { DeliveryModel } from "../../../scripts/simulate/delivery/DeliveryModel.
 import { modelDeliveryStore, modelShardStore } from "../../../scripts/simulate/delivery/stores.ts"
 import { ownedShard } from "../../support/delivery.ts"
 import { monotonicMillis } from "../../../src/server/concurrency/monotonicMillis.ts"
-import { processClock } from "../../../src/server/concurrency/processClock.ts"
 
 /** The queue limit of the contract's destinations: small, so that it is reached. */
 export const QUEUE_LIMIT = 6
@@ -153,7 +152,7 @@ export const makeSqlSubject: Effect.Effect<
   const clock: StoreClock["Service"] = {
     now: Effect.die("Not used"),
     millisUnsafe: () => now,
-    clock: { ...processClock, monotonicTimeNanosUnsafe: () => BigInt(now) * 1_000_000n },
+    clock: fixedClock(() => now),
     simulated: () => new Date(now)
   }
   const writes = makeQueueWrites(sql, clock)
@@ -408,3 +407,17 @@ function blockingStatement(model: DeliveryModel, blocker: Blocker): Statement<un
 }
 
 const isNonEmpty = <A>(list: ReadonlyArray<A>): list is readonly [A, ...ReadonlyArray<A>] => list.length > 0
+
+/** A clock that stands still unless its time is set. */
+function fixedClock(millis: () => number): Clock.Clock {
+  const nanos = () => BigInt(millis()) * 1_000_000n
+  return {
+    currentTimeMillisUnsafe: millis,
+    currentTimeMillis: Effect.sync(millis),
+    currentTimeNanosUnsafe: nanos,
+    currentTimeNanos: Effect.sync(nanos),
+    monotonicTimeNanosUnsafe: nanos,
+    monotonicTimeNanos: Effect.sync(nanos),
+    sleep: () => Effect.die("Nothing pauses here")
+  }
+}
