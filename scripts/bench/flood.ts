@@ -10,8 +10,10 @@
  * which takes about 10 minutes, each flood is measured once and only the bodies that cost most are sent: about 3
  * minutes. The service limits requests per key as by default.
  *
- * The latencies include processor time of other processes: the flood itself, PostgreSQL and this one. `wait` does not:
- * it is how long a request waits for the service's event loop (99th percentile), in processor time.
+ * The latencies include processor time of other processes: the flood itself, PostgreSQL and this one. Two figures tell
+ * that from what the service does: `wait` is how long a request waits for the service's event loop (99th percentile),
+ * in processor time; and each flood is also sent to another service with a database of its own, where it takes
+ * processor time from the measured one and nothing else: what it slows down there, no limit of the service can prevent.
  */
 import { execFile, spawn } from "node:child_process"
 import { randomBytes } from "node:crypto"
@@ -53,6 +55,8 @@ interface Bench {
   readonly first: Tenant
   readonly second: Tenant
   readonly seed: Seed
+  /** A tenant of another service, and its resources. */
+  readonly elsewhere: { readonly tenant: Tenant; readonly seed: Seed }
   readonly selects: (name: string) => boolean
   readonly isFull: boolean
   /** The port of the probe. */
@@ -213,7 +217,15 @@ const startAttack = (tenant: Tenant, attack: Attack) => {
 }
 
 /** Part `neighbors`. */
-const measureNeighbors = async ({ first, isFull, probe, second, seed, selects }: Bench): Promise<void> => {
+const measureNeighbors = async ({
+  elsewhere,
+  first,
+  isFull,
+  probe,
+  second,
+  seed,
+  selects
+}: Bench): Promise<void> => {
   const session = await create(second, "POST", "/v1/agent-sessions", {}, "session_id")
   let calls = 0
   const call = () =>
@@ -221,32 +233,48 @@ const measureNeighbors = async ({ first, isFull, probe, second, seed, selects }:
       ? send(second, "POST", "/v1/agent-sessions", "{}")
       : send(second, "GET", `/v1/agent-sessions/${session}`)
   const round = () => evenly(NEIGHBOR_RATE, ROUND_SECONDS, call)
+  const roundBeside = async (tenant: Tenant, attack: Attack) => {
+    const end = startAttack(tenant, attack)
+    // The process of the attack takes this long to start.
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    await longestPass(probe)
+    const latencies = await round()
+    const { wait } = await longestPass(probe)
+    return { latencies, wait, answers: await end() }
+  }
   await round()
   console.log(
-    `\nLatency of a second tenant, in ms (${NEIGHBOR_RATE} requests/s: quiet p50 and p99, beside a flood p50 and p99; wait):`
+    `\nLatency of a second tenant, in ms (${NEIGHBOR_RATE} requests/s: quiet p50 and p99, beside a flood p50 and p99; wait; p99 beside the same flood of another service):`
   )
+  const attacksElsewhere = new Map(attacksOf(elsewhere.seed).map((attack) => [attack.name, attack]))
   for (const attack of attacksOf(seed)) {
     if (!selects(attack.name)) continue
     const quiet: Array<number> = []
     const beside: Array<number> = []
+    const besideOther: Array<number> = []
     const answers: Array<string> = []
     const waits: Array<number> = []
     for (let index = 0; index < (isFull ? FULL_ROUNDS : ROUNDS); index++) {
       quiet.push(...(await round()))
-      const end = startAttack(first, attack)
-      // The process of the attack takes this long to start.
-      await new Promise((resolve) => setTimeout(resolve, 500))
-      await longestPass(probe)
-      beside.push(...(await round()))
-      waits.push((await longestPass(probe)).wait)
-      answers.push(await end())
+      const flood = await roundBeside(first, attack)
+      beside.push(...flood.latencies)
+      waits.push(flood.wait)
+      answers.push(flood.answers)
+      const other = await roundBeside(elsewhere.tenant, attacksElsewhere.get(attack.name) ?? attack)
+      besideOther.push(...other.latencies)
     }
-    const [before, during] = [quantile(quiet, 0.99), quantile(beside, 0.99)]
-    const figures = [quantile(quiet, 0.5), before, quantile(beside, 0.5), during, Math.max(...waits)].map(
-      (value) => value.toFixed(1).padStart(8)
-    )
+    const [before, during, other] = [quiet, beside, besideOther].map((all) => quantile(all, 0.99))
+    if (before === undefined || during === undefined || other === undefined) continue
+    const figures = [
+      quantile(quiet, 0.5),
+      before,
+      quantile(beside, 0.5),
+      during,
+      Math.max(...waits),
+      other
+    ].map((value) => value.toFixed(1).padStart(8))
     console.log(
-      `${attack.name.padEnd(26)} ${figures.join(" ")}   × ${(during / before).toFixed(1)}, at most ${SLOWDOWN}: ${verdict(during <= SLOWDOWN * before)}   [${answers.at(-1) ?? ""}]`
+      `${attack.name.padEnd(26)} ${figures.join(" ")}   × ${(during / before).toFixed(1)}, at most ${SLOWDOWN}: ${verdict(during <= SLOWDOWN * before)}; × ${(during / other).toFixed(1)} of the other service's   [${answers.at(-1) ?? ""}]`
     )
   }
 }
@@ -286,6 +314,7 @@ export const run = async (words: ReadonlyArray<string>): Promise<void> => {
     COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1/32",
     COUNTERSIGN_EGRESS_HTTP: "true"
   }
+  const other = await startService(await store.database("elsewhere"), environment)
   const service = await startService(url, {
     ...environment,
     BENCH_PROBE_PORT: String(probe),
@@ -299,12 +328,17 @@ export const run = async (words: ReadonlyArray<string>): Promise<void> => {
       { ...environment, DATABASE_URL: Redacted.value(url), PATH: process.env["PATH"] ?? "" },
       service
     )
-    const bench = { first, isFull, probe, second, seed, selects }
+    const tenant = tenantOf(other)
+    const elsewhere = { tenant, seed: await seedBasics(tenant) }
+    await seedLists(tenant, elsewhere.seed)
+    const bench = { first, isFull, probe, second, seed, selects, elsewhere }
     if (parts.length === 0 || parts.includes("neighbors")) await measureNeighbors(bench)
     if (parts.length === 0 || parts.includes("loop")) await measureLoop(bench)
   } finally {
-    service.child.kill("SIGTERM")
-    await service.ended
+    for (const { child, ended } of [service, other]) {
+      child.kill("SIGTERM")
+      await ended
+    }
     await store.dispose()
   }
 }
