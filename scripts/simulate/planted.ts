@@ -32,12 +32,14 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   "renewal-by-number": {
     file: `${engine}/Shards.ts`,
     from: "if (epochs.get(one.shard) === one.epoch)",
-    to: "if (epochs.has(one.shard))"
+    to: "if (epochs.has(one.shard))",
+    rare: "a renewal drops a lost shard before it is regained"
   },
   "start-by-number": {
     file: `${engine}/Shards.ts`,
     from: "owned.get(one.shard) === one && !one.draining",
-    to: "owned.has(one.shard) && !one.draining"
+    to: "owned.has(one.shard) && !one.draining",
+    rare: "the lanes of a lost shard are dropped in the same step"
   },
   "release-with-open-attempts": {
     file: `${engine}/Shards.ts`,
@@ -69,7 +71,8 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   "retry-of-unwritten": {
     file: `${engine}/Finisher.ts`,
     from: 'verdict._tag === "RetryLater" && written.has(result.delivery.seq) ? now + verdict.delay : null',
-    to: 'verdict._tag === "RetryLater" ? now + verdict.delay : null'
+    to: 'verdict._tag === "RetryLater" ? now + verdict.delay : null',
+    rare: "the lane of a result that was not written is dropped at the next renewal, before most retries are due"
   },
   "lost-lanes-kept": {
     file: `${engine}/Lanes.ts`,
@@ -90,7 +93,8 @@ export const plantedBugs: Readonly<Record<string, PlantedBug>> = {
   "attempt-fence-after-lock": {
     file: model,
     from: "if (row?.attempt !== one.attempt) continue",
-    to: "if (row === undefined) continue"
+    to: "if (row === undefined) continue",
+    rare: "the owner alone changes attempts, and does not record one twice at the same time"
   },
   "epoch-fence": {
     file: model,
