@@ -5,11 +5,14 @@
 import { createVitest } from "vitest/node"
 import type { TestRequest, TestResult } from "./run.ts"
 
-/** The first test that failed. The results of a cancelled run do not always show it. */
-let failed: string | undefined
+/**
+ * The first test that failed, which the results of a cancelled run do not always show, and the cancellation of the rest
+ * of its file: the next file must not start before it has ended.
+ */
+let failed: { readonly test: string; readonly cancelled: Promise<void> } | undefined
 
-/** The cancellation of the rest of its file. The next file must not start before it has ended. */
-let cancelled: Promise<void> | undefined
+/** What Vitest has reported meanwhile. */
+const firstFailure = () => failed
 
 const vitest = await createVitest("test", {
   watch: false,
@@ -19,8 +22,7 @@ const vitest = await createVitest("test", {
       // Vitest's `bail` counts the failures of earlier runs too.
       onTestCaseResult: (testCase) => {
         if (testCase.result().state !== "failed") return
-        failed ??= testCase.fullName
-        cancelled ??= vitest.cancelCurrentRun("test-failure")
+        failed ??= { test: testCase.fullName, cancelled: vitest.cancelCurrentRun("test-failure") }
       }
     }
   ]
@@ -35,11 +37,13 @@ const run = async ({ changed, test }: TestRequest): Promise<TestResult> => {
   for (const file of [restored, changed]) if (file !== undefined) vitest.invalidateFile(file)
   restored = changed
   failed = undefined
-  cancelled = undefined
   const specifications = await vitest.globTestSpecifications([test])
   const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications)
-  await cancelled
-  if (failed !== undefined) return { failure: failed }
+  const first = firstFailure()
+  if (first !== undefined) {
+    await first.cancelled
+    return { failure: first.test }
+  }
   // The result has the modules of earlier runs too.
   const module = testModules.find(({ moduleId }) => moduleId === specifications[0]?.moduleId)
   const passed = module?.ok() === true && unhandledErrors.length === 0

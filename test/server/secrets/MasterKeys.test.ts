@@ -119,7 +119,7 @@ describe("MasterKeys", () => {
             const entries = yield* (yield* SqlClient.SqlClient)`
               SELECT actor_id, target_id, detail::text AS detail FROM audit_log WHERE action = 'master_key.rotated'
             `
-            const [target_id = "", replaced] = (yield* SecretBox).keyIds
+            const [target_id, replaced] = (yield* SecretBox).keyIds
             assert.deepStrictEqual(entries, [
               { actor_id: null, target_id, detail: JSON.stringify({ replaced: [replaced] }) }
             ])

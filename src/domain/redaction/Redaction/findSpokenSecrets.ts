@@ -283,7 +283,6 @@ function* findCredentialPairs(text: string): Generator<void, ReadonlyArray<TextR
 const seedPhrase =
   /\b(?:seed|recovery|mnemonic|backup|secret|wallet)[ _-]?(?:phrase|words?|mnemonic|seed)?["'`]?[ ]{0,2}(?:is|are|:|=|ist|lautet)[ ]{0,2}["'`]?((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})(?![a-z])/gi
 
-// oxlint-disable-next-line require-yield -- one expression that matches rarely
 function* findSeedPhrases(text: string): Generator<void, ReadonlyArray<TextRange>> {
   return Array.from(text.matchAll(seedPhrase), (match) => {
     const phrase = match[1] ?? ""
@@ -299,7 +298,6 @@ function* findSeedPhrases(text: string): Generator<void, ReadonlyArray<TextRange
 const pin =
   /(?<![\p{L}0-9_])(?:(?:[Mm]y|[Oo]ur|[Mm]eine|[Mm]on|[Mm]i|[Mm]ijn|[Mm]ój|[Мм]ой)[ ](?:[\p{L}-]{1,16}[ ]){0,2}(?:PIN|pin)|PIN(?:[- ]?(?:code|Code|код|kod|コード))?)(?:[ ](?:is|ist|lautet|es|est|è|é|jest|to|är|er|now|jetzt)|[:：]|[はは는은是]){1,2}[ ]?["'`]?([0-9]{4,8})(?![0-9.:/-]|[ ][0-9]| Uhr)/gu
 
-// oxlint-disable-next-line require-yield -- one expression that matches rarely
 function* findPins(text: string): Generator<void, ReadonlyArray<TextRange>> {
   return Array.from(text.matchAll(pin)).flatMap((match) => {
     const digits = match[1] ?? ""
