@@ -40,7 +40,7 @@ layer(service(), { excludeTestServices: true })("Authorization", (it) => {
       const admin = yield* countersign.client()
       const revoked = yield* admin.api_keys.create({ payload: { name: "revoked", preset: "admin" } })
       yield* admin.api_keys.revoke({ params: { id: revoked.key.id } })
-      const soon = DateTime.add(yield* DateTime.now, { milliseconds: 150 })
+      const soon = DateTime.add(yield* DateTime.now, { milliseconds: 500 })
       const expired = yield* admin.api_keys.create({
         payload: { name: "expired", preset: "admin", expires_at: soon }
       })

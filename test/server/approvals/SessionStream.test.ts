@@ -238,7 +238,7 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), {
       )
       assert.strictEqual(yield* revocations.poll, 0)
       yield* sql`UPDATE api_keys SET revoked_at = now() WHERE key_id = ${revoked.actor.id}`
-      yield* sql`UPDATE api_keys SET expires_at = now() WHERE key_id = ${expired.actor.id}`
+      yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE key_id = ${expired.actor.id}`
       yield* sql`UPDATE api_keys SET expires_at = now() + interval '1 h' WHERE key_id = ${usable.actor.id}`
       assert.strictEqual(yield* revocations.poll, 2)
       yield* Fiber.joinAll(fibers.slice(0, 2))

@@ -237,7 +237,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
         assert.strictEqual(yield* status(signedOut), 401)
         assert.strictEqual(yield* status(other), 200)
 
-        yield* sql`UPDATE console_sessions SET expires_at = now()`
+        yield* sql`UPDATE console_sessions SET expires_at = now() - interval '1 second'`
         assert.strictEqual(yield* status(other), 401)
         const who = yield* send("/console/session", { headers: headers(other) })
         assert.deepStrictEqual([who.status, who.body], [200, { value: null }])

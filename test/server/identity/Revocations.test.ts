@@ -61,7 +61,7 @@ layer(layerReplica({ pollEvery: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
       const second = yield* subscribe([expired, deleted, revoked])
       assert.strictEqual(yield* revocations.poll, 0)
       yield* sql`UPDATE api_keys SET revoked_at = now() WHERE key_id = ${revoked.actor.id}`
-      yield* sql`UPDATE api_keys SET expires_at = now() WHERE key_id = ${expired.actor.id}`
+      yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE key_id = ${expired.actor.id}`
       yield* sql`DELETE FROM api_keys WHERE key_id = ${deleted.actor.id}`
       yield* sql`UPDATE api_keys SET expires_at = now() + interval '1 h' WHERE key_id = ${usable.actor.id}`
       let statements = 0

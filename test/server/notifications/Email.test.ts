@@ -208,7 +208,7 @@ describe("Email", () => {
         yield* person("ada@example.org", { preset: "reviewer" })
         assert.isTrue(yield* notified)
         const sql = yield* SqlClient.SqlClient
-        yield* sql`UPDATE api_keys SET expires_at = now() WHERE email = 'ada@example.org'`
+        yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE email = 'ada@example.org'`
         assert.isFalse(yield* notified)
         yield* person("bob@example.org", { preset: "reviewer" })
         assert.isTrue(yield* notified)

@@ -275,7 +275,7 @@ describe("MailChannel", () => {
         const { last_error } = yield* awaitRecord(revoked, "failed")
         assert.strictEqual(last_error, "the recipient's key was revoked or has expired")
         const expired = yield* seedPendingApproval
-        const end = sql`UPDATE api_keys SET expires_at = now() WHERE org_id = ${expired.org_id}`
+        const end = sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE org_id = ${expired.org_id}`
         yield* transaction(Effect.andThen(publish(expired), end))
         assert.strictEqual((yield* awaitRecord(expired, "failed")).last_error, last_error)
         assert.lengthOf(server.received, 0)

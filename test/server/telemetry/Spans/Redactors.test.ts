@@ -18,14 +18,14 @@ const redactors = (of: Effect.Effect<KnownValues>) => {
 }
 
 describe("Redactors", () => {
-  it.effect("content is redacted text by text, with pauses in between", () =>
+  it.effect("content is redacted, and the event loop is given back before the texts are replaced", () =>
     Effect.gen(function* () {
       const { redactor, seen } = redactors(Effect.succeed(new KnownValues(["Aunt-Agatha-keeps-bees"])))
       const clean = (yield* redactor) ?? assert.fail("a redactor")
       assert.deepStrictEqual(yield* clean({ a: ["one", "Aunt-Agatha-keeps-bees", 3] }), {
         a: ["one", "[REDACTED]", 3]
       })
-      assert.strictEqual(seen.pauses, 3)
+      assert.isAtLeast(seen.pauses, 1)
     })
   )
 
