@@ -18,13 +18,13 @@ export const store: ReadonlyArray<ListedMutant> = [
     file: "server/store/databaseErrors.ts",
     from: 'case "DeadlockError":',
     to: "",
-    tests: ["server/store/transaction.test.ts", "server/delivery/Delivery/Finisher.test.ts"]
+    tests: ["server/store/databaseErrors.test.ts"]
   },
   {
     file: "server/store/idempotencyKeys.ts",
     from: "SET answer = ${sealed} WHERE ${isKey(sql, key)} AND created_at = ${claimedAt}",
     to: "SET answer = ${sealed} WHERE ${isKey(sql, key)}",
-    tests: idempotencyTests
+    tests: ["server/tasks/Runs/runIdempotency.test.ts"]
   },
   {
     file: "server/http/Idempotency.ts",

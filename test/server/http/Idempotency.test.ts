@@ -69,6 +69,30 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
     })
   )
 
+  it.effect("a key that was used for one task is rejected for another", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key({}, "two tasks")
+      const client = yield* countersign.clientWith(key)
+      const schemas = { input_schema: { type: "object" }, answer_schema: { type: "object" } }
+      const [one, other] = yield* Effect.forEach(["one", "other"], (name) =>
+        client.tasks.create({ payload: { name, ...schemas } })
+      )
+      const addExample = (task_id = "") =>
+        send(`/v1/tasks/${task_id}/datasets`, {
+          method: "POST",
+          key,
+          body: JSON.stringify({ examples: [{ input: { text: "a" }, answer: { total: 1 } }] }),
+          headers: { "idempotency-key": "example" }
+        })
+      const added = yield* addExample(one?.id)
+      assert.strictEqual(added.status, 201)
+      const reused = yield* addExample(other?.id)
+      assert.strictEqual(reused.status, 409)
+      assert.strictEqual(reused.body["code"], "IDEMPOTENCY_KEY_REUSED")
+    })
+  )
+
   it.effect("the response for one API key is not returned to another, which may have fewer scopes", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign

@@ -1,16 +1,26 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { describeDatabaseError } from "../../../src/server/store/databaseErrors.ts"
+import { describeDatabaseError, isDatabaseUnavailable } from "../../../src/server/store/databaseErrors.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
-layer(TestDatabase.layerSql, { excludeTestServices: true })("describeDatabaseError", (it) => {
-  const raised = (code: string) =>
+layer(TestDatabase.layerSql, { excludeTestServices: true })("databaseErrors", (it) => {
+  const errorWith = (code: string) =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const statement = `DO $$ BEGIN RAISE EXCEPTION 'about ada@example.org' USING ERRCODE = '${code}'; END $$`
-      return describeDatabaseError(yield* Effect.flip(sql.unsafe(statement)))
+      return yield* Effect.flip(sql.unsafe(statement))
     })
+  const raised = (code: string) => Effect.map(errorWith(code), describeDatabaseError)
+
+  it.effect.each(["40P01", "40001", "55P03", "57014", "53300"])(
+    "a caller whose request lost a race for locks or time, or met an outage, may retry (%s)",
+    (code) => Effect.map(errorWith(code), (error) => assert.isTrue(isDatabaseUnavailable(error)))
+  )
+
+  it.effect.each(["23505", "42703"])("a fault of a statement is no reason to retry (%s)", (code) =>
+    Effect.map(errorWith(code), (error) => assert.isFalse(isDatabaseUnavailable(error)))
+  )
 
   it.effect.each(["53300", "57P03", "42501"])("the server's message explains an outage (%s)", (code) =>
     Effect.map(raised(code), (text) => assert.strictEqual(text, `about ada@example.org (SQLSTATE ${code})`))

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { KeyId, OrgId, TaskId } from "../../../../src/domain/Ids.ts"
+import { generateTraceId, KeyId, OrgId, ReleaseId, TaskId } from "../../../../src/domain/Ids.ts"
 import { SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { makeRunIdempotency } from "../../../../src/server/tasks/Runs/runIdempotency.ts"
 import { processTime } from "../../../support/delivery.ts"
@@ -36,6 +36,47 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
         // Another process takes the key over, because the run takes longer than any run may.
         yield* failing(sql`UPDATE idempotency_keys SET created_at = created_at + interval '151 seconds'`)
         assert.lengthOf(yield* claims, 1)
+      })
+    )
+
+    it.effect("a run that ends after its key was taken over does not store its response under the key", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const runOnce = makeRunIdempotency(sql, yield* SecretBox, processTime)
+        const org_id = yield* OrgId.generate
+        yield* sql`INSERT INTO organizations (org_id, name, created_at) VALUES (${org_id}, ${org_id}, now())`
+        const task_id = yield* TaskId.generate
+        const run = {
+          principal: {
+            org_id,
+            actor: { id: yield* KeyId.generate, name: "key" },
+            scopes: new Set<never>(),
+            makers: []
+          },
+          key: "order-4712",
+          task_id,
+          request: { input: { text: "a" } }
+        }
+        const response = {
+          trace_id: yield* generateTraceId,
+          task_id,
+          release_id: yield* ReleaseId.generate,
+          dataset_id: null,
+          answer: { total: 1 },
+          usage: { input_tokens: 0, output_tokens: 0 },
+          created_at: yield* processTime.now
+        }
+        const ending = (meanwhile: Effect.Effect<unknown, SqlError.SqlError>) =>
+          runOnce(run, (saveResponse) =>
+            Effect.gen(function* () {
+              yield* meanwhile
+              yield* sql`${yield* saveResponse(response)}`
+              return response
+            })
+          )
+        yield* ending(sql`UPDATE idempotency_keys SET created_at = created_at + interval '151 seconds'`)
+        const claims = sql`SELECT answer FROM idempotency_keys WHERE org_id = ${org_id} AND key = ${run.key}`
+        assert.deepStrictEqual(yield* claims, [{ answer: null }])
       })
     )
   }
