@@ -34,6 +34,23 @@ export interface Totals {
   readonly stale: number
 }
 
+/** Reads every committed event with its delivery. Starts from the events: one committed without its delivery is lost. */
+export const readEntries = (sql: SqlClient.SqlClient) =>
+  persistently(
+    sql<Entry>`
+      SELECT
+        e.event_id, d.status, coalesce(d.attempts, 0) AS attempts,
+        count(a.attempt)::int AS logged, count(DISTINCT a.attempt)::int AS numbers
+      FROM approval_events e
+      LEFT JOIN deliveries d ON d.org_id = e.org_id AND d.event_id = e.event_id
+      LEFT JOIN delivery_attempts a
+        ON a.org_id = d.org_id
+        AND a.destination_id = d.destination_id
+        AND a.delivery_id = d.delivery_id
+      GROUP BY e.org_id, e.event_id, d.org_id, d.destination_id, d.delivery_id
+    `
+  )
+
 /** How long before a fault a request may have arrived whose result was not recorded by then. */
 const RECENT_MILLIS = 20_000
 
@@ -67,22 +84,6 @@ export const makeReconciliation = (sql: SqlClient.SqlClient, receiver: Receiver)
     sql<Pending>`SELECT event_id, attempts FROM deliveries WHERE status = 'pending'`
   )
 
-  /** Starts from the events: one committed without its delivery is lost. */
-  const entries = persistently(
-    sql<Entry>`
-      SELECT
-        e.event_id, d.status, coalesce(d.attempts, 0) AS attempts,
-        count(a.attempt)::int AS logged, count(DISTINCT a.attempt)::int AS numbers
-      FROM approval_events e
-      LEFT JOIN deliveries d ON d.org_id = e.org_id AND d.event_id = e.event_id
-      LEFT JOIN delivery_attempts a
-        ON a.org_id = d.org_id
-        AND a.destination_id = d.destination_id
-        AND a.delivery_id = d.delivery_id
-      GROUP BY e.org_id, e.event_id, d.org_id, d.destination_id, d.delivery_id
-    `
-  )
-
   return {
     /** Notes the requests in flight, of one replica by its address, or of all. */
     noteFault: Effect.fnUntraced(function* (address?: string) {
@@ -96,6 +97,6 @@ export const makeReconciliation = (sql: SqlClient.SqlClient, receiver: Receiver)
     }),
     /** Whether nothing is pending. */
     settled: Effect.map(pending, (list) => list.length === 0),
-    totals: Effect.map(entries, (list) => tally(list, receiver.arrived, allowed))
+    totals: Effect.map(readEntries(sql), (list) => tally(list, receiver.arrived, allowed))
   }
 }

@@ -2,6 +2,7 @@ import { Effect, Schedule } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Acknowledged } from "./load.ts"
 import { persistently } from "../persistently.ts"
+import { readEntries } from "../reconciliation.ts"
 
 /** What the comparison of the database with what clients and the receiver saw has found. */
 export interface Findings {
@@ -41,29 +42,12 @@ export const verify = Effect.fnUntraced(function* (
   const sessions = new Set(yield* ids(sql`SELECT session_id AS id FROM agent_sessions`))
   const steps = new Set(yield* ids(sql`SELECT session_id || ' ' || step_id AS id FROM governed_steps`))
   const approved = new Set(yield* ids(sql`SELECT approval_id AS id FROM approvals WHERE status = 'approved'`))
-  const events = yield* persistently(sql<{
-    readonly id: string
-    readonly status: string | null
-    readonly attempts: number
-    readonly logged: number
-    readonly numbers: number
-  }>`
-    SELECT
-      e.event_id AS id, d.status, coalesce(d.attempts, 0) AS attempts,
-      count(a.attempt)::int AS logged, count(DISTINCT a.attempt)::int AS numbers
-    FROM approval_events e
-    LEFT JOIN deliveries d ON d.org_id = e.org_id AND d.event_id = e.event_id
-    LEFT JOIN delivery_attempts a
-      ON a.org_id = d.org_id
-      AND a.destination_id = d.destination_id
-      AND a.delivery_id = d.delivery_id
-    GROUP BY e.org_id, e.event_id, d.org_id, d.destination_id, d.delivery_id
-  `)
-  const committed = new Set(events.map(({ id }) => id))
+  const events = yield* readEntries(sql)
+  const committed = new Set(events.map(({ event_id }) => event_id))
   const missing = (set: ReadonlySet<string>, from: ReadonlySet<string>) =>
     [...set].filter((id) => !from.has(id))
   const eventIds = (holds: (event: (typeof events)[number], count: number) => boolean) =>
-    events.filter((event) => holds(event, arrived.get(event.id) ?? 0)).map(({ id }) => id)
+    events.filter((event) => holds(event, arrived.get(event.event_id) ?? 0)).map(({ event_id }) => event_id)
 
   const broken = [
     ...described("deliveries are still pending", unsettled),
@@ -119,7 +103,7 @@ export const verify = Effect.fnUntraced(function* (
     acknowledged: acknowledged.sessions.size + acknowledged.steps.size + acknowledged.decisions.size,
     events: events.length,
     duplicates: events.reduce(
-      (sum, { attempts, id }) => sum + Math.max(0, (arrived.get(id) ?? 0) - attempts),
+      (sum, { attempts, event_id }) => sum + Math.max(0, (arrived.get(event_id) ?? 0) - attempts),
       0
     ),
     broken
