@@ -3,7 +3,7 @@
  * whether it has characters that need decoding. Most texts are settled by this pass alone, at about 3 ns per character.
  */
 export interface TextScan {
-  /** Bits of {@link ScanFlag}. */
+  /** Bits of {@link ScanFlag}; 0 if the text has nothing to decode or to join. */
   readonly flags: number
   /** Length of the longest run of characters of tokens. */
   readonly longestRun: number
@@ -11,6 +11,8 @@ export interface TextScan {
   readonly longestWord: number
   /** Length of the longest run of hexadecimal digits. */
   readonly longestHexRun: number
+  /** Whether the text contains a trigger of any search. */
+  readonly hasAny: boolean
   /** Whether the text contains a trigger of a search. */
   readonly has: (search: number) => boolean
 }
@@ -32,6 +34,7 @@ export const ScanFlag = {
 const TOKEN = 64
 const HEX = 128
 const WORD = 256
+const FLAGS = ScanFlag.special | ScanFlag.otherScript | ScanFlag.escape | ScanFlag.lineBreak | ScanFlag.quote
 const properties = new Uint16Array(128)
 for (let code = 0; code < 128; code++) {
   const character = String.fromCharCode(code)
@@ -88,10 +91,11 @@ export const makeTextScanner = (
     }
     const bits = found ?? none
     return {
-      flags,
+      flags: flags & FLAGS,
       longestRun,
       longestWord,
       longestHexRun,
+      hasAny: found !== undefined,
       has: (search) => ((bits[search >> 5] ?? 0) & (1 << (search & 31))) !== 0
     }
   }

@@ -216,9 +216,12 @@ export function* findCommandOptions(
   first: number
 ): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
-  for (const [index, { form }] of forms.entries()) {
+  // Counted, because `entries()` allocates two objects for each form.
+  for (let index = 0; index < forms.length; index++) {
+    const command = forms[index]
+    if (command === undefined) continue
     if (!scan.has(first + index) && !(index === 0 && text.startsWith("-"))) continue
-    for (const match of text.matchAll(form)) {
+    for (const match of text.matchAll(command.form)) {
       const written = match.slice(1).find((group) => group !== undefined) ?? ""
       const value = trimTrailing(written, "'\"`,;")
       const start = match.index + match[0].lastIndexOf(written)

@@ -19,6 +19,11 @@ import { joinLines, joinLiterals, toOriginal, normalizeText, type TextView } fro
 /** Minimum length of a searched text. */
 const MIN_TEXT = 8
 
+/** Minimum length of a run of Base64 that is decoded, of hexadecimal digits, and of the longest word of a token. */
+const MIN_BASE64 = 20
+const MIN_HEX = 32
+const MIN_WORD = 12
+
 /** Literals of which a text must contain one, in any case, before a search is made. */
 const searches = [
   assignmentTriggers,
@@ -40,6 +45,24 @@ const FIRST_COMMAND = FIRST_TOKEN + tokenTriggers.length
 const FIRST_SPOKEN = FIRST_COMMAND + commandTriggers.length
 
 const scan = makeTextScanner([...searches, ...tokenTriggers, ...commandTriggers, ...spokenTriggers])
+
+/**
+ * Whether one pass shows that {@link findSecrets} finds nothing: the text has no trigger and no long word, and nothing to
+ * decode or to join. That settles most member names and many short values without the searches.
+ */
+export const isOrdinary = (text: string, known: KnownValues): boolean => {
+  if (text.length < MIN_TEXT) return true
+  if (hasSteps(text) || text.startsWith("-") || text.includes("@")) return false
+  const { flags, hasAny, longestRun, longestWord } = scan(text)
+  return (
+    flags === 0 &&
+    !hasAny &&
+    longestWord < MIN_WORD &&
+    // Hexadecimal digits are part of such a run.
+    longestRun < MIN_BASE64 &&
+    (known.size === 0 || known.find({ text }).length === 0)
+  )
+}
 
 /**
  * Finds the secrets of a text as ordered, disjoint ranges. Linear in the text's length. Yields between its searches, and
@@ -121,11 +144,6 @@ function* findInView(
   add(yield* findSpokenSecrets(text, scanned, FIRST_SPOKEN))
   return found
 }
-
-/** Minimum length of a run of Base64 that is decoded, of hexadecimal digits, and of the longest word of a token. */
-const MIN_BASE64 = 20
-const MIN_HEX = 32
-const MIN_WORD = 12
 
 function* findInRuns(
   view: TextView,

@@ -79,8 +79,10 @@ export function* findSpokenSecrets(
   // The words of other scripts are no triggers.
   const isOtherScript = (scan.flags & ScanFlag.otherScript) !== 0
   const found: Array<TextRange> = []
-  for (const [index, search] of searches.entries()) {
-    if (!isOtherScript && !scan.has(first + index)) continue
+  // Counted, because `entries()` allocates two objects for each search.
+  for (let index = 0; index < searches.length; index++) {
+    const search = searches[index]
+    if (search === undefined || (!isOtherScript && !scan.has(first + index))) continue
     for (const range of yield* search(text)) found.push(range)
     if (hasSteps(text)) yield
   }
