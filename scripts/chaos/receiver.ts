@@ -1,12 +1,23 @@
 import { Effect, type Scope } from "effect"
 import { createServer } from "node:http"
 
-/** The arrivals of one event. */
+/** One request. */
+export interface Arrival {
+  /** The replica that sent it, by the address it connected to. */
+  readonly by: string
+  /** In milliseconds on the monotonic clock. */
+  readonly at: number
+  /** When its connection was free again: after the response, or because the sender was gone. */
+  ended: number | undefined
+  readonly status: number
+}
+
+/** The requests of one event. */
 export interface Arrived {
-  count: number
-  /** Which replica sent the last one, by the address it connected to, and when, in milliseconds on the monotonic clock. */
-  by: string
-  at: number
+  readonly count: number
+  readonly requests: ReadonlyArray<Arrival>
+  /** The last one. */
+  readonly last: Arrival
 }
 
 /** A receiver on all of loopback: the address a request arrives at identifies the replica that sent it. */
@@ -33,13 +44,17 @@ export const startReceiver = (random: () => number): Effect.Effect<Receiver, nev
         const add = (by: string, count: number) => void open.set(by, (open.get(by) ?? 0) + count)
         const server = createServer((request, response) => {
           const event = String(request.headers["x-svc-event-id"])
-          const known = arrived.get(event)
           const by = request.socket.localAddress ?? ""
-          arrived.set(event, { count: (known?.count ?? 0) + 1, by, at: performance.now() })
-          add(by, 1)
-          response.once("close", () => add(by, -1))
-          request.resume()
           const status = random() * FAILS_ONE_IN < 1 ? 503 : 204
+          const last: Arrival = { by, at: performance.now(), ended: undefined, status }
+          const requests = [...(arrived.get(event)?.requests ?? []), last]
+          arrived.set(event, { count: requests.length, requests, last })
+          add(by, 1)
+          response.once("close", () => {
+            last.ended = performance.now()
+            add(by, -1)
+          })
+          request.resume()
           setTimeout(() => response.writeHead(status).end(), random() * HOLD_MILLIS)
         })
         await new Promise<void>((resume) => server.listen(0, "0.0.0.0", resume))

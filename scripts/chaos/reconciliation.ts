@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { persistently } from "./persistently.ts"
-import type { Receiver } from "./receiver.ts"
+import type { Arrived, Receiver } from "./receiver.ts"
 
 /** A pending delivery. */
 interface Pending {
@@ -30,6 +30,8 @@ export interface Totals {
   readonly inFlight: number
   /** Duplicates of an event beyond its own requests in flight at faults. */
   readonly unexplained: number
+  /** The events with unexplained duplicates. */
+  readonly unexplainedEvents: ReadonlyArray<string>
   /** Attempts that are recorded twice, miscounted, or were never seen by the receiver. */
   readonly stale: number
 }
@@ -61,17 +63,43 @@ export const tally = (
   allowed: ReadonlyMap<string, number>
 ): Totals => {
   const totals = { events: list.length, lost: 0, duplicates: 0, inFlight: 0, unexplained: 0, stale: 0 }
+  const unexplainedEvents: Array<string> = []
   for (const { attempts, event_id, logged, numbers, status } of list) {
     const count = arrived.get(event_id)?.count ?? 0
     const duplicates = Math.max(0, count - attempts)
     if (status !== "delivered" || count === 0) totals.lost++
     if (logged !== attempts || numbers !== attempts || attempts > count) totals.stale++
     totals.duplicates += duplicates
-    totals.unexplained += Math.max(0, duplicates - (allowed.get(event_id) ?? 0))
+    const unexplained = Math.max(0, duplicates - (allowed.get(event_id) ?? 0))
+    totals.unexplained += unexplained
+    if (unexplained > 0) unexplainedEvents.push(event_id)
   }
   for (const count of allowed.values()) totals.inFlight += count
-  return totals
+  return { ...totals, unexplainedEvents }
 }
+
+/** A fault as the reconciliation has noted it. */
+interface NotedFault {
+  readonly what: string
+  /** In milliseconds on the monotonic clock. */
+  readonly at: number
+}
+
+/** The requests of an event and the faults, one line each, in the order of their times in milliseconds. */
+const timeline = (
+  { requests }: Arrived,
+  faults: ReadonlyArray<NotedFault>,
+  began: number
+): ReadonlyArray<string> =>
+  [
+    ...faults.map(({ at, what }) => ({ at, text: what })),
+    ...requests.flatMap(({ at, by, ended, status }) => [
+      { at, text: `request of ${by} arrives, to be answered ${status}` },
+      { at: ended ?? Infinity, text: `request of ${by} ends` }
+    ])
+  ]
+    .toSorted((a, b) => a.at - b.at)
+    .map(({ at, text }) => `  ${(at - began).toFixed(0).padStart(8)} ${text}`)
 
 /**
  * Compares the receiver's log with the database. Each arrival is a recorded attempt or a duplicate; each duplicate must
@@ -79,24 +107,35 @@ export const tally = (
  */
 export const makeReconciliation = (sql: SqlClient.SqlClient, receiver: Receiver) => {
   const allowed = new Map<string, number>()
+  const faults: Array<NotedFault> = []
+  const began = performance.now()
 
   const pending = persistently(
     sql<Pending>`SELECT event_id, attempts FROM deliveries WHERE status = 'pending'`
   )
 
   return {
+    /** Notes an event of the run for the timelines. */
+    note: (what: string) => void faults.push({ what, at: performance.now() }),
     /** Notes the requests in flight, of one replica by its address, or of all. */
-    noteFault: Effect.fnUntraced(function* (address?: string) {
+    noteFault: Effect.fnUntraced(function* (what: string, address?: string) {
+      faults.push({ what: `${what} ${address ?? ""}`, at: performance.now() })
       const since = performance.now() - RECENT_MILLIS
       for (const { attempts, event_id } of yield* pending) {
         const seen = receiver.arrived.get(event_id)
-        if (seen === undefined || seen.at < since || (address !== undefined && seen.by !== address)) continue
+        if (seen === undefined || seen.last.at < since || (address !== undefined && seen.last.by !== address))
+          continue
         const before = allowed.get(event_id) ?? 0
         if (seen.count - attempts > before) allowed.set(event_id, before + 1)
       }
     }),
     /** Whether nothing is pending. */
     settled: Effect.map(pending, (list) => list.length === 0),
-    totals: Effect.map(readEntries(sql), (list) => tally(list, receiver.arrived, allowed))
+    totals: Effect.map(readEntries(sql), (list) => tally(list, receiver.arrived, allowed)),
+    /** What happened to an event, for a reader who looks for the reason of a duplicate. */
+    timelineOf: (event_id: string): ReadonlyArray<string> => {
+      const arrived = receiver.arrived.get(event_id)
+      return arrived === undefined ? [] : [event_id, ...timeline(arrived, faults, began)]
+    }
   }
 }

@@ -125,7 +125,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       replica.child.kill("SIGKILL")
       yield* Effect.promise(() => replica.ended)
       yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
-      yield* reconciliation.noteFault(replica.address)
+      yield* reconciliation.noteFault("kill", replica.address)
       yield* watch(watchTakeover(replica.owner, began))
       yield* replace
     }),
@@ -136,11 +136,16 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       const began = performance.now()
       replica.child.kill("SIGSTOP")
       yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
-      yield* reconciliation.noteFault(replica.address)
+      yield* reconciliation.noteFault("freeze", replica.address)
       // It resumes when all its shards have another owner, and goes on; no replacement is needed.
       yield* watch(
         watchTakeover(replica.owner, began).pipe(
-          Effect.andThen(Effect.sync(() => void replica.child.kill("SIGCONT"))),
+          Effect.andThen(
+            Effect.sync(() => {
+              reconciliation.note(`resume ${replica.address}`)
+              replica.child.kill("SIGCONT")
+            })
+          ),
           Effect.andThen(Ref.update(replicas, (list) => [...list, replica]))
         )
       )
@@ -150,6 +155,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       yield* remove(replica)
       yield* busy(replica.address)
       const began = performance.now()
+      reconciliation.note(`stop ${replica.address}`)
       replica.child.kill("SIGTERM")
       const exit = Effect.map(
         Effect.promise(() => replica.ended),
@@ -165,7 +171,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     }),
     "break connections": Effect.fnUntraced(function* (busy) {
       yield* busy()
-      yield* reconciliation.noteFault()
+      yield* reconciliation.noteFault("break connections")
       yield* persistently(sql`
         SELECT pg_terminate_backend(pid)
         FROM pg_stat_activity
@@ -176,7 +182,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     }),
     "restart the database": Effect.fnUntraced(function* (busy) {
       yield* busy()
-      yield* reconciliation.noteFault()
+      yield* reconciliation.noteFault("restart the database")
       yield* options.restartDatabase
     })
   }
@@ -202,6 +208,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   const left = yield* Ref.get(replicas)
   report.crashes = left.filter(({ child }) => child.exitCode !== null || child.signalCode !== null).length
   const totals = yield* reconciliation.totals
+  for (const line of totals.unexplainedEvents.flatMap(reconciliation.timelineOf)) console.error(line)
   const result: ChaosReport = { ...totals, ...report, faults: done }
   return result
 })

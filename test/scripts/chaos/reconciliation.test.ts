@@ -22,9 +22,11 @@ describe("tally", () => {
       duplicates: 1,
       inFlight: 1,
       unexplained: 0,
+      unexplainedEvents: [],
       stale: 0
     })
-    assert.strictEqual(tally(list, counts, new Map([["once", 1]])).unexplained, 1)
+    const other = tally(list, counts, new Map([["once", 1]]))
+    assert.deepStrictEqual([other.unexplained, other.unexplainedEvents], [1, ["twice"]])
     const three = arrived({ once: 1, twice: 3, retried: 2 })
     assert.strictEqual(tally(list, three, new Map([["twice", 1]])).unexplained, 1)
   })
