@@ -182,7 +182,7 @@ describe("a program that a client's error ends", () => {
     })
 
   for (const node of new Set(nodes)) {
-    it(`prints what happened and not the key, under ${node}`, { timeout: 60_000 }, async () => {
+    it(`prints what happened and not the key, under ${node}`, { timeout: 120_000 }, async () => {
       const url = await closedPort()
       for (const name of Object.keys(programs)) {
         const output = await run(node, name, url)
@@ -195,7 +195,7 @@ describe("a program that a client's error ends", () => {
       }
     })
 
-    it(`gets no warning for many calls at once, under ${node}`, { timeout: 60_000 }, async () => {
+    it(`gets no warning for many calls at once, under ${node}`, { timeout: 120_000 }, async () => {
       assert.strictEqual(await run(node, "concurrent", await closedPort()), "20\n\nexit 0")
     })
   }

@@ -146,6 +146,6 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           assert.deepStrictEqual(yield* accessibilityViolations(page), [], path)
         }
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 })

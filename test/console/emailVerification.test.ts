@@ -82,7 +82,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
           })
           assert.deepStrictEqual([...pageErrors, ...hers.pageErrors], [])
         }).pipe(Effect.scoped, Effect.orDie),
-      60_000
+      120_000
     )
   }
 )

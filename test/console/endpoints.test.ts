@@ -95,7 +95,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         assert.strictEqual(checked.ok && checked.event.type, "approval.requested")
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test(
@@ -137,7 +137,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         const ids = hook.received.map(({ headers }) => headers["webhook-id"])
         assert.deepStrictEqual(ids.slice(0, 3).toSorted(), ids.slice(3).toSorted())
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test(
@@ -172,7 +172,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         })
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test(
@@ -224,6 +224,6 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         })
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 })

@@ -91,7 +91,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
         )
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test(
@@ -125,7 +125,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
         const { feedback } = yield* admin.feedback.list({ query: { status: "promoted" } })
         assert.strictEqual(feedback.length, 2)
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test(
@@ -162,7 +162,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
         })
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test("a review after another reviewer's decision shows that decision, and redacted secrets are marked", () =>

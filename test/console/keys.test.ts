@@ -62,7 +62,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
         assert.strictEqual((yield* Effect.flip(ada.approvals.list()))._tag, "INVALID_API_KEY")
         assert.deepStrictEqual([...pageErrors, ...hers.pageErrors], [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test("the last usable admin key cannot be revoked, and the dialog says why", () =>

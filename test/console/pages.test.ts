@@ -93,6 +93,6 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         }
         assert.deepStrictEqual([refused, pageErrors], [[], []])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 })

@@ -97,7 +97,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
         assert.deepInclude(task.provider, { kind: "examples" })
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test(
@@ -162,7 +162,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
         assert.deepStrictEqual(back.answer, { category: "shipping" })
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 
   test("a dataset version shows its differences from any earlier version", () =>

@@ -77,6 +77,6 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Telem
         assert.strictEqual(peer.exports[0]?.headers.authorization, `Bearer ${TOKEN}`)
         assert.deepStrictEqual([...pageErrors, ...peer.faults], [])
       }).pipe(Effect.scoped, Effect.orDie),
-    60_000
+    120_000
   )
 })

@@ -32,7 +32,7 @@ const startService = Effect.fnUntraced(function* (variables: Readonly<Record<str
   return { service, out, url: addressIn(out) }
 })
 
-const timeout = 60_000
+const timeout = 120_000
 
 describe("countersign serve", () => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {

@@ -35,5 +35,5 @@ it.live(
         assert.lengthOf(out.trim().split("\n"), EXAMPLES)
       }).pipe(Effect.provide(Countersign.layer({ databaseUrl })))
     }).pipe(Effect.scoped),
-  60_000
+  120_000
 )

@@ -82,7 +82,7 @@ const createPendingStep = async (url: string, adminKey: string) => {
   return { admin, decide, reviewer, approval_id }
 }
 
-const timeout = 60_000
+const timeout = 120_000
 
 describe("an approval's webhook at a real receiver", () => {
   it.live(

@@ -136,6 +136,6 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("Comparisons", (it) 
         }
         assert.isAtMost(model.asked.length, 2 * (EXAMPLES + 2 * BATCH_SIZE))
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 })

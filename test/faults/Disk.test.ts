@@ -93,6 +93,6 @@ describe("Embedded PostgreSQL on a full disk", () => {
         yield* service.kill("SIGTERM")
         assert.strictEqual((yield* service.ended).code, 0)
       }),
-    120_000
+    300_000
   )
 })

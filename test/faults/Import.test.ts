@@ -48,5 +48,5 @@ it.live(
         assert.lengthOf(entries, 1)
       }).pipe(Effect.provide(Countersign.layer({ databaseUrl })))
     }).pipe(Effect.scoped),
-  60_000
+  120_000
 )

@@ -112,6 +112,6 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › f
         assert.deepStrictEqual(seen, range(1, stored?.count ?? 0))
         assert.strictEqual(proxy.breaks(), 200)
       }).pipe(Effect.scoped),
-    120_000
+    300_000
   )
 })

@@ -83,7 +83,7 @@ const listBatches = ({ client }: Replica) =>
 const awaitStored = (other: Replica, spans: number) =>
   eventually(counts(other), ([pending]) => pending === spans)
 
-const timeout = 90_000
+const timeout = 120_000
 
 describe("Spans of several replicas", () => {
   it.live(

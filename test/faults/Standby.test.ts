@@ -89,7 +89,7 @@ describe.skipIf(!isLinux)("a primary without its synchronous standby", () => {
           )
         )
       }),
-    60_000
+    120_000
   )
 
   it.live(
@@ -118,6 +118,6 @@ describe.skipIf(!isLinux)("a primary without its synchronous standby", () => {
           )
         }).pipe(Effect.provide(layerClient(url)))
       }),
-    60_000
+    120_000
   )
 })

@@ -25,6 +25,6 @@ describe("Linearizability", () => {
         assert.isAbove(report.faults.kill + report.faults["short freeze"] + report.faults["long freeze"], 0)
         assert.isAbove(report.streams.events, 0)
       }),
-    120_000
+    300_000
   )
 })

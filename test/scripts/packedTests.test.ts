@@ -100,7 +100,7 @@ describe("the packed package", () => {
 
   it(
     "an import of connect loads a fraction of Effect, and is the connect of the client",
-    { timeout: 60_000 },
+    { timeout: 120_000 },
     () => {
       writeFileSync(path.join(project, "imports.mjs"), importsOfConnect)
       const printed = run(process.execPath, ["imports.mjs"], project)

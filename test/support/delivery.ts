@@ -33,7 +33,7 @@ import { eventually } from "./eventually.ts"
 import { TestDatabase } from "./postgres.ts"
 
 /** Timeout of a test on a busy machine. */
-const TEST_MILLIS = 60_000
+const TEST_MILLIS = 120_000
 
 /** An attempt that is in flight until the test completes it. */
 export interface ManualAttempt {

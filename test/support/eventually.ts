@@ -1,11 +1,11 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Polls until the predicate holds, for at most 20 s: for effects of background workers that offer nothing to await. */
+/** Polls until the predicate holds, for at most a minute: for effects of background workers that offer nothing to await. */
 export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) => boolean) =>
   look.pipe(
     Effect.repeat({ until: holds, schedule: Schedule.spaced("10 millis") }),
-    Effect.timeout("20 seconds")
+    Effect.timeout("1 minute")
   )
 
 /**

@@ -79,7 +79,7 @@ describe.skipIf(!hasSignals)("temporaryDirectory", () => {
           process.kill(-(child.pid ?? assert.fail("it runs")), signal)
           yield* eventually(remains(directory), (left) => left.length === 0)
         }),
-      60_000
+      120_000
     )
   }
 
@@ -107,7 +107,7 @@ describe.skipIf(!hasSignals)("temporaryDirectory", () => {
         child.kill("SIGKILL")
         yield* eventually(remains(directory), (left) => left.every((name) => !name.includes("countersign-")))
       }),
-    90_000
+    120_000
   )
 
   it.live("a directory whose process was killed together with its guard is removed by the next call", () =>

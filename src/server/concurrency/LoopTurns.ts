@@ -40,25 +40,41 @@ interface KeyTurns {
   restsUntil: number
 }
 
+/** The time of an event loop. */
+export interface LoopTime {
+  /** Milliseconds. */
+  readonly now: () => number
+  /** Runs a function once, after so many milliseconds. Returns a function that cancels it. */
+  readonly after: (millis: number, run: () => void) => () => void
+}
+
+const processTime: LoopTime = {
+  now: () => performance.now(),
+  after: (millis, run) => {
+    const timer = setTimeout(run, millis)
+    return () => clearTimeout(timer)
+  }
+}
+
 /** Makes turns of their own, for tests. A process has one event loop, so it shares one {@link LoopTurns}. */
-export const makeLoopTurns = (): LoopTurns => {
+export const makeLoopTurns = (time: LoopTime = processTime): LoopTurns => {
   const keys = new Map<string, KeyTurns>()
   /** The next pass: immediately, or when the first rest ends. */
   let isDue = false
-  let restTimer: NodeJS.Timeout | undefined
+  let cancelRest = (): void => undefined
 
   /** The two keys with the latest requests, the later first. */
   let latest = { key: "", at: Number.NEGATIVE_INFINITY }
   let other = latest
 
   const arrive = (key: string): void => {
-    const at = performance.now()
+    const at = time.now()
     if (latest.key !== key) other = latest
     latest = { key, at }
   }
 
   const hasCompany = (key: string): boolean =>
-    performance.now() - (latest.key === key ? other : latest).at < ACTIVE_MILLIS
+    time.now() - (latest.key === key ? other : latest).at < ACTIVE_MILLIS
 
   const turnsOf = (key: string): KeyTurns => {
     const turns = keys.get(key) ?? { waiting: new Set(), restsUntil: 0 }
@@ -69,7 +85,7 @@ export const makeLoopTurns = (): LoopTurns => {
   const passSoon = (): void => {
     if (isDue) return
     isDue = true
-    clearTimeout(restTimer)
+    cancelRest()
     setImmediate(pass)
   }
 
@@ -78,7 +94,7 @@ export const makeLoopTurns = (): LoopTurns => {
     isDue = false
     let nextAt = Number.POSITIVE_INFINITY
     for (const [key, turns] of keys) {
-      const start = performance.now()
+      const start = time.now()
       const [resume] = turns.waiting
       if (resume === undefined) {
         if (turns.restsUntil <= start) keys.delete(key)
@@ -88,7 +104,7 @@ export const makeLoopTurns = (): LoopTurns => {
       if (turns.restsUntil <= start + OWED_MILLIS) {
         turns.waiting.delete(resume)
         resume()
-        const end = performance.now()
+        const end = time.now()
         const spent = end - start
         // The slice itself is no rest.
         if (hasCompany(key)) turns.restsUntil = Math.max(turns.restsUntil + spent, end) + spent * REST
@@ -96,9 +112,9 @@ export const makeLoopTurns = (): LoopTurns => {
       nextAt = Math.min(nextAt, turns.restsUntil - OWED_MILLIS)
     }
     if (keys.size === 0 || isDue) return
-    const rest = nextAt - performance.now()
+    const rest = nextAt - time.now()
     // Not a fiber's sleep: turns share out the process's event loop, so they follow its timers, also when a test moves Effect's clock.
-    if (rest > 0) restTimer = setTimeout(passSoon, rest)
+    if (rest > 0) cancelRest = time.after(rest, passSoon)
     else passSoon()
   }
 
@@ -108,7 +124,7 @@ export const makeLoopTurns = (): LoopTurns => {
     charge: (key, millis) => {
       if (!hasCompany(key)) return
       const turns = turnsOf(key)
-      turns.restsUntil = Math.max(turns.restsUntil, performance.now()) + millis
+      turns.restsUntil = Math.max(turns.restsUntil, time.now()) + millis
       passSoon()
     },
     take: (key) =>
@@ -124,7 +140,7 @@ export const makeLoopTurns = (): LoopTurns => {
 
 /** The turns of this process. */
 export const LoopTurns = Context.Reference<LoopTurns>("countersign/server/concurrency/LoopTurns", {
-  defaultValue: makeLoopTurns
+  defaultValue: () => makeLoopTurns()
 })
 
 /** The wait of the current request between two slices of its work. Small requests do not wait. */

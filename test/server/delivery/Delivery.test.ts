@@ -284,8 +284,8 @@ describe("Delivery", () => {
       Effect.gen(function* () {
         const retry = {
           ...quickPolicy().retry,
-          delaysMillis: Array.from({ length: 500 }, () => 20),
-          maxElapsedMillis: 400
+          delaysMillis: Array.from({ length: 500 }, () => 100),
+          maxElapsedMillis: 2_000
         }
         const { channel } = yield* respondingChannel(
           quickPolicy({ cooldown: noCooldown, retry }),

@@ -80,6 +80,6 @@ describe("Stopping", () => {
         assert.include(closing, "keep-alive")
         assert.strictEqual(closing.at(-1), "close")
       }),
-    { timeout: 60_000 }
+    { timeout: 120_000 }
   )
 })

@@ -77,6 +77,21 @@ const withMail = <A, E>(
     })
   )
 
+/** Brings every approval an hour nearer to its deadlines. */
+const passHour = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql`
+    UPDATE approvals
+    SET
+      requested_at = requested_at - interval '1 hour',
+      review_deadline_at = review_deadline_at - interval '1 hour',
+      escalation_deadline_at = escalation_deadline_at - interval '1 hour',
+      expires_at = expires_at - interval '1 hour',
+      escalated_at = escalated_at - interval '1 hour',
+      next_due_at = next_due_at - interval '1 hour'
+  `
+)
+
 const recipients = (mails: ReadonlyArray<ReceivedMail>, subject: RegExp) =>
   mails
     .filter(({ headers }) => subject.test(headers.get("subject") ?? ""))
@@ -126,9 +141,14 @@ describe("Email", () => {
       Effect.gen(function* () {
         yield* person("ada@example.org", { preset: "reviewer" })
         yield* person("root@example.org", { preset: "admin" })
-        yield* rules({ review_seconds: 2, expiring_seconds: 1, escalation_seconds: 2 })
+        yield* rules({ review_seconds: 7_200, expiring_seconds: 3_600, escalation_seconds: 7_200 })
         yield* ask()
-        yield* Effect.promise(() => server.arrived(8))
+        yield* Effect.promise(() => server.arrived(2))
+        // Requested, expiring, escalated, expiring again, expired: each an hour after the one before.
+        for (const count of [4, 5, 6, 8]) {
+          yield* passHour
+          yield* Effect.promise(() => server.arrived(count))
+        }
         const both = ["ada@example.org", "root@example.org"]
         const of = (subject: RegExp) => recipients(server.received, subject)
         assert.deepStrictEqual(of(/^Approval requested: /), both)

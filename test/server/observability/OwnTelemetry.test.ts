@@ -123,7 +123,7 @@ describe("OwnTelemetry", () => {
         }
         assert.notMatch(all, /csk_|whsec_/)
       }),
-    60_000
+    120_000
   )
 
   it.live(
@@ -136,7 +136,7 @@ describe("OwnTelemetry", () => {
         assert.isAbove(exports.length, 0)
         assert.isBelow(performance.now() - began, 30_000)
       }),
-    60_000
+    120_000
   )
 
   it.live(
@@ -157,7 +157,7 @@ describe("OwnTelemetry", () => {
           ["/otlp/v1/traces", "/otlp/figures"]
         )
       }),
-    60_000
+    120_000
   )
 
   it.live(
@@ -169,6 +169,6 @@ describe("OwnTelemetry", () => {
         yield* run({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_SDK_DISABLED: "true" })
         assert.lengthOf(exports, 0)
       }),
-    60_000
+    120_000
   )
 })

@@ -154,7 +154,7 @@ describe("MasterKeys", () => {
           )
         }
       }),
-    60_000
+    120_000
   )
 
   it.live("a rotation reports a corrupted secret, leaves it unchanged and reseals the others", () =>

@@ -1,6 +1,18 @@
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Option, Queue, Redacted, Schedule, Scope } from "effect"
+import {
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Option,
+  Queue,
+  Redacted,
+  Schedule,
+  Scope
+} from "effect"
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, ENGINE_CONNECTIONS } from "../../../../src/server/delivery/Delivery.ts"
@@ -24,8 +36,12 @@ import {
 import { eventually } from "../../../support/eventually.ts"
 import { withDatabase, TestDatabase } from "../../../support/postgres.ts"
 
-/** An idle shard of a stopping replica has a new owner within this time. */
+/**
+ * An idle shard of a stopping replica has a new owner within this time, or within that of three starts of a replica on a slow or busy
+ * machine: a start does as much, it connects and claims shards.
+ */
 const RELEASE_MILLIS = 1_000
+const RELEASE_STARTS = 3
 
 describe("Shards", () => {
   testWithDatabase("the result and health of a former owner are fenced and change nothing", () =>
@@ -182,7 +198,8 @@ describe("Shards", () => {
         const lease = { leaseMillis: 180_000, marginMillis: 6_000, renewMillis: 60_000 }
         const { attempts, channel } = yield* manualChannel(quickPolicy())
         const first = yield* Scope.make()
-        const leaving = yield* startEngine(first, [channel], { lease })
+        const [start, leaving] = yield* Effect.timed(startEngine(first, [channel], { lease }))
+        const limit = Math.max(RELEASE_MILLIS, RELEASE_STARTS * Duration.toMillis(start))
         const [before] = yield* sql<{ readonly owner: string }>`SELECT owner FROM delivery_owners`
         const taken = Effect.map(
           sql<{ readonly count: number }>`
@@ -200,12 +217,12 @@ describe("Shards", () => {
           const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
           // All shards but the one with an attempt in flight; that one as soon as the attempt has ended.
           yield* eventually(taken, (count) => count === SHARDS - 1)
-          assert.isAtMost(performance.now() - stoppedAt, RELEASE_MILLIS)
+          assert.isAtMost(performance.now() - stoppedAt, limit)
           const ended = performance.now()
           yield* attempt.complete(delivered)
           yield* Fiber.join(stopping)
           yield* eventually(taken, (count) => count === SHARDS)
-          assert.isAtMost(performance.now() - ended, RELEASE_MILLIS)
+          assert.isAtMost(performance.now() - ended, limit)
         }).pipe(withEngine([channel], { lease }))
       })
   )

@@ -293,6 +293,6 @@ describe("Connections: a process with a small heap", () => {
         assert.isBelow((yield* memory) - before, growth)
         assert.isNull(child.exitCode)
       }),
-    { timeout: 60_000 }
+    { timeout: 120_000 }
   )
 })

@@ -188,6 +188,6 @@ describe("WebhookChannel › hostile receivers", () => {
         withWebhookEngine({ delays: [Duration.zero] }),
         Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookDependencies)))
       ),
-    60_000
+    120_000
   )
 })
