@@ -1,22 +1,24 @@
 /**
- * Simulates the delivery engine: replicas, store, network and receivers in one process, with a virtual clock and faults,
- * all decided by a seed. Fails if an invariant breaks, with the seed, and with the few actions and the trace that break
- * it.
+ * Simulates the delivery engine, or approvals with their deadlines and session streams: replicas, store, network, and
+ * receivers or clients in one process, with a virtual clock and faults, all decided by a seed. Fails if an invariant
+ * breaks, with the seed, and with the few actions and the trace that break it.
  *
  *     npm run simulate -- --seeds 2000          seeds 1 to 2000, on all processors
  *     npm run simulate -- --from 5000 --forever until it is stopped, or a seed fails
  *     npm run simulate -- --seed 42             one seed, with its trace
  *     npm run simulate -- --seed 42 --keep 3,7  only these actions of it, as printed after a failure
- *     npm run simulate -- --planted             plants each bug of scripts/simulate/planted.ts: each must be found
+ *     npm run simulate -- --planted             plants bugs one by one: each must be found
  *     npm run simulate -- --plant lease-margin  plants one of them
+ *     npm run simulate -- --what approvals      approvals, instead of the delivery engine; with any of the above
  *
  * docs/architecture/simulation.md says what is simulated and checked, and what is not.
  */
 import { availableParallelism } from "node:os"
 import { parseArgs } from "node:util"
 import { Worker } from "node:worker_threads"
-import type { SeedOutcome } from "./simulate/delivery/run.ts"
-import { plant, plantedBugs } from "./simulate/planted.ts"
+import { plant } from "./simulate/planted.ts"
+import { isSimulated, type SeedOutcome, simulations } from "./simulate/simulations.ts"
+import type { WorkerOptions } from "./simulate/worker.ts"
 
 /** How long a failing seed is shrunk at most, in milliseconds. */
 const SHRINK_MILLIS = 120_000
@@ -26,6 +28,7 @@ const PLANTED_SEEDS = 1_000
 
 const { values } = parseArgs({
   options: {
+    what: { type: "string", default: "delivery" },
     seeds: { type: "string", default: "200" },
     from: { type: "string", default: "1" },
     seed: { type: "string" },
@@ -37,6 +40,13 @@ const { values } = parseArgs({
   }
 })
 
+const { what } = values
+if (!isSimulated(what)) throw new Error(`--what is one of ${Object.keys(simulations).join(", ")}`)
+const simulation = simulations[what]
+
+/** The options of the command that choose what is simulated, as a part of the commands that it prints. */
+const chosen = what === "delivery" ? "" : ` --what ${what}`
+
 /** Runs seeds on all workers, until they are done or one has failed. `each` gets every outcome. */
 const runSeeds = async (
   seeds: Iterator<number>,
@@ -46,7 +56,8 @@ const runSeeds = async (
   let failed: SeedOutcome | undefined
   await Promise.all(
     Array.from({ length: Number(values.workers) }, async () => {
-      const worker = new Worker(new URL("simulate/worker.ts", import.meta.url), { workerData: bug })
+      const workerData: WorkerOptions = { what, bug }
+      const worker = new Worker(new URL("simulate/worker.ts", import.meta.url), { workerData })
       await new Promise<void>((resolve, reject) => {
         const next = () => {
           const { done, value } = seeds.next()
@@ -76,18 +87,18 @@ function* numbers(from: number, to: number): Generator<number> {
 /** Shrinks a failing seed, and prints what is left of it. */
 const explain = async (seed: number, bug: string | undefined): Promise<void> => {
   if (bug !== undefined) plant(bug)
-  const { runSeed, shrinkSeed } = await import("./simulate/delivery/run.ts")
+  const { runSeed, shrinkSeed } = await simulation.load()
   const until = performance.now() + SHRINK_MILLIS
   const keep = shrinkSeed(seed, () => performance.now() > until)
   runSeed(seed, keep, console.log)
-  const planted = bug === undefined ? "" : ` --plant ${bug}`
+  const planted = `${chosen}${bug === undefined ? "" : ` --plant ${bug}`}`
   console.log(`\nRun it again: npm run simulate -- --seed ${seed} --keep ${keep.join(",")}${planted}`)
   console.log(`The whole run: npm run simulate -- --seed ${seed}${planted}`)
 }
 
 const single = async (seed: number): Promise<void> => {
   if (values.plant !== undefined) plant(values.plant)
-  const { runSeed } = await import("./simulate/delivery/run.ts")
+  const { runSeed } = await simulation.load()
   const outcome = runSeed(seed, values.keep?.split(",").map(Number), console.log)
   console.log(outcome)
   if (outcome.broken !== undefined) process.exitCode = 1
@@ -130,11 +141,11 @@ const many = async (bug: string | undefined): Promise<void> => {
 
 /** Each planted bug must be found. */
 const planted = async (): Promise<void> => {
-  for (const bug of Object.keys(plantedBugs)) {
+  for (const bug of Object.keys(simulation.bugs)) {
     const from = Number(values.from)
     let run = 0
     const failed = await runSeeds(numbers(from, from + PLANTED_SEEDS), bug, () => void run++)
-    const rare = plantedBugs[bug]?.rare
+    const rare = simulation.bugs[bug]?.rare
     if (failed === undefined && rare === undefined) process.exitCode = 1
     console.log(
       failed === undefined

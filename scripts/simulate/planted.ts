@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs"
 import { registerHooks } from "node:module"
 import { fileURLToPath } from "node:url"
+import { approvalBugs } from "./approvals/planted.ts"
 
 /** A planted bug. */
 export interface PlantedBug {
@@ -113,8 +114,9 @@ const root = new URL("../../", import.meta.url)
 
 /** Plants a bug in all modules that are loaded from now on. */
 export const plant = (name: string): void => {
-  const bug = plantedBugs[name]
-  if (bug === undefined) throw new Error(`No bug ${name}. There are: ${Object.keys(plantedBugs).join(", ")}`)
+  const bugs = { ...plantedBugs, ...approvalBugs }
+  const bug = bugs[name]
+  if (bug === undefined) throw new Error(`No bug ${name}. There are: ${Object.keys(bugs).join(", ")}`)
   const url = new URL(bug.file, root).href
   const text = readFileSync(fileURLToPath(url), "utf8")
   if (text.split(bug.from).length !== 2) throw new Error(`${bug.file} does not contain once: ${bug.from}`)

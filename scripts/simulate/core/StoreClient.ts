@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Effect, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Host } from "./Host.ts"
 import type { RandomStream } from "./RandomStream.ts"
@@ -297,25 +297,11 @@ export class StoreClient {
       execute: <B>(statement: Statement<B>) => Effect.Effect<B, SqlError.SqlError>
     ) => Effect.Effect<A, SqlError.SqlError>
   ): Effect.Effect<A, SqlError.SqlError> {
-    const acquire = Effect.callback<Connection, SqlError.SqlError>((resume) => {
-      let isOver = false
-      this.#acquire((result) => {
-        if (isOver) {
-          if ("value" in result) this.#putBack(result.value)
-          return
-        }
-        isOver = true
-        resume("error" in result ? Effect.fail(result.error) : Effect.succeed(result.value))
-      })
-      return Effect.sync(() => {
-        isOver = true
-      })
-    })
     const request = <B>(send: (done: (result: Result<B>) => void) => void) =>
       Effect.callback<B, SqlError.SqlError>((resume) =>
         send((result) => resume("error" in result ? Effect.fail(result.error) : Effect.succeed(result.value)))
       )
-    return Effect.flatMap(acquire, (connection) =>
+    return Effect.flatMap(this.#acquired, (connection) =>
       use((statement) =>
         request(
           (done) => void connection.send(statement, { lockMillis: this.#lockMillis, explicit: true }, done)
@@ -332,9 +318,35 @@ export class StoreClient {
     )
   }
 
+  /** A connection for as long as the scope is open. It may be lost meanwhile. */
+  get lease(): Effect.Effect<Connection, SqlError.SqlError, Scope.Scope> {
+    return Effect.acquireRelease(
+      this.#acquired,
+      (connection) => Effect.sync(() => this.#putBack(connection)),
+      { interruptible: true }
+    )
+  }
+
   /** Reserves a connection, for a listener. */
   reserve(done: (result: Result<Connection>) => void): void {
     this.#acquire(done)
+  }
+
+  get #acquired(): Effect.Effect<Connection, SqlError.SqlError> {
+    return Effect.callback((resume) => {
+      let isOver = false
+      this.#acquire((result) => {
+        if (isOver) {
+          if ("value" in result) this.#putBack(result.value)
+          return
+        }
+        isOver = true
+        resume("error" in result ? Effect.fail(result.error) : Effect.succeed(result.value))
+      })
+      return Effect.sync(() => {
+        isOver = true
+      })
+    })
   }
 
   #acquire(done: (result: Result<Connection>) => void): void {

@@ -1,0 +1,97 @@
+import type { PlantedBug } from "../planted.ts"
+
+const approvals = "src/server/approvals"
+
+/** Bugs that are planted in approvals, deadlines and session streams. */
+export const approvalBugs: Readonly<Record<string, PlantedBug>> = {
+  "decision-without-state": {
+    file: `${approvals}/SessionWriter/transitionChange.ts`,
+    from: "AND a.status = n.old_status",
+    to: ""
+  },
+  "decision-without-lock": {
+    file: `${approvals}/approvalRows.ts`,
+    from: "FOR NO KEY UPDATE OF agent_sessions, approvals",
+    to: ""
+  },
+  "deadline-without-lock": {
+    file: `${approvals}/Approvals/transitionRows.ts`,
+    from: "FOR NO KEY UPDATE OF agent_sessions, approvals SKIP LOCKED",
+    to: ""
+  },
+  "close-without-lock": {
+    file: `${approvals}/Sessions.ts`,
+    from: "yield* lockSessionForUpdate(sql, org_id, id)",
+    to: ""
+  },
+  "closed-session-written": {
+    file: `${approvals}/SessionWriter/writeStatement.ts`,
+    from: "WHERE s.closed_at IS NULL",
+    to: "WHERE true"
+  },
+  "stale-rules": {
+    file: `${approvals}/SessionWriter/writeStatement.ts`,
+    from: "AND (o.rules_revision IS NULL OR o.rules_revision = coalesce(r.revision, 0))",
+    to: ""
+  },
+  "stale-endpoints": {
+    file: `${approvals}/SessionWriter/writeStatement.ts`,
+    from: "WHERE n.endpoints <> u.endpoints",
+    to: "WHERE false"
+  },
+  "decision-event-twice": {
+    file: `${approvals}/SessionWriter/stepUpdates.ts`,
+    from: "AND coalesce(s.last_decision, s.decision) = n.old_decision",
+    to: ""
+  },
+  "outcome-twice": {
+    file: `${approvals}/Steps/stepsInTransaction.ts`,
+    from: "if (saved.completed) return yield* alreadyCompleted",
+    to: ""
+  },
+  "one-event-of-many-queued": {
+    file: `${approvals}/Approvals/recordTransitions.ts`,
+    from: "deps.notifications.publish(org_id, events, now)",
+    to: "deps.notifications.publish(org_id, [Arr.headNonEmpty(events)], now)"
+  },
+  "queued-without-commit": {
+    file: "src/server/delivery/Delivery/DeliveryQueue.ts",
+    from: "endEnqueue(committed ? result : undefined)",
+    to: "endEnqueue(result)"
+  },
+  "time-of-the-machine": {
+    file: "src/server/store/StoreClock.ts",
+    from: "if (Math.abs(measured - offset) > roundTrip / 2 + 1) offset = Math.round(measured)",
+    to: ""
+  },
+  "time-moved-with-the-machine": {
+    file: "src/server/store/StoreClock.ts",
+    from: "return Math.floor(now() + offset)",
+    to: "return Math.floor(clock.currentTimeMillisUnsafe() + offset - measuredMachineOffset)"
+  },
+  "stream-without-first-read": {
+    file: `${approvals}/SessionStream/Hub.ts`,
+    from: "mustRead: true,",
+    to: "mustRead: false,"
+  },
+  "stream-repeats-a-page": {
+    file: `${approvals}/SessionStream/Hub.ts`,
+    from: "subscription.cursor = nextChunk.last",
+    to: "if (nextChunk.closes) subscription.cursor = nextChunk.last"
+  },
+  "stream-ends-early": {
+    file: `${approvals}/SessionStream.ts`,
+    from: "if (closed && after === newest) return Option.none()",
+    to: "if (closed) return Option.none()"
+  },
+  "signals-of-one-replica": {
+    file: `${approvals}/SessionSignals.ts`,
+    from: "outgoing.add(signals)",
+    to: ""
+  },
+  "no-poll-of-events": {
+    file: `${approvals}/SessionStream.ts`,
+    from: "hub.signal(missed)",
+    to: ""
+  }
+}

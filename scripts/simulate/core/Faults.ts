@@ -1,0 +1,264 @@
+import type { Host } from "./Host.ts"
+import type { Notifications } from "./Notifications.ts"
+import type { RandomStream } from "./RandomStream.ts"
+import type { StoreNetwork } from "./StoreClient.ts"
+
+/** A graceful shutdown that takes longer is ended by SIGKILL, in milliseconds. */
+const STOP_MILLIS = 20_000
+
+/** After this much silence the service closes a connection, and then has to open another, in milliseconds. */
+const SILENCE_MILLIS = 15_000
+
+/** The pause between the restarts of a roll-out, and the time without the process in each, in milliseconds. */
+const ROLL_OUT_MILLIS = 3_000
+const ROLL_OUT_DOWN_MILLIS = 300
+
+/** A fault at a moment of a run. Replicas are numbered from 0. */
+export type Fault = { readonly at: number } & (
+  | { readonly _tag: "Kill"; readonly replica: number; readonly downMillis: number }
+  | { readonly _tag: "Freeze"; readonly replica: number; readonly millis: number }
+  /** Like `Freeze`, but the monotonic clock stands still meanwhile, as in a suspended virtual machine. */
+  | { readonly _tag: "Suspend"; readonly replica: number; readonly millis: number }
+  /** A graceful shutdown, and a start after it has ended. */
+  | { readonly _tag: "Restart"; readonly replica: number; readonly downMillis: number }
+  /** A roll-out: every replica is restarted, one after the other. */
+  | { readonly _tag: "RollOut" }
+  /** The wall clock of a replica's machine is set. */
+  | { readonly _tag: "StepClock"; readonly replica: number; readonly millis: number }
+  | { readonly _tag: "StepStoreClock"; readonly millis: number }
+  /** Connections are closed by something between a replica, or all of them, and the store. */
+  | { readonly _tag: "CutConnections"; readonly replica: number | null }
+  /** Connections of a replica swallow all messages; new connections work. */
+  | { readonly _tag: "SilenceConnections"; readonly replica: number }
+  /** A replica cannot reach the store. */
+  | { readonly _tag: "Partition"; readonly replica: number; readonly millis: number }
+  | { readonly _tag: "SlowStore"; readonly statementMillis: number; readonly millis: number }
+  | { readonly _tag: "FreezeStore"; readonly millis: number }
+  | { readonly _tag: "RestartStore"; readonly downMillis: number }
+  | { readonly _tag: "LoseNotifications"; readonly millis: number }
+)
+
+/** Draws a fault. */
+export const makeFault = (random: RandomStream, at: number, replica: number): Fault => {
+  switch (random.int(0, 17)) {
+    case 0:
+    case 1:
+    case 2:
+      return { _tag: "Kill", at, replica, downMillis: random.logarithmic(50, 15_000) }
+    case 3:
+    case 4:
+      return { _tag: "Freeze", at, replica, millis: random.logarithmic(50, 25_000) }
+    case 5:
+      return { _tag: "Suspend", at, replica, millis: random.logarithmic(1_000, 25_000) }
+    case 6:
+      return { _tag: "Restart", at, replica, downMillis: random.logarithmic(50, 5_000) }
+    case 7:
+      return { _tag: "RollOut", at }
+    case 8:
+    case 9:
+      return { _tag: "StepClock", at, replica, millis: random.between(-60_000, 60_000) }
+    case 10:
+      return { _tag: "StepStoreClock", at, millis: random.between(-3_000, 3_000) }
+    case 11:
+    case 12:
+      return { _tag: "CutConnections", at, replica: random.chance(0.3) ? null : replica }
+    case 13:
+      return { _tag: "SilenceConnections", at, replica }
+    case 14:
+      return { _tag: "Partition", at, replica, millis: random.logarithmic(200, 20_000) }
+    case 15:
+      return {
+        _tag: "SlowStore",
+        at,
+        statementMillis: random.logarithmic(20, 8_000),
+        millis: random.logarithmic(500, 10_000)
+      }
+    case 16:
+      return random.chance(0.5)
+        ? { _tag: "FreezeStore", at, millis: random.logarithmic(200, 12_000) }
+        : { _tag: "RestartStore", at, downMillis: random.logarithmic(100, 6_000) }
+    default:
+      return { _tag: "LoseNotifications", at, millis: random.logarithmic(500, 15_000) }
+  }
+}
+
+/** A process that faults happen to. */
+export interface Machine {
+  readonly host: Host
+  /** Whether it takes requests. */
+  readonly isReady: boolean
+  /** When its graceful shutdown began. */
+  readonly stoppingSince: number | undefined
+  /** Begins a graceful shutdown, after which the process ends. */
+  readonly stop: () => void
+}
+
+/** A fault that happened, for as long as it may explain something. */
+interface PastFault {
+  readonly tag: Fault["_tag"]
+  /** The replica that it affects; undefined for all. */
+  readonly replica: number | undefined
+  readonly from: number
+  readonly to: number
+}
+
+/** What the faults of a run happen to. */
+export interface FaultTargets {
+  readonly network: StoreNetwork
+  readonly notifications: Notifications
+  /** The running process of each replica, or the last one. */
+  readonly replicas: ReadonlyArray<Machine | undefined>
+  readonly start: (replica: number) => void
+}
+
+/** Lets faults happen, and remembers them. */
+export class Faults {
+  /** When the last fault that is known ends, in milliseconds of the simulation. */
+  calmFrom = 0
+  readonly #targets: FaultTargets
+  readonly #past: Array<PastFault> = []
+
+  constructor(targets: FaultTargets) {
+    this.#targets = targets
+  }
+
+  /** Whether one of these kinds of faults happened to a replica within the last milliseconds, or lasts. */
+  isExplained(
+    replica: number | undefined,
+    tags: ReadonlyArray<Fault["_tag"]>,
+    withinMillis: number
+  ): boolean {
+    const { now } = this.#targets.network.store.simulation
+    return this.#past.some(
+      (fault) =>
+        tags.includes(fault.tag) &&
+        (fault.replica === undefined || replica === undefined || fault.replica === replica) &&
+        fault.from <= now &&
+        fault.to + withinMillis >= now
+    )
+  }
+
+  /** Whether a fault happened within the last milliseconds, or lasts. */
+  isDisturbed(withinMillis: number): boolean {
+    const { now } = this.#targets.network.store.simulation
+    return this.#past.some((fault) => fault.to + withinMillis >= now)
+  }
+
+  /** Lets a fault happen now. */
+  inject(fault: Fault): void {
+    const { network, notifications, replicas } = this.#targets
+    const { store } = network
+    const { simulation } = store
+    switch (fault._tag) {
+      case "Kill":
+        return this.#kill(fault)
+      case "Freeze":
+      case "Suspend": {
+        const replica = replicas[fault.replica]
+        if (replica === undefined || !replica.host.isAlive || replica.host.isFrozen) return
+        this.#note(fault._tag, fault.replica, fault.millis)
+        replica.host.freeze()
+        if (fault._tag === "Suspend") replica.host.stopMonotonic()
+        return this.#after(fault.millis, () => {
+          simulation.log(() => `${replica.host.name}: continues`)
+          replica.host.thaw()
+        })
+      }
+      case "Restart":
+        return this.#restart(fault.replica, fault.downMillis)
+      case "RollOut": {
+        for (const number of replicas.keys()) {
+          this.#note(fault._tag, number, number * ROLL_OUT_MILLIS + 2 * ROLL_OUT_MILLIS)
+          this.#after(number * ROLL_OUT_MILLIS, () => this.#restart(number, ROLL_OUT_DOWN_MILLIS))
+        }
+        return
+      }
+      case "StepClock": {
+        const replica = replicas[fault.replica]
+        if (replica !== undefined) replica.host.wallSkewMillis += fault.millis
+        return this.#note(fault._tag, fault.replica, 0)
+      }
+      case "StepStoreClock":
+        store.skewMillis += fault.millis
+        return this.#note(fault._tag, undefined, 0)
+      case "CutConnections": {
+        const host = fault.replica === null ? undefined : replicas[fault.replica]?.host
+        this.#note(fault._tag, fault.replica ?? undefined, 0)
+        for (const connection of network.connections(host)) connection.reset()
+        return
+      }
+      case "SilenceConnections": {
+        const host = replicas[fault.replica]?.host
+        if (host === undefined) return
+        this.#note(fault._tag, fault.replica, SILENCE_MILLIS)
+        for (const connection of network.connections(host)) connection.silence()
+        return
+      }
+      case "Partition": {
+        const host = replicas[fault.replica]?.host
+        if (host === undefined) return
+        this.#note(fault._tag, fault.replica, fault.millis + SILENCE_MILLIS)
+        for (const connection of network.connections(host)) connection.silence()
+        network.unreachableFrom.add(host)
+        return this.#after(fault.millis, () => void network.unreachableFrom.delete(host))
+      }
+      case "SlowStore":
+        this.#note(fault._tag, undefined, fault.millis)
+        store.slowMillis = fault.statementMillis
+        return this.#after(fault.millis, () => {
+          store.slowMillis = 0
+        })
+      case "FreezeStore":
+        this.#note(fault._tag, undefined, fault.millis)
+        store.freeze()
+        return this.#after(fault.millis, () => store.thaw())
+      case "RestartStore":
+        if (!store.isRunning) return
+        this.#note(fault._tag, undefined, fault.downMillis)
+        store.crash()
+        return this.#after(fault.downMillis, () => store.start())
+      case "LoseNotifications":
+        this.#note(fault._tag, undefined, fault.millis)
+        notifications.lostUntil = Math.max(notifications.lostUntil, simulation.now + fault.millis)
+    }
+  }
+
+  #note(tag: Fault["_tag"], replica: number | undefined, lastsMillis: number): void {
+    const from = this.#targets.network.store.simulation.now
+    this.#past.push({ tag, replica, from, to: from + lastsMillis })
+    this.calmFrom = Math.max(this.calmFrom, from + lastsMillis)
+  }
+
+  #after(delayMillis: number, run: () => void): void {
+    this.#targets.network.store.simulation.schedule(delayMillis, run)
+  }
+
+  #kill(fault: Extract<Fault, { readonly _tag: "Kill" }>): void {
+    const replica = this.#targets.replicas[fault.replica]
+    if (replica === undefined || !replica.host.isAlive) return
+    this.#note(fault._tag, fault.replica, fault.downMillis)
+    const isStopping = replica.stoppingSince !== undefined
+    replica.host.kill()
+    // A stopped replica is started again by whoever stopped it.
+    if (!isStopping) this.#after(fault.downMillis, () => this.#targets.start(fault.replica))
+  }
+
+  #restart(number: number, downMillis: number): void {
+    const replica = this.#targets.replicas[number]
+    // A process that has not yet started is left alone: the process manager waits.
+    if (replica === undefined || !replica.host.isAlive || !replica.isReady) return
+    if (replica.stoppingSince !== undefined) return
+    const { simulation } = this.#targets.network.store
+    this.#note("Restart", number, downMillis + STOP_MILLIS)
+    replica.host.onDeath(() => {
+      simulation.log(() => `${replica.host.name}: has stopped`)
+      this.#after(downMillis, () => this.#targets.start(number))
+    })
+    replica.stop()
+    this.#after(STOP_MILLIS, () => {
+      if (!replica.host.isAlive) return
+      this.#note("Kill", number, 0)
+      replica.host.kill()
+    })
+  }
+}

@@ -1,0 +1,27 @@
+import { assert, describe, it } from "@effect/vitest"
+import { runSeed } from "../../../scripts/simulate/approvals/run.ts"
+
+/** Seeds of the gate; `npm run simulate -- --what approvals` runs more. */
+const SEEDS = 12
+
+/** Timeout on a busy machine. */
+const TEST_MILLIS = 120_000
+
+describe("Simulation of approvals", () => {
+  it(
+    "one decision wins, events are neither lost nor repeated, and deadlines are kept in the first seeds",
+    () => {
+      for (let seed = 1; seed <= SEEDS; seed++) {
+        const { broken } = runSeed(seed)
+        assert.isUndefined(broken, `npm run simulate -- --what approvals --seed ${seed}`)
+      }
+    },
+    TEST_MILLIS
+  )
+
+  it("a seed always gives the same run", () => {
+    const { fingerprint } = runSeed(7)
+    assert.strictEqual(runSeed(7).fingerprint, fingerprint)
+    assert.notStrictEqual(runSeed(8).fingerprint, fingerprint)
+  })
+})
