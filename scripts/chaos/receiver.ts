@@ -1,5 +1,6 @@
 import { Effect, type Scope } from "effect"
-import { createServer } from "node:http"
+import { createServer, get } from "node:http"
+import { text } from "node:stream/consumers"
 
 /** One request. */
 export interface Arrival {
@@ -26,6 +27,8 @@ export interface Receiver {
   readonly arrived: ReadonlyMap<string, Arrived>
   /** Requests waiting for a response, of one replica by its address, or of all. */
   readonly inFlight: (address?: string) => number
+  /** Completes when every request that was sent before has been read, however busy this process is. */
+  readonly caughtUp: Effect.Effect<void>
 }
 
 /** The longest delay of a response, so that faults find requests in flight. */
@@ -33,6 +36,15 @@ const HOLD_MILLIS = 200
 
 /** One request in this many is answered 503, so that there are retries as well. */
 const FAILS_ONE_IN = 40
+
+/** The path of a request that only shows that earlier ones have been read. */
+const MARKER = "/marker"
+
+/**
+ * The first marker is answered after all earlier connections were accepted, the second after what they had received by then
+ * was read. A third covers a connection whose bytes are parsed one turn later.
+ */
+const MARKERS = 3
 
 /** Listens until the scope closes. `random` is in [0, 1). */
 export const startReceiver = (random: () => number): Effect.Effect<Receiver, never, Scope.Scope> =>
@@ -43,6 +55,10 @@ export const startReceiver = (random: () => number): Effect.Effect<Receiver, nev
         const open = new Map<string, number>()
         const add = (by: string, count: number) => void open.set(by, (open.get(by) ?? 0) + count)
         const server = createServer((request, response) => {
+          if (request.url === MARKER) {
+            response.end()
+            return
+          }
           const event = String(request.headers["x-svc-event-id"])
           const by = request.socket.localAddress ?? ""
           const status = random() * FAILS_ONE_IN < 1 ? 503 : 204
@@ -68,11 +84,21 @@ export const startReceiver = (random: () => number): Effect.Effect<Receiver, nev
     ),
     ({ arrived, open, server }) => {
       const address = server.address()
+      const port = typeof address === "object" && address !== null ? address.port : 0
+      const marker = Effect.promise(
+        () =>
+          new Promise((resolve, reject) => {
+            get({ host: "127.0.0.1", port, path: MARKER, agent: false }, (response) =>
+              resolve(text(response))
+            ).once("error", reject)
+          })
+      )
       return {
         arrived,
+        caughtUp: Effect.replicateEffect(marker, MARKERS, { discard: true }),
         inFlight: (by) =>
           by === undefined ? [...open.values()].reduce((a, b) => a + b, 0) : (open.get(by) ?? 0),
-        port: typeof address === "object" && address !== null ? address.port : 0
+        port
       }
     }
   )

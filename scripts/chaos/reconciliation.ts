@@ -14,8 +14,10 @@ export interface Entry {
   readonly event_id: string
   readonly status: string | null
   readonly attempts: number
+  /** Attempts in the log, their distinct numbers, and how many of them got a response. */
   readonly logged: number
   readonly numbers: number
+  readonly answered: number
 }
 
 /** The result of comparing the receiver's log with the database. */
@@ -32,7 +34,7 @@ export interface Totals {
   readonly unexplained: number
   /** The events with unexplained duplicates. */
   readonly unexplainedEvents: ReadonlyArray<string>
-  /** Attempts that are recorded twice, miscounted, or were never seen by the receiver. */
+  /** Attempts that are recorded twice, miscounted, or have a response of which the receiver does not know. */
   readonly stale: number
 }
 
@@ -42,7 +44,7 @@ export const readEntries = (sql: SqlClient.SqlClient) =>
     sql<Entry>`
       SELECT
         e.event_id, d.status, coalesce(d.attempts, 0) AS attempts,
-        count(a.attempt)::int AS logged, count(DISTINCT a.attempt)::int AS numbers
+        count(a.attempt)::int AS logged, count(DISTINCT a.attempt)::int AS numbers, count(a.status)::int AS answered
       FROM approval_events e
       LEFT JOIN deliveries d ON d.org_id = e.org_id AND d.event_id = e.event_id
       LEFT JOIN delivery_attempts a
@@ -64,11 +66,12 @@ export const tally = (
 ): Totals => {
   const totals = { events: list.length, lost: 0, duplicates: 0, inFlight: 0, unexplained: 0, stale: 0 }
   const unexplainedEvents: Array<string> = []
-  for (const { attempts, event_id, logged, numbers, status } of list) {
+  for (const { answered, attempts, event_id, logged, numbers, status } of list) {
     const count = arrived.get(event_id)?.count ?? 0
     const duplicates = Math.max(0, count - attempts)
     if (status !== "delivered" || count === 0) totals.lost++
-    if (logged !== attempts || numbers !== attempts || attempts > count) totals.stale++
+    // An attempt without a response may have timed out before the receiver read it.
+    if (logged !== attempts || numbers !== attempts || answered > count) totals.stale++
     totals.duplicates += duplicates
     const unexplained = Math.max(0, duplicates - (allowed.get(event_id) ?? 0))
     totals.unexplained += unexplained

@@ -43,8 +43,6 @@ const ENDPOINTS = 20
 const PER_TRANSACTION = 10
 /** About as long as it takes to commit and send the events of one round. */
 const FAULT_WITHIN_MILLIS = 300
-/** Bytes written to a socket before a kill arrive within this time. */
-const LATE_ARRIVAL_MILLIS = 100
 /** The longest wait for the rest at the end: every lease, and every retry. */
 const SETTLE = "3 minutes"
 
@@ -124,7 +122,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       const began = performance.now()
       replica.child.kill("SIGKILL")
       yield* Effect.promise(() => replica.ended)
-      yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
+      yield* receiver.caughtUp
       yield* reconciliation.noteFault("kill", replica.address)
       yield* watch(watchTakeover(replica.owner, began))
       yield* replace
@@ -135,7 +133,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       yield* busy(replica.address)
       const began = performance.now()
       replica.child.kill("SIGSTOP")
-      yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
+      yield* receiver.caughtUp
       yield* reconciliation.noteFault("freeze", replica.address)
       // It resumes when all its shards have another owner, and goes on; no replacement is needed.
       yield* watch(
@@ -171,6 +169,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     }),
     "break connections": Effect.fnUntraced(function* (busy) {
       yield* busy()
+      yield* receiver.caughtUp
       yield* reconciliation.noteFault("break connections")
       yield* persistently(sql`
         SELECT pg_terminate_backend(pid)
@@ -182,6 +181,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     }),
     "restart the database": Effect.fnUntraced(function* (busy) {
       yield* busy()
+      yield* receiver.caughtUp
       yield* reconciliation.noteFault("restart the database")
       yield* options.restartDatabase
     })

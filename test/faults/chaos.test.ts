@@ -9,8 +9,11 @@ import { dataDirectory } from "../support/embeddedPostgres.ts"
 
 const eventsPerFault = 60
 
-/** Other tests run concurrently and slow the machine down. */
-const SLACK = 2
+/**
+ * Other tests run concurrently and slow the machine down, so these are wider than those of `npm run chaos`. They still tell a
+ * released shard from one whose lease of 10 s ran out, and a lease that ran out from one that nobody took over.
+ */
+const deadlines = { takeover: 30_000, drain: 5_000 }
 
 describe("Chaos", () => {
   it.live(
@@ -35,7 +38,7 @@ describe("Chaos", () => {
           eventsPerFault,
           random: seededRandom(7)
         }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookDependencies)))
-        assert.deepStrictEqual([...brokenGuarantees(report), ...missedDeadlines(report, SLACK)], [])
+        assert.deepStrictEqual([...brokenGuarantees(report), ...missedDeadlines(report, deadlines)], [])
         assert.isAbove(report.takeover, 0)
         assert.isAbove(report.drain, 0)
         assert.isAtLeast(report.events, faults.length * eventsPerFault)

@@ -65,8 +65,8 @@ export const verify = Effect.fnUntraced(function* (
     ...described(
       "deliveries have inconsistent attempts",
       eventIds(
-        ({ attempts, logged, numbers }, count) =>
-          logged !== attempts || numbers !== attempts || count < attempts
+        ({ answered, attempts, logged, numbers }, count) =>
+          logged !== attempts || numbers !== attempts || count < answered
       )
     ),
     ...described(

@@ -6,7 +6,8 @@ const entry = (event_id: string, attempts: number): Entry => ({
   status: "delivered",
   attempts,
   logged: attempts,
-  numbers: attempts
+  numbers: attempts,
+  answered: attempts
 })
 
 const arrived = (counts: Readonly<Record<string, number>>) =>
@@ -47,5 +48,7 @@ describe("tally", () => {
       { ...entry("doubled", 2), numbers: 1 }
     ]
     assert.strictEqual(tally(list, arrived({ unseen: 1, miscounted: 1, doubled: 2 }), new Map()).stale, 3)
+    const timedOut = { ...entry("timed out", 2), answered: 1 }
+    assert.strictEqual(tally([timedOut], arrived({ "timed out": 1 }), new Map()).stale, 0)
   })
 })
