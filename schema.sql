@@ -430,12 +430,12 @@ CREATE TABLE dataset_examples (
   input_digest bytea NOT NULL,
   source_feedback_id text COLLATE "C",
   tokens integer[] NOT NULL,
-  rare_tokens bigint[] NOT NULL,
+  ordinal integer NOT NULL,
   CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
 );
 CREATE INDEX dataset_examples_first_version ON dataset_examples USING btree (org_id, task_id, first_version);
 CREATE INDEX dataset_examples_input ON dataset_examples USING btree (org_id, input_digest);
-CREATE INDEX dataset_examples_rare_tokens ON dataset_examples USING gin (rare_tokens) WITH (fastupdate=off);
+CREATE INDEX dataset_examples_ordinal ON dataset_examples USING btree (org_id, task_id, ordinal, first_version);
 CREATE INDEX dataset_examples_until_version ON dataset_examples USING btree (org_id, task_id, until_version) WHERE (until_version IS NOT NULL);
 COMMENT ON TABLE dataset_examples IS 'Examples of all versions of a task''s dataset. A row belongs to the versions from first_version up to, but not including, until_version.';
 COMMENT ON COLUMN dataset_examples.org_id IS 'Organization that owns the row.';
@@ -449,18 +449,24 @@ COMMENT ON COLUMN dataset_examples.bytes IS 'Size of input and answer as text, i
 COMMENT ON COLUMN dataset_examples.input_digest IS 'Digest of the task id and the input, which finds an equal input.';
 COMMENT ON COLUMN dataset_examples.source_feedback_id IS 'Feedback whose correction became the example; null: created or imported directly.';
 COMMENT ON COLUMN dataset_examples.tokens IS 'Hashes of the words of the input.';
-COMMENT ON COLUMN dataset_examples.rare_tokens IS 'Keys, from task and word hash, of the words that few examples had when this one was added; indexed for the nearest-example search.';
+COMMENT ON COLUMN dataset_examples.ordinal IS 'Number of the input in the task''s dataset, from 1; an example that replaces another has the same.';
 
-CREATE TABLE dataset_words (
+CREATE TABLE dataset_postings (
   org_id text COLLATE "C" NOT NULL,
   task_id text COLLATE "C" NOT NULL,
-  counts bytea NOT NULL,
-  CONSTRAINT dataset_words_pkey PRIMARY KEY (org_id, task_id)
+  word integer NOT NULL,
+  first_ordinal integer NOT NULL,
+  earlier integer NOT NULL,
+  postings bytea NOT NULL,
+  CONSTRAINT dataset_postings_pkey PRIMARY KEY (org_id, task_id, word, first_ordinal)
 );
-COMMENT ON TABLE dataset_words IS 'How many examples of a task have each word, to tell which words are rare.';
-COMMENT ON COLUMN dataset_words.org_id IS 'Organization that owns the row.';
-COMMENT ON COLUMN dataset_words.task_id IS 'Task of the dataset.';
-COMMENT ON COLUMN dataset_words.counts IS 'Sketch of fixed size with the counts by word hash.';
+COMMENT ON TABLE dataset_postings IS 'Which inputs of a task''s dataset contain a word: posting lists, cut into chunks, for the search of the nearest examples.';
+COMMENT ON COLUMN dataset_postings.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN dataset_postings.task_id IS 'Task of the dataset.';
+COMMENT ON COLUMN dataset_postings.word IS 'Hash of the word.';
+COMMENT ON COLUMN dataset_postings.first_ordinal IS 'Number of the chunk''s first input.';
+COMMENT ON COLUMN dataset_postings.earlier IS 'Postings of the word in earlier chunks.';
+COMMENT ON COLUMN dataset_postings.postings IS 'Postings in the order of the inputs, 4 bytes each: number of the input (28 bits), length class of its text (4 bits).';
 
 CREATE TABLE datasets (
   org_id text COLLATE "C" NOT NULL,
@@ -475,6 +481,7 @@ CREATE TABLE datasets (
   created_at timestamp with time zone NOT NULL,
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
+  last_ordinal integer NOT NULL,
   CONSTRAINT datasets_pkey PRIMARY KEY (org_id, dataset_id)
 );
 CREATE UNIQUE INDEX datasets_version ON datasets USING btree (org_id, task_id, version);
@@ -491,6 +498,7 @@ COMMENT ON COLUMN datasets.last_example_id IS 'Newest example of the version; ex
 COMMENT ON COLUMN datasets.created_at IS 'When the version was created.';
 COMMENT ON COLUMN datasets.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN datasets.created_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN datasets.last_ordinal IS 'Highest number of an input of this or an earlier version; later inputs have higher ones.';
 
 CREATE TABLE deliveries (
   org_id text COLLATE "C" NOT NULL,

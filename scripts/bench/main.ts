@@ -21,6 +21,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   accept: async (parts) => (await import("./accept.ts")).run(parts),
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
+  retrieval: async (parts) => (await import("./retrieval.ts")).run(parts),
   telemetry: async (parts) => (await import("./telemetry.ts")).run(parts),
   flood: async (parts) => (await import("./flood.ts")).run(parts),
   stream: async (parts) => (await import("./stream.ts")).run(parts),

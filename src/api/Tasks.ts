@@ -16,6 +16,7 @@ import {
   InvalidUrl,
   LimitReached,
   NotFound,
+  NoNearExample,
   ProviderFailed,
   RateLimited,
   TaskInUse
@@ -81,7 +82,7 @@ const runDocument = OpenApi.annotations({
   summary: "Run a task",
   description: [
     "Answers an input with the live release, or, if you send `answer`, logs that answer without calling a provider.",
-    "The run is logged before the response is sent. A failed run is logged as failed and gets 502 `PROVIDER_FAILED` with its `trace_id`.",
+    "The run is logged before the response is sent. A failed run is logged as failed and gets 502 `PROVIDER_FAILED`, or 422 `NO_NEAR_EXAMPLE`, with its `trace_id`.",
     "Each run starts its own trace; a `traceparent` header becomes a link of its span.",
     "An organization has a limit of runs that wait for a provider, by number and by the size of their inputs; a run beyond it gets 429 `RATE_LIMITED` and is not logged.",
     "With an `idempotency-key`, a repeated request returns the first run instead of calling the provider again.",
@@ -180,6 +181,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
         InvalidInput,
         LimitReached,
         RateLimited,
+        NoNearExample,
         ProviderFailed,
         IdempotencyKeyReused,
         IdempotencyKeyInUse

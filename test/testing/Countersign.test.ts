@@ -113,7 +113,8 @@ describe("Countersign.layer › replacements", () => {
   it.live("runs are answered by replaced providers", () =>
     withService(
       Layer.succeed(Providers, {
-        answer: () => Effect.succeed({ answer: { category: "billing" }, usage: noUsage, calls: [] })
+        answer: () =>
+          Effect.succeed({ answer: { category: "billing" }, usage: noUsage, calls: [], examples: [] })
       }),
       Effect.gen(function* () {
         const { tasks } = yield* (yield* Countersign).client()

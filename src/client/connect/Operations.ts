@@ -160,13 +160,13 @@ export interface TasksOperations {
    *
    * Answers an input with the live release, or, if you send `answer`, logs that answer without calling a
    * provider. The run is logged before the response is sent. A failed run is logged as failed and gets
-   * 502 `PROVIDER_FAILED` with its `trace_id`. Each run starts its own trace; a `traceparent` header
-   * becomes a link of its span. An organization has a limit of runs that wait for a provider, by number
-   * and by the size of their inputs; a run beyond it gets 429 `RATE_LIMITED` and is not logged. With an
-   * `idempotency-key`, a repeated request returns the first run instead of calling the provider again.
-   * Body limit: 4 MiB.
+   * 502 `PROVIDER_FAILED`, or 422 `NO_NEAR_EXAMPLE`, with its `trace_id`. Each run starts its own trace;
+   * a `traceparent` header becomes a link of its span. An organization has a limit of runs that wait for
+   * a provider, by number and by the size of their inputs; a run beyond it gets 429 `RATE_LIMITED` and
+   * is not logged. With an `idempotency-key`, a repeated request returns the first run instead of
+   * calling the provider again. Body limit: 4 MiB.
    *
-   * @throws NOT_FOUND, INVALID_INPUT, LIMIT_REACHED, RATE_LIMITED, PROVIDER_FAILED,
+   * @throws NOT_FOUND, INVALID_INPUT, LIMIT_REACHED, RATE_LIMITED, NO_NEAR_EXAMPLE, PROVIDER_FAILED,
    * IDEMPOTENCY_KEY_REUSED, IDEMPOTENCY_KEY_IN_USE, or a problem of any operation.
    */
   readonly run: (input: RunTaskInput, options?: CallOptions) => Promise<TaskRun>
@@ -959,6 +959,12 @@ export interface ExamplesProvider {
   readonly kind: "examples"
   /** Always `nearest`: the answer of the example whose input is most similar. */
   readonly model: "nearest"
+  /**
+   * Lowest score of an example that answers a run, 0 to 1. A run without one fails with
+   * `NO_NEAR_EXAMPLE`. The score is 1 if example and input have the same words, and 0 if they have none
+   * in common. Default 0: the nearest example always answers.
+   */
+  readonly min_score: number
 }
 
 /** What tokens cost, in any one currency. Comparisons compute their costs with it. */
@@ -1045,6 +1051,12 @@ export interface TaskPage {
 export interface NewExamplesProvider {
   /** Always `examples`. */
   readonly kind: "examples"
+  /**
+   * Lowest score of an example that answers a run, 0 to 1. A run without one fails with
+   * `NO_NEAR_EXAMPLE`. The score is 1 if example and input have the same words, and 0 if they have none
+   * in common. Default 0: the nearest example always answers.
+   */
+  readonly min_score?: number | undefined
 }
 
 /** Calls a server with an API compatible with OpenAI's chat completions. */
@@ -3871,6 +3883,19 @@ export interface NotReplayableProblem extends ServiceProblem {
 }
 
 /**
+ * The score of the nearest example is below the task's `min_score`. The run is logged as failed. Send
+ * feedback with a correction to teach the answer.
+ */
+export interface NoNearExampleProblem extends ServiceProblem {
+  /** Always `NO_NEAR_EXAMPLE`. */
+  readonly code: "NO_NEAR_EXAMPLE"
+  /** Always 422. */
+  readonly status: 422
+  /** The `trace_id` of the failed run. */
+  readonly trace_id?: string
+}
+
+/**
  * The body exceeds the limit of the operation: 1 MiB unless the operation says otherwise. Or it has
  * more than 100,000 values or 20,000 different member names; `errors` then names the first one beyond
  * the limit.
@@ -4078,6 +4103,7 @@ export type AnyServiceProblem =
   | NothingStagedProblem
   | NotFoundProblem
   | NotReplayableProblem
+  | NoNearExampleProblem
   | PayloadTooLargeProblem
   | ProviderFailedProblem
   | ProviderKeyExistsProblem

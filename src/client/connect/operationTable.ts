@@ -67,7 +67,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_by: "Actor"
   },
   Provider: ["or", ["ExamplesProvider", "OpenAiProvider"]],
-  ExamplesProvider: { kind: ["is", ["examples"]], model: ["is", ["nearest"]] },
+  ExamplesProvider: { kind: ["is", ["examples"]], model: ["is", ["nearest"]], min_score: "number" },
   OpenAiProvider: {
     kind: ["is", ["openai"]],
     base_url: "string",
@@ -86,7 +86,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "provider?": "NewProvider"
   },
   NewProvider: ["or", ["NewExamplesProvider", "NewOpenAiProvider"]],
-  NewExamplesProvider: { kind: ["is", ["examples"]] },
+  NewExamplesProvider: { kind: ["is", ["examples"]], "min_score?": "number" },
   NewOpenAiProvider: {
     kind: ["is", ["openai"]],
     base_url: "string",
@@ -672,6 +672,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   NOTHING_STAGED: {},
   NOT_FOUND: {},
   NOT_REPLAYABLE: {},
+  NO_NEAR_EXAMPLE: { "trace_id?": "string" },
   PAYLOAD_TOO_LARGE: {},
   PROVIDER_FAILED: { "trace_id?": "string" },
   PROVIDER_KEY_EXISTS: {},

@@ -44,6 +44,10 @@ export const ExamplesProvider = Schema.Struct({
   kind: Schema.Literal("examples").annotateKey({ description: "Always `examples`." }),
   model: Schema.Literal("nearest").annotateKey({
     description: "Always `nearest`: the answer of the example whose input is most similar."
+  }),
+  min_score: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 })).annotateKey({
+    description:
+      "Lowest score of an example that answers a run, 0 to 1. A run without one fails with `NO_NEAR_EXAMPLE`. The score is 1 if example and input have the same words, and 0 if they have none in common. Default 0: the nearest example always answers."
   })
 }).annotate({
   identifier: "ExamplesProvider",
@@ -87,12 +91,15 @@ export const Provider = Schema.Union([ExamplesProvider, OpenAiProvider]).annotat
 export type Provider = typeof Provider.Type
 
 /** The provider of a task that names none. It works immediately, without a key or a network. */
-export const defaultProvider: ExamplesProvider = { kind: "examples", model: "nearest" }
+export const defaultProvider: ExamplesProvider = { kind: "examples", model: "nearest", min_score: 0 }
 
 /** Time limit of a run if the provider names none, in seconds. */
 const DEFAULT_TIMEOUT_SECONDS = 60
 
-export const NewExamplesProvider = Schema.Struct({ kind: ExamplesProvider.fields.kind }).annotate({
+export const NewExamplesProvider = Schema.Struct({
+  kind: ExamplesProvider.fields.kind,
+  min_score: Schema.optionalKey(ExamplesProvider.fields.min_score)
+}).annotate({
   identifier: "NewExamplesProvider",
   description: "Answers with the nearest example of the release's dataset."
 })
@@ -130,7 +137,7 @@ export type NewProvider = typeof NewProvider.Type
 /** The provider to store: defaults filled in, without the API key. */
 export const withProviderDefaults = (given: NewProvider): Provider =>
   given.kind === "examples"
-    ? defaultProvider
+    ? { ...defaultProvider, min_score: given.min_score ?? defaultProvider.min_score }
     : {
         kind: "openai",
         base_url: given.base_url.replace(/\/+$/, ""),

@@ -34,6 +34,7 @@ export const rowBytes = {
   run: 1_000,
   feedback: 700,
   example: 400,
+  posting_list: 250,
   result: 200,
   session: 500,
   step: 2_500,

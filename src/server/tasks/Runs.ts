@@ -7,6 +7,7 @@ import {
   type IdempotencyKeyReused,
   InvalidInput,
   type LimitReached,
+  NoNearExample,
   type NotFound,
   ProviderFailed,
   type RateLimited
@@ -84,6 +85,7 @@ export class Runs extends Context.Service<
       | InvalidInput
       | LimitReached
       | RateLimited
+      | NoNearExample
       | ProviderFailed
       | IdempotencyKeyReused
       | IdempotencyKeyInUse,
@@ -230,7 +232,11 @@ export class Runs extends Context.Service<
             Effect.catchTag("NoAnswer", (failure) =>
               Effect.andThen(
                 run.logFailure(failure.detail, failure),
-                Effect.fail(new ProviderFailed({ detail: failure.detail, trace_id: run.trace_id }))
+                Effect.fail(
+                  failure.reason === "no_near_example"
+                    ? new NoNearExample({ detail: failure.detail, trace_id: run.trace_id })
+                    : new ProviderFailed({ detail: failure.detail, trace_id: run.trace_id })
+                )
               )
             )
           )

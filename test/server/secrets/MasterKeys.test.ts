@@ -288,7 +288,7 @@ const unsealedColumns = [
   "audit_heads.previous_digest",
   "console_sessions.digest",
   "dataset_examples.input_digest",
-  "dataset_words.counts",
+  "dataset_postings.postings",
   "datasets.content_state",
   "email_verification_links.token_digest",
   "idempotency_keys.fingerprint"

@@ -3,9 +3,11 @@ import { Effect, Layer, Result, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { readdirSync } from "node:fs"
 import { type VerifiedChain, verifyEntry } from "../../../src/domain/identity/AuditChain.ts"
+import { PostingList } from "../../../src/domain/tasks/Postings.ts"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { AuditChain } from "../../../src/server/identity/AuditChain.ts"
 import auditChain from "../../../src/server/store/migrations/0038_audit_chain.ts"
+import wordIndex from "../../../src/server/store/migrations/0046_word_index.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { migrations } from "../../../src/server/store/migrations/index.ts"
 import { TestDatabase } from "../../support/postgres.ts"
@@ -84,6 +86,85 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
         )
         let verified: VerifiedChain | undefined
         for (const entry of entries) verified = Result.getOrThrow(verifyEntry(verified, entry))
+      }
+    })
+  )
+
+  it.effect("the migration of the word index numbers the inputs of each task and lists them by word", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const asBefore = [
+        "DROP TABLE dataset_postings",
+        "ALTER TABLE datasets DROP COLUMN last_ordinal",
+        "ALTER TABLE dataset_examples DROP COLUMN ordinal, ADD COLUMN rare_tokens bigint[] NOT NULL",
+        "CREATE TABLE dataset_words (org_id text, task_id text, counts bytea)",
+        // Two tasks of 1,000 examples in two versions. The second version replaces each tenth input of the first.
+        `INSERT INTO dataset_examples (
+          org_id, task_id, example_id, first_version, until_version, input, answer, bytes, input_digest, tokens, rare_tokens
+        )
+        SELECT
+          'org_1', 'tsk_' || t, 'exm_' || lpad(n::text, 4, '0'), CASE WHEN n <= 900 THEN 1 ELSE 2 END,
+          CASE WHEN n % 10 = 0 AND n <= 900 THEN 2 END, '{}', '{}', 4,
+          decode(lpad(CASE WHEN n <= 990 THEN n WHEN n = 1000 THEN 1000 ELSE (n - 990) * 10 END::text, 8, '0'), 'hex'),
+          CASE WHEN n % 2 = 0 OR n BETWEEN 991 AND 999 THEN ARRAY[-5, 7] ELSE ARRAY[7, 1000 + n] END, '{}'
+        FROM generate_series(1, 1000) n, generate_series(1, 2) t`,
+        `INSERT INTO datasets (
+          org_id, dataset_id, task_id, version, example_count, content_state, content_digest, last_example_id, created_at,
+          created_by_id, created_by_name
+        )
+        SELECT 'org_1', 'dst_' || t || v, 'tsk_' || t, v, 1, '', '', '', now(), '', '' FROM generate_series(1, 2) t, generate_series(1, 2) v`
+      ]
+      yield* Effect.forEach(asBefore, (statement) => sql.unsafe(statement))
+      yield* wordIndex
+      const inputs = yield* sql<{
+        readonly ordinals: number
+        readonly inputs: number
+        readonly last: number
+      }>`
+        SELECT count(DISTINCT ordinal)::int AS ordinals, count(DISTINCT input_digest)::int AS inputs, max(ordinal) AS last
+        FROM dataset_examples
+        WHERE task_id = 'tsk_1'
+      `
+      // Examples 991 to 999 have the inputs of examples 10, 20, … and 90.
+      assert.deepStrictEqual(inputs, [{ ordinals: 991, inputs: 991, last: 991 }])
+      const versions = yield* sql`SELECT dataset_id, last_ordinal FROM datasets ORDER BY dataset_id`
+      assert.deepStrictEqual(versions, [
+        { dataset_id: "dst_11", last_ordinal: 900 },
+        { dataset_id: "dst_12", last_ordinal: 991 },
+        { dataset_id: "dst_21", last_ordinal: 900 },
+        { dataset_id: "dst_22", last_ordinal: 991 }
+      ])
+      for (const word of [-5, 7, 1_003]) {
+        const chunks = yield* sql<{
+          readonly first_ordinal: number
+          readonly earlier: number
+          readonly postings: Uint8Array
+        }>`
+          SELECT first_ordinal, earlier, postings
+          FROM dataset_postings
+          WHERE org_id = 'org_1' AND task_id = 'tsk_2' AND word = ${word}::int
+          ORDER BY first_ordinal
+        `
+        const listed: Array<number> = []
+        for (const { earlier, first_ordinal, postings } of chunks) {
+          assert.strictEqual(earlier, listed.length)
+          const list = new PostingList(postings)
+          assert.strictEqual(list.ordinal(0), first_ordinal)
+          for (let index = 0; index < list.length; index++) {
+            assert.strictEqual(list.tokens(index), 2)
+            listed.push(list.ordinal(index))
+          }
+        }
+        const having = yield* sql<{ readonly ordinal: number }>`
+          SELECT DISTINCT ordinal
+          FROM dataset_examples
+          WHERE task_id = 'tsk_2' AND ${word}::int = ANY (tokens)
+          ORDER BY ordinal
+        `
+        assert.deepStrictEqual(
+          listed,
+          having.map(({ ordinal }) => ordinal)
+        )
       }
     })
   )

@@ -143,7 +143,7 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
         const sql = yield* SqlClient.SqlClient
         yield* sql`
           UPDATE tasks
-          SET provider = '{"kind": "examples", "model": "nearest"}', input_schema = '{"type": "object"}',
+          SET provider = '{"kind": "examples", "model": "nearest", "min_score": 0}', input_schema = '{"type": "object"}',
             answer_schema = '{"type": "object"}'
           WHERE task_id = ${task.task_id}
         `

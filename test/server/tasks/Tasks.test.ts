@@ -22,7 +22,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const task = yield* admin.tasks.create({ payload: sortingTask })
         assert.deepInclude(task, {
           name: "sort messages",
-          provider: { kind: "examples", model: "nearest" },
+          provider: { kind: "examples", model: "nearest", min_score: 0 },
           dataset_id: null
         })
         assert.strictEqual(task.created_by.name, "Ada")

@@ -45,7 +45,14 @@ export const ProviderFields = ({
           </label>
         ))}
       </fieldset>
-      {provider.kind === "examples" ? null : (
+      {provider.kind === "examples" ? (
+        <NumberField
+          {...minScore}
+          error={fieldError(failure, minScore.pointer)}
+          value={provider.min_score}
+          onChange={(min_score) => set({ min_score })}
+        />
+      ) : (
         <div className="field-pairs">
           <Field
             label="Base URL"
@@ -114,20 +121,14 @@ export const ProviderFields = ({
               </select>
             )}
           </Field>
-          {numbers.map(({ hint, label, max, name, pointer, step }) => (
-            <Field key={name} label={label} hint={hint} error={fieldError(failure, pointer)}>
-              {(field) => (
-                <input
-                  {...field}
-                  type="number"
-                  min={name === "timeout_seconds" ? 1 : 0}
-                  max={max}
-                  step={step}
-                  value={provider[name]}
-                  onChange={({ target }) => set({ [name]: target.value })}
-                />
-              )}
-            </Field>
+          {numbers.map(({ name, ...number }) => (
+            <NumberField
+              key={name}
+              {...number}
+              error={fieldError(failure, number.pointer)}
+              value={provider[name]}
+              onChange={(value) => set({ [name]: value })}
+            />
           ))}
         </div>
       )}
@@ -135,12 +136,57 @@ export const ProviderFields = ({
   )
 }
 
+/** A number that is text until the form is submitted. */
+const NumberField = ({
+  error,
+  hint,
+  label,
+  max,
+  min,
+  onChange,
+  step,
+  value
+}: {
+  readonly label: string
+  readonly hint: string
+  readonly error: ReturnType<typeof fieldError>
+  readonly min: number
+  readonly max: number | undefined
+  readonly step: number | "any"
+  readonly value: string
+  readonly onChange: (value: string) => void
+}) => (
+  <Field label={label} hint={hint} error={error}>
+    {(field) => (
+      <input
+        {...field}
+        type="number"
+        min={min}
+        max={max}
+        step={step}
+        value={value}
+        onChange={({ target }) => onChange(target.value)}
+      />
+    )}
+  </Field>
+)
+
+const minScore = {
+  label: "Lowest score",
+  hint: "0 to 1. A run whose nearest example has a lower score fails. Defaults to 0: every run is answered.",
+  pointer: "provider/min_score",
+  min: 0,
+  max: 1,
+  step: "any"
+} as const
+
 const numbers = [
   {
     name: "temperature",
     label: "Temperature",
     hint: "0 to 2. Defaults to the server's value.",
     pointer: "provider/temperature",
+    min: 0,
     max: 2,
     step: "any"
   },
@@ -149,6 +195,7 @@ const numbers = [
     label: "Timeout in seconds",
     hint: "1 to 120. Defaults to 60.",
     pointer: "provider/timeout_seconds",
+    min: 1,
     max: 120,
     step: 1
   },
@@ -157,6 +204,7 @@ const numbers = [
     label: "Price per million input tokens",
     hint: "Optional. Used for the cost of comparisons.",
     pointer: "provider/price/input_per_million",
+    min: 0,
     max: undefined,
     step: "any"
   },
@@ -165,6 +213,7 @@ const numbers = [
     label: "Price per million output tokens",
     hint: "Optional. In the same currency.",
     pointer: "provider/price/output_per_million",
+    min: 0,
     max: undefined,
     step: "any"
   }

@@ -13,6 +13,7 @@ import { parseJsonObject, formatJson } from "../../ui/jsonText.ts"
 /** The provider fields of the form. An empty number selects the server's default. */
 export interface ProviderDraft {
   readonly kind: NewProvider["kind"]
+  readonly min_score: string
   readonly base_url: string
   readonly model: string
   /** Empty: keep the stored key of the base URL, if there is one. */
@@ -34,6 +35,7 @@ export interface ProviderDraft {
 
 const defaultProvider: ProviderDraft = {
   kind: "examples",
+  min_score: "",
   base_url: "https://",
   model: "",
   api_key: "",
@@ -80,12 +82,12 @@ export const toTaskDraft = ({
   answer_schema: formatJson(answer_schema),
   provider:
     provider.kind === "examples"
-      ? defaultProvider
+      ? { ...defaultProvider, min_score: numberText(provider.min_score) }
       : {
+          ...defaultProvider,
           kind: "openai",
           base_url: provider.base_url,
           model: provider.model,
-          api_key: "",
           structured_output: provider.structured_output,
           temperature: numberText(provider.temperature),
           timeout_seconds: numberText(provider.timeout_seconds),
@@ -97,7 +99,9 @@ export const toTaskDraft = ({
 const parseNumber = (text: string): number | undefined => (text.trim() === "" ? undefined : Number(text))
 
 const toProvider = (draft: ProviderDraft): NewProvider => {
-  if (draft.kind === "examples") return { kind: "examples" }
+  const min_score = parseNumber(draft.min_score)
+  if (draft.kind === "examples")
+    return { kind: "examples", ...(min_score === undefined ? {} : { min_score }) }
   const temperature = parseNumber(draft.temperature)
   const timeout_seconds = parseNumber(draft.timeout_seconds)
   const input_per_million = parseNumber(draft.input_price)

@@ -41,6 +41,8 @@ import consoleActivity from "./0042_console_activity.ts"
 import comparisonAttempts from "./0043_comparison_attempts.ts"
 import endpointVerification from "./0044_endpoint_verification.ts"
 import emailVerification from "./0045_email_verification.ts"
+import wordIndex from "./0046_word_index.ts"
+import exampleScores from "./0047_example_scores.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -84,5 +86,7 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0042_console_activity": consoleActivity,
   "0043_comparison_attempts": comparisonAttempts,
   "0044_endpoint_verification": endpointVerification,
-  "0045_email_verification": emailVerification
+  "0045_email_verification": emailVerification,
+  "0046_word_index": wordIndex,
+  "0047_example_scores": exampleScores
 }

@@ -4,11 +4,8 @@ import { createHash } from "node:crypto"
 import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 import { JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
-import { tokenize } from "../../../domain/tasks/tokenize.ts"
-import type { WordCounts } from "../../../domain/tasks/WordCounts.ts"
-import { textArray } from "../../store/pgArrays.ts"
+import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { wordKey } from "./wordCounts.ts"
 
 /** The condition that a row of `dataset_examples` is part of a version of its task. */
 export const isInVersion = (sql: SqlClient.SqlClient, version: number) => sql`
@@ -32,14 +29,16 @@ export interface PreparedExample {
   readonly input: string
   readonly answer: string
   readonly digest: string
+  /** The tokens of its input. */
+  readonly tokens: ReadonlyArray<number>
 }
 
 const SameInputRow = Schema.Struct({
   example_id: ExampleId,
   digest: Schema.String,
   bytes: Schema.Int,
-  /** The tokens under which the word index lists the example, as a PostgreSQL array literal. */
-  rare_tokens: Schema.String,
+  /** The number of the input in the dataset. */
+  ordinal: Schema.Int,
   ended: Schema.Boolean
 })
 
@@ -56,7 +55,7 @@ export const findSameInputs = (
   digests: ReadonlyArray<string>
 ) =>
   sameInputRows.all(sql`
-    SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, rare_tokens::text, until_version IS NOT NULL AS ended
+    SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, ordinal, until_version IS NOT NULL AS ended
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${textArray(digests)}) AS digest))
@@ -99,47 +98,31 @@ export const endExamples = (
           AND example_id = ANY(${textArray(ids)})
       `
 
-/**
- * Inserts examples that are part of this version and later ones, and returns the highest new id. An example that replaces another keeps the
- * rare tokens of the replaced one (`inherited`, by digest of the input). A new example gets each of its tokens whose count in `counts` is
- * below the limit.
- */
+/** Inserts examples, each with the number of its input, that are part of this version and later ones. Returns the highest new id. */
 export const insertExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   version: number,
-  examples: ReadonlyArray<PreparedExample>,
-  inherited: ReadonlyMap<string, string>,
-  counts: WordCounts
+  examples: ReadonlyArray<PreparedExample & { readonly ordinal: number }>
 ) {
   const ids = yield* Effect.replicateEffect(ExampleId.generate, examples.length)
-  const tokens = examples.map(({ example }) => tokenize(example.input))
-  const key = wordKey(task_id)
-  const rareTokens = examples.map(
-    ({ digest }, index) =>
-      inherited.get(digest) ??
-      `{${(tokens[index] ?? [])
-        .filter((word) => counts.tryCount(word))
-        .map(key)
-        .join(",")}}`
-  )
   yield* sql`
     INSERT INTO dataset_examples (
-      org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, source_feedback_id, tokens, rare_tokens
+      org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, source_feedback_id, tokens, ordinal
     )
     SELECT
       ${org_id}, ${task_id}, example_id, ${version}, input::json, answer::json, octet_length(input) + octet_length(answer),
-      decode(digest, 'hex'), source_feedback_id, tokens::int[], rare_tokens::bigint[]
+      decode(digest, 'hex'), source_feedback_id, tokens::int[], ordinal
     FROM unnest(
       ${textArray(ids)},
       ${textArray(examples.map(({ input }) => input))},
       ${textArray(examples.map(({ answer }) => answer))},
       ${textArray(examples.map(({ digest }) => digest))},
       ${textArray(examples.map(({ example }) => example.source_feedback_id))},
-      ${textArray(tokens.map((list) => `{${list.join(",")}}`))},
-      ${textArray(rareTokens)}
-    ) AS example (example_id, input, answer, digest, source_feedback_id, tokens, rare_tokens)
+      ${textArray(examples.map(({ tokens }) => `{${tokens.join(",")}}`))},
+      ${int4Array(examples.map(({ ordinal }) => ordinal))}
+    ) AS example (example_id, input, answer, digest, source_feedback_id, tokens, ordinal)
   `
   return ids.reduce((last, id) => (id > last ? id : last))
 })

@@ -1,35 +1,89 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, type OrgId } from "../../../domain/Ids.ts"
+import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { PostingList } from "../../../domain/tasks/Postings.ts"
+import { selectCandidates } from "../../../domain/tasks/selectCandidates.ts"
+import { similarityOf, weightedWords } from "../../../domain/tasks/Similarity.ts"
 import { tokenize } from "../../../domain/tasks/tokenize.ts"
-import { int4Array, int8Array } from "../../store/pgArrays.ts"
+import { nextTurn } from "../../concurrency/LoopTurns.ts"
+import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { inputDigest, isInVersion } from "./exampleRows.ts"
-import { wordKey } from "./wordCounts.ts"
+import { readPostings } from "./postingRows.ts"
 import type { VersionRow } from "./versionRows.ts"
 
-/** Words of an input that are looked up. A word leads to at most 200 current examples, so a look-up reads at most 13,000. */
-const MAX_LOOKUP_WORDS = 64
+/** An example near an input. */
+export interface NearExample {
+  readonly id: ExampleId
+  readonly input: JsonObject
+  readonly answer: JsonObject
+  /** From 1 (the same words) to 0 (no common word): see `Similarity`. Four decimals. */
+  readonly score: number
+}
 
-const nearestRows = rowsOf(Schema.Struct({ example_id: ExampleId, answer: JsonObject }))
+/** Which examples to find. */
+export interface NearestRequest {
+  /** Maximum number of examples. */
+  readonly k: number
+  /** Examples to leave out, such as the one whose answer is being compared. */
+  readonly exclude?: ReadonlySet<ExampleId>
+  /** Maximum total size of inputs and answers. A larger example is left out in favor of the next nearest. */
+  readonly maxBytes?: number
+}
 
 /**
- * Finds the example of a version that is nearest to an input: the one with exactly this input; else the one with the highest token overlap
- * (Jaccard index: shared tokens divided by the tokens of either); else, if no word leads to an example, the newest. Of equally near
- * examples the newest wins. Returns `undefined` for an empty version.
+ * Inputs whose similarity is computed exactly, after a selection by approximate similarity. If too many of them are no longer in the
+ * version, more are read.
+ */
+const CANDIDATES = [128, 1_024]
+
+/** An example that may be chosen. */
+const CandidateRow = Schema.Struct({ example_id: ExampleId, bytes: Schema.Int })
+type Candidate = typeof CandidateRow.Type & { readonly score: number }
+
+const candidateRows = rowsOf(CandidateRow)
+const tokenRows = rowsOf(Schema.Struct({ ...CandidateRow.fields, tokens: Schema.Array(Schema.Int) }))
+const contentRows = rowsOf(Schema.Struct({ example_id: ExampleId, input: JsonObject, answer: JsonObject }))
+
+/**
+ * Finds the examples of a version that are nearest to an input, nearest first: the one with exactly this input, then by similarity, then the
+ * newest. If fewer than `k` have a word in common with the input, the newest of the others follow with score 0.
  *
- * The word index lists at most the first 200 examples of a task per word, so work and memory are bounded for a dataset of any size. A
- * nearer example is missed only if each word that it shares with the input occurs in 200 earlier examples.
+ * The result depends on the version and the input only, not on later versions: word frequencies are those among the inputs of this and
+ * earlier versions. Work and memory are bounded for a dataset of any size. The nearest example is missed only if its rare words are not
+ * shared with the input, and more than `MAX_SCANNED_POSTINGS` inputs have the shared ones.
  */
 export const findNearest = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   version: VersionRow,
-  input: JsonObject
+  input: JsonObject,
+  { exclude = new Set(), k, maxBytes = Number.POSITIVE_INFINITY }: NearestRequest
 ) {
-  const same = yield* nearestRows.first(sql`
-    SELECT example_id, answer
+  const chosen: Array<Candidate> = []
+  let left = maxBytes
+  const choose = (candidates: ReadonlyArray<Candidate>): void => {
+    for (const candidate of candidates) {
+      const { bytes, example_id } = candidate
+      if (chosen.length === k) return
+      if (bytes > left || exclude.has(example_id)) continue
+      if (chosen.some((earlier) => earlier.example_id === example_id)) continue
+      chosen.push(candidate)
+      left -= bytes
+    }
+  }
+  const same = yield* findSameInput(sql, org_id, version, input)
+  if (same !== undefined) choose([{ ...same, score: 1 }])
+  if (chosen.length < k) choose(yield* findSimilar(sql, org_id, version, tokenize(input), k + exclude.size))
+  if (chosen.length < k) choose(yield* findNewest(sql, org_id, version, k + exclude.size + chosen.length))
+  return yield* readChosen(sql, org_id, version, chosen)
+})
+
+/** Finds the example with exactly this input. */
+const findSameInput = (sql: SqlClient.SqlClient, org_id: OrgId, version: VersionRow, input: JsonObject) =>
+  candidateRows.first(sql`
+    SELECT example_id, bytes
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = decode(${inputDigest(version.task_id, input)}, 'hex')
@@ -37,62 +91,104 @@ export const findNearest = Effect.fnUntraced(function* (
     ORDER BY example_id DESC
     LIMIT 1
   `)
-  if (same !== undefined) return same
-  const tokens = tokenize(input)
-  const overlapping = tokens.length === 0 ? undefined : yield* findOverlapping(sql, org_id, version, tokens)
-  if (overlapping !== undefined) return overlapping
-  return yield* nearestRows.first(sql`
-    SELECT example_id, answer
-    FROM dataset_examples
-    WHERE org_id = ${org_id}
-      AND task_id = ${version.task_id}
-      AND example_id <= ${version.last_example_id}
-      AND ${isInVersion(sql, version.version)}
-    ORDER BY example_id DESC
-    LIMIT 1
-  `)
-})
 
-/**
- * The innermost query has the word index as its only condition; with more conditions the planner may scan all of the task's examples
- * instead. Because the index covers all organizations, the next step immediately filters by organization, task and version.
- */
-const findOverlapping = (
+/** Finds the examples with common words, the most similar first; of equally similar ones, the newest first. At least `k`, if there are. */
+const findSimilar = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   version: VersionRow,
-  tokens: ReadonlyArray<number>
-) => {
-  const key = wordKey(version.task_id)
-  const keys = int8Array(tokens.slice(0, MAX_LOOKUP_WORDS).map(key))
-  return nearestRows.first(sql`
-    WITH found AS MATERIALIZED (
-      SELECT org_id, task_id, example_id, first_version, until_version, tokens
+  tokens: ReadonlyArray<number>,
+  k: number
+) {
+  const { last_ordinal, task_id } = version
+  const lists = yield* readPostings(sql, org_id, task_id, tokens, last_ordinal)
+  if (lists.length === 0) return []
+  const found = new Map(
+    lists.map(({ earlier, newest, word }) => [
+      word,
+      earlier + new PostingList(newest).countUpTo(last_ordinal)
+    ])
+  )
+  const words = weightedWords(tokens, found, last_ordinal)
+  const scanned = lists.flatMap(({ is_scanned, newest, older, word }) =>
+    is_scanned
+      ? [older, newest].flatMap((bytes) => (bytes === null ? [] : { word, postings: new PostingList(bytes) }))
+      : []
+  )
+  let similar: ReadonlyArray<Candidate> = []
+  for (const limit of CANDIDATES) {
+    yield* nextTurn
+    const ordinals = selectCandidates(words, scanned, { last: last_ordinal, limit })
+    const rows = yield* readByOrdinal(sql, org_id, version, ordinals)
+    similar = rows
+      .map(({ bytes, example_id, tokens: own }) => ({ bytes, example_id, score: similarityOf(words, own) }))
+      .toSorted((left, right) => right.score - left.score || (left.example_id < right.example_id ? 1 : -1))
+    if (similar.length >= k || ordinals.length < limit) break
+  }
+  return similar
+})
+
+/** Reads the examples of a version that have these inputs. */
+const readByOrdinal = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  { task_id, version }: VersionRow,
+  ordinals: ReadonlyArray<number>
+) =>
+  tokenRows.all(sql`
+    SELECT example_id, bytes, tokens
+    FROM unnest(${int4Array(ordinals)}::int[]) AS selected (ordinal)
+      CROSS JOIN LATERAL (
+        SELECT example_id, bytes, tokens, until_version
+        FROM dataset_examples
+        WHERE org_id = ${org_id}
+          AND task_id = ${task_id}
+          AND dataset_examples.ordinal = selected.ordinal
+          AND first_version <= ${version}
+        ORDER BY first_version DESC, example_id DESC
+        LIMIT 1
+      ) AS example
+    WHERE until_version IS NULL OR until_version > ${version}
+  `)
+
+/** Finds the newest examples of a version. */
+const findNewest = (sql: SqlClient.SqlClient, org_id: OrgId, version: VersionRow, limit: number) =>
+  Effect.map(
+    candidateRows.all(sql`
+      SELECT example_id, bytes
       FROM dataset_examples
-      WHERE rare_tokens && ${keys}
-    ),
-    -- Materialized, so that each overlap is counted once and not at each use of the column. The input's tokens are a subquery, which is
-    -- hashed in every plan; an array would be searched linearly for each token in a generic plan.
-    overlap AS MATERIALIZED (
-      SELECT
-        example_id,
-        cardinality(tokens) AS own,
-        (SELECT count(*) FROM unnest(tokens) AS token WHERE token IN (SELECT unnest(${int4Array(tokens)}::int[]))) AS shared
-      FROM found
       WHERE org_id = ${org_id}
         AND task_id = ${version.task_id}
+        AND example_id <= ${version.last_example_id}
         AND ${isInVersion(sql, version.version)}
-    ),
-    nearest AS MATERIALIZED (
-      SELECT example_id
-      FROM overlap
-      ORDER BY shared::float8 / (own + ${tokens.length}::int - shared) DESC, example_id DESC
-      LIMIT 1
-    )
-    SELECT example_id, answer
-    FROM nearest
-      JOIN dataset_examples USING (example_id)
+      ORDER BY example_id DESC
+      LIMIT ${limit}::int
+    `),
+    (rows) => rows.map((row): Candidate => ({ ...row, score: 0 }))
+  )
+
+/** Reads inputs and answers of the chosen examples, in their order. */
+const readChosen = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  version: VersionRow,
+  chosen: ReadonlyArray<Candidate>
+) {
+  if (chosen.length === 0) return []
+  const rows = yield* contentRows.all(sql`
+    SELECT example_id, input, answer
+    FROM dataset_examples
     WHERE org_id = ${org_id}
       AND task_id = ${version.task_id}
+      AND example_id = ANY(${textArray(chosen.map(({ example_id }) => example_id))})
   `)
-}
+  const contents = new Map(rows.map((row) => [row.example_id, row]))
+  return chosen.flatMap(({ example_id, score }): ReadonlyArray<NearExample> => {
+    const content = contents.get(example_id)
+    // An example may be erased between the statements.
+    if (content === undefined) return []
+    return [{ id: example_id, input: content.input, answer: content.answer, score: rounded(score) }]
+  })
+})
+
+const rounded = (score: number): number => Math.round(score * 10_000) / 10_000

@@ -17,6 +17,8 @@ const VersionRow = Schema.Struct({
   content_digest: Schema.String,
   /** The highest id among the version's examples. */
   last_example_id: ExampleId,
+  /** The highest ordinal of an input of this or an earlier version. */
+  last_ordinal: Schema.Int,
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String
@@ -115,10 +117,10 @@ export const insertVersion = (
 ) => sql`
   INSERT INTO datasets (
     org_id, dataset_id, task_id, version, base_dataset_id, example_count, content_state, content_digest, last_example_id,
-    created_at, created_by_id, created_by_name
+    last_ordinal, created_at, created_by_id, created_by_name
   )
   VALUES (
     ${org_id}, ${row.dataset_id}, ${row.task_id}, ${row.version}, ${row.base_dataset_id}, ${row.example_count}, ${state},
-    ${row.content_digest}, ${row.last_example_id}, ${toDate(row.created_at)}, ${row.created_by_id}, ${row.created_by_name}
+    ${row.content_digest}, ${row.last_example_id}, ${row.last_ordinal}, ${toDate(row.created_at)}, ${row.created_by_id}, ${row.created_by_name}
   )
 `

@@ -6,8 +6,8 @@ import { getVersion } from "../Datasets/versionRows.ts"
 import { NoAnswer, type ProviderAnswer, type ProviderRequest } from "./ProviderRequest.ts"
 
 /**
- * Answers with the nearest example of the release's dataset version: the one with exactly this input, else the one with the highest word
- * overlap. The same input and version always get the same answer, whatever versions are created later.
+ * Answers with the nearest example of the release's dataset version: the one with exactly this input, else the one with the highest
+ * similarity. The same input and version always get the same answer, whatever versions are created later.
  */
 export class NearestExample extends Context.Service<
   NearestExample,
@@ -20,21 +20,35 @@ export class NearestExample extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       return NearestExample.of({
-        answer: Effect.fn("NearestExample.answer")(function* ({ answer, dataset_id, input, org_id }) {
+        answer: Effect.fn("NearestExample.answer")(function* ({
+          answer,
+          dataset_id,
+          input,
+          org_id,
+          provider: { min_score }
+        }) {
           if (dataset_id === null) {
             return yield* noAnswer("The release has no dataset. Create the task's first dataset version.")
           }
           const version = yield* Effect.orDie(getVersion(sql, org_id, dataset_id))
-          const nearest = yield* Effect.orDie(findNearest(sql, org_id, version, input))
+          const [nearest] = yield* Effect.orDie(findNearest(sql, org_id, version, input, { k: 1 }))
           if (nearest === undefined) return yield* noAnswer("The release's dataset has no examples.")
+          const { id, score } = nearest
+          if (score < min_score) {
+            return yield* noAnswer(
+              `The nearest example has the score ${score}, and the release's provider answers from ${min_score}.`,
+              "no_near_example"
+            )
+          }
           if (answer.compiled.check(nearest.answer).length > 0) {
             return yield* noAnswer("The nearest example's answer does not match the task's answer schema.")
           }
-          return { answer: nearest.answer, usage: noUsage, calls: [] }
+          return { answer: nearest.answer, usage: noUsage, calls: [], examples: [{ id, score }] }
         })
       })
     })
   )
 }
 
-const noAnswer = (detail: string) => new NoAnswer({ detail, usage: noUsage, calls: [] })
+const noAnswer = (detail: string, reason: NoAnswer["reason"] = "failed") =>
+  new NoAnswer({ reason, detail, usage: noUsage, calls: [] })

@@ -86,7 +86,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       const calls: Array<ProviderCall> = []
       let usage: Usage = noUsage
 
-      const fail = (detail: string) => new NoAnswer({ detail, usage, calls })
+      const fail = (detail: string) => new NoAnswer({ reason: "failed", detail, usage, calls })
 
       /** Makes one call, and records it whether it succeeds, fails or is interrupted. */
       const call = Effect.fnUntraced(function* (messages: ReadonlyArray<ChatMessage>) {
@@ -159,11 +159,11 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       const first = yield* complete(messages)
       if (first.stopped !== null) return yield* fail(first.stopped)
       const parsed = validate(first, answer.compiled)
-      if (Result.isSuccess(parsed)) return { answer: parsed.success, usage, calls }
+      if (Result.isSuccess(parsed)) return { answer: parsed.success, usage, calls, examples: [] }
       const second = yield* complete([...messages, ...repairMessages(first.content, parsed.failure)])
       if (second.stopped !== null) return yield* fail(second.stopped)
       const repaired = validate(second, answer.compiled)
-      if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls }
+      if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls, examples: [] }
       return yield* fail(
         `The model's answer does not match the answer schema, even after one repair attempt: ${describe(repaired.failure, schema, key)}`
       )

@@ -1,7 +1,7 @@
 import { Data, type Effect } from "effect"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import type { DatasetId, OrgId, TaskId } from "../../../domain/Ids.ts"
+import type { DatasetId, ExampleId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -36,15 +36,25 @@ export interface ProviderCall {
   readonly failure: string | null
 }
 
+/** An example that an answer was made from, and how near it is to the input: see `Similarity`. */
+export interface UsedExample {
+  readonly id: ExampleId
+  readonly score: number
+}
+
 /** An answer that matches the task's answer schema. */
 export interface ProviderAnswer {
   readonly answer: JsonObject
   readonly usage: Usage
   readonly calls: ReadonlyArray<ProviderCall>
+  /** The examples of the release's dataset version that the answer was made from, nearest first. */
+  readonly examples: ReadonlyArray<UsedExample>
 }
 
 /** The provider has no answer. `detail` is a sentence of this service and contains nothing that the model server sent. */
 export class NoAnswer extends Data.TaggedError("NoAnswer")<{
+  /** `no_near_example`: the provider abstained, because no example is near enough to the input. */
+  readonly reason: "failed" | "no_near_example"
   readonly detail: string
   readonly usage: Usage
   readonly calls: ReadonlyArray<ProviderCall>

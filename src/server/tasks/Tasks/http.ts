@@ -29,7 +29,7 @@ export const TasksHttp = HttpApiBuilder.group(
       run: ({ headers, params, payload }) =>
         runs.run(params.task_id, payload, headers).pipe(
           Effect.tap(({ trace_id }) => setTraceHeader(trace_id)),
-          Effect.tapErrorTag("PROVIDER_FAILED", ({ trace_id }) =>
+          Effect.tapErrorTag(["PROVIDER_FAILED", "NO_NEAR_EXAMPLE"], ({ trace_id }) =>
             trace_id === undefined ? Effect.void : setTraceHeader(trace_id)
           )
         )

@@ -73,7 +73,8 @@ const correctAnswer = () =>
   Effect.succeed<ProviderAnswer>({
     answer: { category: "other" },
     usage: { input_tokens: 2, output_tokens: 1 },
-    calls: []
+    calls: [],
+    examples: []
   })
 
 /** Creates a comparison over `count` examples, in an organization of its own. */
@@ -144,7 +145,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
       const answers = yield* Answers
       const comparisons = yield* Comparisons
       const { read } = yield* createComparison("large answers", 16)
-      const large = { answer: { category: "x".repeat(1_500_000) }, usage: noUsage, calls: [] }
+      const large = { answer: { category: "x".repeat(1_500_000) }, usage: noUsage, calls: [], examples: [] }
       const silent = yield* Deferred.make<void>()
       let asked = 0
       yield* Ref.set(answers, () =>
@@ -254,7 +255,14 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
       const { read } = yield* createComparison("failures", 3)
       yield* Ref.set(answers, (request) =>
         request.input["text"] === "m1"
-          ? Effect.fail(new NoAnswer({ detail: "The model server returned 500.", usage: noUsage, calls: [] }))
+          ? Effect.fail(
+              new NoAnswer({
+                reason: "failed",
+                detail: "The model server returned 500.",
+                usage: noUsage,
+                calls: []
+              })
+            )
           : correctAnswer()
       )
       yield* comparisons.runOnce

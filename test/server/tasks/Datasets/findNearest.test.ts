@@ -1,7 +1,54 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import type { ExampleId } from "../../../../src/domain/Ids.ts"
+import { Organizations } from "../../../../src/server/identity/Organizations.ts"
+import { Datasets } from "../../../../src/server/tasks/Datasets.ts"
+import { findNearest, type NearestRequest } from "../../../../src/server/tasks/Datasets/findNearest.ts"
+import { getVersion } from "../../../../src/server/tasks/Datasets/versionRows.ts"
+import { eventually } from "../../../support/eventually.ts"
 import { service } from "../../../support/service.ts"
-import { sortingExamples, createSortingTask, createTeamClients } from "../../../support/tasks.ts"
+import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../../support/tasks.ts"
+
+/** Words of support requests: thousands of short texts of them differ by their combinations only. */
+const subjects = ["my", "the", "our", "your"]
+const objects =
+  "account address bill box bonus card contract coupon delivery discount email invoice letter order parcel password payment refund return tariff"
+const states = "broken double empty late locked lost missing new old open unpaid wrong"
+
+/** 5,276 different short texts; none has both "double" and "unpaid" and is about an invoice. */
+const supportTexts = subjects.flatMap((subject) =>
+  objects.split(" ").flatMap((object) =>
+    states.split(" ").flatMap((first, index, all) =>
+      all
+        .slice(index + 1)
+        .filter((second) => `${object} ${first} ${second}` !== "invoice double unpaid")
+        .map((second) => `${subject} ${object} is ${first} ${second}`)
+    )
+  )
+)
+
+/** Creates a task and imports examples with these texts. */
+const importTexts = Effect.fnUntraced(function* (organization: string, texts: ReadonlyArray<string>) {
+  const { admin } = yield* createTeamClients(organization)
+  const task = yield* admin.tasks.create({ payload: sortingTask })
+  const org_id = yield* (yield* Organizations).findByName(organization)
+  const lines = texts.map((text) => JSON.stringify({ input: { text }, answer: { category: "other" } }))
+  const datasets = yield* Datasets
+  const { dataset } = yield* datasets.importLines(
+    org_id,
+    task.id,
+    Stream.fromIterable(lines),
+    () => Effect.void
+  )
+  const sql = yield* SqlClient.SqlClient
+  const find = Effect.fnUntraced(function* (id: typeof dataset.id, text: string, request: NearestRequest) {
+    const version = yield* getVersion(sql, org_id, id)
+    const found = yield* findNearest(sql, org_id, version, { text }, request)
+    return found.map(({ id: example, input, score }) => ({ id: example, text: input["text"], score }))
+  })
+  return { admin, params: { task_id: task.id }, dataset, find }
+})
 
 layer(service(), { excludeTestServices: true })("findNearest", (it) => {
   it.effect(
@@ -52,5 +99,160 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
         })
         assert.deepStrictEqual((yield* ask()).answer, { category: "billing" })
       })
+  )
+
+  it.effect(
+    "among thousands of short texts with the same words, a correction is found by variants of its text",
+    () =>
+      Effect.gen(function* () {
+        const { admin, dataset, find, params } = yield* importTexts("short texts", supportTexts)
+        const [correction] = sortingExamples(["my invoice is double unpaid", "billing"])
+        const next = yield* admin.datasets.create({
+          params,
+          payload: { base_dataset_id: dataset.id, examples: [correction!] }
+        })
+        const variants = [
+          "My invoice is double unpaid!",
+          "invoice double unpaid",
+          "the invoice is double unpaid",
+          "please help: my invoice is double unpaid",
+          "unpaid double invoice"
+        ]
+        for (const variant of variants) {
+          const [nearest] = yield* find(next.id, variant, { k: 1 })
+          assert.strictEqual(nearest?.text, "my invoice is double unpaid", variant)
+          assert.isAbove(nearest?.score ?? 0, 0.5)
+        }
+      })
+  )
+
+  it.effect("the nearest examples come with their scores, without excluded ones, within a size", () =>
+    Effect.gen(function* () {
+      const texts = ["refund", "the refund is late", "the refund is very late today", "parcel", "hello"]
+      const { dataset, find } = yield* importTexts("scores", texts)
+      const all = yield* find(dataset.id, "The refund is late", { k: 4 })
+      assert.deepStrictEqual(
+        all.map(({ text }) => text),
+        ["the refund is late", "the refund is very late today", "refund", "hello"]
+      )
+      const scores = all.map(({ score }) => score)
+      assert.deepStrictEqual(
+        scores,
+        scores.toSorted((left, right) => right - left)
+      )
+      assert.deepStrictEqual([scores[0], scores[3]], [1, 0])
+      const [nearest] = yield* find(dataset.id, "the refund is late", { k: 1 })
+      assert.deepInclude(nearest, { text: "the refund is late", score: 1 })
+
+      const without = (...ids: ReadonlyArray<ExampleId>) =>
+        find(dataset.id, "the refund is late", { k: 1, exclude: new Set(ids) })
+      assert.deepStrictEqual(yield* without(all[0]!.id), [all[1]])
+      assert.deepStrictEqual(yield* without(all[0]!.id, all[1]!.id), [all[2]])
+
+      const small = yield* find(dataset.id, "the refund is late", { k: 4, maxBytes: 90 })
+      assert.deepStrictEqual(
+        small.map(({ text }) => text),
+        ["the refund is late", "refund"]
+      )
+    })
+  )
+
+  it.effect(
+    "scores and order of a version stay the same when later versions add examples with its words",
+    () =>
+      Effect.gen(function* () {
+        const { admin, dataset, find, params } = yield* importTexts("stable", supportTexts.slice(0, 600))
+        const inputs = ["my invoice", "late unpaid parcel", "is her order", "supercalifragilistic"]
+        const answers = Effect.forEach(inputs, (input) => find(dataset.id, input, { k: 20 }))
+        const before = yield* answers
+        const later = supportTexts.slice(600, 1_600).map((text) => `${text} supercalifragilistic`)
+        const [first, ...others] = sortingExamples(
+          ...later.map((text) => [text, "billing"] as const),
+          // Replaces an example of the first version.
+          [supportTexts[0]!, "shipping"]
+        )
+        const next = yield* admin.datasets.create({
+          params,
+          payload: { base_dataset_id: dataset.id, examples: [first!, ...others] }
+        })
+        assert.deepStrictEqual(yield* answers, before)
+        const [found] = yield* find(next.id, "supercalifragilistic", { k: 1 })
+        assert.isAbove(found?.score ?? 0, 0)
+      })
+  )
+
+  it.effect("a replaced example is found once, by its new answer", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* createTeamClients("replaced")
+      const { dataset, params } = yield* createSortingTask(admin, ["lost parcel", "other"], ["cat", "other"])
+      let base = dataset.id
+      for (const category of ["billing", "shipping"]) {
+        const [example] = sortingExamples(["lost parcel", category])
+        const next = yield* admin.datasets.create({
+          params,
+          payload: { base_dataset_id: base, examples: [example!] }
+        })
+        base = next.id
+      }
+      const sql = yield* SqlClient.SqlClient
+      const org_id = yield* (yield* Organizations).findByName("replaced")
+      const find = (id: typeof base) =>
+        Effect.flatMap(getVersion(sql, org_id, id), (version) =>
+          findNearest(sql, org_id, version, { text: "the lost parcel" }, { k: 2 })
+        )
+      const answers = (found: Effect.Success<ReturnType<typeof find>>) =>
+        found.map(({ answer, input }) => [input["text"], answer["category"]])
+      assert.deepStrictEqual(answers(yield* find(base)), [
+        ["lost parcel", "shipping"],
+        ["cat", "other"]
+      ])
+      assert.deepStrictEqual(answers(yield* find(dataset.id)), [
+        ["lost parcel", "other"],
+        ["cat", "other"]
+      ])
+    })
+  )
+
+  it.effect("word frequencies are those of the task, not of other tasks or organizations", () =>
+    Effect.gen(function* () {
+      const texts = ["lost parcel", "lost letter", "old letter"]
+      const first = yield* importTexts("frequencies", texts)
+      const alone = yield* first.find(first.dataset.id, "my lost letter", { k: 3 })
+      yield* importTexts(
+        "frequencies of others",
+        Array.from({ length: 300 }, (_, n) => `lost item ${n}`)
+      )
+      assert.deepStrictEqual(yield* first.find(first.dataset.id, "my lost letter", { k: 3 }), alone)
+    })
+  )
+
+  it.effect("a run without an example near enough fails with NO_NEAR_EXAMPLE, and can be corrected", () =>
+    Effect.gen(function* () {
+      const { admin, reviewer } = yield* createTeamClients("abstention")
+      const { params } = yield* createSortingTask(admin, ["where is my parcel", "shipping"])
+      const changed = yield* admin.tasks.update({
+        params,
+        payload: { provider: { kind: "examples", min_score: 0.5 } }
+      })
+      assert.deepInclude(changed.provider, { kind: "examples", min_score: 0.5 })
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      yield* eventually(
+        admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
+        ({ comparison: { status } }) => status === "completed"
+      )
+      yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      const near = yield* admin.tasks.run({ params, payload: { input: { text: "Where is the parcel?" } } })
+      assert.deepStrictEqual(near.answer, { category: "shipping" })
+      const refused = yield* Effect.flip(
+        admin.tasks.run({ params, payload: { input: { text: "I want my money back" } } })
+      )
+      assert.strictEqual(refused._tag, "NO_NEAR_EXAMPLE")
+      if (refused._tag !== "NO_NEAR_EXAMPLE" || refused.trace_id === undefined) return
+      assert.include(refused.detail, "0.5")
+      const feedback = yield* reviewer.feedback.create({
+        payload: { inference_log_id: refused.trace_id, score: -1, correction: { category: "billing" } }
+      })
+      assert.strictEqual(feedback.status, "pending")
+    })
   )
 })

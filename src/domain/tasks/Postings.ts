@@ -1,0 +1,135 @@
+/** Bytes of one posting: the ordinal of an input and the length class of its text. */
+export const POSTING_BYTES = 4
+
+/** Most bytes of postings in one stored row: with its key, a row stays below the size at which PostgreSQL moves values out of line. */
+export const CHUNK_BYTES = 1_500
+
+/** Highest ordinal of an input: 28 bits. */
+export const MAX_ORDINAL = 2 ** 28 - 1
+
+/** The smallest number of tokens of each length class after the first. The migration that indexed older examples has the same numbers. */
+const CLASS_STARTS = [2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 25, 33, 65, 129]
+
+/** A typical number of tokens for each length class. */
+const CLASS_LENGTHS = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 21, 29, 49, 97, 193)
+
+/** The length class of a text with this number of tokens: 4 bits. */
+const lengthClass = (tokens: number): number => CLASS_STARTS.filter((start) => start <= tokens).length
+
+/**
+ * A view of a posting list: ordinals ascend. Each posting is 32 bits, big-endian: 28 of the ordinal, 4 of the length class. The fixed
+ * size lets a list be appended to by concatenation, and searched.
+ */
+export class PostingList {
+  /** Number of postings. */
+  readonly length: number
+  readonly #view: DataView
+
+  constructor(bytes: Uint8Array) {
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    this.length = Math.floor(bytes.byteLength / POSTING_BYTES)
+  }
+
+  /** The ordinal of a posting. */
+  ordinal(index: number): number {
+    return this.#view.getUint32(index * POSTING_BYTES) >>> 4
+  }
+
+  /** About how many tokens the text of a posting has. */
+  tokens(index: number): number {
+    return CLASS_LENGTHS[this.#view.getUint32(index * POSTING_BYTES) & 15] ?? 0
+  }
+
+  /** Number of postings whose ordinal is at most `last`. */
+  countUpTo(last: number): number {
+    let low = 0
+    let high = this.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.ordinal(middle) <= last) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+/** Consecutive postings of one word. */
+export interface PostingRun {
+  readonly word: number
+  readonly firstOrdinal: number
+  /** Number of postings of the word in earlier runs of the same drain. */
+  readonly preceding: number
+  readonly postings: Uint8Array
+}
+
+/** Initial number of postings that a buffer has space for. */
+const INITIAL_CAPACITY = 1_024
+
+/** Postings sorted per drain: with 21 bits of position and 32 of the word, a sort key is an exact double. */
+const POSITION = 2 ** 21
+
+/** Collects the postings of new inputs, and returns them by word. Takes 8 bytes per posting, and as much again while it is drained. */
+export class PostingBuffer {
+  #words = new Int32Array(INITIAL_CAPACITY)
+  #postings = new Uint32Array(INITIAL_CAPACITY)
+  #size = 0
+
+  /** Number of postings; at most 2^21. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** Adds the tokens of an input. Its ordinal is higher than that of each input before. */
+  add(tokens: ReadonlyArray<number>, ordinal: number): void {
+    if (ordinal > MAX_ORDINAL) throw new Error(`A dataset cannot index more than ${MAX_ORDINAL} inputs`)
+    this.#reserve(tokens.length)
+    const posting = ordinal * 16 + lengthClass(tokens.length)
+    for (const word of tokens) {
+      this.#words[this.#size] = word
+      this.#postings[this.#size] = posting
+      this.#size++
+    }
+  }
+
+  /** Removes all postings and returns them in runs of at most `CHUNK_BYTES`, sorted by word and ordinal. */
+  *drain(): Generator<PostingRun> {
+    const order = new Float64Array(this.#size)
+    for (let position = 0; position < this.#size; position++) {
+      order[position] = ((this.#words[position] ?? 0) + 2 ** 31) * POSITION + position
+    }
+    this.#size = 0
+    order.sort()
+    const perRun = Math.floor(CHUNK_BYTES / POSTING_BYTES)
+    for (let start = 0; start < order.length;) {
+      const key = Math.floor((order[start] ?? 0) / POSITION)
+      let end = start
+      while (end < order.length && Math.floor((order[end] ?? 0) / POSITION) === key) end++
+      for (let first = start; first < end; first += perRun) {
+        const postings = new DataView(new ArrayBuffer(Math.min(perRun, end - first) * POSTING_BYTES))
+        for (let index = 0; index * POSTING_BYTES < postings.byteLength; index++) {
+          const position = (order[first + index] ?? 0) % POSITION
+          postings.setUint32(index * POSTING_BYTES, this.#postings[position] ?? 0)
+        }
+        yield {
+          word: key - 2 ** 31,
+          firstOrdinal: postings.getUint32(0) >>> 4,
+          preceding: first - start,
+          postings: new Uint8Array(postings.buffer)
+        }
+      }
+      start = end
+    }
+  }
+
+  #reserve(added: number): void {
+    const needed = this.#size + added
+    if (needed <= this.#words.length) return
+    const capacity = Math.max(needed, 2 * this.#words.length)
+    const words = new Int32Array(capacity)
+    const postings = new Uint32Array(capacity)
+    words.set(this.#words)
+    postings.set(this.#postings)
+    this.#words = words
+    this.#postings = postings
+  }
+}

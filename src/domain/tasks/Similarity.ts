@@ -1,0 +1,64 @@
+/**
+ * How similar two inputs are, from 0 to 1, by their words: a weighted Jaccard index, in which rare words count more.
+ *
+ * ```
+ *                        weight of the shared words
+ *   ───────────────────────────────────────────────────────────────────
+ *   weight of the input's words + weight of the example's other words
+ * ```
+ *
+ * It is 1 if both have the same words, and 0 if they share none. Each of the example's other words has the mean weight of the input's
+ * words, because only the words of the input are looked up. On paraphrases, it finds more than the Jaccard index and as many as BM25, whose
+ * scores have no upper limit (`npm run bench -- retrieval`).
+ */
+
+/** The words of an input, weighted for one dataset version. */
+export interface WeightedWords {
+  /** Weight by word. */
+  readonly weights: ReadonlyMap<number, number>
+  /** Sum of the weights. */
+  readonly total: number
+}
+
+/**
+ * The weight of a word that `found` of `inputs` inputs have (inverse document frequency). Always above zero, so that inputs of frequent
+ * words only are compared too.
+ */
+export const weightOf = (found: number, inputs: number): number => Math.log(1 + inputs / (found + 1))
+
+/**
+ * Weights the words of an input. `found` has the number of a version's inputs with each word. A word that none has gets the mean weight of
+ * the others: it may be a typing error or a name, and says nothing about which example is near.
+ */
+export const weightedWords = (
+  words: ReadonlyArray<number>,
+  found: ReadonlyMap<number, number>,
+  inputs: number
+): WeightedWords => {
+  const known = words.map((word) => found.get(word) ?? 0).filter((count) => count > 0)
+  const mean = known.reduce((sum, count) => sum + weightOf(count, inputs), 0) / Math.max(1, known.length)
+  const weights = new Map(
+    words.map((word) => {
+      const count = found.get(word) ?? 0
+      return [word, count === 0 ? mean : weightOf(count, inputs)]
+    })
+  )
+  return { weights, total: [...weights.values()].reduce((sum, weight) => sum + weight, 0) }
+}
+
+/** The similarity, from the weight of the shared words and the number of the example's other words. */
+export const similarity = ({ total, weights }: WeightedWords, shared: number, others: number): number =>
+  shared === 0 ? 0 : shared / (total + (others * total) / weights.size)
+
+/** The similarity of an example's words to those of an input. */
+export const similarityOf = (words: WeightedWords, example: ReadonlyArray<number>): number => {
+  let shared = 0
+  let others = 0
+  for (const word of example) {
+    const weight = words.weights.get(word)
+    if (weight === undefined) others++
+    else shared += weight
+  }
+  // Exactly 1 for equal words, whatever the order in which their weights were added.
+  return others === 0 && example.length === words.weights.size ? 1 : similarity(words, shared, others)
+}
