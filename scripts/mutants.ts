@@ -4,17 +4,25 @@
  *
  *     npm run mutants                     every mutant (an hour on two cores)
  *     npm run mutants -- delivery shards  only those whose area, file or change contains one of the words
+ *     npm run mutants -- --shard 2/5      the second fifth of them
  *     npm run mutants -- --check          only that each line of the list is still in the source (part of `npm test`)
  *
  * Each mutant runs in a copy of the checkout, so that the checkout is never broken, even if this process is killed.
  */
 import { parseArgs } from "node:util"
-import { checkList, mutants, unexplained } from "./mutants/list.ts"
-import { runMutants } from "./mutants/run.ts"
+import { checkList, mutants, type Outcome, unexplained } from "./mutants/list.ts"
+
+const print = ({ killedBy, millis, mutant }: Outcome): void => {
+  const outcome =
+    killedBy === undefined ? (mutant.equivalent === undefined ? "SURVIVED  " : "equivalent") : "killed    "
+  const reason = killedBy === undefined ? (mutant.equivalent ?? "") : `by test/${killedBy}`
+  const change = `${mutant.from.replaceAll(/\s+/g, " ")} → ${mutant.to.replaceAll(/\s+/g, " ") || "(removed)"}`
+  console.log(`${outcome} src/${mutant.file}: ${change} ${reason} (${Math.round(millis / 1_000)} s)`)
+}
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { check: { type: "boolean", default: false } }
+  options: { check: { type: "boolean", default: false }, shard: { type: "string", default: "1/1" } }
 })
 
 const stale = checkList()
@@ -29,7 +37,12 @@ else {
         [area, file, from, to].some((text) => text.toLowerCase().includes(word.toLowerCase()))
       )
   )
-  const outcomes = await runMutants(chosen)
+  const { runMutants } = await import("./mutants/run.ts")
+  const [shard = 1, shards = 1] = values.shard.split("/").map(Number)
+  const outcomes = await runMutants(
+    chosen.filter((_, index) => index % shards === shard - 1),
+    print
+  )
   const survivors = unexplained(outcomes)
   const killed = outcomes.filter(({ killedBy }) => killedBy !== undefined).length
   const equivalent = outcomes.length - killed - survivors.length

@@ -43,6 +43,8 @@ export type ListedMutant = Omit<Mutant, "area">
 export interface Outcome {
   readonly mutant: Mutant
   readonly killedBy: string | undefined
+  /** How long its tests took. */
+  readonly millis: number
 }
 
 export const mutants: ReadonlyArray<Mutant> = Object.entries({

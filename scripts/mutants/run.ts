@@ -1,13 +1,24 @@
-/** Runs mutants, several at a time, each in a copy of the checkout. */
+/** Runs mutants, several at a time, each in a copy of the checkout, on one shared database server. */
+import { Effect, Exit, Redacted, Scope } from "effect"
 import { type ChildProcess, execFileSync, fork } from "node:child_process"
 import { once } from "node:events"
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { availableParallelism, tmpdir } from "node:os"
 import path from "node:path"
+import { testServer } from "../../test/support/testServer.ts"
+import { lastNoticedBy, rememberNoticedBy } from "./lastRun.ts"
 import { mutate, type Mutant, type Outcome, root } from "./list.ts"
 
-/** A mutant whose tests hang is killed: a hanging test is a failing one. */
-const TIMEOUT_MILLIS = 300_000
+/** Copies at a time. Many tests wait most of their time: for a lease, a deadline, a page. */
+const WORKERS = Math.ceil(availableParallelism() * 1.5)
+
+/**
+ * A test file that takes this long with a mutant, and this many times as long as without, is killed: a hanging test is
+ * a failing one.
+ */
+const TIMEOUT_MILLIS = 90_000
+const TIMEOUT_FACTOR = 5
+const BASELINE_TIMEOUT_MILLIS = 600_000
 
 /** Copies files that Git tracks and links dependencies. */
 const copyCheckout = (directory: string): void => {
@@ -28,38 +39,59 @@ const copyCheckout = (directory: string): void => {
 export interface TestRequest {
   /** Relative to the copy. */
   readonly test: string
-  /** Absolute. */
+  /** The full name of the only test to run; undefined for all tests of the file. */
+  readonly name: string | undefined
+  /** The source that has changed since the last run, if any. Absolute. */
   readonly changed: string | undefined
 }
 
-/** The response of `runner.ts`. */
+/** Why a run failed: the first test that failed, or another fault. */
+export type TestFailure = { readonly name: string } | { readonly fault: string }
+
+/** The response of `runner.ts`: undefined if tests ran and all passed. */
 export interface TestResult {
-  /** The name of the first test that failed, or another fault; undefined if all tests of the file passed. */
-  readonly failure: string | undefined
+  readonly failure: TestFailure | undefined
 }
 
 /** Runs the test files of one copy. */
 interface Runner {
-  /** Runs a test file. `changed`: the source that has changed since the last run, if any. */
-  readonly run: (test: string, changed?: string) => Promise<TestResult>
-  /** Ends its process and the test server. */
+  /** Runs a test file, or one test of it, for a limited time. */
+  readonly run: (request: TestRequest, timeoutMillis: number) => Promise<TestFailure | undefined>
+  /** Ends its process. */
   readonly close: () => Promise<void>
   readonly kill: () => void
 }
 
-const makeRunner = (directory: string): Runner => {
+const makeRunner = (directory: string, databaseUrl: string): Runner => {
   let child: ChildProcess | undefined
   const start = (): ChildProcess =>
     fork(path.join("scripts", "mutants", "runner.ts"), {
       cwd: directory,
-      stdio: ["ignore", "ignore", "ignore", "ipc"]
+      env: {
+        ...process.env,
+        COUNTERSIGN_TEST_DATABASE_URL: databaseUrl,
+        NODE_COMPILE_CACHE: path.join(root, "node_modules/.cache/mutants")
+      },
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
+      // The leader of a process group, which is killed as a whole: a mutant may loop in a process of a test.
+      detached: true
     })
   const kill = () => {
-    child?.kill("SIGKILL")
+    const pid = child?.pid
     child = undefined
+    if (pid === undefined) return
+    try {
+      process.kill(-pid, "SIGKILL")
+    } catch {
+      // It has ended.
+    }
   }
   /** The result of a test file; undefined if the process ended or hangs. */
-  const request = (runner: ChildProcess, message: TestRequest): Promise<TestResult | undefined> =>
+  const request = (
+    runner: ChildProcess,
+    message: TestRequest,
+    timeoutMillis: number
+  ): Promise<TestResult | undefined> =>
     new Promise((resolve) => {
       const end = (result: TestResult | undefined) => {
         clearTimeout(timer)
@@ -67,17 +99,19 @@ const makeRunner = (directory: string): Runner => {
         resolve(result)
       }
       const onExit = () => end(undefined)
-      const timer = setTimeout(onExit, TIMEOUT_MILLIS)
+      const timer = setTimeout(onExit, timeoutMillis)
       runner.on("message", end).on("exit", onExit)
       runner.send(message)
     })
 
   return {
-    run: async (test, changed) => {
+    run: async (wanted, timeoutMillis) => {
       child ??= start()
-      const result = await request(child, { test: path.join("test", test), changed })
-      if (result === undefined) kill()
-      return result ?? { failure: "a process that hung or ended" }
+      const message = { ...wanted, test: path.join("test", wanted.test) }
+      const result = await request(child, message, timeoutMillis)
+      if (result !== undefined) return result.failure
+      kill()
+      return { fault: "a process that hung or ended" }
     },
     close: async () => {
       if (child === undefined) return
@@ -90,67 +124,107 @@ const makeRunner = (directory: string): Runner => {
   }
 }
 
-/** Runs mutants, prints each outcome as it is known, and returns them all. */
-export const runMutants = async (mutants: ReadonlyArray<Mutant>): Promise<ReadonlyArray<Outcome>> => {
+/** Runs each test once without a mutant, when it is first needed: one that fails anyway would kill every mutant. */
+const makeBaseline = () => {
+  const runs = new Map<string, Promise<number>>()
+  const measure = async (runner: Runner, test: string, name: string | undefined): Promise<number> => {
+    for (let attempt = 0; ; attempt++) {
+      const begin = performance.now()
+      const failure = await runner.run({ test, name, changed: undefined }, BASELINE_TIMEOUT_MILLIS)
+      if (failure === undefined) return performance.now() - begin
+      // A test may run out of time on a busy machine.
+      if (attempt === 1) throw new Error(`test/${test} fails without a mutant: ${describe(failure)}`)
+    }
+  }
+  /** How long a test file, or one test of it, took, in milliseconds. Fails if it does not pass. */
+  return (runner: Runner, test: string, name?: string): Promise<number> => {
+    const key = `${test} ${name}`
+    const run = runs.get(key) ?? measure(runner, test, name)
+    runs.set(key, run)
+    return run
+  }
+}
+
+/** Groups of mutants with the same first test file, the largest first, so that no copy waits for another in the end. */
+const groupByTest = (mutants: ReadonlyArray<Mutant>): Array<Array<Mutant>> =>
+  [...Map.groupBy(mutants, ({ tests }) => tests[0]).values()].toSorted((a, b) => b.length - a.length)
+
+/** Runs mutants, reports each outcome as it is known, and returns them all. */
+export const runMutants = async (
+  mutants: ReadonlyArray<Mutant>,
+  report: (outcome: Outcome) => void
+): Promise<ReadonlyArray<Outcome>> => {
   const copies = mkdtempSync(path.join(tmpdir(), "countersign-mutants-"))
+  const scope = Scope.makeUnsafe()
   const runners: Array<Runner> = []
-  const clean = () => {
+  process.once("exit", () => {
     for (const runner of runners) runner.kill()
     rmSync(copies, { recursive: true, force: true })
+  })
+  const close = () => Effect.runPromise(Scope.close(scope, Exit.void))
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => void close().finally(() => process.exit(1)))
   }
-  process.once("exit", clean)
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1))
+  const { url } = await Effect.runPromise(Scope.provide(testServer, scope))
 
-  // A test that fails anyway would kill every mutant.
-  const first = path.join(copies, "0")
-  copyCheckout(first)
-  const firstRunner = makeRunner(first)
-  runners.push(firstRunner)
-  for (const test of new Set(mutants.flatMap(({ tests }) => tests))) {
-    if ((await firstRunner.run(test)).failure === undefined) continue
-    // A test may run out of time on a busy machine.
-    const { failure } = await firstRunner.run(test)
-    if (failure !== undefined) throw new Error(`test/${test} fails without a mutant: ${failure}`)
-  }
-
-  const left = [...mutants]
+  const baseline = makeBaseline()
+  const groups = groupByTest(mutants)
   const outcomes: Array<Outcome> = []
+
+  const runMutant = async (runner: Runner, directory: string, mutant: Mutant): Promise<Outcome> => {
+    const file = path.join(directory, "src", mutant.file)
+    const source = readFileSync(file, "utf8")
+    const begin = performance.now()
+    /** Runs a test file, or one test of it, with the mutant. */
+    const run = async (test: string, name?: string): Promise<TestFailure | undefined> => {
+      const usual = await baseline(runner, test, name)
+      writeFileSync(file, mutate(source, mutant))
+      const timeoutMillis = Math.max(TIMEOUT_MILLIS, TIMEOUT_FACTOR * usual)
+      const failure = await runner.run({ test, name, changed: file }, timeoutMillis)
+      writeFileSync(file, source)
+      return failure
+    }
+    const last = lastNoticedBy(mutant)
+    let killedBy: string | undefined
+    if (last !== undefined) {
+      // The test may have been renamed, or may need the tests before it: then its file decides.
+      const failure = await run(last.test, last.name).catch(() => undefined)
+      if (failure !== undefined) killedBy = `${last.test}: ${last.name}`
+    }
+    for (const test of killedBy === undefined ? mutant.tests : []) {
+      // A file that fails anyway notices nothing, so the mutant survives it.
+      const failure = await run(test).catch((error: unknown) => {
+        console.error(String(error))
+        return undefined
+      })
+      if (failure === undefined) continue
+      if ("name" in failure) rememberNoticedBy(mutant, { test, name: failure.name })
+      killedBy = `${test}: ${describe(failure)}`
+      break
+    }
+    const outcome = { mutant, killedBy, millis: performance.now() - begin }
+    report(outcome)
+    return outcome
+  }
+
   const work = async (worker: number) => {
     const directory = path.join(copies, String(worker))
-    let runner = firstRunner
-    if (directory !== first) {
-      copyCheckout(directory)
-      runner = makeRunner(directory)
-      runners.push(runner)
+    copyCheckout(directory)
+    const runner = makeRunner(directory, Redacted.value(url))
+    runners.push(runner)
+    for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
+      for (const mutant of group) outcomes.push(await runMutant(runner, directory, mutant))
     }
-    for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
-      const file = path.join(directory, "src", mutant.file)
-      const source = readFileSync(file, "utf8")
-      writeFileSync(file, mutate(source, mutant))
-      let killedBy: string | undefined
-      const begin = performance.now()
-      for (const test of mutant.tests) {
-        const { failure } = await runner.run(test, file)
-        if (failure === undefined) continue
-        killedBy = `${test}: ${failure}`
-        break
-      }
-      writeFileSync(file, source)
-      outcomes.push({ mutant, killedBy })
-      const seconds = Math.round((performance.now() - begin) / 1_000)
-      console.log(`${report(mutant, killedBy)} (${seconds} s)`)
-    }
+    await runner.close()
   }
-  await Promise.all(
-    Array.from({ length: Math.min(availableParallelism(), mutants.length) }, (_, worker) => work(worker))
-  )
-  await Promise.all(runners.map(({ close }) => close()))
+
+  try {
+    await Promise.all(Array.from({ length: Math.min(WORKERS, groups.length) }, (_, worker) => work(worker)))
+  } finally {
+    for (const runner of runners) runner.kill()
+    await close()
+  }
   return outcomes
 }
 
-const report = (mutant: Mutant, killedBy: string | undefined): string => {
-  const outcome =
-    killedBy === undefined ? (mutant.equivalent === undefined ? "SURVIVED  " : "equivalent") : "killed    "
-  const reason = killedBy === undefined ? (mutant.equivalent ?? "") : `by test/${killedBy}`
-  return `${outcome} src/${mutant.file}: ${mutant.from.replaceAll(/\s+/g, " ")} → ${mutant.to.replaceAll(/\s+/g, " ") || "(removed)"} ${reason}`
-}
+const describe = (failure: TestFailure): string => ("name" in failure ? failure.name : failure.fault)

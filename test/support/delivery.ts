@@ -1,6 +1,6 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
-import { Context, DateTime, Effect, Layer, Queue, Redacted, Result, type Scope } from "effect"
+import { Clock, Context, DateTime, Effect, Layer, Queue, Redacted, Result, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import type { AttemptOutcome } from "../../src/domain/delivery/DeliveryState.ts"
@@ -21,8 +21,10 @@ import {
 import type { QueueRow } from "../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { makeDeliveryQueue } from "../../src/server/delivery/Delivery/DeliveryQueue.ts"
 import { makeDeliveryLog } from "../../src/server/delivery/Delivery/DeliveryLog.ts"
+import { makeDispatcher } from "../../src/server/delivery/Delivery/Dispatcher.ts"
 import { makeReplay } from "../../src/server/delivery/Delivery/Replay.ts"
 import type { OwnedShard } from "../../src/server/delivery/Delivery/Shards.ts"
+import { defaultSlots, type SlotOptions } from "../../src/server/delivery/Delivery/Slots.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
 import { RecentEvents } from "../../src/server/notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "../../src/server/notifications/Notifications/WebhookChannel.ts"
@@ -109,6 +111,32 @@ export const manualChannel = (policy: ChannelPolicy) =>
     }
     return { channel, attempts }
   })
+
+/**
+ * A dispatcher with one channel that owns shard 0. `regain` makes it lose the shard and gain it again; no attempt may
+ * start while `lease.isShort`.
+ */
+export const startDispatcher = Effect.fnUntraced(function* (
+  channel: Channel,
+  slots: Partial<SlotOptions> = {}
+) {
+  const owned = new Map([[0, ownedShard(0)]])
+  const lease = { isShort: false }
+  const shards = {
+    owned,
+    canStart: (one: OwnedShard) => !lease.isShort && owned.get(one.shard) === one,
+    hasPeers: () => true,
+    rebalance: Effect.succeed([]),
+    startDraining: Effect.void,
+    releaseDrained: Effect.succeed([]),
+    releaseAll: Effect.void
+  }
+  const channels = new Map([[channel.name, channel]])
+  const limits = { ...defaultSlots, ...slots }
+  const dispatcher = yield* makeDispatcher(channels, shards, limits, 10_000, yield* Clock.Clock)
+  const regain = () => void owned.set(0, { ...ownedShard(0), epoch: 2 })
+  return { dispatcher, lease, owned, regain }
+})
 
 /** A channel that completes each attempt immediately, and offers the sent deliveries to a queue. */
 export const respondingChannel = (

@@ -1,13 +1,10 @@
 import { PgConnection } from "@effect/sql-pg"
-import { Config, ConfigProvider, Context, Effect, Exit, Layer, Option, Redacted, Scope } from "effect"
-import { readdir, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import path from "node:path"
+import { Effect, Exit, Redacted, Scope } from "effect"
 import type { TestProject } from "vitest/node"
 import * as Database from "../../src/server/store/Database.ts"
-import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 import { databaseName, withDatabase, MAX_CLONE_AGE_SECONDS, PREFIX } from "./postgres.ts"
 import { migrate } from "../../src/server/store/migrate.ts"
+import { testServer } from "./testServer.ts"
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -17,34 +14,6 @@ declare module "vitest" {
     readonly postgresTemplate: string
   }
 }
-
-/** The test server: the one of COUNTERSIGN_TEST_DATABASE_URL, else an embedded one in a temporary directory. */
-const server = Effect.gen(function* () {
-  const given = yield* Config.option(Config.Redacted("COUNTERSIGN_TEST_DATABASE_URL")).parse(
-    ConfigProvider.fromEnv()
-  )
-  if (Option.isSome(given)) return { url: given.value, where: "COUNTERSIGN_TEST_DATABASE_URL" }
-  yield* removeOldRuns
-  const dataDir = path.join(tmpdir(), `${DIRECTORY}${process.pid}`)
-  yield* Effect.addFinalizer(() => Effect.promise(() => rm(dataDir, { recursive: true, force: true })))
-  // The data is temporary, so commits need not wait for the disk.
-  const services = yield* Layer.build(EmbeddedPostgres.layer({ dataDir, sync: false }))
-  return { url: Context.get(services, EmbeddedPostgres).url, where: `embedded, ${dataDir}` }
-})
-
-const DIRECTORY = "countersign-tests-"
-
-/** Removes directories of killed runs. A server that still runs in one ends when its files are gone. */
-const removeOldRuns = Effect.promise(async () => {
-  for (const name of await readdir(tmpdir())) {
-    if (!name.startsWith(DIRECTORY)) continue
-    try {
-      process.kill(Number(name.slice(DIRECTORY.length)), 0)
-    } catch {
-      await rm(path.join(tmpdir(), name), { recursive: true, force: true })
-    }
-  }
-})
 
 /** Drops databases of killed runs: those without connections that are older than any run. */
 const dropOldClones = Effect.fn(function* (admin: PgConnection.PgConnection) {
@@ -59,7 +28,7 @@ const dropOldClones = Effect.fn(function* (admin: PgConnection.PgConnection) {
 })
 
 const prepare = Effect.gen(function* () {
-  const { url, where } = yield* server
+  const { url, where } = yield* testServer
   const admin = yield* PgConnection.make({ url })
   const { rows } = yield* admin.query("SELECT current_setting('server_version') AS version")
   yield* dropOldClones(admin)

@@ -12,6 +12,7 @@ const decisions = ["server/approvals/Approvals.test.ts"]
 const deadlines = ["server/approvals/Deadlines.test.ts", "server/approvals/Approvals.test.ts"]
 const writer = ["server/approvals/SessionWriter.test.ts"]
 const transitionRows = "server/approvals/Approvals/transitionRows.ts"
+const rules = ["server/approvals/Rules.test.ts"]
 
 export const approvals: ReadonlyArray<ListedMutant> = [
   {
@@ -147,6 +148,42 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     file: "server/approvals/Deadlines.ts",
     from: "Duration.isZero(next_due_in) ? lockedRetry :",
     to: "",
+    tests: deadlines
+  },
+  {
+    file: "server/approvals/Rules.ts",
+    from: "sql`AND revision = ${input.revision}`",
+    to: 'sql.literal("")',
+    tests: rules
+  },
+  {
+    file: "server/approvals/Rules.ts",
+    from: "rule.expiring_seconds >= rule.review_seconds",
+    to: "rule.expiring_seconds > rule.review_seconds",
+    tests: rules
+  },
+  {
+    file: "server/approvals/Rules.ts",
+    from: "WHERE org_id = ${org_id} AND task_id = ANY",
+    to: "WHERE task_id = ANY",
+    tests: [...rules, "api/Tenancy.test.ts"]
+  },
+  {
+    file: "server/approvals/Approvals.ts",
+    from: "if (refusal !== null || first === undefined || second !== undefined) return undefined",
+    to: "if (refusal !== null || first === undefined) return undefined",
+    tests: [...decisions, ...writer]
+  },
+  {
+    file: "server/approvals/Approvals.ts",
+    from: "const redacted = yield* redactComment(principal, request)",
+    to: "const redacted = request",
+    tests: ["server/redaction/RedactionSettings.test.ts"]
+  },
+  {
+    file: "server/approvals/Deadlines.ts",
+    from: "more: rows.length === batchSize",
+    to: "more: false",
     tests: deadlines
   }
 ]

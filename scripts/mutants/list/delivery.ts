@@ -1,6 +1,7 @@
 /** Mutants of the delivery engine. */
 import type { ListedMutant } from "../list.ts"
 
+const ownership = ["server/delivery/Delivery/ownership.test.ts"]
 const engine = [
   "server/delivery/Delivery/Shards.test.ts",
   "server/delivery/Delivery/Finisher.test.ts",
@@ -16,34 +17,44 @@ const replay = "server/delivery/Delivery/Replay.ts"
 const replayTests = ["server/delivery/Delivery/Replay.test.ts", "server/delivery/Delivery.test.ts"]
 
 export const delivery: ReadonlyArray<ListedMutant> = [
-  { file: writeResults, from: "AND q.attempt = e.attempt", to: "", tests: engine },
-  { file: writeResults, from: "FOR UPDATE OF q", to: "", tests: engine },
+  {
+    file: writeResults,
+    from: "AND q.attempt = e.attempt",
+    to: "",
+    tests: ["server/delivery/Delivery/writeResults.test.ts"]
+  },
+  {
+    file: writeResults,
+    from: "FOR UPDATE OF q",
+    to: "",
+    tests: ["server/delivery/Delivery/writeResults.test.ts"]
+  },
   {
     file: shards,
     from: "owned.get(one.shard) === one &&",
     to: "owned.has(one.shard) &&",
-    tests: engine
+    tests: ownership
   },
   {
     file: shards,
     from: "one.leaseUntil - now >= marginMillis",
     to: "one.leaseUntil - now >= 0",
-    tests: engine
+    tests: ownership
   },
-  { file: shards, from: "&& one.leaseUntil - now >= marginMillis", to: "", tests: engine },
+  { file: shards, from: "&& one.leaseUntil - now >= marginMillis", to: "", tests: ownership },
   { file: shardStore, from: "epoch = epoch + 1,", to: "epoch = epoch,", tests: engine },
   { file: shardStore, from: "FOR UPDATE SKIP LOCKED", to: "", tests: engine },
   {
     file: shards,
     from: "if (epochs.get(one.shard) === one.epoch)",
     to: "if (epochs.has(one.shard))",
-    tests: engine
+    tests: ownership
   },
   {
     file: shards,
     from: "one.leaseUntil = before + leaseMillis",
     to: "one.leaseUntil = monotonicMillis(clock) + leaseMillis",
-    tests: engine
+    tests: ownership
   },
   {
     file: shardStore,
@@ -93,7 +104,14 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     to: "const capacity",
     tests: replayTests
   },
-  { file: replay, from: "AND status = 'failed' RETURNING", to: "RETURNING", tests: replayTests },
+  {
+    file: replay,
+    from: "AND status = 'failed' RETURNING",
+    to: "RETURNING",
+    tests: ["server/delivery/Delivery/Replay.test.ts"],
+    equivalent:
+      "both callers found the deliveries failed under the lock of their destination, and only a replay, which takes that lock too, changes a failed one"
+  },
   {
     file: "server/delivery/Delivery/Retention.ts",
     from: "AND l.created_at < ${DateTime.toDateUtc(cutoff)}",

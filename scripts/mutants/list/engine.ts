@@ -234,5 +234,126 @@ export const engine: ReadonlyArray<ListedMutant> = [
     from: 'if (row.status !== "failed") {',
     to: "if (false) {",
     tests: [...replayTests, "server/notifications/Notifications/EndpointDeliveries.test.ts"]
+  },
+  {
+    file: dispatcher,
+    from: "if (!lanes.has(lane) || !shards.canStart(lane.owned, leaseNow)) return false",
+    to: "if (!lanes.has(lane)) return false",
+    tests: dispatcherTests
+  },
+  {
+    file: dispatcher,
+    from: "if (lane.timer.at <= until) return",
+    to: "return",
+    tests: dispatcherTests
+  },
+  {
+    file: dispatcher,
+    from: 'if (lane.health._tag === "CoolingDown") parkUntil(lane, lane.health.until, now)',
+    to: "",
+    tests: dispatcherTests
+  },
+  { file: dispatcher, from: "parkUntil(lane, head.dueAt, now)", to: "", tests: dispatcherTests },
+  { file: dispatcher, from: "wakeAt(lane, lane.hold.until)", to: "", tests: dispatcherTests },
+  { file: dispatcher, from: "wakeAt(lane, lane.networkHeldUntil)", to: "", tests: dispatcherTests },
+  {
+    file: dispatcher,
+    from: "if (lane.networkHeldUntil > now) return false",
+    to: "",
+    tests: dispatcherTests
+  },
+  {
+    file: dispatcher,
+    from: "if (holds.size > MAX_NETWORK_HOLDS && oldest !== undefined) holds.delete(oldest)",
+    to: "holds.clear()",
+    tests: dispatcherTests
+  },
+  {
+    file: dispatcher,
+    from: "reads.recorded(delivery.seq, delivery.attempt)",
+    to: "",
+    tests: dispatcherTests
+  },
+  {
+    file: dispatcher,
+    from: "if (retryAt === null || !lanes.has(lane)) lanes.unload(lane, delivery)",
+    to: "if (retryAt === null) lanes.unload(lane, delivery)",
+    tests: dispatcherTests
+  },
+  {
+    file: dispatcher,
+    from: "for (const waiting of slots.release(lane, delivery)) readyLanes.add(waiting)",
+    to: "slots.release(lane, delivery)",
+    tests: dispatcherTests
+  },
+  {
+    file: lanes,
+    from: "|| owned === undefined || reads.isStale(row.seq, row.attempt))",
+    to: "|| owned === undefined)",
+    tests: dispatcherTests
+  },
+  {
+    file: lanes,
+    from: "if (found?.owned === owned) return found",
+    to: "if (found !== undefined) return found",
+    tests: dispatcherTests
+  },
+  { file: lanes, from: "|| loadedRows.size > MAX_LOADED", to: "", tests: lanesTests },
+  {
+    file: slots,
+    from: "[...organization.wake(), ...channel.wake()]",
+    to: "[...channel.wake()]",
+    tests: dispatcherTests
+  },
+  {
+    file: slots,
+    from: "[...organization.wake(), ...channel.wake()]",
+    to: "[...organization.wake()]",
+    tests: dispatcherTests
+  },
+  { file: slots, from: "[...woken, ...retries.wake()]", to: "woken", tests: dispatcherTests },
+  {
+    file: slots,
+    from: "woken.length === WAKE_LANES && this.running > 0",
+    to: "woken.length === WAKE_LANES",
+    tests: dispatcherTests
+  },
+  {
+    file: reads,
+    from: "if (oldest !== undefined && entry.tick > oldest) break",
+    to: "",
+    tests: readTests
+  },
+  { file: reads, from: "break written.delete(seq)", to: "break", tests: readTests },
+  { file: reads, from: "if (inFlight.size > 0) written.set", to: "written.set", tests: readTests },
+  {
+    file: finisher,
+    from: "for (const { result } of batch) unacknowledged.delete(result)",
+    to: "",
+    tests: finisherTests
+  },
+  {
+    file: finisher,
+    from: "for (const result of taken) unacknowledged.add(result)",
+    to: "",
+    tests: finisherTests
+  },
+  {
+    file: "server/delivery/Delivery/HealthWriter.ts",
+    from: "[...unsaved].filter(([lane]) => !locked.has(lane.key))",
+    to: "unsaved",
+    tests: finisherTests
+  },
+  {
+    file: "server/delivery/Delivery/writeHealth.ts",
+    from: "AND s.epoch = l.epoch",
+    to: "",
+    tests: ["server/delivery/Delivery/writeHealth.test.ts"]
+  },
+  {
+    file: "server/delivery/Delivery/writeHealth.ts",
+    from: "FOR UPDATE OF d SKIP LOCKED",
+    to: "FOR UPDATE OF d",
+    tests: finisherTests
   }
 ]

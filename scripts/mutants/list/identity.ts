@@ -14,6 +14,10 @@ const chain = "domain/identity/AuditChain.ts"
 const auditTests = ["server/identity/Audit.test.ts"]
 const chainTests = ["domain/identity/AuditChain.test.ts", ...auditTests]
 const authorizationTests = ["api/Authorization.test.ts"]
+const keys = "server/identity/ApiKeys.ts"
+const revocationTests = ["server/identity/Revocations.test.ts"]
+const limitTests = ["server/identity/OrganizationLimits.test.ts"]
+const retentionTests = ["server/identity/ApiKeys/Retention.test.ts"]
 
 export const identity: ReadonlyArray<ListedMutant> = [
   {
@@ -102,5 +106,128 @@ export const identity: ReadonlyArray<ListedMutant> = [
     from: "cache.set(text, exit.value, now)",
     to: "cache.set(text, exit.value, monotonicMillis(clock))",
     tests: ["server/identity/Revocations.test.ts"]
+  },
+  {
+    file: verify,
+    from: 'expires_at !== null && expires_at <= storeClock.millisUnsafe() ? "expired" : undefined',
+    to: "undefined",
+    tests: [...keyTests, ...authorizationTests]
+  },
+  {
+    file: verify,
+    from: "if (networks !== null && !containsAddress(networks, address)) {",
+    to: "if (false) {",
+    tests: networkTests
+  },
+  {
+    file: verify,
+    from: "&& !cache.wasVerified(text)",
+    to: "",
+    tests: ["server/http/RateLimits.test.ts"]
+  },
+  {
+    file: verify,
+    from: "onEnded: cache.invalidate",
+    to: "onEnded: () => undefined",
+    tests: revocationTests
+  },
+  { file: rows, from: "OR api_keys.revoked_at IS NOT NULL", to: "", tests: revocationTests },
+  {
+    file: rows,
+    from: "OR api_keys.expires_at <= ${toDate(now)}::timestamptz",
+    to: "",
+    tests: revocationTests
+  },
+  {
+    file: rows,
+    from: "WHERE api_keys.digest IS NULL OR",
+    to: "WHERE",
+    tests: revocationTests
+  },
+  {
+    file: keys,
+    from: "const missing = scopes.find((scope) => !principal.scopes.has(scope))",
+    to: "const missing = scopes.slice(1).find((scope) => !principal.scopes.has(scope))",
+    tests: keyTests
+  },
+  {
+    file: keys,
+    from: 'if (maker === undefined || maker.revoked) return yield* invalidKey("revoked")',
+    to: 'if (maker === undefined) return yield* invalidKey("revoked")',
+    tests: keyTests
+  },
+  {
+    file: keys,
+    from: "maker.generation + 1 >= MAX_GENERATIONS",
+    to: "maker.generation >= MAX_GENERATIONS",
+    tests: keyTests
+  },
+  {
+    file: keys,
+    from: "DateTime.isGreaterThan(requested, maker) ?",
+    to: "false ?",
+    tests: keyTests
+  },
+  {
+    file: keys,
+    from: "if (maker === null || requested === null) return Effect.succeed(requested ?? maker) return DateTime",
+    to: "if (maker === null || requested === null) return Effect.succeed(requested); return DateTime",
+    tests: keyTests
+  },
+  {
+    file: keys,
+    from: "if (maker === null || requested === null) return Effect.succeed(requested ?? maker) const outside",
+    to: "if (maker === null || requested === null) return Effect.succeed(requested); const outside",
+    tests: networkTests
+  },
+  {
+    file: keys,
+    from: "yield* organizations.lockForUpdate(org_id) const now",
+    to: "const now",
+    tests: [...limitTests, ...keyTests]
+  },
+  {
+    file: keys,
+    from: "yield* organizations.lockForUpdate(org_id) const line",
+    to: "const line",
+    tests: keyTests
+  },
+  {
+    file: keys,
+    from: 'reason === "requested" && revokesAdmin',
+    to: "revokesAdmin",
+    tests: leakTests
+  },
+  { file: keys, from: "yield* organizations.lockAll", to: "", tests: ["cli/keys.test.ts", ...keyTests] },
+  {
+    file: keys,
+    from: "(yield* countStoredKeys(sql, org_id, maxStored)) < maxStored",
+    to: "true",
+    tests: limitTests
+  },
+  {
+    file: "server/identity/ApiKeys/Retention.ts",
+    from: "WHERE created_by_id IS NOT NULL AND",
+    to: "WHERE",
+    tests: retentionTests
+  },
+  {
+    file: "server/identity/ApiKeys/Retention.ts",
+    from: "AND made.created_by_id = key.key_id )",
+    to: "AND false )",
+    tests: retentionTests
+  },
+  { file: "server/identity/Audit.ts", from: "yield* requireTransaction", to: "", tests: auditTests },
+  {
+    file: "server/identity/Audit/Retention.ts",
+    from: "bool_and(oldest.occurred_at < ${cutoff}) OVER (PARTITION BY due.org_id ORDER BY oldest.position) AS ends",
+    to: "oldest.occurred_at < ${cutoff} AS ends",
+    tests: auditTests
+  },
+  {
+    file: "server/identity/AuthenticationRefusals.ts",
+    from: "else if (counts.size < MAX_LINES)",
+    to: "else if (true)",
+    tests: refusalTests
   }
 ]

@@ -7,6 +7,7 @@ const policy = "domain/redaction/RedactionPolicy.ts"
 const redactionTests = ["domain/redaction/Redaction.test.ts"]
 const corpusTests = ["domain/redaction/corpus.test.ts"]
 const policyTests = ["domain/redaction/RedactionPolicy.test.ts"]
+const settingsTests = ["server/redaction/RedactionSettings.test.ts"]
 
 export const redactions: ReadonlyArray<ListedMutant> = [
   { file: known, from: "before < 3", to: "before < 2", tests: redactionTests },
@@ -107,5 +108,17 @@ export const redactions: ReadonlyArray<ListedMutant> = [
     from: "if (totalSize(compiled) > MAX_TOTAL_SIZE) {",
     to: "if (false) {",
     tests: policyTests
+  },
+  {
+    file: "server/secrets/KnownSecrets.ts",
+    from: "entry?.version === version ? entry.values : undefined",
+    to: "entry?.values",
+    tests: settingsTests
+  },
+  {
+    file: "server/secrets/KnownSecrets.ts",
+    from: 'credential === undefined ? [secret.replace(/^whsec_/, ""), secret] : [secret, credential]',
+    to: "[secret]",
+    tests: ["server/tasks/Feedback/redactCorrection.test.ts"]
   }
 ]

@@ -5,6 +5,7 @@ const sealed = "server/secrets/SecretBox/Sealed.ts"
 const boxTests = ["server/secrets/SecretBox.test.ts"]
 const rotationTests = ["server/secrets/MasterKeys.test.ts"]
 const fileTests = ["server/secrets/MasterKeyFile.test.ts"]
+const rotation = "server/secrets/MasterKeys.ts"
 
 export const secrets: ReadonlyArray<ListedMutant> = [
   { file: sealed, from: "place.org_id,", to: '"",', tests: boxTests },
@@ -58,5 +59,13 @@ export const secrets: ReadonlyArray<ListedMutant> = [
     from: "if (lost !== undefined) {",
     to: "if (false) {",
     tests: fileTests
+  },
+  { file: rotation, from: "AND ${column} = ${value} RETURNING", to: "RETURNING", tests: rotationTests },
+  { file: rotation, from: "if (sealed !== undefined) {", to: "if (false) {", tests: rotationTests },
+  {
+    file: rotation,
+    from: "after: rows.length < BATCH_ROWS ? undefined : rows.at(-1)?.place",
+    to: "after: undefined",
+    tests: rotationTests
   }
 ]

@@ -34,15 +34,21 @@ export const store: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/store/StoreClock.ts",
-    from: "offset = Math.round(measured)",
+    from: "offset = Math.round(nearest)",
     to: "offset = 0",
     tests: ["server/store/StoreClock.test.ts"]
   },
   {
     file: "server/store/StoreClock.ts",
-    from: "(isMeasured && roundTrip > SLOW_MILLIS)",
-    to: "false",
-    tests: ["server/approvals/Deadlines.test.ts", "server/delivery/Delivery.test.ts"]
+    from: "Math.min(Math.max(offset, least), most)",
+    to: "(least + most) / 2",
+    tests: ["server/store/StoreClock.test.ts"]
+  },
+  {
+    file: "server/store/StoreClock.ts",
+    from: "if (row === undefined) return",
+    to: "if (row === undefined || after - before > 250) return",
+    tests: ["server/store/StoreClock.test.ts"]
   },
   {
     file: "server/store/StoreClock.ts",
@@ -210,5 +216,11 @@ export const store: ReadonlyArray<ListedMutant> = [
     from: "yield* on(undefined)",
     to: "",
     tests: ["server/store/PgNotify.test.ts"]
+  },
+  {
+    file: "server/store/withoutTimeouts.ts",
+    from: "yield* sql`SET LOCAL lock_timeout = 0`",
+    to: "",
+    tests: ["server/secrets/MasterKeys.test.ts", "server/tasks/Datasets/datasetLock.test.ts"]
   }
 ]

@@ -8,6 +8,8 @@ const signals = "server/approvals/SessionSignals/SignalBuffer.ts"
 const signalTests = ["server/approvals/SessionSignals/SignalBuffer.test.ts"]
 const feed = "server/console/ApprovalFeed.ts"
 const feedTests = ["server/console/ApprovalFeed.test.ts"]
+const stream = "server/approvals/SessionStream.ts"
+const streamRows = "server/approvals/SessionStream/rows.ts"
 
 export const streams: ReadonlyArray<ListedMutant> = [
   { file: hub, from: "mustRead: true,", to: "mustRead: false,", tests: [...hubTests, ...streamTests] },
@@ -87,5 +89,55 @@ export const streams: ReadonlyArray<ListedMutant> = [
     from: "|| newestBySession.size > MAX_PENDING_SESSIONS",
     to: "",
     tests: ["server/console/ApprovalFeed/SignalBuffer.test.ts"]
+  },
+  {
+    file: streamRows,
+    from: "if (events[0]?.number !== after + 1) return gap",
+    to: "",
+    tests: streamTests
+  },
+  { file: streamRows, from: "newest >= 0 && newest <= after", to: "newest >= 0", tests: streamTests },
+  {
+    file: streamRows,
+    from: "FROM agent_sessions WHERE org_id = ${org_id} AND session_id = ${session_id}",
+    to: "FROM agent_sessions WHERE session_id = ${session_id}",
+    tests: [...streamTests, "api/Tenancy.test.ts"]
+  },
+  {
+    file: stream,
+    from: "after < firstRetained - 1",
+    to: "after < firstRetained - 2",
+    tests: streamTests
+  },
+  {
+    file: stream,
+    from: "if (after > newest) return yield* cursorBeyondEnd(newest)",
+    to: "",
+    tests: streamTests
+  },
+  {
+    file: stream,
+    from: "if (signals === undefined) signalsLost.openUnsafe() else hub.signal(signals)",
+    to: "if (signals !== undefined) hub.signal(signals)",
+    tests: streamTests
+  },
+  {
+    file: feed,
+    from: "if (org_id !== undefined && subscriber.org_id !== org_id) continue",
+    to: "",
+    tests: feedTests
+  },
+  { file: feed, from: "|| ofKey >= MAX_PER_KEY", to: "", tests: feedTests },
+  {
+    file: feed,
+    from: "if (sessions === undefined) return broadcast(RESYNC)",
+    to: "if (sessions === undefined) return",
+    tests: feedTests
+  },
+  {
+    file: "server/console/ApprovalFeed/rows.ts",
+    from: "AND (expires_at, approval_id) > (",
+    to: "AND (expires_at, approval_id) >= (",
+    tests: feedTests
   }
 ]

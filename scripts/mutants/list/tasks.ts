@@ -7,6 +7,15 @@ const lease = "server/tasks/Comparisons/lease.ts"
 const batchTests = ["server/tasks/Comparisons/compareBatch.test.ts"]
 const attemptTests = ["server/tasks/Comparisons/attempts.test.ts"]
 const comparisonTests = ["server/tasks/Comparisons.test.ts"]
+const promote = "server/tasks/Feedback/promoteStaged.ts"
+const promoteTests = ["server/tasks/Feedback/promoteStaged.test.ts"]
+const review = "server/tasks/Feedback/reviewFeedback.ts"
+const reviewTests = ["server/tasks/Feedback/reviewFeedback.test.ts"]
+const feedbackTests = ["server/tasks/Feedback.test.ts"]
+const correctionTests = ["server/tasks/Feedback/redactCorrection.test.ts"]
+const runTests = ["server/tasks/Runs.test.ts"]
+const loggedRuns = ["server/tasks/Runs/loggedRuns.test.ts"]
+const slotTests = ["server/identity/OrganizationLimits.test.ts"]
 
 export const tasks: ReadonlyArray<ListedMutant> = [
   {
@@ -92,5 +101,156 @@ export const tasks: ReadonlyArray<ListedMutant> = [
     from: 'yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")',
     to: "yield* findTask(sql, org_id, task_id)",
     tests: batchTests
+  },
+  {
+    file: promote,
+    from: "yield* acquireDatasetLock(sql, org_id, task_id) const base",
+    to: "const base",
+    tests: promoteTests
+  },
+  { file: promote, from: "if (base !== request.base_dataset_id) {", to: "if (false) {", tests: promoteTests },
+  {
+    file: promote,
+    from: "if (plan.revision !== request.expected_feedback_revision) {",
+    to: "if (false) {",
+    tests: promoteTests
+  },
+  {
+    file: promote,
+    from: "if (count === 0) return example",
+    to: "if (count >= 0) return example",
+    tests: ["server/redaction/RedactionSettings.test.ts"]
+  },
+  {
+    file: promote,
+    from: 'yield* updateStatus(sql, org_id, superseded, "superseded", null)',
+    to: "",
+    tests: promoteTests
+  },
+  {
+    file: promote,
+    from: "chunksByBytes(sortByStagingTime(promoted))",
+    to: "chunksByBytes(promoted)",
+    tests: promoteTests
+  },
+  {
+    file: review,
+    from: "(yield* countStaged(sql, org_id, row.task_id)) >= MAX_STAGED",
+    to: "(yield* countStaged(sql, org_id, row.task_id)) > MAX_STAGED",
+    tests: reviewTests
+  },
+  {
+    file: review,
+    from: "if (next.success === row.status) return toFeedback(row)",
+    to: "",
+    tests: reviewTests
+  },
+  {
+    file: "server/tasks/Feedback/rows.ts",
+    from: "AND feedback_id = ${id} FOR NO KEY UPDATE",
+    to: "AND feedback_id = ${id}",
+    tests: reviewTests
+  },
+  {
+    file: "server/tasks/Feedback/rows.ts",
+    from: "WHERE runs.org_id = n.org_id AND runs.trace_id = n.trace_id",
+    to: "WHERE runs.trace_id = n.trace_id",
+    tests: feedbackTests
+  },
+  {
+    file: "server/tasks/Feedback/redactCorrection.ts",
+    from: "if (newFaults.length > 0) {",
+    to: "if (false) {",
+    tests: correctionTests
+  },
+  {
+    file: "server/tasks/Feedback/redactCorrection.ts",
+    from: "errors: redactFaults(faults, values)",
+    to: "errors: faults",
+    tests: correctionTests
+  },
+  {
+    file: "server/tasks/Datasets/beginVersion.ts",
+    from: "if (task.dataset_id !== base) {",
+    to: "if (false) {",
+    tests: datasetTests
+  },
+  {
+    file: "server/tasks/Datasets.ts",
+    from: "task.input_schema_digest === checked.input_schema_digest && task.answer_schema_digest === checked.answer_schema_digest ?",
+    to: "true ?",
+    tests: datasetTests
+  },
+  {
+    file: lease,
+    from: "FOR NO KEY UPDATE SKIP LOCKED",
+    to: "",
+    tests: batchTests
+  },
+  {
+    file: "server/tasks/Comparisons/recordBatch.ts",
+    from: "AND lease_epoch = ${row.lease_epoch}",
+    to: "",
+    tests: batchTests
+  },
+  {
+    file: "server/tasks/Comparisons.ts",
+    from: "if (attempts > MAX_ATTEMPTS) {",
+    to: "if (false) {",
+    tests: attemptTests
+  },
+  {
+    file: "server/tasks/Comparisons.ts",
+    from: "yield* organizations.lockForUpdate(org_id)",
+    to: "",
+    tests: batchTests
+  },
+  {
+    file: "server/tasks/Comparisons.ts",
+    from: "if (candidateVersion?.task_id !== task_id) return yield* notVersionOfTask",
+    to: "if (candidateVersion === undefined) return yield* notVersionOfTask",
+    tests: comparisonTests
+  },
+  {
+    file: "server/tasks/Runs.ts",
+    from: 'if (!task.session_exists) return yield* notFound("session", "#/session_id")',
+    to: "",
+    tests: runTests
+  },
+  {
+    file: "server/tasks/Runs/insertRuns.ts",
+    from: "WHERE agent_sessions.org_id = n.org_id AND",
+    to: "WHERE",
+    tests: loggedRuns
+  },
+  {
+    file: "server/tasks/Runs/insertRuns.ts",
+    from: "AND n.redacts_runs = coalesce((",
+    to: "AND true IS NOT DISTINCT FROM coalesce(true, (",
+    tests: ["server/redaction/RedactionSettings.test.ts"]
+  },
+  {
+    file: "server/tasks/Runs/runIdempotency.ts",
+    from: "canonicalJson([actor.id, task_id, asJson(request)])",
+    to: "canonicalJson([task_id, asJson(request)])",
+    tests: runTests
+  },
+  {
+    file: "server/tasks/Runs/runIdempotency.ts",
+    from: "Effect.ignore(releaseKey(sql, idempotencyKey, now))",
+    to: "Effect.void",
+    tests: runTests
+  },
+  {
+    file: "server/tasks/Runs/makeRunSlots.ts",
+    from: "waiting.runs >= limits.concurrentRuns",
+    to: "waiting.runs > limits.concurrentRuns",
+    tests: slotTests
+  },
+  {
+    file: "server/tasks/Runs/makeRunSlots.ts",
+    from: "waiting.bytes + bytes > limits.runBytes",
+    to: "bytes > limits.runBytes",
+    tests: slotTests
   }
 ]

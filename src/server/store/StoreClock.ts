@@ -7,9 +7,6 @@ import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 /** Interval between measurements of the offset to the database's clock. */
 const MEASURE_EVERY = Duration.seconds(30)
 
-/** A measurement with a longer round trip is discarded, in milliseconds. */
-const SLOW_MILLIS = 250
-
 /** Pause after a failed measurement. */
 const RETRY_AFTER = Duration.seconds(5)
 
@@ -49,7 +46,6 @@ export class StoreClock extends Context.Service<
       const isMoved = Latch.makeUnsafe(false)
       let measuredMachineOffset = machineOffset()
       let offset = measuredMachineOffset
-      let isMeasured = false
 
       const measure = Effect.gen(function* () {
         isMoved.closeUnsafe()
@@ -57,15 +53,15 @@ export class StoreClock extends Context.Service<
         const before = now()
         const [row] = yield* sql<{ readonly now: Date }>`SELECT clock_timestamp() AS now`
         const after = now()
-        // Assume that the database took the timestamp in the middle of the round trip, as NTP does. A smaller offset
-        // than half the round trip cannot be distinguished from none.
-        const roundTrip = after - before
-        // The earlier measurement is more accurate than a slow one.
-        if (row === undefined || (isMeasured && roundTrip > SLOW_MILLIS)) return
-        const measured = row.now.getTime() - (before + after) / 2
-        if (Math.abs(measured - offset) > roundTrip / 2 + 1) offset = Math.round(measured)
+        if (row === undefined) return
+        // The database took the timestamp, a whole millisecond, at some time of the round trip. So the offset is between
+        // these two, however long the response or this process took.
+        const least = row.now.getTime() - after
+        const most = row.now.getTime() + 1 - before
+        // The offset so far is kept as far as it agrees: it may be more accurate than this measurement.
+        const nearest = Math.min(Math.max(offset, least), most)
+        if (Math.abs(nearest - offset) > 1) offset = Math.round(nearest)
         measuredMachineOffset = machineOffsetBefore
-        isMeasured = true
       })
 
       yield* measure

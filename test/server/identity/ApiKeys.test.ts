@@ -103,6 +103,19 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
     })
   )
 
+  it.effect("an expired key is refused, and the problem says that it has expired", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "expired")
+      const { key, secret } = yield* admin.api_keys.create({
+        payload: { name: "temporary", preset: "admin" }
+      })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE key_id = ${key.id}`
+      const { body, status } = yield* send("/v1/api-keys", { key: secret })
+      assert.deepStrictEqual([status, body["detail"]], [401, "This API key has expired."])
+    })
+  )
+
   it.effect("of concurrent revocations the last usable admin key of an organization is refused", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign

@@ -1,6 +1,6 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Clock, Context, Effect, Layer, type Scope } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Clock, Context, Deferred, Effect, Layer, type Scope } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
 import { processClock } from "../../../src/server/concurrency/processClock.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { eventually } from "../../support/eventually.ts"
@@ -38,6 +38,19 @@ const startStoreClock = (
     (context) => Context.get(context, StoreClock)
   )
 
+/** The current client, which runs an effect between each response and its use. */
+const afterEachResponse = (effect: Effect.Effect<unknown>) =>
+  Effect.map(
+    SqlClient.SqlClient,
+    (sql) =>
+      new Proxy(sql, {
+        apply: (target, self, args): unknown => {
+          const statement: Effect.Effect<unknown, SqlError.SqlError> = Reflect.apply(target, self, args)
+          return Effect.tap(statement, effect)
+        }
+      })
+  )
+
 const differenceFromNow = (storeClock: StoreClock["Service"]) =>
   Math.abs(storeClock.millisUnsafe() - processClock.currentTimeMillisUnsafe())
 
@@ -72,6 +85,53 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("StoreClock", (it) =
         yield* eventually(
           Effect.sync(() => differenceFromNow(storeClock)),
           (difference) => difference < TOLERANCE
+        )
+      })
+    )
+
+    it.effect("after the process was stopped for ten seconds while it measured", () =>
+      Effect.gen(function* () {
+        const { ahead, clock } = machineClock()
+        const measured = yield* Deferred.make<void>()
+        let stopMillis = 0
+        const stop = Effect.suspend(() => {
+          ahead.monotonic += stopMillis
+          ahead.ofDay += stopMillis
+          return stopMillis === 0 ? Effect.void : Deferred.succeed(measured, undefined)
+        })
+        const sql = yield* afterEachResponse(stop)
+        const storeClock = yield* Effect.provideService(startStoreClock(clock), SqlClient.SqlClient, sql)
+        // The two clocks have drifted apart a little, so that the next measurement changes the offset.
+        ahead.monotonic += 5
+        ahead.ofDay += HOUR
+        stopMillis = 10_000
+        storeClock.millisUnsafe()
+        yield* Deferred.await(measured)
+        yield* Effect.yieldNow
+        const expected = processClock.currentTimeMillisUnsafe() + stopMillis
+        assert.isBelow(Math.abs(storeClock.millisUnsafe() - expected), TOLERANCE)
+      })
+    )
+
+    it.effect("soon after the machine was suspended, although each response takes half a second", () =>
+      Effect.gen(function* () {
+        const { ahead, clock } = machineClock()
+        let waitedMillis = 0
+        let waitMillis = 0
+        const wait = Effect.sync(() => {
+          waitedMillis += waitMillis
+          ahead.monotonic += waitMillis
+          ahead.ofDay += waitMillis
+        })
+        const sql = yield* afterEachResponse(wait)
+        const storeClock = yield* Effect.provideService(startStoreClock(clock), SqlClient.SqlClient, sql)
+        ahead.monotonic = -HOUR
+        waitMillis = 500
+        yield* eventually(
+          Effect.sync(
+            () => storeClock.millisUnsafe() - (processClock.currentTimeMillisUnsafe() + waitedMillis)
+          ),
+          (difference) => Math.abs(difference) < TOLERANCE
         )
       })
     )

@@ -10,6 +10,7 @@ import { Audit } from "../../../src/server/identity/Audit.ts"
 import { StoredUsage } from "../../../src/server/identity/StoredUsage.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Datasets } from "../../../src/server/tasks/Datasets.ts"
+import { acquireDatasetLock } from "../../../src/server/tasks/Datasets/datasetLock.ts"
 import { CompiledSchemas } from "../../../src/server/tasks/CompiledSchemas.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { waitForBlockedStatements } from "../../support/eventually.ts"
@@ -180,6 +181,54 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
         yield* Deferred.succeed(commit, undefined)
         yield* Fiber.join(other)
         assert.strictEqual((yield* Fiber.join(waiting))._tag, "DATASET_BASE_CHANGED")
+      })
+  )
+
+  it.effect(
+    "examples are checked against the schemas that another replica sets while the dataset is locked",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const task = yield* newTask
+        const setSchemas = (answer_schema: string) => sql`
+        UPDATE tasks
+        SET provider = '{"kind": "examples", "model": "nearest"}', input_schema = '{"type": "object"}',
+          answer_schema = ${answer_schema}::json, answer_schema_digest = ${answer_schema}
+        WHERE task_id = ${task.task_id}
+      `
+        yield* setSchemas('{"type": "object"}')
+        const locked = yield* Deferred.make<void>()
+        const changed = yield* Deferred.make<void>()
+        const other = yield* Effect.forkChild(
+          transaction(
+            Effect.gen(function* () {
+              yield* acquireDatasetLock(sql, task.org_id, task.task_id)
+              yield* Deferred.succeed(locked, undefined)
+              yield* Deferred.await(changed)
+              yield* setSchemas('{"type": "object", "required": ["score"]}')
+            })
+          )
+        )
+        yield* Deferred.await(locked)
+        const datasets = yield* Datasets
+        const waiting = yield* datasets
+          .create(task.task_id, { examples: [{ input: { text: "a" }, answer: { label: "1" } }] })
+          .pipe(
+            Effect.flip,
+            Effect.provideService(Authorized("datasets.write"), {
+              org_id: task.org_id,
+              actor: task.by,
+              scopes: new Set(["datasets.write"] as const),
+              makers: []
+            }),
+            Effect.forkChild
+          )
+        yield* waitForBlockedStatements(1)
+        yield* Deferred.succeed(changed, undefined)
+        yield* Fiber.join(other)
+        const refused = yield* Fiber.join(waiting)
+        assert.strictEqual(refused._tag, "INVALID_INPUT")
+        assert.deepStrictEqual(pointersOf(refused), ["#/examples/0/answer/score"])
       })
   )
 

@@ -1,53 +1,29 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Deferred, Effect, Fiber, Queue } from "effect"
+import { Deferred, Effect, Fiber, Queue } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { TestClock } from "effect/testing"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
 import type { AttemptOutcome } from "../../../../src/domain/delivery/DeliveryState.ts"
+import { OrgId } from "../../../../src/domain/Ids.ts"
 import { AttemptHeld } from "../../../../src/server/delivery/Channel.ts"
 import type { Channel } from "../../../../src/server/delivery/Delivery.ts"
 import type { AttemptResult } from "../../../../src/server/delivery/Delivery/Attempt.ts"
-import { FULL_BATCH, makeDispatcher } from "../../../../src/server/delivery/Delivery/Dispatcher.ts"
-import type { OwnedShard } from "../../../../src/server/delivery/Delivery/Shards.ts"
-import { defaultSlots } from "../../../../src/server/delivery/Delivery/Slots.ts"
+import { FULL_BATCH } from "../../../../src/server/delivery/Delivery/Dispatcher.ts"
 import {
   delivered,
   failing,
   type ManualAttempt,
   manualChannel,
-  ownedShard,
   queueRow,
-  quickPolicy
+  quickPolicy,
+  startDispatcher
 } from "../../../support/delivery.ts"
-
-/** A dispatcher that owns shard 0; `regain` makes it lose the shard and gain it again. */
-const setUp = Effect.fnUntraced(function* (channel: Channel) {
-  const owned = new Map<number, OwnedShard>([[0, ownedShard(0)]])
-  const shards = {
-    owned,
-    canStart: (one: OwnedShard) => owned.get(one.shard) === one,
-    hasPeers: () => true,
-    rebalance: Effect.succeed([]),
-    startDraining: Effect.void,
-    releaseDrained: Effect.succeed([]),
-    releaseAll: Effect.void
-  }
-  const dispatcher = yield* makeDispatcher(
-    new Map([["held", channel]]),
-    shards,
-    defaultSlots,
-    10_000,
-    yield* Clock.Clock
-  )
-  const regain = () => void owned.set(0, { ...ownedShard(0), epoch: 2 })
-  return { dispatcher, regain }
-})
 
 describe("Dispatcher", () => {
   it.effect("lanes read before a shard was lost and regained send nothing", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
-      const { dispatcher, regain } = yield* setUp(channel)
+      const { dispatcher, regain } = yield* startDispatcher(channel)
       dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0, 0)
       const first = yield* Queue.take(attempts)
       regain()
@@ -74,7 +50,7 @@ describe("Dispatcher", () => {
             Effect.as(Queue.offer(sent, event_id), delivered)
           )
       }
-      const { dispatcher, regain } = yield* setUp(channel)
+      const { dispatcher, regain } = yield* startDispatcher(channel)
       dispatcher.offer([queueRow({ seq: 1 })], 0, 0)
       yield* Queue.take(reading)
       regain()
@@ -90,7 +66,7 @@ describe("Dispatcher", () => {
   it.effect("an attempt that ends after its shard was lost does not change the destination's health", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
-      const { dispatcher, regain } = yield* setUp(channel)
+      const { dispatcher, regain } = yield* startDispatcher(channel)
       dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0, 0)
       yield* (yield* Queue.take(attempts)).complete(failing)
       yield* Queue.take(dispatcher.results)
@@ -108,7 +84,7 @@ describe("Dispatcher", () => {
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 3, firstMillis: 0, longestMillis: 0 }
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 4, cooldown }))
-      const { dispatcher } = yield* setUp(channel)
+      const { dispatcher } = yield* startDispatcher(channel)
       dispatcher.offer(
         Array.from({ length: 20 }, (_, index) => queueRow({ seq: index + 1 })),
         0,
@@ -139,7 +115,7 @@ describe("Dispatcher", () => {
       Effect.gen(function* () {
         const cooldown = { failureThreshold: 1, firstMillis: 0, longestMillis: 0 }
         const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1, cooldown }))
-        const { dispatcher } = yield* setUp(channel)
+        const { dispatcher } = yield* startDispatcher(channel)
         dispatcher.offer(
           [1, 2, 3, 4].map((seq) => queueRow({ seq, left_ms: 1_000 })),
           0,
@@ -170,7 +146,7 @@ describe("Dispatcher", () => {
   it.effect("an overdue first attempt to a healthy destination is made, an overdue retry is not", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
-      const { dispatcher } = yield* setUp(channel)
+      const { dispatcher } = yield* startDispatcher(channel)
       dispatcher.offer(
         [queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })],
         0,
@@ -184,7 +160,7 @@ describe("Dispatcher", () => {
   it.effect("the rows behind the first one of a destination in cooldown are read when it is probed", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
-      const { dispatcher } = yield* setUp(channel)
+      const { dispatcher } = yield* startDispatcher(channel)
       const row = queueRow({ consecutive_failures: 5, cooldown_round: 1, cooldown_ms: 5_000 })
       dispatcher.offerHeads([row], 0, 0)
       assert.lengthOf(dispatcher.takeLowLanes(1), 0)
@@ -200,7 +176,7 @@ describe("Dispatcher", () => {
   it.effect("results are worth recording at once when a full batch waits, until it is taken", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: FULL_BATCH }))
-      const { dispatcher } = yield* setUp(channel)
+      const { dispatcher } = yield* startDispatcher(channel)
       const waiting = yield* Effect.forkChild(dispatcher.hasFullBatch.await)
       dispatcher.offer(
         Array.from({ length: FULL_BATCH }, (_, index) => queueRow({ seq: index + 1 })),
@@ -229,7 +205,7 @@ describe("Dispatcher", () => {
         ...(yield* manualChannel(quickPolicy())).channel,
         load: () => Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store))
       }
-      const { dispatcher, regain } = yield* setUp(channel)
+      const { dispatcher, regain } = yield* startDispatcher(channel)
       dispatcher.offer([queueRow({ seq: 1 })], 0, 0)
       yield* Queue.take(reading)
       regain()
@@ -259,7 +235,7 @@ describe("Dispatcher", () => {
               })
             )
         }
-        const { dispatcher } = yield* setUp(channel)
+        const { dispatcher } = yield* startDispatcher(channel)
         yield* Effect.forkChild(Effect.forever(dispatcher.takeResults(64)))
         const rows = (destination_id: string, first: number, count: number) =>
           Array.from({ length: count }, (_, index) => queueRow({ seq: first + index, destination_id }))
@@ -302,7 +278,7 @@ describe("Dispatcher", () => {
             })
           )
       }
-      const { dispatcher } = yield* setUp(channel)
+      const { dispatcher } = yield* startDispatcher(channel)
       const results: Array<AttemptResult> = []
       yield* dispatcher.takeResults(64).pipe(
         Effect.tap((list) => Effect.sync(() => results.push(...list))),
@@ -330,6 +306,38 @@ describe("Dispatcher", () => {
   )
 
   it.effect(
+    "attempts of one destination that were loaded at the same time keep to the rate of their network",
+    () =>
+      Effect.gen(function* () {
+        const policy = quickPolicy({ networkRates: { perOrganization: 0, total: 4 } })
+        let sent = 0
+        const channel: Channel = {
+          ...(yield* manualChannel(policy)).channel,
+          load: (_, admit) =>
+            Effect.as(
+              Effect.sleep("5 millis"),
+              Effect.suspend(() => {
+                if (!admit("1.1.1.0/24")) return Effect.fail(new AttemptHeld())
+                sent++
+                return Effect.succeed(delivered)
+              })
+            )
+        }
+        const { dispatcher } = yield* startDispatcher(channel)
+        yield* Effect.forkChild(Effect.forever(dispatcher.takeResults(64)))
+        dispatcher.offer(
+          Array.from({ length: 8 }, (_, index) => queueRow({ seq: index + 1 })),
+          0,
+          0
+        )
+        yield* TestClock.adjust("10 millis")
+        assert.strictEqual(sent, 4)
+        for (let step = 0; step < 25; step++) yield* TestClock.adjust("50 millis")
+        assert.strictEqual(sent, 8)
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect(
     "a receiver with two addresses gets its turn if the first is dead and both networks are busy",
     () =>
       Effect.gen(function* () {
@@ -349,7 +357,7 @@ describe("Dispatcher", () => {
               })
             )
         }
-        const { dispatcher } = yield* setUp(channel)
+        const { dispatcher } = yield* startDispatcher(channel)
         yield* Effect.forkChild(Effect.forever(dispatcher.takeResults(64)))
         const rows = (destination_id: string, first: number, count: number) =>
           Array.from({ length: count }, (_, index) => queueRow({ seq: first + index, destination_id }))
@@ -358,6 +366,134 @@ describe("Dispatcher", () => {
         dispatcher.offer(rows("dual", 300, 3), 1, 1)
         for (let step = 0; step < 100; step++) yield* TestClock.adjust("50 millis")
         assert.strictEqual(sent.filter((one) => one === "dual").length, 3)
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "while a lease is too short for an attempt nothing is loaded, and all is sent once it is renewed",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
+        let loads = 0
+        const { dispatcher, lease } = yield* startDispatcher({
+          ...channel,
+          load: (ref, admit) => {
+            loads++
+            return channel.load(ref, admit)
+          }
+        })
+        lease.isShort = true
+        dispatcher.offer([queueRow()], 0, 0)
+        yield* TestClock.adjust("1 millis")
+        assert.strictEqual(loads, 0)
+        lease.isShort = false
+        dispatcher.wakeAll()
+        yield* TestClock.adjust("1 millis")
+        assert.strictEqual(yield* Queue.size(attempts), 1)
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("a delivery that is due before the one its destination waits for is sent at its time", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const { dispatcher } = yield* startDispatcher(channel)
+      dispatcher.offer([queueRow({ seq: 1, wait_ms: 8_000 })], 0, 0)
+      dispatcher.offer([queueRow({ seq: 2, wait_ms: 2_000 })], 0, 0)
+      yield* TestClock.adjust("1990 millis")
+      assert.strictEqual(yield* Queue.size(attempts), 0)
+      yield* TestClock.adjust("20 millis")
+      assert.strictEqual(yield* Queue.size(attempts), 1)
+      yield* TestClock.adjust("6 seconds")
+      assert.strictEqual(yield* Queue.size(attempts), 2)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a row that was read before its attempt was recorded is not sent again", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const { dispatcher } = yield* startDispatcher(channel)
+      dispatcher.offer([queueRow()], 0, 0)
+      const end = dispatcher.beginRead()
+      yield* (yield* Queue.take(attempts)).complete(delivered)
+      dispatcher.acknowledge([{ result: yield* Queue.take(dispatcher.results), retryAt: null }])
+      dispatcher.offer([queueRow()], 0, 0)
+      end()
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(yield* Queue.size(attempts), 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a failed delivery is accepted again if its shard was lost before the failure was recorded", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const { dispatcher, regain } = yield* startDispatcher(channel)
+      dispatcher.offer([queueRow()], 0, 0)
+      yield* (yield* Queue.take(attempts)).complete(failing)
+      const result = yield* Queue.take(dispatcher.results)
+      regain()
+      dispatcher.dropLostLanes()
+      dispatcher.acknowledge([{ result, retryAt: 0 }])
+      dispatcher.offer([queueRow({ attempt: 1 })], 0, 0)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(yield* Queue.size(attempts), 1)
+    }).pipe(Effect.scoped)
+  )
+
+  const retry = { attempt: 1 }
+  const another = { org_id: OrgId.make(`org_${"1".repeat(32)}`) }
+  for (const [limit, change, first, second] of [
+    ["its organization", { slots: { organizationSlots: 1 } }, {}, {}],
+    ["its channel", { policy: { slots: 1 } }, {}, another],
+    ["retries", { slots: { retrySlots: 1 } }, retry, { ...retry, ...another }]
+  ] as const) {
+    it.effect(`a destination that waits for a slot of ${limit} sends as soon as one is free`, () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(
+          quickPolicy("policy" in change ? change.policy : {})
+        )
+        const { dispatcher } = yield* startDispatcher(channel, "slots" in change ? change.slots : {})
+        dispatcher.offer(
+          [queueRow({ ...first, destination_id: "a" }), queueRow({ ...second, seq: 2, destination_id: "b" })],
+          0,
+          0
+        )
+        yield* TestClock.adjust("1 millis")
+        const running = yield* Queue.clear(attempts)
+        assert.deepStrictEqual(
+          running.map(({ delivery }) => delivery.destination_id),
+          ["a"]
+        )
+        for (const attempt of running) yield* attempt.complete(delivered)
+        yield* TestClock.adjust("1 millis")
+        assert.strictEqual(yield* Queue.size(attempts), 1)
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  it.effect(
+    "destinations whose deliveries expired while they waited for a slot leave it to one behind them",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
+        const { dispatcher } = yield* startDispatcher(channel, { organizationSlots: 1 })
+        const waiting = ["b", "c", "d", "e"].map((destination_id, index) =>
+          queueRow({ seq: index + 2, destination_id, attempt: 1, left_ms: 1_000 })
+        )
+        const last = queueRow({ seq: 6, destination_id: "f" })
+        dispatcher.offer([queueRow({ destination_id: "a" }), ...waiting, last], 0, 0)
+        const running = yield* Queue.take(attempts)
+        yield* TestClock.adjust("2 seconds")
+        yield* running.complete(delivered)
+        yield* TestClock.adjust("1 millis")
+        assert.deepStrictEqual(
+          Array.from(yield* Queue.clear(attempts), ({ delivery }) => delivery.destination_id),
+          ["f"]
+        )
+        const results = yield* Queue.takeAll(dispatcher.results)
+        assert.sameMembers(
+          results.flatMap(({ lane, outcome }) => (outcome._tag === "Refused" ? [lane.destination_id] : [])),
+          ["b", "c", "d", "e"]
+        )
       }).pipe(Effect.scoped)
   )
 })

@@ -1,8 +1,10 @@
-import { assert, describe } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, DateTime, Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, type CompletedDelivery } from "../../../../src/server/delivery/Delivery.ts"
+import type { DeliveryStore } from "../../../../src/server/delivery/Delivery/DeliveryStore.ts"
+import { makeFinisher } from "../../../../src/server/delivery/Delivery/Finisher.ts"
 import {
   allHaveStatus,
   respondingChannel,
@@ -14,8 +16,10 @@ import {
   singleAttempt,
   publish,
   queueLength,
+  queueRow,
   quickPolicy,
   awaitRecords,
+  startDispatcher,
   testWithDatabase,
   withEngine
 } from "../../../support/delivery.ts"
@@ -211,5 +215,40 @@ describe("Finisher", () => {
           yield* awaitRecords(to, (list) => list[0]?.replays === 1 && list[0].status === "failed")
         }).pipe(withEngine([channel, bad, broken, picky]))
       })
+  )
+
+  it.effect(
+    "after a defect while results are recorded, their shard can be released, and nothing is sent twice",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
+        const { dispatcher, owned } = yield* startDispatcher(channel)
+        let hasDefect = false
+        const unused = Effect.die("The finisher reads nothing")
+        const store: DeliveryStore = {
+          tail: () => unused,
+          nonEmpty: () => unused,
+          heads: () => unused,
+          refill: () => unused,
+          saveHealth: () => unused,
+          recordResults: (batch) =>
+            hasDefect
+              ? Effect.die("a defect of the store")
+              : Effect.succeed(new Set(batch.map(({ result }) => result.delivery.seq)))
+        }
+        const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher)
+        const rows = [queueRow({ seq: 1 }), queueRow({ seq: 2 })]
+        dispatcher.offer(rows, 0, 0)
+        for (const attempt of yield* Queue.takeN(attempts, 2)) {
+          yield* attempt.complete(delivered)
+          yield* worker.runOnce
+          hasDefect = true
+        }
+        assert.strictEqual(owned.get(0)?.unfinished, 0)
+        dispatcher.offer(rows.slice(1), 0, 0)
+        yield* Effect.yieldNow
+        yield* Effect.yieldNow
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+      }).pipe(Effect.scoped)
   )
 })

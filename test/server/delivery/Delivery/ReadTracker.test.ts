@@ -46,4 +46,17 @@ describe("ReadTracker", () => {
       assert.isFalse(reads.isStale(1, 3))
     })
   )
+
+  it("an attempt stays stale until the last read that began before it has ended", () => {
+    const reads = makeReadTracker()
+    const endFirst = reads.begin()
+    const endSecond = reads.begin()
+    reads.recorded(7, 0)
+    const endLater = reads.begin()
+    endFirst()
+    assert.isTrue(reads.isStale(7, 0))
+    endSecond()
+    assert.isFalse(reads.isStale(7, 0))
+    endLater()
+  })
 })

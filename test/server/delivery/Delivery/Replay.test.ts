@@ -1,7 +1,8 @@
 import { assert, describe } from "@effect/vitest"
-import { DateTime, Effect, Exit, Queue } from "effect"
+import { DateTime, Deferred, Effect, Exit, Fiber, Queue } from "effect"
 import { OrgId } from "../../../../src/domain/Ids.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import {
   allHaveStatus,
   respondingChannel,
@@ -18,6 +19,7 @@ import {
   testWithDatabase,
   withEngine
 } from "../../../support/delivery.ts"
+import { waitForBlockedStatements } from "../../../support/eventually.ts"
 
 describe("Replay", () => {
   testWithDatabase(
@@ -73,6 +75,61 @@ describe("Replay", () => {
           assert.strictEqual(yield* Queue.size(attempts), 0)
         }).pipe(withEngine([channel]))
       })
+  )
+
+  testWithDatabase("replays at the same time do not exceed the limit of the queue together", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(
+        quickPolicy({ queueLimit: 1, retry: singleAttempt, cooldown: noCooldown })
+      )
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const since = yield* DateTime.now
+        /** Replays one of two failed deliveries in a transaction that is open when the other replay begins. */
+        const during = Effect.fnUntraced(function* <A, E>(
+          other: (
+            to: { readonly org_id: OrgId; readonly destination_id: string },
+            id: string
+          ) => Effect.Effect<A, E>
+        ) {
+          const to = yield* newDestination
+          for (let count = 1; count <= 2; count++) {
+            yield* publish(to)
+            yield* (yield* Queue.take(attempts)).complete(failing)
+            yield* awaitRecords(to, (list) => list.length === count && allHaveStatus("failed")(list))
+          }
+          const [first, second] = yield* delivery.list(to.org_id, to.destination_id)
+          const replayed = yield* Deferred.make<void>()
+          const commit = yield* Deferred.make<void>()
+          const replay = yield* Effect.forkChild(
+            transaction(
+              delivery
+                .replay(to.org_id, to.destination_id, recordId(first))
+                .pipe(
+                  Effect.andThen(Deferred.succeed(replayed, undefined)),
+                  Effect.andThen(Deferred.await(commit))
+                )
+            )
+          )
+          yield* Deferred.await(replayed)
+          const waiting = yield* Effect.forkChild(Effect.exit(other(to, recordId(second))))
+          yield* Effect.raceFirst(waitForBlockedStatements(1), Fiber.await(waiting))
+          yield* Deferred.succeed(commit, undefined)
+          yield* Fiber.join(replay)
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          return yield* Effect.flatten(Fiber.join(waiting))
+        })
+        const refused = yield* Effect.flip(
+          during((to, id) => delivery.replay(to.org_id, to.destination_id, id))
+        )
+        assert.include(refused, { code: "QUEUE_FULL" })
+        const window = { since, until: null }
+        assert.deepStrictEqual(
+          yield* during((to) => delivery.replayWindow(to.org_id, to.destination_id, window)),
+          { queued: 0, skipped: 1 }
+        )
+      }).pipe(withEngine([channel]))
+    })
   )
 
   testWithDatabase(

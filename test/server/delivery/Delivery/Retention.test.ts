@@ -104,6 +104,26 @@ describe("Retention", () => {
       })
   )
 
+  testWithDatabase(
+    "a delivery whose id is from a machine with a clock far behind is kept as long as others",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* respondingChannel(quickPolicy(), () => delivered)
+        yield* Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          yield* publish(to)
+          yield* awaitRecords(to, allHaveStatus("delivered"))
+          yield* ageAllDeliveries
+          yield* sql`UPDATE deliveries SET created_at = now()`
+          assert.strictEqual((yield* delivery.runRetention).deliveries, 0)
+          yield* sql`UPDATE deliveries SET created_at = now() - interval '1 day'`
+          assert.strictEqual((yield* delivery.runRetention).deliveries, 1)
+        }).pipe(withEngine([channel], { retention: { keep: "1 hour" } }))
+      })
+  )
+
   testWithDatabase("locked queue rows are left to the next run without waiting", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())

@@ -137,4 +137,28 @@ describe("Queue limit", () => {
       }).pipe(withoutEngineFor(channel))
     })
   )
+
+  testWithDatabase("ten concurrent small inserts do not exceed a destination's queue limit", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* manualChannel(quickPolicy({ queueLimit: 9 }))
+      yield* Effect.gen(function* () {
+        const to = yield* newDestination
+        const all = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        let inserted = 0
+        const insert = transaction(
+          Effect.gen(function* () {
+            yield* publish(to)
+            if (++inserted === 10) yield* Deferred.succeed(all, undefined)
+            yield* Deferred.await(commit)
+          })
+        )
+        const inserts = yield* Effect.replicateEffect(Effect.forkChild(insert), 10)
+        yield* Effect.race(Deferred.await(all), waitForBlockedStatements(1))
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.joinAll(inserts)
+        assert.strictEqual(yield* queueLength, 9)
+      }).pipe(withoutEngineFor(channel))
+    })
+  )
 })

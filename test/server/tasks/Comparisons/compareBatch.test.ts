@@ -22,6 +22,7 @@ import { Releases } from "../../../../src/server/tasks/Releases.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { CompiledSchemas } from "../../../../src/server/tasks/CompiledSchemas.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Tasks } from "../../../../src/server/tasks/Tasks.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 import { sortingExamples, sortingTask } from "../../../support/tasks.ts"
@@ -289,6 +290,45 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         [one.comparison.id, other.comparison.id]
       )
     })
+  )
+
+  it.effect(
+    "while a replica claims a comparison, another does not wait for it, and claims the next one",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const answers = yield* Answers
+        const comparisons = yield* Comparisons
+        yield* Ref.set(answers, correctAnswer)
+        const claimed = yield* createComparison("being claimed", 1)
+        const next = yield* createComparison("next", 1)
+        // It is the next one: a comparison that no replica has claimed yet comes first.
+        yield* sql`
+        UPDATE comparisons
+        SET lease_until = now() - interval '1 minute'
+        WHERE comparison_id = ${next.comparison.id}
+      `
+        const locked = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const other = yield* Effect.forkChild(
+          transaction(
+            sql`
+            UPDATE comparisons SET lease_epoch = lease_epoch + 1 WHERE comparison_id = ${claimed.comparison.id}
+          `.pipe(Effect.andThen(Deferred.succeed(locked, undefined)), Effect.andThen(Deferred.await(commit)))
+          )
+        )
+        yield* Deferred.await(locked)
+        assert.deepInclude(Option.getOrThrow(yield* comparisons.runOnce), {
+          comparison_id: next.comparison.id,
+          completed: true
+        })
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(other)
+        assert.deepInclude(Option.getOrThrow(yield* comparisons.runOnce), {
+          comparison_id: claimed.comparison.id,
+          completed: true
+        })
+      })
   )
 
   it.effect(
