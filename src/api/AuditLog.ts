@@ -1,12 +1,13 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AuditAction, AuditEntry } from "../domain/identity/AuditEntry.ts"
+import { AuditCheckpoint, ChainedAuditEntry } from "../domain/identity/ChainedAuditEntry.ts"
 import { AuditEntryId, KeyId } from "../domain/Ids.ts"
 import { timestamp } from "../domain/Time.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { RequestBody } from "./Middleware.ts"
-import { page, pageQuery } from "./Pagination.ts"
+import { numberCursor, page, pageQuery } from "./Pagination.ts"
 
 /** The filters of the list. */
 export const auditFilter = {
@@ -35,6 +36,45 @@ export class AuditLogApi extends HttpApiGroup.make("audit_log")
           identifier: "listAuditEntries",
           summary: "List audit entries",
           description: "Lists entries, newest first. Filters can be combined."
+        })
+      ),
+    HttpApiEndpoint.get("export", "/export", {
+      query: {
+        after: Schema.optionalKey(
+          numberCursor(
+            "Only entries after this position of the chain, such as the last one of an earlier export.",
+            "a position of the chain, in decimal digits"
+          )
+        )
+      },
+      success: HttpApiSchema.StreamNdjson({ schema: ChainedAuditEntry })
+    })
+      .middleware(requires("approvals.admin"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "exportAuditLog",
+          summary: "Export the audit log",
+          description:
+            "Streams the entries with their hash chain as JSON Lines, one entry per line, oldest first. `countersign audit verify` verifies them. Entries past their retention are missing at the beginning.",
+          transform: (operation) => {
+            const { "200": streamed, ...others } = operation["responses"] ?? {}
+            return {
+              ...operation,
+              responses: { "200": { ...streamed, description: "The entries, as JSON Lines." }, ...others }
+            }
+          }
+        })
+      ),
+    HttpApiEndpoint.get("checkpoint", "/checkpoint", {
+      success: AuditCheckpoint
+    })
+      .middleware(requires("approvals.admin"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getAuditCheckpoint",
+          summary: "Get a checkpoint of the audit log",
+          description:
+            "Returns the newest position of the hash chain. Stored elsewhere, it proves later that no earlier entry was changed or removed, also not by the operator of the service."
         })
       )
   )

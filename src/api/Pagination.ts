@@ -1,4 +1,4 @@
-import { Schema, SchemaGetter } from "effect"
+import { Schema, SchemaGetter, SchemaTransformation } from "effect"
 import { documented } from "../domain/documented.ts"
 
 /** An identifier that a list is ordered by. */
@@ -12,6 +12,15 @@ const cursor = <S extends Id>(id: S, description: string) =>
       encode: SchemaGetter.encodeBase64Url()
     })
   )
+
+/** The pattern of a cursor that is a number: decimal digits. */
+export const NUMBER_CURSOR = "^(?:0|[1-9][0-9]{0,15})$"
+
+/** A cursor that is the number of the last item that the client received; 0 if none. On the wire: decimal digits only. */
+export const numberCursor = (description: string, expected: string) =>
+  Schema.String.annotate({ description })
+    .check(Schema.isPattern(new RegExp(NUMBER_CURSOR, "u"), { expected }))
+    .pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
 
 /** Items per page if the query names no limit. */
 export const DEFAULT_LIMIT = 50

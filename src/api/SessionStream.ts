@@ -1,5 +1,5 @@
 /** The server-sent events of `GET /v1/agent-sessions/:id/events/stream`. */
-import { Schema, SchemaTransformation, Struct } from "effect"
+import { Schema, Struct } from "effect"
 import { HttpApiSchema, OpenApi } from "effect/http-api"
 import { OutcomeStatus, StepDecision } from "../domain/approvals/AgentSession.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
@@ -7,6 +7,7 @@ import { Approval } from "../domain/approvals/Approval.ts"
 import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
 import { timestamp } from "../domain/Time.ts"
+import { numberCursor } from "./Pagination.ts"
 
 const common = {
   id: Schema.Int.annotateKey({
@@ -82,18 +83,9 @@ export const SessionEvent = Schema.Union([
 ]).annotate({ identifier: "SessionEvent", description: "One event of a session. `type` tells which." })
 export type SessionEvent = typeof SessionEvent.Type
 
-/** The pattern of an event's number: decimal digits. */
-export const EVENT_NUMBER = "^(?:0|[1-9][0-9]{0,15})$"
-
-/** The number of the last event that the client received; 0 if none. On the wire: decimal digits only. */
+/** The number of the last event that the client received; 0 if none. */
 export const eventCursor = (description: string) =>
-  Schema.String.annotate({ description })
-    .check(
-      Schema.isPattern(new RegExp(EVENT_NUMBER, "u"), {
-        expected: "the number of an event, in decimal digits"
-      })
-    )
-    .pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
+  numberCursor(description, "the number of an event, in decimal digits")
 
 /** A server-sent event of the stream (WHATWG HTML, 9.2). */
 export const StreamedEvent = Schema.Struct({

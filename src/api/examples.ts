@@ -30,6 +30,7 @@ const ids = {
 } as const
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+const previousDigest = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
 const digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 const ada = { id: ids.key, name: "Ada Lovelace" }
 const agent = { id: ids.agentKey, name: "support-agent" }
@@ -460,6 +461,25 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     occurred_at: "2026-11-21T05:04:40.001Z",
     request_id: "req_019abf51c3a27d4e8b90a1b2c3d4e515",
     detail: { session_id: ids.session, step_id: step.step_id, tool: step.tool }
+  },
+  ChainedAuditEntry: {
+    org_id: ids.organization,
+    position: 42,
+    id: ids.auditEntry,
+    action: "approval.approved",
+    target_id: ids.approval,
+    actor: ada,
+    occurred_at: "2026-11-21T05:04:40.001Z",
+    request_id: "req_019abf51c3a27d4e8b90a1b2c3d4e515",
+    detail: { session_id: ids.session, step_id: step.step_id, tool: step.tool },
+    previous_digest: previousDigest,
+    digest
+  },
+  AuditCheckpoint: {
+    org_id: ids.organization,
+    position: 42,
+    digest,
+    created_at: "2026-11-21T06:00:00.000Z"
   },
   TelemetryDestinations: {
     destinations: [

@@ -24,8 +24,7 @@ import {
 import { headersOf, responseHeaders } from "./openApiDocument/responseHeaders.ts"
 import { refer, sharedSchemas } from "./openApiDocument/sharedSchemas.ts"
 import { discriminate, namesOf, referTo, simplify } from "./openApiDocument/simplify.ts"
-import { DEFAULT_LIMIT, MAX_LIMIT } from "./Pagination.ts"
-import { EVENT_NUMBER } from "./SessionStream.ts"
+import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
 import { webhookDocs } from "./webhookDocs.ts"
 
 /**
@@ -175,7 +174,7 @@ const typedParameter = (schema: Node, name: unknown): Node => {
   const values = list(schema["enum"]).map(String)
   if (name === "limit" && schema["pattern"] === NUMBER)
     return { type: "integer", format: "int32", minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }
-  if (schema["pattern"] === EVENT_NUMBER)
+  if (schema["pattern"] === NUMBER_CURSOR)
     return { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   if (values.join() === "true,false") return { type: "boolean" }
   return values.length > 0 && values.every((value) => /^-?\d+$/.test(value))

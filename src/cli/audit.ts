@@ -65,7 +65,7 @@ const verify = Command.make(
 export const auditCommand = Command.make("audit").pipe(
   Command.withShortDescription("Export and verify the audit log"),
   Command.withDescription(
-    "Export and verify the audit log. Exports and checkpoints are read from the database, so they need no API key and no running service."
+    "Export and verify the audit log. Exports and checkpoints are read from the database, so they need no API key and no running service. `verify` also accepts those of the API."
   ),
   Command.withSubcommands([exportCommand, checkpoint, verify])
 )

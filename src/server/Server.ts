@@ -17,6 +17,7 @@ import { ApprovalFeed } from "./console/ApprovalFeed.ts"
 import { Approvals } from "./approvals/Approvals.ts"
 import { ApprovalsHttp } from "./approvals/Approvals/http.ts"
 import { Audit } from "./identity/Audit.ts"
+import { AuditChain } from "./identity/AuditChain.ts"
 import { AuditLogHttp } from "./identity/Audit/http.ts"
 import * as AuditRetention from "./identity/Audit/Retention.ts"
 import * as KeyRetention from "./identity/ApiKeys/Retention.ts"
@@ -243,7 +244,7 @@ export const layerServices = (settings: ServiceSettings) =>
       )
     ),
     Layer.provideMerge(EmailAddresses.layer),
-    Layer.provideMerge(Layer.mergeAll(Audit.layer, Revocations.layer())),
+    Layer.provideMerge(Layer.mergeAll(Audit.layer, AuditChain.layer, Revocations.layer())),
     Layer.provideMerge(
       Layer.mergeAll(
         RecentPayloads.layer,
@@ -302,6 +303,7 @@ const layerContractHandlers = layerHandlers(
     ApiKeys,
     Approvals,
     Audit,
+    AuditChain,
     Comparisons,
     Datasets,
     Feedback,

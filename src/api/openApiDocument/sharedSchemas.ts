@@ -35,6 +35,7 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   ExampleId: [Ids.ExampleId, "ID of an example."],
   FeedbackId: [Ids.FeedbackId, "ID of a piece of feedback."],
   KeyId: [Ids.KeyId, "ID of an API key."],
+  OrgId: [Ids.OrgId, "ID of an organization."],
   ReleaseId: [Ids.ReleaseId, "ID of a release."],
   RuleId: [Ids.RuleId, "ID of an approval rule."],
   SessionId: [Ids.SessionId, "ID of an agent session."],

@@ -1,11 +1,6 @@
 import { Console, Effect, type Option, Result, Schema, Stream } from "effect"
-import {
-  AuditCheckpoint,
-  ChainedEntry,
-  digestAt,
-  type VerifiedChain,
-  verifyEntry
-} from "../../domain/identity/AuditChain.ts"
+import { digestAt, type VerifiedChain, verifyEntry } from "../../domain/identity/AuditChain.ts"
+import { AuditCheckpoint, ChainedAuditEntry } from "../../domain/identity/ChainedAuditEntry.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { AuditChain } from "../../server/identity/AuditChain.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
@@ -35,9 +30,9 @@ const withChain = <A, E>(
     )
   )
 
-const encodeEntry = Schema.encodeEffect(Schema.toCodecJson(ChainedEntry))
+const encodeEntry = Schema.encodeEffect(Schema.toCodecJson(ChainedAuditEntry))
 const encodeCheckpoint = Schema.encodeEffect(Schema.toCodecJson(AuditCheckpoint))
-const decodeEntry = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.toCodecJson(ChainedEntry)))
+const decodeEntry = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.toCodecJson(ChainedAuditEntry)))
 const decodeCheckpoint = Schema.decodeUnknownEffect(
   Schema.fromJsonString(Schema.toCodecJson(AuditCheckpoint))
 )
@@ -45,7 +40,7 @@ const decodeCheckpoint = Schema.decodeUnknownEffect(
 /** `audit export` */
 export const exportLog = Effect.fnUntraced(function* (flags: { readonly org: string }) {
   yield* withChain(flags.org, (chain, org_id) =>
-    Stream.runForEach(chain.export(org_id), (entry) =>
+    Stream.runForEach(chain.exportFor(org_id, 0), (entry) =>
       encodeEntry(entry).pipe(
         Effect.flatMap((encoded) => Console.log(JSON.stringify(encoded))),
         Effect.andThen(waitForDrain())
@@ -56,7 +51,7 @@ export const exportLog = Effect.fnUntraced(function* (flags: { readonly org: str
 
 /** `audit checkpoint` */
 export const printCheckpoint = Effect.fnUntraced(function* (flags: { readonly org: string }) {
-  const checkpoint = yield* withChain(flags.org, (chain, org_id) => chain.checkpoint(org_id))
+  const checkpoint = yield* withChain(flags.org, (chain, org_id) => chain.checkpointFor(org_id))
   yield* Console.log(JSON.stringify(yield* encodeCheckpoint(checkpoint)))
 })
 

@@ -644,6 +644,23 @@ export interface AuditLogOperations {
    * Lists entries, newest first. Filters can be combined.
    */
   readonly list: (input?: ListAuditEntriesInput, options?: CallOptions) => Promise<AuditEntryPage>
+  /**
+   * Export the audit log.
+   *
+   * Streams the entries with their hash chain as JSON Lines, one entry per line, oldest first.
+   * `countersign audit verify` verifies them. Entries past their retention are missing at the beginning.
+   */
+  readonly export: (
+    input?: ExportAuditLogInput,
+    options?: CallOptions
+  ) => Promise<AsyncIterable<ChainedAuditEntry>>
+  /**
+   * Get a checkpoint of the audit log.
+   *
+   * Returns the newest position of the hash chain. Stored elsewhere, it proves later that no earlier
+   * entry was changed or removed, also not by the operator of the service.
+   */
+  readonly checkpoint: (input?: {}, options?: CallOptions) => Promise<AuditCheckpoint>
 }
 
 /**
@@ -3187,6 +3204,55 @@ export interface AuditEntryPage {
   readonly entries: ReadonlyArray<AuditEntry>
   /** Pass it as `cursor` to get the next page. Null on the last page. */
   readonly next_cursor: string | null
+}
+
+/** The input of `audit_log.export`. */
+export interface ExportAuditLogInput {
+  /** The query. */
+  readonly query?:
+    | {
+        /** Only entries after this position of the chain, such as the last one of an earlier export. */
+        readonly after?: number | undefined
+      }
+    | undefined
+}
+
+/** An entry of the audit log with its place in the organization's hash chain. */
+export interface ChainedAuditEntry {
+  /** The organization's ID, which is part of what is hashed. */
+  readonly org_id: string
+  /** The number of the entry in the organization's chain, from 1 and without gaps. */
+  readonly position: number
+  /** The entry's ID. */
+  readonly id: string
+  /** The action, as in the list of entries. */
+  readonly action: string
+  /** The ID of the resource that was changed or exported. */
+  readonly target_id: string
+  /** The API key that acted. Null for the operator and for the service itself. */
+  readonly actor: Actor | null
+  /** When the change was made. */
+  readonly occurred_at: Date
+  /** The `x-request-id` of the request. Null if the change was not made by a request. */
+  readonly request_id: string | null
+  /** What changed, without secrets. The order of its members is part of what is hashed. */
+  readonly detail: object
+  /** The digest of the entry before, in hexadecimal; zeros for the first entry. */
+  readonly previous_digest: string
+  /** The SHA-256 of the previous digest, the position and the entry, in hexadecimal. */
+  readonly digest: string
+}
+
+/** The newest position of the hash chain of the audit log. */
+export interface AuditCheckpoint {
+  /** The organization's ID. */
+  readonly org_id: string
+  /** The newest position. 0 for an empty log. */
+  readonly position: number
+  /** The digest at this position; zeros for an empty log. */
+  readonly digest: string
+  /** When the checkpoint was made. */
+  readonly created_at: Date
 }
 
 /** The OpenTelemetry collector that the organization's spans are sent to, without its URL and headers. */

@@ -516,6 +516,20 @@ export const shapes: Readonly<Record<string, Shape>> = {
     request_id: ["or", ["string", "null"]],
     detail: "object"
   },
+  ChainedAuditEntry: {
+    org_id: "org_",
+    position: "number",
+    id: "aud_",
+    action: "string",
+    target_id: "string",
+    actor: ["or", ["Actor", "null"]],
+    occurred_at: "time",
+    request_id: ["or", ["string", "null"]],
+    detail: "object",
+    previous_digest: "string",
+    digest: "string"
+  },
+  AuditCheckpoint: { org_id: "org_", position: "number", digest: "string", created_at: "time" },
   TelemetryDestinations: { destinations: ["list", "TelemetryDestination"] },
   TelemetryDestination: {
     id: "tel_",
@@ -1173,7 +1187,15 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       },
       status: 200,
       json: { entries: ["list", "AuditEntry"], next_cursor: ["or", ["string", "null"]] }
-    }
+    },
+    export: {
+      method: "GET",
+      path: "/v1/audit-log/export",
+      query: { "after?": "number" },
+      status: 200,
+      lines: "ChainedAuditEntry"
+    },
+    checkpoint: { method: "GET", path: "/v1/audit-log/checkpoint", status: 200, json: "AuditCheckpoint" }
   },
   telemetry_destinations: {
     list: { method: "GET", path: "/v1/telemetry-destinations", status: 200, json: "TelemetryDestinations" },

@@ -1,37 +1,7 @@
-import { Result, Schema } from "effect"
+import { Result } from "effect"
 import { createHash } from "node:crypto"
-import { AuditEntryId, OrgId } from "../Ids.ts"
-import { Actor } from "./Principal.ts"
-import { timestamp, Timestamp, formatTimestamp } from "../Time.ts"
-
-const Digest = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/, { expected: "64 hexadecimal digits" }))
-const Position = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
-
-/** A line of an export of the audit log: an entry with its place in the organization's hash chain. */
-export const ChainedEntry = Schema.Struct({
-  org_id: OrgId,
-  position: Position,
-  id: AuditEntryId,
-  /** Not only the known actions: a later version of the service may have added some. */
-  action: Schema.String,
-  target_id: Schema.String,
-  actor: Schema.NullOr(Actor),
-  occurred_at: timestamp("When the change was made."),
-  request_id: Schema.NullOr(Schema.String),
-  detail: Schema.Record(Schema.String, Schema.Json),
-  previous_digest: Digest,
-  digest: Digest
-})
-export type ChainedEntry = typeof ChainedEntry.Type
-
-/** A position of an organization's chain, to be kept where the service and its database cannot change it. */
-export const AuditCheckpoint = Schema.Struct({
-  org_id: OrgId,
-  position: Position,
-  digest: Digest,
-  created_at: Timestamp
-})
-export type AuditCheckpoint = typeof AuditCheckpoint.Type
+import { formatTimestamp } from "../Time.ts"
+import type { ChainedAuditEntry } from "./ChainedAuditEntry.ts"
 
 /** The digest before the first entry of a chain. */
 export const CHAIN_START = "0".repeat(64)
@@ -41,7 +11,7 @@ export const CHAIN_START = "0".repeat(64)
  * text in the transaction of the change (migration 0038). The order of the members of `detail` counts: an export must
  * be verified as it was written.
  */
-export const entryDigest = (entry: Omit<ChainedEntry, "digest">): string =>
+export const entryDigest = (entry: Omit<ChainedAuditEntry, "digest">): string =>
   createHash("sha256")
     .update(
       JSON.stringify([
@@ -62,15 +32,15 @@ export const entryDigest = (entry: Omit<ChainedEntry, "digest">): string =>
 
 /** What verifying an export has found so far. */
 export interface VerifiedChain {
-  readonly first: ChainedEntry
-  readonly last: ChainedEntry
+  readonly first: ChainedAuditEntry
+  readonly last: ChainedAuditEntry
   readonly count: number
 }
 
 /** Verifies the next entry of an export; `verified` is undefined for the first. A failure is a sentence that names the difference. */
 export const verifyEntry = (
   verified: VerifiedChain | undefined,
-  entry: ChainedEntry
+  entry: ChainedAuditEntry
 ): Result.Result<VerifiedChain, string> => {
   const last = verified?.last
   if (last !== undefined && entry.org_id !== last.org_id) {
@@ -94,7 +64,7 @@ export const verifyEntry = (
 }
 
 /** The digest that an entry of the export has, or continues, at the position of a checkpoint; undefined if it is neither. */
-export const digestAt = (entry: ChainedEntry, position: number): string | undefined => {
+export const digestAt = (entry: ChainedAuditEntry, position: number): string | undefined => {
   if (entry.position === position) return entry.digest
   return entry.position === position + 1 ? entry.previous_digest : undefined
 }

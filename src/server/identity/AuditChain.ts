@@ -1,22 +1,30 @@
 import { Context, Effect, Layer, Schema, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { type AuditCheckpoint, CHAIN_START, type ChainedEntry } from "../../domain/identity/AuditChain.ts"
+import { Authorized } from "../../api/Authorization.ts"
+import { CHAIN_START } from "../../domain/identity/AuditChain.ts"
+import type { AuditCheckpoint, ChainedAuditEntry } from "../../domain/identity/ChainedAuditEntry.ts"
 import { AuditEntryId, KeyId, type OrgId } from "../../domain/Ids.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** Entries that one statement of an export reads. */
-const PAGE_ROWS = 1_000
+/** Entries that one statement of an export reads. Encoding them takes some milliseconds of the event loop. */
+const PAGE_ROWS = 200
 
-/** The hash chain of the audit log, for the operator. A trigger appends to it in the transaction of each entry (migration 0038). */
+/** The hash chain of the audit log. A trigger appends to it in the transaction of each entry (migration 0038). */
 export class AuditChain extends Context.Service<
   AuditChain,
   {
-    /** The organization's entries in the order of the chain, from the oldest that retention has kept. */
-    readonly export: (org_id: OrgId) => Stream.Stream<ChainedEntry>
+    /** The organization's entries after a position, in the order of the chain, from the oldest that retention has kept. */
+    readonly export: (
+      after: number
+    ) => Effect.Effect<Stream.Stream<ChainedAuditEntry>, never, Authorized<"approvals.admin">>
+    /** Like `export`, for the operator's command line, which has no API key. */
+    readonly exportFor: (org_id: OrgId, after: number) => Stream.Stream<ChainedAuditEntry>
     /** The newest position. */
-    readonly checkpoint: (org_id: OrgId) => Effect.Effect<AuditCheckpoint>
+    readonly checkpoint: Effect.Effect<AuditCheckpoint, never, Authorized<"approvals.admin">>
+    /** Like `checkpoint`, for the operator's command line, which has no API key. */
+    readonly checkpointFor: (org_id: OrgId) => Effect.Effect<AuditCheckpoint>
   }
 >()("countersign/server/identity/AuditChain") {
   static readonly layer = Layer.effect(
@@ -38,7 +46,7 @@ export class AuditChain extends Context.Service<
           ORDER BY chain.position
           LIMIT ${PAGE_ROWS}
         `)
-        return rows.map(({ actor_id, actor_name, entry_id, ...row }): ChainedEntry => ({
+        return rows.map(({ actor_id, actor_name, entry_id, ...row }): ChainedAuditEntry => ({
           ...row,
           org_id,
           id: entry_id,
@@ -46,23 +54,32 @@ export class AuditChain extends Context.Service<
         }))
       }, Effect.orDie)
 
+      const exportFor = (org_id: OrgId, after: number) =>
+        Stream.unfold(after, (position) =>
+          Effect.map(readPage(org_id, position), (page) => {
+            const last = page.at(-1)
+            return last === undefined ? undefined : ([page, last.position] as const)
+          })
+        ).pipe(Stream.flatMap((page) => Stream.fromIterable(page)))
+
+      const checkpointFor = Effect.fn("AuditChain.checkpoint")(function* (org_id: OrgId) {
+        const head = yield* headRows.first(sql`
+          SELECT position::float8 AS position, encode(digest, 'hex') AS digest
+          FROM audit_heads
+          WHERE org_id = ${org_id}
+        `)
+        const created_at = yield* clock.now
+        return { org_id, position: head?.position ?? 0, digest: head?.digest ?? CHAIN_START, created_at }
+      }, Effect.orDie)
+
       return AuditChain.of({
-        export: (org_id) =>
-          Stream.unfold(0, (after) =>
-            Effect.map(readPage(org_id, after), (page) => {
-              const last = page.at(-1)
-              return last === undefined ? undefined : ([page, last.position] as const)
-            })
-          ).pipe(Stream.flatMap((page) => Stream.fromIterable(page))),
-        checkpoint: Effect.fn("AuditChain.checkpoint")(function* (org_id) {
-          const head = yield* headRows.first(sql`
-            SELECT position::float8 AS position, encode(digest, 'hex') AS digest
-            FROM audit_heads
-            WHERE org_id = ${org_id}
-          `)
-          const created_at = yield* clock.now
-          return { org_id, position: head?.position ?? 0, digest: head?.digest ?? CHAIN_START, created_at }
-        }, Effect.orDie)
+        export: Effect.fn("AuditChain.export")(function* (after) {
+          const { org_id } = yield* Authorized("approvals.admin")
+          return exportFor(org_id, after)
+        }),
+        exportFor,
+        checkpoint: Effect.flatMap(Authorized("approvals.admin"), ({ org_id }) => checkpointFor(org_id)),
+        checkpointFor
       })
     })
   )

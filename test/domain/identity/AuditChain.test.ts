@@ -2,20 +2,20 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Result } from "effect"
 import {
   CHAIN_START,
-  type ChainedEntry,
   entryDigest,
   type VerifiedChain,
   verifyEntry
 } from "../../../src/domain/identity/AuditChain.ts"
+import type { ChainedAuditEntry } from "../../../src/domain/identity/ChainedAuditEntry.ts"
 import { AuditEntryId, KeyId, OrgId } from "../../../src/domain/Ids.ts"
 
 const org_id = OrgId.make(`org_${"a".repeat(32)}`)
 
 /** An entry that continues a chain, with its own correct digest. */
 const append = (
-  last: Pick<ChainedEntry, "position" | "digest"> | undefined,
-  changes: Partial<Omit<ChainedEntry, "digest">> = {}
-): ChainedEntry => {
+  last: Pick<ChainedAuditEntry, "position" | "digest"> | undefined,
+  changes: Partial<Omit<ChainedAuditEntry, "digest">> = {}
+): ChainedAuditEntry => {
   const position = (last?.position ?? 0) + 1
   const entry = {
     org_id,
@@ -34,7 +34,7 @@ const append = (
 }
 
 /** What verification finds: the number of entries, or a sentence about the first that is wrong. */
-const verify = (entries: ReadonlyArray<ChainedEntry>): number | string => {
+const verify = (entries: ReadonlyArray<ChainedAuditEntry>): number | string => {
   let verified: VerifiedChain | undefined
   for (const entry of entries) {
     const result = verifyEntry(verified, entry)
@@ -63,7 +63,7 @@ describe("AuditChain", () => {
     )
   })
 
-  it("a chain that was cut off and begun anew is found at its first entry", () => {
+  it("a chain that was cut off and started again is found at its first entry", () => {
     const renumbered = append(undefined, { previous_digest: second.digest })
     assert.strictEqual(
       verify([renumbered]),
@@ -72,7 +72,7 @@ describe("AuditChain", () => {
   })
 
   it("each member of an entry is part of its digest", () => {
-    const changes: ReadonlyArray<Partial<ChainedEntry>> = [
+    const changes: ReadonlyArray<Partial<ChainedAuditEntry>> = [
       { id: AuditEntryId.make(`aud_${"d".repeat(32)}`) },
       { action: "key.revoked" },
       { target_id: "other" },

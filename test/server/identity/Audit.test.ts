@@ -197,11 +197,11 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
       yield* Effect.all([work("chain a"), work("chain b")], { concurrency: 2 })
       const chain = yield* Effect.provide(AuditChain, AuditChain.layer)
       for (const organization of [org_id, other]) {
-        const entries = yield* Stream.runCollect(chain.export(organization))
+        const entries = yield* Stream.runCollect(chain.exportFor(organization, 0))
         assert.lengthOf(entries, 26)
         let verified: VerifiedChain | undefined
         for (const entry of entries) verified = Result.getOrThrow(verifyEntry(verified, entry))
-        const { digest, position } = yield* chain.checkpoint(organization)
+        const { digest, position } = yield* chain.checkpointFor(organization)
         assert.deepInclude(verified?.last, { digest, position })
       }
     })
@@ -219,7 +219,7 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
       `
       assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 1)
       const chain = yield* Effect.provide(AuditChain, AuditChain.layer)
-      const entries = yield* Stream.runCollect(chain.export(org_id))
+      const entries = yield* Stream.runCollect(chain.exportFor(org_id, 0))
       assert.deepStrictEqual(
         entries.map(({ position }) => position),
         [2, 3, 4]

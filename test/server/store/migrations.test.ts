@@ -75,7 +75,8 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
       `
       const chain = yield* Effect.provide(AuditChain, AuditChain.layer.pipe(Layer.provide(StoreClock.layer)))
       for (const org of ["0", "1"]) {
-        const entries = yield* Stream.runCollect(chain.export(OrgId.make(`org_${org.padStart(32, "0")}`)))
+        const org_id = OrgId.make(`org_${org.padStart(32, "0")}`)
+        const entries = yield* Stream.runCollect(chain.exportFor(org_id, 0))
         assert.deepStrictEqual(
           entries.map(({ position }) => position),
           [1, 2, 3, 4, 5, 6]

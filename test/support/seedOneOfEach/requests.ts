@@ -108,7 +108,9 @@ export const requests: Readonly<
   "api_keys.create": () => ({ body: { name: "another", preset: "runtime" } }),
   "api_keys.verify_email": ({ ids }) => ({ params: { id: ids.spare_key } }),
   "api_keys.revoke": ({ ids }) => ({ params: { id: ids.spare_key } }),
-  "audit_log.list": ({ ids }) => ({ query: { target_id: ids.task, actor_id: ids.spare_key } })
+  "audit_log.list": ({ ids }) => ({ query: { target_id: ids.task, actor_id: ids.spare_key } }),
+  "audit_log.export": () => ({}),
+  "audit_log.checkpoint": () => ({})
 }
 
 /** The request for an operation in the current state of the organization. */
