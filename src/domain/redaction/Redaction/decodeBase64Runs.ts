@@ -1,3 +1,4 @@
+import { MATCHES_PER_STEP } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 
 /** Maximum depth of nested base64. Runs shorter than 20 characters are not decoded. */
@@ -6,10 +7,15 @@ export const MAX_LAYERS = 3
 /** Minimum share of visible characters in decoded text: the rest is binary data, such as an image or a key. */
 const VISIBLE = 0.95
 
-/** Finds runs of base64 that decode to text. */
-export const decodeBase64Runs = (text: string): ReadonlyArray<TextRange & { readonly text: string }> => {
-  const found: Array<TextRange & { readonly text: string }> = []
+/** A range and the text that it decodes to. */
+export type DecodedRange = TextRange & { readonly text: string }
+
+/** Finds runs of base64 that decode to text. Yields after some runs. */
+export function* decodeBase64Runs(text: string): Generator<void, ReadonlyArray<DecodedRange>> {
+  const found: Array<DecodedRange> = []
+  let runs = 0
   for (const match of text.matchAll(/(?<![0-9A-Za-z+/_-])[0-9A-Za-z+/_-]{20,}={0,2}/g)) {
+    if (++runs % MATCHES_PER_STEP === 0) yield
     const [run] = match
     // A word of any length is not base64.
     if (!beginsVisibly(run) || /^[A-Z]?[a-z_-]+$/.test(run)) continue
@@ -22,7 +28,7 @@ export const decodeBase64Runs = (text: string): ReadonlyArray<TextRange & { read
 }
 
 /** Finds runs of hexadecimal digits that decode to text: each byte is a visible character, which digests practically never have. */
-export const decodeHexRuns = (text: string): ReadonlyArray<TextRange & { readonly text: string }> =>
+export const decodeHexRuns = (text: string): ReadonlyArray<DecodedRange> =>
   Array.from(
     text.matchAll(/(?<![0-9A-Za-z])(?:[2-7][0-9A-Fa-f]|0[9ad]){16,}(?![0-9A-Za-z])/gi),
     ({ 0: run, index }) => ({

@@ -2,7 +2,8 @@ import { hasDigit, hasLetter, hasSign, isExpression, isOpaque, isPath, isWordLik
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { isSecretName, isKeyName, isSomeKeyName } from "./secretNames.ts"
 import { isIdentifier, isKnownFormat, isUuid, looksRandom } from "./looksRandom.ts"
-import { MATCHES_PER_STEP } from "./steps.ts"
+import { execFrom, execInParts } from "./execInParts.ts"
+import { hasSteps, MATCHES_PER_STEP } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
@@ -51,6 +52,9 @@ const assignment = new RegExp(
   "gi"
 )
 
+/** A match has at most some 200 characters: its name, a sign or words, quotation marks. */
+const EXTENT = { before: 1, reach: 512 }
+
 /** A quoted value ends at the closing quote, any other at white space or a separator; in a query `&` is a separator. */
 const quoted = new RegExp(`[^"'\`\\r\\n\\\\]{4,${MAX_VALUE}}(?=\\\\?["'\`])`, "y")
 const inQuery = new RegExp(`[^\\s"'\`,;&<>|\\\\){}\\]]{4,${MAX_VALUE}}`, "y")
@@ -86,15 +90,16 @@ export const assignmentTriggers = [
 /** Finds values that are assigned to secret names and look like secrets. Yields after some matches. */
 export function* findAssignments(text: string): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
+  const isLong = hasSteps(text)
   let matches = 0
   let from = 0
   for (;;) {
     if (++matches % MATCHES_PER_STEP === 0) yield
-    // Not kept in the expression, which other searches use while this one is interrupted.
-    assignment.lastIndex = from
-    const match = assignment.exec(text)
+    const match = isLong
+      ? yield* execInParts(assignment, text, from, EXTENT)
+      : execFrom(assignment, text, from)
     if (match === null) return found
-    from = assignment.lastIndex
+    from = match.index + match[0].length
     const [whole, written = "", sign = ""] = match
     // The `n` of an escaped line break `\\n` is not part of the name.
     const name = text.charAt(match.index - 1) === "\\" ? written.slice(1) : written

@@ -1,7 +1,8 @@
 import { hasDigit, hasLetter, hasSign } from "./opaque.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { isUuid, looksRandom } from "./looksRandom.ts"
-import { hasSteps } from "./steps.ts"
+import { execFrom, execInParts } from "./execInParts.ts"
+import { hasSteps, MATCHES_PER_STEP } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 import type { TextScan } from "./TextScan.ts"
 import { trimTrailing } from "./trimTrailing.ts"
@@ -11,7 +12,12 @@ interface CommandForm {
   readonly words: ReadonlyArray<string>
   /** The last group that matched is the secret. */
   readonly form: RegExp
+  /** A word that the matched text must contain. */
+  readonly within?: string
 }
+
+/** Lengths that a form inspects before a match, and of a match. */
+const EXTENT = { before: 256, reach: 2_048 }
 
 /** A value in quotes, or up to white space. */
 const VALUE = `(?:"([^"\\n]{4,256})"|'([^'\\n]{4,256})'|([^\\s"'|;&<>]{4,512}))`
@@ -46,7 +52,7 @@ const forms: ReadonlyArray<CommandForm> = [
     form: /\b(?:sqlplus|expdp|impdp|sqlldr|rman[ \t]+target)[ \t]+(?:-[A-Za-z][ \t]+)*["']?[\w$#]{1,64}\/["']?([^\s@"'/]{4,64})/gi
   },
   // Registries, clouds and packages
-  option("docker|podman|buildah|skopeo|helm|oras|crane|nerdctl", "(?<=login[^\\n|;&]{0,200})-p[ \\t=]{1,3}"),
+  { ...option("docker|podman|buildah|skopeo|helm|oras|crane|nerdctl", "-p[ \\t=]{1,3}"), within: "login" },
   option("az|heroku|cf|bx|ibmcloud|oc|twine|doctl|scw|vault", "(?:-p|--token|--access-token|-t)[ \\t=]{1,3}"),
   {
     words: ["configure"],
@@ -208,7 +214,7 @@ export const commandTriggers: ReadonlyArray<ReadonlyArray<string>> = forms.map((
 
 /**
  * Finds secrets in commands and statements, as pasted from a terminal or a script. `first`: the number of the first form's triggers in the
- * scan. Yields after each form.
+ * scan. Yields after each form and after some matches.
  */
 export function* findCommandOptions(
   text: string,
@@ -216,18 +222,27 @@ export function* findCommandOptions(
   first: number
 ): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
+  const isLong = hasSteps(text)
+  let matches = 0
   // Counted, because `entries()` allocates two objects for each form.
   for (let index = 0; index < forms.length; index++) {
     const command = forms[index]
     if (command === undefined) continue
     if (!scan.has(first + index) && !(index === 0 && text.startsWith("-"))) continue
-    for (const match of text.matchAll(command.form)) {
+    for (let from = 0; ;) {
+      const match = isLong
+        ? yield* execInParts(command.form, text, from, EXTENT)
+        : execFrom(command.form, text, from)
+      if (match === null) break
+      if (++matches % MATCHES_PER_STEP === 0) yield
+      from = match.index + match[0].length
+      if (command.within !== undefined && !match[0].includes(command.within)) continue
       const written = match.slice(1).find((group) => group !== undefined) ?? ""
       const value = trimTrailing(written, "'\"`,;")
       const start = match.index + match[0].lastIndexOf(written)
       if (isCredential(value)) found.push({ start, end: start + value.length })
     }
-    if (hasSteps(text)) yield
+    if (isLong) yield
   }
   return found
 }

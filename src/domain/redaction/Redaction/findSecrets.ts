@@ -165,11 +165,11 @@ function* findInRuns(
   }
   add(yield* findTokens(text, scanned, FIRST_TOKEN))
   if (scanned.has(PRIVATE_KEY)) add(findPrivateKeys(text))
-  if (scanned.has(JWT)) add(findJwts(text))
+  if (scanned.has(JWT)) add(yield* findJwts(text))
   if (layer < MAX_LAYERS) {
     if (isLong) yield
     const runs = [
-      ...(scanned.longestRun >= MIN_BASE64 ? decodeBase64Runs(text) : []),
+      ...(scanned.longestRun >= MIN_BASE64 ? yield* decodeBase64Runs(text) : []),
       ...(scanned.longestHexRun >= MIN_HEX ? decodeHexRuns(text) : [])
     ]
     for (const run of runs) {

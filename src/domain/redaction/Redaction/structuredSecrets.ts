@@ -1,5 +1,6 @@
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { looksRandom } from "./looksRandom.ts"
+import { MATCHES_PER_STEP } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 
 /** Finds armoured private keys, including truncated ones without the end line. Public keys and certificates are not secret. */
@@ -30,12 +31,17 @@ const MIN_ARMOUR = 40
 const armour =
   /(?:\\+[nr]|[\s,]+|(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset|Private-MAC|Private-Hash): ?[\w.,:() -]{0,100}|[0-9A-Za-z+/=]{16,}|=?[0-9A-Za-z+/=]{1,15}(?=[\s\\"'-]|$)){0,4000}/y
 
-/** Finds JSON Web Tokens, signed or encrypted: three or five parts, of which the first is the header. */
-export const findJwts = (text: string): ReadonlyArray<TextRange> => {
+/**
+ * Finds JSON Web Tokens, signed or encrypted: three or five parts, of which the first is the header. Yields after some
+ * candidates, because decoding one takes up to 10 µs.
+ */
+export function* findJwts(text: string): Generator<void, ReadonlyArray<TextRange>> {
   if (!text.includes("eyJ")) return []
   const found: Array<TextRange> = []
+  let candidates = 0
   const form = /eyJ[0-9A-Za-z_-]{10,2048}\.[0-9A-Za-z_-]{4,}(?:\.[0-9A-Za-z_-]*(?:\.[0-9A-Za-z_-]+){0,2})?/y
   for (let start = text.indexOf("eyJ"); start !== -1; start = text.indexOf("eyJ", start)) {
+    if (++candidates % MATCHES_PER_STEP === 0) yield
     form.lastIndex = start
     const match = form.exec(text)?.[0]
     if (match !== undefined && isToken(match.split("."))) {
