@@ -14,6 +14,7 @@ import {
   OWN_ACCOUNT,
   requireAccount
 } from "../../server/store/EmbeddedPostgres.ts"
+import { requireDatabase } from "../../server/main/layerStore.ts"
 import { ProcessEnvironment } from "../environment.ts"
 
 /** The service must not start as root like this. */
@@ -98,6 +99,8 @@ export const prepareOwnAccount = Effect.fnUntraced(function* (settings: Settings
   yield* requireReadable(account)
   const { store } = settings
   if (store.kind === "external") return { settings, account, warning }
+  // Before anything is created in the directory, which can be that of a volume that is not mounted.
+  yield* requireDatabase(store)
   yield* handOverDataDir({ ...store, user: account.name })
   const masterKeys = yield* masterKeysOf(store)
   return { settings: { ...settings, store: { ...store, masterKeys, user: account.name } }, account, warning }

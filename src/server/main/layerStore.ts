@@ -25,7 +25,7 @@ export const layerStore = (store: StoreSettings) =>
 type EmbeddedStore = Extract<StoreSettings, { readonly kind: "embedded" }>
 
 /** Fails if the data directory has no database and must not get one. */
-const requireDatabase = Effect.fnUntraced(function* ({ create, dataDir }: EmbeddedStore) {
+export const requireDatabase = Effect.fnUntraced(function* ({ create, dataDir }: EmbeddedStore) {
   if (!create && !(yield* embeddedStoreExists(dataDir))) return yield* new DatabaseMissing({ dataDir })
 })
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
-import { readFileSync, realpathSync } from "node:fs"
+import { existsSync, readFileSync, realpathSync } from "node:fs"
 import { chmod, chown, link, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises"
 import { createServer, type Server } from "node:net"
 import { tmpdir } from "node:os"
@@ -169,6 +169,45 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
         // And beside the running service.
         const listed = yield* (yield* spawnCli(["keys", "list"], variables)).ended
         assert.strictEqual(listed.code, 0, listed.err)
+      }),
+    TIMEOUT_MILLIS
+  )
+
+  it.live(
+    "with COUNTERSIGN_CREATE_DATABASE=false, leaves a directory without a database as it is, and serves one that exists",
+    () =>
+      Effect.gen(function* () {
+        const { uid } = yield* account
+        const dataDir = yield* dataDirectory
+        const variables = {
+          PORT: "0",
+          COUNTERSIGN_DATA_DIR: dataDir,
+          COUNTERSIGN_USER: NAME,
+          COUNTERSIGN_CREATE_DATABASE: "false"
+        }
+        const refused = Effect.gen(function* () {
+          const { code, err } = yield* (yield* spawnCli(["serve"], variables)).ended
+          assert.strictEqual(code, 1)
+          assert.include(err, `no database in ${dataDir}, and COUNTERSIGN_CREATE_DATABASE is false`)
+        })
+        // As an empty mount point.
+        yield* refused
+        assert.deepEqual(yield* Effect.promise(() => readdir(dataDir)), [])
+        assert.strictEqual((yield* Effect.promise(() => stat(dataDir))).uid, 0)
+        yield* Effect.promise(() => rm(dataDir, { recursive: true }))
+        yield* refused
+        assert.isFalse(existsSync(dataDir))
+
+        const created = yield* (yield* spawnCli(["keys", "create", "--preset", "admin"], {
+          ...variables,
+          COUNTERSIGN_CREATE_DATABASE: "true"
+        })).ended
+        assert.strictEqual(created.code, 0, created.err)
+        const service = yield* serve(variables)
+        assert.strictEqual(yield* statusOf(service.url), 200)
+        assert.strictEqual(idsOf(service.pid, "Uid")?.[0], uid)
+        yield* service.kill("SIGTERM")
+        assert.strictEqual((yield* service.ended).code, 0)
       }),
     TIMEOUT_MILLIS
   )
