@@ -207,8 +207,8 @@ export const store: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/concurrency/KeyedSemaphore.ts",
-    from: "started ? Effect.never : onTimeout",
-    to: "onTimeout",
+    from: "if (waiter.permits > state.free) break",
+    to: "if (waiter.permits > state.free) continue",
     tests: ["server/concurrency/KeyedSemaphore.test.ts"]
   },
   {

@@ -151,6 +151,11 @@ const NextTurn = Context.Reference<Effect.Effect<void>>("countersign/server/conc
 /** A place between two slices of work: waits for the next turn if the current request is a large one. */
 export const nextTurn: Effect.Effect<void> = Effect.withFiber((fiber) => fiber.getRef(NextTurn))
 
+/** Whether the current request is a large one: a read, or one with a large body. */
+export const isLargeRequest: Effect.Effect<boolean> = Effect.withFiber((fiber) =>
+  Effect.succeed(fiber.getRef(NextTurn) !== Effect.void)
+)
+
 /** Runs a request with much work: `nextTurn` waits for `turn` in it. */
 export const inTurns =
   (turn: Effect.Effect<void>) =>

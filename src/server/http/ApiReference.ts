@@ -4,8 +4,10 @@
  */
 import { Cache, Duration, Effect, Exit } from "effect"
 import { HttpRouter, HttpServerRequest } from "effect/http"
+import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { renderInWorker } from "./ApiReference/renderInWorker.ts"
 import { respondWith } from "./ApiReference/EncodedDocument.ts"
+import { ClientAddress } from "./ClientAddress.ts"
 import { pageHeaders } from "./securityHeaders.ts"
 
 /** How long after a failure requests fail without another attempt: each attempt costs 0.3 s of a processor. */
@@ -19,22 +21,32 @@ export const layer = HttpRouter.use((router) =>
       capacity: 1,
       timeToLive: (exit) => (Exit.isSuccess(exit) ? Duration.infinity : RETRY_DELAY)
     })
-    const reference = Cache.get(cache, "reference")
+    const client = yield* ClientAddress
+    const turns = yield* LoopTurns
+    /**
+     * The documents, at the next turn of the client's address: writing a document of 3 MB to a socket takes up to 2 ms, and
+     * many requests may wait for the same rendering.
+     */
+    const reference = Effect.gen(function* () {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const rendered = yield* Cache.get(cache, "reference")
+      yield* turns.take(client.of(request))
+      return { request, rendered }
+    })
     yield* router.add(
       "GET",
       "/openapi.json",
-      Effect.gen(function* () {
-        return respondWith((yield* reference).openApi, yield* HttpServerRequest.HttpServerRequest, {})
-      })
+      Effect.map(reference, ({ rendered, request }) => respondWith(rendered.openApi, request, {}))
     )
     yield* router.add(
       "GET",
       "/docs",
-      Effect.gen(function* () {
-        const { document, policy } = (yield* reference).page
-        const request = yield* HttpServerRequest.HttpServerRequest
-        return respondWith(document, request, { ...pageHeaders, "content-security-policy": policy })
-      })
+      Effect.map(reference, ({ rendered, request }) =>
+        respondWith(rendered.page.document, request, {
+          ...pageHeaders,
+          "content-security-policy": rendered.page.policy
+        })
+      )
     )
   })
 )

@@ -16,6 +16,12 @@ import { COUNTED_BYTES, setOrganization, UnsentResponses } from "./UnsentRespons
 const CONCURRENT_READS = 4
 
 /**
+ * Permits that a read takes while other organizations send requests: their statements wait behind those of at most two
+ * reads on a connection (head-of-line blocking).
+ */
+const PERMITS_IN_COMPANY = 2
+
+/**
  * Cost of a read outside of its turns, in milliseconds of the event loop: parsing and authenticating the request, and,
  * per KiB, reading the rows from the connection and writing the response.
  */
@@ -85,7 +91,10 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
           const turn = turns.take(org_id)
           const counted = Effect.flatMap(operation, (response) => countFor(org_id, response))
           if (method !== "GET") return turns.hasCompany(org_id) ? Effect.andThen(turn, counted) : counted
-          return withReadPermit(org_id)(
+          return withReadPermit(
+            org_id,
+            turns.hasCompany(org_id) ? PERMITS_IN_COMPANY : 1
+          )(
             Effect.andThen(
               Effect.andThen(awaitRoom(org_id), turn),
               Effect.map(inTurns(turn)(counted), (response) => {

@@ -20,9 +20,11 @@ import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
 import type { TaskRun } from "../../domain/tasks/Run.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
+import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { nextTurn } from "../concurrency/LoopTurns.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
+import { permitTimeout } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
 import { beginRun, type RunHandle, type RunInput } from "./Runs/runLog.ts"
@@ -62,6 +64,15 @@ const MAX_BATCH = 64
 
 /** Characters of JSON above which a run is logged by a statement of its own. */
 const LARGE_RUN = 64 * 1024
+
+/**
+ * Large runs of one organization that are logged at a time. Their statements are pipelined on connections that others
+ * use too, so more of them would delay the small statements of all organizations.
+ */
+const CONCURRENT_LARGE_RUNS = 2
+
+const textLength = ({ answer, input, metadata }: NewRunRow): number =>
+  input.length + (answer?.length ?? 0) + metadata.length
 
 /** Cached plans, over all organizations: some 10 MB. */
 const MAX_CACHED_PLANS = 10_000
@@ -115,20 +126,18 @@ export class Runs extends Context.Service<
       const planKey = (org_id: OrgId, task_id: TaskId): string => `${org_id} ${task_id}`
 
       // Batched, because runs are logged at a high rate.
-      const insert = yield* makeStatementBatcher({
+      const insertRow = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
-        isLarge: ({ answer, input, metadata, saveResponse }: NewRunRow) =>
-          saveResponse !== undefined || input.length + (answer?.length ?? 0) + metadata.length > LARGE_RUN,
+        isLarge: (row: NewRunRow) => row.saveResponse !== undefined || textLength(row) > LARGE_RUN,
         abandonedMillis: ABANDONED_WRITE_MILLIS,
         run: (rows) =>
           Effect.tap(insertRuns(sql, rows), (logged) =>
             Effect.forEach(
               rows,
-              ({ answer, input, metadata, run }, index) => {
+              (row, index) => {
                 if (logged[index] !== true) return Effect.void
-                const bytes = rowBytes.run + input.length + (answer?.length ?? 0) + metadata.length
-                usage.add(run.org_id, { runs: 1, bytes })
-                return onFinished(run)
+                usage.add(row.run.org_id, { runs: 1, bytes: rowBytes.run + textLength(row) })
+                return onFinished(row.run)
               },
               {
                 discard: true
@@ -136,6 +145,15 @@ export class Runs extends Context.Service<
             )
           )
       })
+
+      const withLargePermit = makeKeyedSemaphore({
+        permits: CONCURRENT_LARGE_RUNS,
+        // Longer than a statement may take: a run that was paid for is logged if the database responds at all.
+        timeout: ABANDONED_WRITE_MILLIS,
+        onTimeout: permitTimeout
+      })
+      const insert = (row: NewRunRow) =>
+        textLength(row) > LARGE_RUN ? withLargePermit(row.run.org_id)(insertRow(row)) : insertRow(row)
 
       const schemaOf = (
         org_id: OrgId,

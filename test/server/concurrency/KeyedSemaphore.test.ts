@@ -65,6 +65,71 @@ describe("KeyedSemaphore", () => {
     })
   )
 
+  it.effect("an effect that takes several permits is not overtaken by later ones that take fewer", () =>
+    Effect.gen(function* () {
+      const { release, untilReleased, withPermit } = yield* setUp
+      const order: Array<string> = []
+      const note = (name: string) => Effect.sync(() => void order.push(name))
+      const one = yield* Effect.forkChild(withPermit("a")(untilReleased))
+      yield* Effect.yieldNow
+      const large = yield* Effect.forkChild(withPermit("a", 2)(note("large")))
+      yield* Effect.yieldNow
+      // One permit is free.
+      const small = yield* Effect.forkChild(withPermit("a")(note("small")))
+      yield* Effect.yieldNow
+      assert.deepStrictEqual(order, [])
+      yield* release
+      yield* Fiber.joinAll([one, large, small])
+      assert.deepStrictEqual(order, ["large", "small"])
+    })
+  )
+
+  it.effect("a waiter that leaves, by its time-out or interruption, lets the ones behind it pass", () =>
+    Effect.gen(function* () {
+      const { withPermit } = yield* setUp
+      yield* Effect.forkChild(withPermit("a")(Effect.never))
+      yield* Effect.yieldNow
+      const interrupted = yield* Effect.forkChild(withPermit("a", 2)(Effect.die("must not start")))
+      yield* Effect.yieldNow
+      const first = yield* Effect.forkChild(withPermit("a")(Effect.succeed("first")))
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(interrupted)
+      assert.strictEqual(yield* Fiber.join(first), "first")
+
+      const expired = yield* Effect.forkChild(Effect.flip(withPermit("a", 2)(Effect.die("must not start"))))
+      yield* Effect.yieldNow
+      yield* TestClock.adjust("4 seconds")
+      const second = yield* Effect.forkChild(withPermit("a")(Effect.succeed("second")))
+      yield* Effect.yieldNow
+      assert.isUndefined(second.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(yield* Fiber.join(expired), "timed out")
+      assert.strictEqual(yield* Fiber.join(second), "second")
+    })
+  )
+
+  it.effect("an effect that cannot be interrupted waits, and times out", () =>
+    Effect.gen(function* () {
+      const { release, untilReleased, withPermit } = yield* setUp
+      const both = yield* Effect.forkChild(withPermit("a", 2)(untilReleased))
+      yield* Effect.yieldNow
+      const waiter = yield* Effect.forkChild(Effect.uninterruptible(withPermit("a")(Effect.succeed("done"))))
+      yield* Effect.yieldNow
+      yield* release
+      yield* Fiber.join(both)
+      assert.strictEqual(yield* Fiber.join(waiter), "done")
+
+      yield* Effect.forkChild(withPermit("a", 2)(Effect.never))
+      yield* Effect.yieldNow
+      const expired = yield* Effect.forkChild(
+        Effect.uninterruptible(Effect.flip(withPermit("a")(Effect.die("must not start"))))
+      )
+      yield* Effect.yieldNow
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual(yield* Fiber.join(expired), "timed out")
+    })
+  )
+
   it.effect("interruption returns the permit, of a running effect and of a waiter", () =>
     Effect.gen(function* () {
       const { withPermit } = yield* setUp

@@ -2,7 +2,14 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { HttpClient, HttpRouter } from "effect/http"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { LoopTurns, makeLoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
+import { ClientAddress } from "../../../src/server/http/ClientAddress.ts"
 import * as ApiReference from "../../../src/server/http/ApiReference.ts"
+
+const layerServed = HttpRouter.serve(ApiReference.layer).pipe(
+  Layer.provide(ClientAddress.layer({ trustedProxies: [] })),
+  Layer.provideMerge(NodeHttpServer.layerTest)
+)
 
 describe("ApiReference", () => {
   it.effect("is rendered although a module that NODE_OPTIONS preloads fails in a second thread", () =>
@@ -19,8 +26,28 @@ describe("ApiReference", () => {
       )
       const { status } = yield* HttpClient.get("/openapi.json")
       assert.strictEqual(status, 200)
-    }).pipe(
-      Effect.provide(HttpRouter.serve(ApiReference.layer).pipe(Layer.provideMerge(NodeHttpServer.layerTest)))
-    )
+    }).pipe(Effect.provide(layerServed))
+  )
+
+  it.effect("each response takes a turn of its client's address, also after the first rendering", () =>
+    Effect.gen(function* () {
+      const taken: Array<string> = []
+      const turns = makeLoopTurns()
+      const counted = {
+        ...turns,
+        take: (key: string) =>
+          Effect.andThen(
+            Effect.sync(() => void taken.push(key)),
+            turns.take(key)
+          )
+      }
+      yield* Effect.gen(function* () {
+        const both = [HttpClient.get("/docs"), HttpClient.get("/openapi.json")]
+        for (const { status } of yield* Effect.all(both, { concurrency: 2 })) assert.strictEqual(status, 200)
+        assert.strictEqual((yield* HttpClient.get("/docs")).status, 200)
+      }).pipe(Effect.provide(Layer.provide(layerServed, Layer.succeed(LoopTurns, counted))))
+      assert.lengthOf(taken, 3)
+      assert.lengthOf(new Set(taken), 1)
+    })
   )
 })

@@ -46,6 +46,26 @@ const setUp = Effect.gen(function* () {
 })
 
 describe("FairReads", () => {
+  it.effect("while other organizations send requests, a third concurrent read waits", () =>
+    Effect.gen(function* () {
+      const reads = yield* makeFairReads
+      const org = yield* OrgId.generate
+      const end = yield* Deferred.make<void>()
+      let started = 0
+      const held = Effect.andThen(
+        Effect.sync(() => void started++),
+        Effect.andThen(Deferred.await(end), ok)
+      )
+      const all = yield* Effect.forkChild(
+        Effect.replicateEffect(reads.run(org, GET)(held), 3, { concurrency: "unbounded" })
+      )
+      yield* Effect.yieldNow
+      assert.strictEqual(started, 2)
+      yield* Deferred.succeed(end, undefined)
+      assert.lengthOf(yield* Fiber.join(all), 3)
+    }).pipe(Effect.provideService(LoopTurns, turnsWith({ hasCompany: true })))
+  )
+
   it.effect("a fifth concurrent read waits, while writes and other organizations' reads do not", () =>
     Effect.gen(function* () {
       const { org, other, reads, release } = yield* setUp

@@ -74,7 +74,7 @@ const Row = ({ onEnded, signIn }: { readonly signIn: SignIn; readonly onEnded: (
     >
       <p>
         The browser is signed out within five seconds. The API key <UntrustedText text={signIn.key.name} />{" "}
-        stays usable: revoke it if somebody else has it.
+        stays usable: revoke it if someone else has it.
       </p>
     </ConfirmButton>
   )

@@ -1,8 +1,8 @@
-import { Effect, Option } from "effect"
+import { Context, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { CurrentPrincipal } from "../../../api/Authorization.ts"
 import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
-import { yieldingOnly } from "../../concurrency/LoopTurns.ts"
+import { isLargeRequest, LoopTurns, yieldingOnly } from "../../concurrency/LoopTurns.ts"
 import { permitTimeout } from "../databaseErrors.ts"
 
 /**
@@ -10,6 +10,14 @@ import { permitTimeout } from "../databaseErrors.ts"
  * then leave connections for other organizations (a bulkhead).
  */
 const MAX_CONNECTIONS_PER_ORGANIZATION = 8
+
+/**
+ * Permits that a transaction takes, each factor doubling it: a large request keeps PostgreSQL busy for longer, and
+ * while other organizations send requests, one organization gets half of its connections, because all share the
+ * processors of PostgreSQL and a burst that opens many connections at once delays everything else.
+ */
+const LARGE_FACTOR = 2
+const COMPANY_FACTOR = 2
 
 /** Transactions of one client, or of several that are counted together. */
 interface TransactionLimits {
@@ -51,8 +59,20 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
         }
   const { transactionService, withTransaction } = client
 
+  /** The permit of the current request's organization. Background work, which has no principal, needs none. */
+  const withPermit = <R, E, A>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+    Effect.withFiber((fiber) => {
+      const principal = Context.getOrUndefined(fiber.context, CurrentPrincipal)
+      if (principal === undefined) return self
+      const { org_id } = principal
+      const factor = fiber.getRef(LoopTurns).hasCompany(org_id) ? COMPANY_FACTOR : 1
+      return Effect.flatMap(isLargeRequest, (isLarge) =>
+        limits.permitFor(org_id, isLarge ? factor * LARGE_FACTOR : factor)(self)
+      )
+    })
+
   const limited = <R, E, A>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
-    Effect.flatMap(Effect.serviceOption(CurrentPrincipal), (principal) => {
+    Effect.suspend(() => {
       let hasStarted = false
       limits.waiting++
       const counted = Effect.suspend(() => {
@@ -61,22 +81,21 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
         limits.open++
         return yieldingOnly(self)
       })
-      const run = withTransaction(counted)
-      return Effect.onExit(
-        Option.isNone(principal) ? run : limits.permitFor(principal.value.org_id)(run),
-        () =>
-          Effect.sync(() => {
-            if (hasStarted) limits.open--
-            else limits.waiting--
-          })
+      return Effect.onExit(withPermit(withTransaction(counted)), () =>
+        Effect.sync(() => {
+          if (hasStarted) limits.open--
+          else limits.waiting--
+        })
       )
     })
 
   return Object.assign(client, {
     [LIMITS]: limits,
     withTransaction: <R, E, A>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
-      Effect.flatMap(Effect.serviceOption(transactionService), (outer) =>
-        Option.isSome(outer) ? withTransaction(self) : limited(self)
+      Effect.withFiber((fiber) =>
+        Context.getOrUndefined(fiber.context, transactionService) === undefined
+          ? limited(self)
+          : withTransaction(self)
       )
   })
 }

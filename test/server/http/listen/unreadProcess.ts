@@ -4,12 +4,16 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { ClientAddress } from "../../../../src/server/http/ClientAddress.ts"
 import * as ApiReference from "../../../../src/server/http/ApiReference.ts"
 import { layerListen } from "../../../../src/server/http/listen.ts"
 
 const memory = Effect.sync(() => HttpServerResponse.jsonUnsafe({ rss: process.memoryUsage().rss }))
 
-const routes = Layer.mergeAll(ApiReference.layer, HttpRouter.add("GET", "/memory", memory))
+const routes = Layer.mergeAll(
+  ApiReference.layer.pipe(Layer.provide(ClientAddress.layer({ trustedProxies: [] }))),
+  HttpRouter.add("GET", "/memory", memory)
+)
 
 const announce = Layer.effectDiscard(
   Effect.map(HttpServer.HttpServer, ({ address }) => {

@@ -6,9 +6,23 @@ import { CurrentPrincipal } from "../../../../src/api/Authorization.ts"
 import { KeyId, OrgId } from "../../../../src/domain/Ids.ts"
 import * as Database from "../../../../src/server/store/Database.ts"
 import { transactionCounts } from "../../../../src/server/store/Database/limitTransactions.ts"
+import { inTurns, LoopTurns, makeLoopTurns } from "../../../../src/server/concurrency/LoopTurns.ts"
 import { atomic } from "../../../../src/server/store/transaction.ts"
 import { eventually } from "../../../support/eventually.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
+
+/** Runs effects as requests of an organization. */
+const asOrganization = Effect.fnUntraced(function* () {
+  const org_id = yield* OrgId.generate
+  const actor = { id: yield* KeyId.generate, name: "key" }
+  return <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    Effect.provideService(self, CurrentPrincipal, {
+      org_id,
+      actor,
+      scopes: new Set<never>(),
+      makers: []
+    })
+})
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts", (it) => {
   it.effect(
@@ -35,17 +49,6 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
   it.effect("transactions of one organization leave connections for those of others", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const asOrganization = Effect.fnUntraced(function* () {
-        const org_id = yield* OrgId.generate
-        const actor = { id: yield* KeyId.generate, name: "key" }
-        return <A, E, R>(self: Effect.Effect<A, E, R>) =>
-          Effect.provideService(self, CurrentPrincipal, {
-            org_id,
-            actor,
-            scopes: new Set<never>(),
-            makers: []
-          })
-      })
       const [one, other] = [yield* asOrganization(), yield* asOrganization()]
       const released = yield* Deferred.make<void>()
       const waiting = yield* Effect.replicateEffect(
@@ -60,6 +63,41 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
       yield* Deferred.succeed(released, undefined)
       for (const fiber of waiting) yield* Fiber.join(fiber)
     })
+  )
+
+  it.effect(
+    "an organization gets half of its connections beside other organizations, and half for large requests",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        for (const [hasCompany, isLarge, expected] of [
+          [false, false, 8],
+          [true, false, 4],
+          [false, true, 4],
+          [true, true, 2]
+        ] as const) {
+          const request = yield* asOrganization()
+          const released = yield* Deferred.make<void>()
+          const held = isLarge
+            ? inTurns(Effect.yieldNow)(atomic(sql)(Deferred.await(released)))
+            : atomic(sql)(Deferred.await(released))
+          const waiting = yield* Effect.replicateEffect(
+            Effect.forkChild(
+              Effect.provideService(request(held), LoopTurns, {
+                ...makeLoopTurns(),
+                hasCompany: () => hasCompany
+              })
+            ),
+            9
+          )
+          yield* eventually(
+            Effect.sync(() => transactionCounts(sql)),
+            ({ open, waiting }) => open === expected && waiting === 9 - expected
+          )
+          yield* Deferred.succeed(released, undefined)
+          for (const fiber of waiting) yield* Fiber.join(fiber)
+        }
+      })
   )
 
   it.effect("a savepoint does not count beside its transaction", () =>
