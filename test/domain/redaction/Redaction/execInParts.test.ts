@@ -43,7 +43,7 @@ describe("execInParts", () => {
 describe("searches of a long adversarial text", () => {
   it("yield although nothing is found, and although everything looks like a token", () => {
     assert.isAbove(run(findJwts("eyJaaaaaaaaaaaa.".repeat(4_096))).steps, 50)
-    const all = { flags: 0, longestRun: 0, longestWord: 0, longestHexRun: 0, has: () => true }
+    const all = { flags: 0, longestRun: 0, longestWord: 0, longestHexRun: 0, hasAny: true, has: () => true }
     const forms = run(findCommandOptions("-", all, 0)).steps
     assert.isAbove(run(findCommandOptions("docker -x ".repeat(6_554), all, 0)).steps, forms + 100)
   })
