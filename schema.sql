@@ -918,6 +918,7 @@ CREATE TABLE runs (
   created_at timestamp with time zone NOT NULL,
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
+  examples json DEFAULT '[]'::json NOT NULL,
   CONSTRAINT runs_pkey PRIMARY KEY (org_id, trace_id),
   CONSTRAINT runs_source_check CHECK ((source = ANY (ARRAY['provider'::text, 'logged'::text]))),
   CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
@@ -946,6 +947,7 @@ COMMENT ON COLUMN runs.caller_traceparent IS 'The caller''s traceparent header; 
 COMMENT ON COLUMN runs.created_at IS 'When the run started.';
 COMMENT ON COLUMN runs.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN runs.created_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN runs.examples IS 'Examples that the answer was made from, nearest first: their ids and scores.';
 
 CREATE TABLE schema_migrations (
   migration_id integer NOT NULL,

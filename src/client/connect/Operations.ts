@@ -984,6 +984,20 @@ export interface ExamplesProvider {
   readonly min_score: number
 }
 
+/**
+ * Examples in the model's prompt: those of the release's dataset version whose inputs are nearest to
+ * the run's.
+ */
+export interface FewShot {
+  /** Number of examples in the prompt, 0 to 50. 0: none. Default 5. */
+  readonly examples: number
+  /**
+   * Their size in tokens at most, 0 to 100,000, estimated at four bytes of JSON each. An example that
+   * does not fit is left out in favor of the next nearest. Default 4,000.
+   */
+  readonly max_tokens: number
+}
+
 /** What tokens cost, in any one currency. Comparisons compute their costs with it. */
 export interface TokenPrice {
   /** Price of a million input tokens. */
@@ -1006,6 +1020,22 @@ export interface OpenAiProvider {
   readonly model: string
   /** Sampling temperature, 0 to 2. Null, the default, leaves it to the provider. */
   readonly temperature: number | null
+  /**
+   * Share of the most probable tokens to sample from, 0 to 1. Null, the default, leaves it to the
+   * provider.
+   */
+  readonly top_p: number | null
+  /** Seed of the sampling, for providers that have one. Null, the default, sends none. */
+  readonly seed: number | null
+  /**
+   * Tokens of an answer at most, 1 to 1,000,000, reasoning included. Sent as `max_completion_tokens` to
+   * models that reason. Null, the default, leaves it to the provider.
+   */
+  readonly max_tokens: number | null
+  /** How much a model reasons that can. Null, the default, leaves it to the provider. */
+  readonly reasoning_effort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | null
+  /** The examples of the dataset that the model sees in its prompt. */
+  readonly few_shot: FewShot
   /**
    * How the provider is asked for JSON. The answer is validated against the answer schema in each case.
    * Default `json_schema`.
@@ -1076,6 +1106,17 @@ export interface NewExamplesProvider {
   readonly min_score?: number | undefined
 }
 
+/** The examples of the dataset that the model sees in its prompt. */
+export interface NewFewShot {
+  /** Number of examples in the prompt, 0 to 50. 0: none. Default 5. */
+  readonly examples?: number | undefined
+  /**
+   * Their size in tokens at most, 0 to 100,000, estimated at four bytes of JSON each. An example that
+   * does not fit is left out in favor of the next nearest. Default 4,000.
+   */
+  readonly max_tokens?: number | undefined
+}
+
 /** Calls a server with an API compatible with OpenAI's chat completions. */
 export interface NewOpenAiProvider {
   /** Always `openai`. */
@@ -1096,6 +1137,22 @@ export interface NewOpenAiProvider {
   readonly api_key?: string | Redacted.Redacted | undefined
   /** Sampling temperature, 0 to 2. Null, the default, leaves it to the provider. */
   readonly temperature?: number | null | undefined
+  /**
+   * Share of the most probable tokens to sample from, 0 to 1. Null, the default, leaves it to the
+   * provider.
+   */
+  readonly top_p?: number | null | undefined
+  /** Seed of the sampling, for providers that have one. Null, the default, sends none. */
+  readonly seed?: number | null | undefined
+  /**
+   * Tokens of an answer at most, 1 to 1,000,000, reasoning included. Sent as `max_completion_tokens` to
+   * models that reason. Null, the default, leaves it to the provider.
+   */
+  readonly max_tokens?: number | null | undefined
+  /** How much a model reasons that can. Null, the default, leaves it to the provider. */
+  readonly reasoning_effort?: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | null | undefined
+  /** The examples of the dataset that the model sees in its prompt. */
+  readonly few_shot?: NewFewShot | undefined
   /**
    * How the provider is asked for JSON. The answer is validated against the answer schema in each case.
    * Default `json_schema`.
@@ -1223,6 +1280,17 @@ export interface RunTaskInput {
   readonly payload: NewRun
 }
 
+/** An example that an answer was made from. */
+export interface UsedExample {
+  /** The example's ID. */
+  readonly id: string
+  /**
+   * How near the example is to the input, by their words: 1 if they have the same words, 0 if they have
+   * none in common.
+   */
+  readonly score: number
+}
+
 /** Tokens that the provider counted. 0 if it reported none. */
 export interface Usage {
   /** Input tokens. */
@@ -1246,6 +1314,11 @@ export interface TaskRun {
   readonly dataset_id: string | null
   /** The answer, valid against the task's answer schema. */
   readonly answer: object
+  /**
+   * Examples of the dataset version that the answer was made from, nearest first: the nearest example,
+   * or those in the model's prompt. Empty for a logged answer.
+   */
+  readonly examples: ReadonlyArray<UsedExample>
   /** Tokens that the provider counted. */
   readonly usage: Usage
   /** When the run started. */

@@ -73,10 +73,16 @@ export const shapes: Readonly<Record<string, Shape>> = {
     base_url: "string",
     model: "string",
     temperature: ["or", ["number", "null"]],
+    top_p: ["or", ["number", "null"]],
+    seed: ["or", ["number", "null"]],
+    max_tokens: ["or", ["number", "null"]],
+    reasoning_effort: ["or", [["is", ["none", "minimal", "low", "medium", "high", "xhigh"]], "null"]],
+    few_shot: "FewShot",
     structured_output: ["is", ["json_schema", "json_object", "none"]],
     timeout_seconds: "number",
     price: ["or", ["TokenPrice", "null"]]
   },
+  FewShot: { examples: "number", max_tokens: "number" },
   TokenPrice: { input_per_million: "number", output_per_million: "number" },
   NewTask: {
     name: "string",
@@ -93,10 +99,16 @@ export const shapes: Readonly<Record<string, Shape>> = {
     model: "string",
     "api_key?": "redacted",
     "temperature?": ["or", ["number", "null"]],
+    "top_p?": ["or", ["number", "null"]],
+    "seed?": ["or", ["number", "null"]],
+    "max_tokens?": ["or", ["number", "null"]],
+    "reasoning_effort?": ["or", [["is", ["none", "minimal", "low", "medium", "high", "xhigh"]], "null"]],
+    "few_shot?": "NewFewShot",
     "structured_output?": ["is", ["json_schema", "json_object", "none"]],
     "timeout_seconds?": "number",
     "price?": ["or", ["TokenPrice", "null"]]
   },
+  NewFewShot: { "examples?": "number", "max_tokens?": "number" },
   TaskChange: {
     "name?": "string",
     "instructions?": "string",
@@ -116,9 +128,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     release_id: "rel_",
     dataset_id: ["or", ["dst_", "null"]],
     answer: "object",
+    examples: ["list", "UsedExample"],
     usage: "Usage",
     created_at: "time"
   },
+  UsedExample: { id: "exm_", score: "number" },
   Usage: { input_tokens: "number", output_tokens: "number" },
   Dataset: {
     id: "dst_",

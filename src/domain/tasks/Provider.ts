@@ -35,6 +35,18 @@ export const StructuredOutput = documentedEnum({
   none: "Ask in the prompt alone, for servers that support neither."
 })
 
+export const ReasoningEffort = documentedEnum({
+  none: "No reasoning.",
+  minimal: "As little as possible.",
+  low: "Little.",
+  medium: "Some.",
+  high: "Much.",
+  xhigh: "As much as possible."
+})
+
+/** Most tokens that an answer may be limited to. */
+const MAX_ANSWER_TOKENS = 1_000_000
+
 /** Time limit of one run in seconds, over all attempts, backoff and the repair of an invalid answer. */
 export const TimeoutSeconds = Schema.Finite.check(
   Schema.isBetween({ minimum: 1, maximum: 120 }, { expected: "a number of seconds from 1 to 120" })
@@ -55,6 +67,27 @@ export const ExamplesProvider = Schema.Struct({
 })
 export type ExamplesProvider = typeof ExamplesProvider.Type
 
+/** Examples in a prompt at most. */
+const MAX_PROMPT_EXAMPLES = 50
+
+/** Tokens of examples in a prompt at most. */
+const MAX_PROMPT_TOKENS = 100_000
+
+export const FewShot = Schema.Struct({
+  examples: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_PROMPT_EXAMPLES })).annotateKey({
+    description: "Number of examples in the prompt, 0 to 50. 0: none. Default 5."
+  }),
+  max_tokens: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_PROMPT_TOKENS })).annotateKey({
+    description:
+      "Their size in tokens at most, 0 to 100,000, estimated at four bytes of JSON each. An example that does not fit is left out in favor of the next nearest. Default 4,000."
+  })
+}).annotate({
+  identifier: "FewShot",
+  description:
+    "Examples in the model's prompt: those of the release's dataset version whose inputs are nearest to the run's."
+})
+export type FewShot = typeof FewShot.Type
+
 export const OpenAiProvider = Schema.Struct({
   kind: Schema.Literal("openai").annotateKey({ description: "Always `openai`." }),
   base_url: BaseUrl.annotateKey({
@@ -66,6 +99,25 @@ export const OpenAiProvider = Schema.Struct({
   }),
   temperature: Schema.NullOr(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))).annotateKey({
     description: "Sampling temperature, 0 to 2. Null, the default, leaves it to the provider."
+  }),
+  top_p: Schema.NullOr(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))).annotateKey({
+    description:
+      "Share of the most probable tokens to sample from, 0 to 1. Null, the default, leaves it to the provider."
+  }),
+  seed: Schema.NullOr(Schema.Int).annotateKey({
+    description: "Seed of the sampling, for providers that have one. Null, the default, sends none."
+  }),
+  max_tokens: Schema.NullOr(
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_ANSWER_TOKENS }))
+  ).annotateKey({
+    description:
+      "Tokens of an answer at most, 1 to 1,000,000, reasoning included. Sent as `max_completion_tokens` to models that reason. Null, the default, leaves it to the provider."
+  }),
+  reasoning_effort: Schema.NullOr(ReasoningEffort).annotateKey({
+    description: "How much a model reasons that can. Null, the default, leaves it to the provider."
+  }),
+  few_shot: FewShot.annotateKey({
+    description: "The examples of the dataset that the model sees in its prompt."
   }),
   structured_output: StructuredOutput.annotateKey({
     description:
@@ -92,6 +144,9 @@ export type Provider = typeof Provider.Type
 
 /** The provider of a task that names none. It works immediately, without a key or a network. */
 export const defaultProvider: ExamplesProvider = { kind: "examples", model: "nearest", min_score: 0 }
+
+/** The examples in the prompt of a provider that names none. */
+export const defaultFewShot: FewShot = { examples: 5, max_tokens: 4_000 }
 
 /** Time limit of a run if the provider names none, in seconds. */
 const DEFAULT_TIMEOUT_SECONDS = 60
@@ -120,6 +175,19 @@ export const NewOpenAiProvider = Schema.Struct({
     )
   ),
   temperature: Schema.optionalKey(OpenAiProvider.fields.temperature),
+  top_p: Schema.optionalKey(OpenAiProvider.fields.top_p),
+  seed: Schema.optionalKey(OpenAiProvider.fields.seed),
+  max_tokens: Schema.optionalKey(OpenAiProvider.fields.max_tokens),
+  reasoning_effort: Schema.optionalKey(OpenAiProvider.fields.reasoning_effort),
+  few_shot: Schema.optionalKey(
+    Schema.Struct({
+      examples: Schema.optionalKey(FewShot.fields.examples),
+      max_tokens: Schema.optionalKey(FewShot.fields.max_tokens)
+    }).annotate({
+      identifier: "NewFewShot",
+      description: "The examples of the dataset that the model sees in its prompt."
+    })
+  ),
   structured_output: Schema.optionalKey(OpenAiProvider.fields.structured_output),
   timeout_seconds: Schema.optionalKey(OpenAiProvider.fields.timeout_seconds),
   price: Schema.optionalKey(OpenAiProvider.fields.price)
@@ -127,6 +195,7 @@ export const NewOpenAiProvider = Schema.Struct({
   identifier: "NewOpenAiProvider",
   description: "Calls a server with an API compatible with OpenAI's chat completions."
 })
+export type NewOpenAiProvider = typeof NewOpenAiProvider.Type
 
 export const NewProvider = Schema.Union([NewExamplesProvider, NewOpenAiProvider]).annotate({
   identifier: "NewProvider",
@@ -143,6 +212,11 @@ export const withProviderDefaults = (given: NewProvider): Provider =>
         base_url: given.base_url.replace(/\/+$/, ""),
         model: given.model,
         temperature: given.temperature ?? null,
+        top_p: given.top_p ?? null,
+        seed: given.seed ?? null,
+        max_tokens: given.max_tokens ?? null,
+        reasoning_effort: given.reasoning_effort ?? null,
+        few_shot: { ...defaultFewShot, ...given.few_shot },
         structured_output: given.structured_output ?? "json_schema",
         timeout_seconds: given.timeout_seconds ?? DEFAULT_TIMEOUT_SECONDS,
         price: given.price ?? null

@@ -1,8 +1,17 @@
 import { Schema } from "effect"
 import { JsonObject } from "./Dataset.ts"
-import { DatasetId, ReleaseId, TaskId, TraceId } from "../Ids.ts"
+import { DatasetId, ExampleId, ReleaseId, TaskId, TraceId } from "../Ids.ts"
 import { Usage } from "./Provider.ts"
 import { timestamp } from "../Time.ts"
+
+export const UsedExample = Schema.Struct({
+  id: ExampleId.annotateKey({ description: "The example's ID." }),
+  score: Schema.Finite.annotateKey({
+    description:
+      "How near the example is to the input, by their words: 1 if they have the same words, 0 if they have none in common."
+  })
+}).annotate({ identifier: "UsedExample", description: "An example that an answer was made from." })
+export type UsedExample = typeof UsedExample.Type
 
 export const TaskRun = Schema.Struct({
   trace_id: TraceId.annotateKey({
@@ -15,6 +24,10 @@ export const TaskRun = Schema.Struct({
     description: "The dataset version of that release. Null if it has none."
   }),
   answer: JsonObject.annotateKey({ description: "The answer, valid against the task's answer schema." }),
+  examples: Schema.Array(UsedExample).annotateKey({
+    description:
+      "Examples of the dataset version that the answer was made from, nearest first: the nearest example, or those in the model's prompt. Empty for a logged answer."
+  }),
   usage: Usage.annotateKey({ description: "Tokens that the provider counted." }),
   created_at: timestamp("When the run started.")
 }).annotate({

@@ -243,7 +243,8 @@ export class Runs extends Context.Service<
               run.logFailure("The caller disconnected before the answer was ready.", {
                 // Calls that completed before the interruption were billed.
                 usage: calls.map(({ usage }) => usage).reduce(addUsage, noUsage),
-                calls
+                calls,
+                examples: []
               })
             ),
             Effect.flatMap(run.logProviderAnswer),

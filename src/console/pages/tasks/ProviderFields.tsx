@@ -191,6 +191,24 @@ const numbers = [
     step: "any"
   },
   {
+    name: "prompt_examples",
+    label: "Examples in the prompt",
+    hint: "0 to 50: the nearest ones of the release's dataset. Defaults to 5.",
+    pointer: "provider/few_shot/examples",
+    min: 0,
+    max: 50,
+    step: 1
+  },
+  {
+    name: "prompt_tokens",
+    label: "Tokens of these examples",
+    hint: "At most, 0 to 100,000. Defaults to 4,000.",
+    pointer: "provider/few_shot/max_tokens",
+    min: 0,
+    max: 100_000,
+    step: 1
+  },
+  {
     name: "timeout_seconds",
     label: "Timeout in seconds",
     hint: "1 to 120. Defaults to 60.",

@@ -3,6 +3,7 @@ import { Redacted, Result } from "effect"
 import type { NewTask, TaskChange } from "../../../api/Tasks.ts"
 import {
   withProviderDefaults,
+  type NewOpenAiProvider,
   type NewProvider,
   type OpenAiProvider
 } from "../../../domain/tasks/Provider.ts"
@@ -20,6 +21,10 @@ export interface ProviderDraft {
   readonly api_key: string
   readonly structured_output: OpenAiProvider["structured_output"]
   readonly temperature: string
+  /** Settings that the form does not show, and keeps. */
+  readonly others: Pick<NewOpenAiProvider, "top_p" | "seed" | "max_tokens" | "reasoning_effort">
+  readonly prompt_examples: string
+  readonly prompt_tokens: string
   readonly timeout_seconds: string
   readonly input_price: string
   readonly output_price: string
@@ -41,6 +46,9 @@ const defaultProvider: ProviderDraft = {
   api_key: "",
   structured_output: "json_schema",
   temperature: "",
+  others: {},
+  prompt_examples: "",
+  prompt_tokens: "",
   timeout_seconds: "",
   input_price: "",
   output_price: ""
@@ -90,6 +98,14 @@ export const toTaskDraft = ({
           model: provider.model,
           structured_output: provider.structured_output,
           temperature: numberText(provider.temperature),
+          others: {
+            top_p: provider.top_p,
+            seed: provider.seed,
+            max_tokens: provider.max_tokens,
+            reasoning_effort: provider.reasoning_effort
+          },
+          prompt_examples: numberText(provider.few_shot.examples),
+          prompt_tokens: numberText(provider.few_shot.max_tokens),
           timeout_seconds: numberText(provider.timeout_seconds),
           input_price: numberText(provider.price?.input_per_million),
           output_price: numberText(provider.price?.output_per_million)
@@ -103,6 +119,8 @@ const toProvider = (draft: ProviderDraft): NewProvider => {
   if (draft.kind === "examples")
     return { kind: "examples", ...(min_score === undefined ? {} : { min_score }) }
   const temperature = parseNumber(draft.temperature)
+  const examples = parseNumber(draft.prompt_examples)
+  const max_tokens = parseNumber(draft.prompt_tokens)
   const timeout_seconds = parseNumber(draft.timeout_seconds)
   const input_per_million = parseNumber(draft.input_price)
   const output_per_million = parseNumber(draft.output_price)
@@ -111,8 +129,17 @@ const toProvider = (draft: ProviderDraft): NewProvider => {
     base_url: draft.base_url.trim(),
     model: draft.model.trim(),
     structured_output: draft.structured_output,
+    ...draft.others,
     ...(draft.api_key === "" ? {} : { api_key: Redacted.make(draft.api_key.trim()) }),
     ...(temperature === undefined ? {} : { temperature }),
+    ...(examples === undefined && max_tokens === undefined
+      ? {}
+      : {
+          few_shot: {
+            ...(examples === undefined ? {} : { examples }),
+            ...(max_tokens === undefined ? {} : { max_tokens })
+          }
+        }),
     ...(timeout_seconds === undefined ? {} : { timeout_seconds }),
     ...(input_per_million === undefined && output_per_million === undefined
       ? {}

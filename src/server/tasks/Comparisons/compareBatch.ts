@@ -131,6 +131,7 @@ const outcomeOf = (
         task_id: row.task_id,
         ...side,
         input: example.input,
+        leaveOutSameInput: true,
         answer: { compiled, schema: Effect.succeed(schema) }
       })
     )

@@ -28,6 +28,8 @@ export interface NearestRequest {
   readonly k: number
   /** Examples to leave out, such as the one whose answer is being compared. */
   readonly exclude?: ReadonlySet<ExampleId>
+  /** Leaves out the example with exactly this input: in a comparison, its answer is the expected one. Default false. */
+  readonly leaveOutSameInput?: boolean
   /** Maximum total size of inputs and answers. A larger example is left out in favor of the next nearest. */
   readonly maxBytes?: number
 }
@@ -59,8 +61,15 @@ export const findNearest = Effect.fnUntraced(function* (
   org_id: OrgId,
   version: VersionRow,
   input: JsonObject,
-  { exclude = new Set(), k, maxBytes = Number.POSITIVE_INFINITY }: NearestRequest
+  {
+    exclude: excluded = new Set(),
+    k,
+    leaveOutSameInput = false,
+    maxBytes = Number.POSITIVE_INFINITY
+  }: NearestRequest
 ) {
+  const same = yield* findSameInput(sql, org_id, version, input)
+  const exclude = leaveOutSameInput && same !== undefined ? new Set([...excluded, same.example_id]) : excluded
   const chosen: Array<Candidate> = []
   let left = maxBytes
   const choose = (candidates: ReadonlyArray<Candidate>): void => {
@@ -73,7 +82,6 @@ export const findNearest = Effect.fnUntraced(function* (
       left -= bytes
     }
   }
-  const same = yield* findSameInput(sql, org_id, version, input)
   if (same !== undefined) choose([{ ...same, score: 1 }])
   if (chosen.length < k) choose(yield* findSimilar(sql, org_id, version, tokenize(input), k + exclude.size))
   if (chosen.length < k) choose(yield* findNewest(sql, org_id, version, k + exclude.size + chosen.length))

@@ -51,4 +51,4 @@ export class NearestExample extends Context.Service<
 }
 
 const noAnswer = (detail: string, reason: NoAnswer["reason"] = "failed") =>
-  new NoAnswer({ reason, detail, usage: noUsage, calls: [] })
+  new NoAnswer({ reason, detail, usage: noUsage, calls: [], examples: [] })

@@ -11,13 +11,12 @@ import {
   type Schema
 } from "effect"
 import { SqlClient } from "effect/sql"
-import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import { addUsage, noUsage, type OpenAiProvider, type Usage } from "../../../domain/tasks/Provider.ts"
 import { KnownValues } from "../../../domain/redaction/Redaction.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
-import type { CompiledSchema, SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
+import type { SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import { ProviderEgress } from "../../egress/Egress.ts"
 import type { EgressResponse } from "../../egress/EgressResponse.ts"
 import type { EgressFailed, EgressReason } from "../../egress/EgressFailed.ts"
@@ -25,7 +24,9 @@ import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 import { chatBody, type ChatMessage, initialMessages, repairMessages } from "./chatRequest.ts"
-import { parseAnswer, parseCompletion, type ParsedCompletion } from "./chatResponse.ts"
+import { parseCompletion, type ParsedCompletion } from "./chatResponse.ts"
+import { findAnswer } from "./findAnswer.ts"
+import { findPromptExamples } from "./promptExamples.ts"
 import { findProviderKey } from "./providerKeys.ts"
 import { NoAnswer, type ProviderAnswer, type ProviderCall, type ProviderRequest } from "./ProviderRequest.ts"
 
@@ -71,22 +72,17 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
   const maxBackoff = Duration.fromInputUnsafe(options.maxBackoff ?? "20 seconds")
 
   return OpenAi.of({
-    answer: Effect.fn("OpenAi.answer")(function* ({
-      answer,
-      input,
-      instructions,
-      onCall,
-      org_id,
-      provider,
-      task_id
-    }) {
+    answer: Effect.fn("OpenAi.answer")(function* (request) {
+      const { answer, input, instructions, onCall, org_id, provider, task_id } = request
       const key = yield* findProviderKey(sql, box, org_id, task_id, provider.base_url)
       const schema = yield* answer.schema
+      const near = yield* findPromptExamples(sql, request, provider.few_shot)
+      const examples = near.map(({ id, score }) => ({ id, score }))
       const deadline = (yield* monotonicNow) + provider.timeout_seconds * 1000
       const calls: Array<ProviderCall> = []
       let usage: Usage = noUsage
 
-      const fail = (detail: string) => new NoAnswer({ reason: "failed", detail, usage, calls })
+      const fail = (detail: string) => new NoAnswer({ reason: "failed", detail, usage, calls, examples })
 
       /** Makes one call, and records it whether it succeeds, fails or is interrupted. */
       const call = Effect.fnUntraced(function* (messages: ReadonlyArray<ChatMessage>) {
@@ -155,15 +151,15 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
         }
       })
 
-      const messages = initialMessages(instructions, input, schema)
+      const messages = initialMessages(instructions, near, input, schema)
       const first = yield* complete(messages)
       if (first.stopped !== null) return yield* fail(first.stopped)
-      const parsed = validate(first, answer.compiled)
-      if (Result.isSuccess(parsed)) return { answer: parsed.success, usage, calls, examples: [] }
+      const parsed = findAnswer(first.content, answer.compiled)
+      if (Result.isSuccess(parsed)) return { answer: parsed.success, usage, calls, examples }
       const second = yield* complete([...messages, ...repairMessages(first.content, parsed.failure)])
       if (second.stopped !== null) return yield* fail(second.stopped)
-      const repaired = validate(second, answer.compiled)
-      if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls, examples: [] }
+      const repaired = findAnswer(second.content, answer.compiled)
+      if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls, examples }
       return yield* fail(
         `The model's answer does not match the answer schema, even after one repair attempt: ${describe(repaired.failure, schema, key)}`
       )
@@ -231,19 +227,6 @@ const describeStatus = (status: number): string => {
       return `The model server returned ${status}.`
   }
 }
-
-/** Parses a completion and validates the answer; fails with the answer's faults. */
-const validate = (
-  { content }: ParsedCompletion,
-  compiled: CompiledSchema
-): Result.Result<JsonObject, ReadonlyArray<SchemaFault>> =>
-  Result.flatMap(
-    Result.mapError(parseAnswer(content), (fault) => [fault]),
-    (answer) => {
-      const faults = compiled.check(answer)
-      return faults.length === 0 ? Result.succeed(answer) : Result.fail(faults)
-    }
-  )
 
 /** Faults in a failure's text. */
 const MAX_DESCRIBED_FAULTS = 3

@@ -1,7 +1,8 @@
 import { Data, type Effect } from "effect"
+import type { UsedExample } from "../../../domain/tasks/Run.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import type { DatasetId, ExampleId, OrgId, TaskId } from "../../../domain/Ids.ts"
+import type { DatasetId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -15,6 +16,8 @@ export interface ProviderRequest<P extends Provider = Provider> {
   /** The release's dataset version. */
   readonly dataset_id: DatasetId | null
   readonly input: JsonObject
+  /** Leaves out the example with exactly this input, whose answer is the expected one. Default false. */
+  readonly leaveOutSameInput?: boolean
   /** The task's answer schema. */
   readonly answer: {
     readonly compiled: CompiledSchema
@@ -36,12 +39,6 @@ export interface ProviderCall {
   readonly failure: string | null
 }
 
-/** An example that an answer was made from, and how near it is to the input: see `Similarity`. */
-export interface UsedExample {
-  readonly id: ExampleId
-  readonly score: number
-}
-
 /** An answer that matches the task's answer schema. */
 export interface ProviderAnswer {
   readonly answer: JsonObject
@@ -58,4 +55,6 @@ export class NoAnswer extends Data.TaggedError("NoAnswer")<{
   readonly detail: string
   readonly usage: Usage
   readonly calls: ReadonlyArray<ProviderCall>
+  /** The examples that the provider used. */
+  readonly examples: ReadonlyArray<UsedExample>
 }> {}

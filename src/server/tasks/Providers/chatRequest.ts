@@ -1,9 +1,9 @@
 /** The requests of OpenAI's chat completions API. */
-import { Predicate, type Schema } from "effect"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { OpenAiProvider } from "../../../domain/tasks/Provider.ts"
 import type { SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
+import { isStrictSchema } from "./strictSchema.ts"
 
 /** A message of a conversation. */
 export interface ChatMessage {
@@ -14,9 +14,13 @@ export interface ChatMessage {
 /** Faults in the message that asks the model to repair its answer. */
 const MAX_REPORTED_FAULTS = 20
 
-/** The first messages of a run. The input is a message of its own, as JSON, so that the model can distinguish it from the instructions. */
+/**
+ * The first messages of a run. The input is a message of its own, as JSON, so that the model can distinguish it from the instructions. The
+ * examples, given nearest first, are earlier turns, the nearest last: models give the most weight to what they read last.
+ */
 export const initialMessages = (
   instructions: string,
+  examples: ReadonlyArray<{ readonly input: JsonObject; readonly answer: JsonObject }>,
   input: JsonObject,
   schema: JsonSchema
 ): ReadonlyArray<ChatMessage> => [
@@ -24,12 +28,18 @@ export const initialMessages = (
     role: "system",
     content: [
       instructions,
-      "The user's message is the input, as JSON. Answer with one JSON object that fits this JSON Schema, and with nothing else:",
+      examples.length === 0
+        ? "The user's message is the input, as JSON. Answer with one JSON object that fits this JSON Schema, and with nothing else:"
+        : "Each message of the user is an input, as JSON. The answers to the earlier ones are right. Answer the last one, with one JSON object that fits this JSON Schema, and with nothing else:",
       JSON.stringify(schema)
     ]
       .filter((part) => part !== "")
       .join("\n\n")
   },
+  ...examples.toReversed().flatMap((example): ReadonlyArray<ChatMessage> => [
+    { role: "user", content: JSON.stringify(example.input) },
+    { role: "assistant", content: JSON.stringify(example.answer) }
+  ]),
   { role: "user", content: JSON.stringify(input) }
 ]
 
@@ -59,9 +69,25 @@ export const chatBody = (
     model: provider.model,
     messages,
     stream: false,
-    ...(provider.temperature === null ? {} : { temperature: provider.temperature }),
+    ...sampling(provider),
     ...responseFormat(provider, schema)
   })
+
+/** The sampling parameters that the provider's settings name. */
+const sampling = ({ max_tokens, model, reasoning_effort, seed, temperature, top_p }: OpenAiProvider) => ({
+  ...(temperature === null ? {} : { temperature }),
+  ...(top_p === null ? {} : { top_p }),
+  ...(seed === null ? {} : { seed }),
+  ...(reasoning_effort === null ? {} : { reasoning_effort }),
+  ...(max_tokens === null
+    ? {}
+    : reasoning_effort !== null || REASONING_MODEL.test(model)
+      ? { max_completion_tokens: max_tokens }
+      : { max_tokens })
+})
+
+/** OpenAI's models that refuse `max_tokens`, also by their names at a router. Other servers know `max_tokens` only. */
+const REASONING_MODEL = /^(?:openai\/)?(?:o\d|gpt-5)/
 
 const responseFormat = ({ structured_output }: OpenAiProvider, schema: JsonSchema) => {
   switch (structured_output) {
@@ -69,7 +95,7 @@ const responseFormat = ({ structured_output }: OpenAiProvider, schema: JsonSchem
       return {
         response_format: {
           type: "json_schema",
-          json_schema: { name: "answer", schema, strict: isStrict(schema) }
+          json_schema: { name: "answer", schema, strict: isStrictSchema(schema) }
         }
       }
     case "json_object":
@@ -78,22 +104,3 @@ const responseFormat = ({ structured_output }: OpenAiProvider, schema: JsonSchem
       return {}
   }
 }
-
-/**
- * Whether servers can enforce a schema on the model's output (`strict`): each of its objects requires all its properties and allows no
- * others. Any other schema only guides the model, and the answer is validated here.
- */
-const isStrict = (schema: Schema.Json): boolean => {
-  if (isArray(schema)) return schema.every(isStrict)
-  if (!isObject(schema)) return true
-  const { additionalProperties, properties, required } = schema
-  if (properties !== undefined || schema["type"] === "object") {
-    if (additionalProperties !== false || !isArray(required)) return false
-    if (!Object.keys(properties ?? {}).every((name) => required.includes(name))) return false
-  }
-  return Object.values(schema).every(isStrict)
-}
-
-const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => Array.isArray(value)
-
-const isObject = (value: Schema.Json): value is Schema.JsonObject => Predicate.isReadonlyObject(value)

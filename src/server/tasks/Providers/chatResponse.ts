@@ -1,34 +1,23 @@
 /** The responses of OpenAI's chat completions API. */
-import { Result, Schema } from "effect"
-import type { SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
-import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { Predicate, Result, Schema } from "effect"
 import { MAX_TOKENS, type Usage } from "../../../domain/tasks/Provider.ts"
-import { contentLimits, scan } from "../../../domain/json/StrictJson.ts"
 
-/** Nesting depth of an answer: the same limit as for a request. */
-const MAX_DEPTH = 64
-
-const Count = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_TOKENS }))
+/** A part of a message's content. Only parts with text, whatever their type is called, are parts of the answer. */
+const Part = Schema.Struct({ text: Schema.optionalKey(Schema.NullOr(Schema.String)) })
 
 const Completion = Schema.fromJsonString(
   Schema.Struct({
     choices: Schema.NonEmptyArray(
       Schema.Struct({
         message: Schema.Struct({
-          content: Schema.optionalKey(Schema.NullOr(Schema.String)),
+          content: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Array(Part)]))),
           refusal: Schema.optionalKey(Schema.NullOr(Schema.String))
         }),
         finish_reason: Schema.optionalKey(Schema.NullOr(Schema.String))
       })
     ),
-    usage: Schema.optionalKey(
-      Schema.NullOr(
-        Schema.Struct({
-          prompt_tokens: Schema.optionalKey(Schema.NullOr(Count)),
-          completion_tokens: Schema.optionalKey(Schema.NullOr(Count))
-        })
-      )
-    )
+    // Any value: odd figures must not lose an answer that was paid for.
+    usage: Schema.optionalKey(Schema.Unknown)
   })
 )
 
@@ -51,10 +40,10 @@ export const parseCompletion = (body: Uint8Array): ParsedCompletion | undefined 
   const refused = typeof message.refusal === "string" && message.refusal !== ""
   return {
     usage: {
-      input_tokens: usage?.prompt_tokens ?? 0,
-      output_tokens: usage?.completion_tokens ?? 0
+      input_tokens: toCount(usage, "prompt_tokens"),
+      output_tokens: toCount(usage, "completion_tokens")
     },
-    content: message.content ?? "",
+    content: toText(message.content ?? ""),
     stopped:
       refused || finish_reason === "content_filter"
         ? "The model refused to answer."
@@ -64,11 +53,11 @@ export const parseCompletion = (body: Uint8Array): ParsedCompletion | undefined 
   }
 }
 
-/** Parses the model's text as a JSON object. A fault is worded so that it can be sent to the model. */
-export const parseAnswer = (content: string): Result.Result<JsonObject, SchemaFault> => {
-  const scanned = scan(content, { ...contentLimits, maxDepth: MAX_DEPTH })
-  if (Result.isFailure(scanned)) return Result.fail(scanned.failure)
-  return Result.mapError(decodeObject(content), () => ({ pointer: "#", detail: "Expected a JSON object" }))
-}
+const toText = (content: string | ReadonlyArray<typeof Part.Type>): string =>
+  typeof content === "string" ? content : content.map(({ text }) => text ?? "").join("")
 
-const decodeObject = Schema.decodeUnknownResult(Schema.fromJsonString(JsonObject))
+/** A number of tokens, rounded up and limited to the column's range; 0 for anything that is not a positive number. */
+const toCount = (usage: unknown, name: "prompt_tokens" | "completion_tokens"): number => {
+  const count = Predicate.hasProperty(usage, name) ? usage[name] : undefined
+  return typeof count === "number" && count > 0 ? Math.min(MAX_TOKENS, Math.ceil(count)) : 0
+}

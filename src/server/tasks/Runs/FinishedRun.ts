@@ -2,6 +2,7 @@ import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId, OrgId, ReleaseId, RunId, SessionId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
+import type { UsedExample } from "../../../domain/tasks/Run.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { ProviderCall } from "../Providers.ts"
 
@@ -24,6 +25,8 @@ export interface FinishedRun {
   readonly failure: string | null
   readonly metadata: JsonObject
   readonly provider: Provider
+  /** The examples that the answer was made from, nearest first; empty if the caller answered. */
+  readonly examples: ReadonlyArray<UsedExample>
   readonly usage: Usage
   /** The calls to a model, in order; empty if the provider calls no model. */
   readonly calls: ReadonlyArray<ProviderCall>

@@ -72,6 +72,7 @@ export const insertRuns = (
         ${texts(({ answer }) => answer)},
         ${texts(({ run }) => run.failure)},
         ${texts(({ metadata }) => metadata)},
+        ${texts(({ run }) => JSON.stringify(run.examples))},
         ${texts(({ run }) => run.provider.kind)},
         ${texts(({ run }) => run.provider.model)},
         ${ints(({ usage }) => usage.input_tokens)},
@@ -88,8 +89,8 @@ export const insertRuns = (
         ${texts(({ cachedPlan }) => cachedPlan?.answer_schema_digest ?? null)},
         ${boolArray(rows.map(({ cachedPlan }) => cachedPlan?.redacts_runs === true))}::bool[]
       ) WITH ORDINALITY AS n (
-        org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, input, answer, failure, metadata, provider,
-        model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
+        org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, input, answer, failure, metadata, examples,
+        provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
         created_by_name, is_cached, task_name, input_schema_digest, answer_schema_digest, redacts_runs, number
       )
     ), checked AS MATERIALIZED (
@@ -134,13 +135,13 @@ export const insertRuns = (
     , logged AS (
       INSERT INTO runs (
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
-        provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
+        examples, provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
         created_by_name
       )
       SELECT
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source,
         CASE WHEN answer IS NULL THEN 'failed' ELSE 'succeeded' END, input::json, answer::json, failure, metadata::json,
-        provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
+        examples::json, provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
         created_by_name
       FROM checked
       WHERE ${isLogged}

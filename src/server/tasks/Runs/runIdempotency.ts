@@ -29,7 +29,15 @@ const OPERATION = "tasks.run"
 /** How often a repeated request polls for the response of the first one. */
 const POLL_INTERVAL = "100 millis"
 
-const StoredResponse = Schema.fromJsonString(Schema.toCodecJson(TaskRun))
+/** A stored response. One of an older version of the service does not name the examples. */
+const StoredResponse = Schema.fromJsonString(
+  Schema.toCodecJson(
+    Schema.Struct({
+      ...TaskRun.fields,
+      examples: TaskRun.fields.examples.pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
+    })
+  )
+)
 const encodeResponse = Schema.encodeEffect(StoredResponse)
 const decodeResponse = Schema.decodeEffect(StoredResponse)
 

@@ -4,7 +4,7 @@ import type { NewRun } from "../../../api/Tasks.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { generateTraceId, RunId, type TaskId, type TraceId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
-import { noUsage, type Usage } from "../../../domain/tasks/Provider.ts"
+import { noUsage } from "../../../domain/tasks/Provider.ts"
 import { parseTraceparent, type TaskRun } from "../../../domain/tasks/Run.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
@@ -38,7 +38,10 @@ export interface RunHandle {
   readonly logProviderAnswer: (answer: ProviderAnswer) => Effect.Effect<TaskRun>
   /** Logs an answer that the caller supplied. None: the cached plan is out of date or the key is claimed, and nothing was logged. */
   readonly logSuppliedAnswer: (answer: JsonObject) => Effect.Effect<Option.Option<TaskRun>>
-  readonly logFailure: (failure: string, spent: Pick<FinishedRun, "usage" | "calls">) => Effect.Effect<void>
+  readonly logFailure: (
+    failure: string,
+    spent: Pick<FinishedRun, "examples" | "usage" | "calls">
+  ) => Effect.Effect<void>
 }
 
 /** Begins a run. `insert` logs a run, or returns false if it did not. */
@@ -66,7 +69,7 @@ export const beginRun = Effect.fnUntraced(function* (
   }
 
   const log = Effect.fnUntraced(function* (
-    outcome: Pick<FinishedRun, "source" | "answer" | "failure" | "usage" | "calls">,
+    outcome: Pick<FinishedRun, "source" | "answer" | "failure" | "examples" | "usage" | "calls">,
     response?: TaskRun
   ) {
     yield* nextTurn
@@ -84,26 +87,32 @@ export const beginRun = Effect.fnUntraced(function* (
     return isLogged
   })
 
-  const responseWith = (answer: JsonObject, usage: Usage): TaskRun => {
+  const responseWith = (
+    answer: JsonObject,
+    { examples, usage }: Pick<FinishedRun, "examples" | "usage">
+  ): TaskRun => {
     const { created_at, dataset_id, release_id, trace_id } = run
-    return { trace_id, task_id, release_id, dataset_id, answer, usage, created_at }
+    return { trace_id, task_id, release_id, dataset_id, answer, examples, usage, created_at }
   }
 
   const handle: RunHandle = {
     trace_id: run.trace_id,
-    logProviderAnswer: ({ answer, calls, usage }) => {
-      const response = responseWith(answer, usage)
-      return Effect.as(log({ source: "provider", answer, failure: null, usage, calls }, response), response)
+    logProviderAnswer: ({ answer, calls, examples, usage }) => {
+      const response = responseWith(answer, { examples, usage })
+      return Effect.as(
+        log({ source: "provider", answer, failure: null, examples, usage, calls }, response),
+        response
+      )
     },
     logSuppliedAnswer: (answer) => {
-      const response = responseWith(answer, noUsage)
+      const response = responseWith(answer, { examples: [], usage: noUsage })
       return Effect.map(
-        log({ source: "logged", answer, failure: null, usage: noUsage, calls: [] }, response),
+        log({ source: "logged", answer, failure: null, examples: [], usage: noUsage, calls: [] }, response),
         (isLogged) => (isLogged ? Option.some(response) : Option.none())
       )
     },
-    logFailure: (failure, { calls, usage }) =>
-      Effect.asVoid(log({ source: "provider", answer: null, failure, usage, calls }))
+    logFailure: (failure, { calls, examples, usage }) =>
+      Effect.asVoid(log({ source: "provider", answer: null, failure, examples, usage, calls }))
   }
   return handle
 })

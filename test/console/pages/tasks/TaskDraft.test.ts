@@ -21,6 +21,8 @@ const task: Task = {
     base_url: "https://api.example.com/v1",
     model: "small",
     temperature: 0,
+    max_tokens: 300,
+    few_shot: { examples: 3 },
     price: { input_per_million: 3, output_per_million: 0 }
   }),
   provider_key_set: true,

@@ -261,7 +261,8 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
                 reason: "failed",
                 detail: "The model server returned 500.",
                 usage: noUsage,
-                calls: []
+                calls: [],
+                examples: []
               })
             )
           : correctAnswer()

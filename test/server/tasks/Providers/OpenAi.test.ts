@@ -272,16 +272,76 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
     })
   )
 
+  it.effect(
+    "sampling parameters are sent if they are set, and the token limit by the name that the model knows",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* startScriptedServer([completion({ category: "other" })])
+        const bodyOf = Effect.fnUntraced(function* (settings: object) {
+          yield* ask(provider(server.url, settings))
+          const { messages: _, response_format: __, ...body } = JSON.parse(server.seen.at(-1)?.body ?? "")
+          return body
+        })
+        assert.deepStrictEqual(yield* bodyOf({}), { model: "small", stream: false })
+        const set = { top_p: 0.5, seed: 7, max_tokens: 300 }
+        assert.deepStrictEqual(yield* bodyOf(set), { model: "small", stream: false, ...set })
+        assert.deepStrictEqual(yield* bodyOf({ max_tokens: 300, reasoning_effort: "low" }), {
+          model: "small",
+          stream: false,
+          reasoning_effort: "low",
+          max_completion_tokens: 300
+        })
+        const mini = yield* bodyOf({ model: "gpt-5-mini", max_tokens: 300 })
+        assert.strictEqual(mini.max_completion_tokens, 300)
+        assert.strictEqual(mini.max_tokens, undefined)
+      })
+  )
+
+  it.effect("an answer in a fenced block, after reasoning, within a sentence or in parts is accepted", () =>
+    Effect.gen(function* () {
+      const contents = [
+        '```json\n{"category":"other"}\n```',
+        '<think>{"category":"billing"}? No, it is {no JSON}.</think>\n\n{"category":"other"}',
+        'The answer is {"category": "other"}, because nothing else fits {see above}.',
+        [
+          { type: "text", text: '{"category":' },
+          { type: "text", text: '"other"}' }
+        ]
+      ]
+      for (const content of contents) {
+        const reply = { choices: [{ finish_reason: "stop", message: { role: "assistant", content } }] }
+        const server = yield* startScriptedServer([{ status: 200, body: reply }])
+        const { answer } = yield* ask(provider(server.url))
+        assert.deepStrictEqual(answer, { category: "other" })
+        assert.lengthOf(server.seen, 1)
+      }
+    })
+  )
+
+  it.effect("odd token counts do not lose an answer", () =>
+    Effect.gen(function* () {
+      const odd: ReadonlyArray<readonly [unknown, number, number]> = [
+        [{ prompt_tokens: 10.5, completion_tokens: -1 }, 11, 0],
+        [{ prompt_tokens: "7", completion_tokens: 1e300 }, 0, 2_147_483_647],
+        [{ prompt_tokens: null }, 0, 0],
+        [7, 0, 0],
+        [null, 0, 0]
+      ]
+      for (const [usage, input_tokens, output_tokens] of odd) {
+        const body = { choices: [{ message: { content: '{"category":"other"}' } }], usage }
+        const server = yield* startScriptedServer([{ status: 200, body }])
+        const answered = yield* ask(provider(server.url))
+        assert.deepStrictEqual(answered.usage, { input_tokens, output_tokens })
+      }
+    })
+  )
+
   it.effect("malformed responses and answers fail with a detail of this service", () =>
     Effect.gen(function* () {
       const malformed: Record<string, ScriptedReply> = {
         "no choices": { status: 200, body: { choices: [] } },
         "not an object": { status: 200, body: 42 },
         "no body": { status: 200 },
-        "a negative number of tokens": {
-          status: 200,
-          body: { choices: [{ message: { content: "{}" } }], usage: { prompt_tokens: -1 } }
-        },
         "a refusal": {
           status: 200,
           body: { choices: [{ message: { content: null, refusal: "I must not" } }] }

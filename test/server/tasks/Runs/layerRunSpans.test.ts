@@ -25,6 +25,7 @@ const runOf = (input: FinishedRun["input"], answer: FinishedRun["answer"]): Fini
   failure: null,
   metadata: {},
   provider: defaultProvider,
+  examples: [],
   usage: noUsage,
   calls: [],
   caller_traceparent: null,

@@ -63,6 +63,7 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
           release_id: yield* ReleaseId.generate,
           dataset_id: null,
           answer: { total: 1 },
+          examples: [],
           usage: { input_tokens: 0, output_tokens: 0 },
           created_at: yield* processTime.now
         }

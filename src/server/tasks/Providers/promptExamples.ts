@@ -1,0 +1,25 @@
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { FewShot } from "../../../domain/tasks/Provider.ts"
+import { findNearest, type NearExample } from "../Datasets/findNearest.ts"
+import { getVersion } from "../Datasets/versionRows.ts"
+import type { ProviderRequest } from "./ProviderRequest.ts"
+
+/** Bytes of JSON per token. Tokenizers differ by model; for English text this is about right, and an upper limit needs no more. */
+const BYTES_PER_TOKEN = 4
+
+/**
+ * Finds the examples for a model's prompt: those of the release's dataset version that are nearest to the input, nearest first, within the
+ * token budget. The same input and version always get the same examples.
+ */
+export const findPromptExamples = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { dataset_id, input, leaveOutSameInput = false, org_id }: ProviderRequest,
+  { examples, max_tokens }: FewShot
+) {
+  const none: ReadonlyArray<NearExample> = []
+  if (dataset_id === null || examples === 0 || max_tokens === 0) return none
+  const version = yield* getVersion(sql, org_id, dataset_id)
+  const request = { k: examples, maxBytes: max_tokens * BYTES_PER_TOKEN, leaveOutSameInput }
+  return yield* findNearest(sql, org_id, version, input, request)
+}, Effect.orDie)
