@@ -21,18 +21,42 @@ export const defaultSlots: SlotOptions = { slots: 1_024, retrySlots: 576, organi
 /** Lanes woken when one slot is released. */
 const WAKE_LANES = 4
 
-/** Concurrent attempts of one kind, and the lanes waiting for one of them to end. */
+/** Concurrent attempts of one kind, and the lanes waiting for one of them to end: first come, first served. */
 class ConcurrencyLimit {
   running = 0
-  readonly waiting = new Set<Lane>()
+  /** Lanes that were woken and found no slot. They come first, or a lane could be overtaken again and again. */
+  readonly #returned = new Set<Lane>()
+  readonly #waiting = new Set<Lane>()
+  /** Lanes that were woken, and got no slot since. */
+  readonly #woken = new Set<Lane>()
+
+  /** Makes a lane wait that found no free slot. */
+  wait(lane: Lane): void {
+    if (this.#woken.delete(lane)) this.#returned.add(lane)
+    else if (!this.#returned.has(lane)) this.#waiting.add(lane)
+  }
+
+  /** A lane has a slot. For its next one it waits behind the others. */
+  acquire(lane: Lane): void {
+    this.running++
+    this.cancel(lane)
+  }
+
+  /** Ends the waiting of a lane. */
+  cancel(lane: Lane): void {
+    for (const lanes of [this.#returned, this.#waiting, this.#woken]) lanes.delete(lane)
+  }
 
   /** Wakes up to WAKE_LANES waiters; all of them if nothing is running, since no later release would wake the rest. */
   wake(): Array<Lane> {
     const woken: Array<Lane> = []
-    for (const lane of this.waiting) {
-      if (woken.length === WAKE_LANES && this.running > 0) break
-      this.waiting.delete(lane)
-      woken.push(lane)
+    for (const waiters of [this.#returned, this.#waiting]) {
+      for (const lane of waiters) {
+        if (woken.length === WAKE_LANES && this.running > 0) return woken
+        waiters.delete(lane)
+        this.#woken.add(lane)
+        woken.push(lane)
+      }
     }
     return woken
   }
@@ -71,22 +95,22 @@ export const makeSlots = (options: SlotOptions): Slots => {
   return {
     hasFreeSlot: () => running < options.slots,
     hasFreeRetrySlot: () => retries.running < options.retrySlots,
-    awaitRetrySlot: (lane) => void retries.waiting.add(lane),
+    awaitRetrySlot: (lane) => retries.wait(lane),
     acquire: (lane, delivery) => {
       const organization = limitOf(organizations, lane.org_id)
       if (organization.running >= options.organizationSlots) {
-        organization.waiting.add(lane)
+        organization.wait(lane)
         return false
       }
       const channel = limitOf(channels, lane.channel.name)
       if (channel.running >= lane.channel.policy.slots) {
-        channel.waiting.add(lane)
+        channel.wait(lane)
         return false
       }
       running++
-      organization.running++
-      channel.running++
-      if (isRetry(delivery)) retries.running++
+      organization.acquire(lane)
+      channel.acquire(lane)
+      if (isRetry(delivery)) retries.acquire(lane)
       return true
     },
     release: (lane, delivery) => {
@@ -103,9 +127,9 @@ export const makeSlots = (options: SlotOptions): Slots => {
     },
     inFlight: () => new Map([...channels].map(([name, limit]) => [name, limit.running])),
     cancelWaits: (lane) => {
-      retries.waiting.delete(lane)
-      organizations.get(lane.org_id)?.waiting.delete(lane)
-      channels.get(lane.channel.name)?.waiting.delete(lane)
+      retries.cancel(lane)
+      organizations.get(lane.org_id)?.cancel(lane)
+      channels.get(lane.channel.name)?.cancel(lane)
     }
   }
 }

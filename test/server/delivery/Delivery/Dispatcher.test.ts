@@ -20,6 +20,28 @@ import {
 } from "../../../support/delivery.ts"
 
 describe("Dispatcher", () => {
+  // Seven of them: with so many, waking a few at a time and sending the losers to the end always woke the same ones first.
+  it.effect("destinations that wait for a slot of their organization take turns", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 100 }))
+      const { dispatcher } = yield* startDispatcher(channel, { organizationSlots: 2 })
+      const rows = Array.from({ length: 7 * 40 }, (_, index) =>
+        queueRow({ seq: index + 1, destination_id: `nep_${index % 7}` })
+      )
+      dispatcher.offer(rows, 0, 0)
+      const turns = new Map<string, number>()
+      for (let i = 0; i < 7 * 20; i++) {
+        const { complete, delivery } = yield* Queue.take(attempts)
+        turns.set(delivery.destination_id, (turns.get(delivery.destination_id) ?? 0) + 1)
+        yield* complete(delivered)
+      }
+      assert.deepStrictEqual(
+        [...turns.values()],
+        Array.from({ length: 7 }, () => 20)
+      )
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("lanes read before a shard was lost and regained send nothing", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
