@@ -142,6 +142,24 @@ export const engine: ReadonlyArray<ListedMutant> = [
     to: "hasFreeRetrySlot: () => true",
     tests: fairnessTests
   },
+  {
+    file: slots,
+    from: "if (this.#woken.delete(lane)) this.#returned.add(lane)",
+    to: "if (false) {}",
+    tests: dispatcherTests
+  },
+  {
+    file: "server/delivery/Delivery/Engine.ts",
+    from: "if (shards.owned.get(lane.shard) === lane.owned) balancer.confirm()",
+    to: "",
+    tests: leaseTests
+  },
+  {
+    file: "server/delivery/Delivery/ShardBalancer.ts",
+    from: "if (now - confirmedAt < renewMillis) return",
+    to: "",
+    tests: ["server/delivery/Delivery/ShardBalancer.test.ts"]
+  },
   { file: reads, from: "entry.attempt >= attempt", to: "entry.attempt > attempt", tests: readTests },
   {
     file: rates,

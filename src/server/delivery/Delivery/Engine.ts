@@ -67,10 +67,13 @@ export const makeEngine = Effect.fnUntraced(function* (
   const shards = makeShards(shardStore, clock, lease)
   const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading), dueClock)
   const reader = yield* makeReader(store, dueClock, shards, dispatcher, reading)
-  const finisher = yield* makeFinisher(store, dueClock, dispatcher)
   const health = makeHealthWriter(store, dispatcher)
   const progress = makeWorkerProgress(clock)
-  const balancer = makeShardBalancer(shards, { dispatcher, progress, reader, wakeups }, lease.renewMillis)
+  const parts = { dispatcher, progress, reader, wakeups }
+  const balancer = makeShardBalancer(shards, clock, parts, lease.renewMillis)
+  const finisher = yield* makeFinisher(store, dueClock, dispatcher, (lane) => {
+    if (shards.owned.get(lane.shard) === lane.owned) balancer.confirm()
+  })
 
   const notifyPeers = () => {
     if (shards.hasPeers()) wakeups.signalNewRows()

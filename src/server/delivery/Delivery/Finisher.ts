@@ -48,7 +48,7 @@ const POISON_TRIES = 3
 const DISABLE_WAIT_MILLIS = 250
 
 /** The `last_error` of a delivery whose result could not be recorded. */
-const UNWRITABLE = "internal error: the result could not be written"
+export const UNWRITABLE = "internal error: the result could not be written"
 
 /** Records the results of attempts. */
 export interface Finisher {
@@ -61,11 +61,15 @@ class WriteDefect extends Data.TaggedError("WriteDefect")<{ readonly defect: unk
 
 type WriteError = SqlError.SqlError | WriteDefect
 
-/** Records results in batches, each in one statement and one commit. Due times are on `dueClock`. */
+/**
+ * Records results in batches, each in one statement and one commit. Due times are on `dueClock`. `onRefused` is called with the lane of
+ * each result that matched no row: the shard may have another owner, or the delivery was removed.
+ */
 export const makeFinisher = (
   store: DeliveryStore,
   dueClock: Clock.Clock,
-  dispatcher: Dispatcher
+  dispatcher: Dispatcher,
+  onRefused: (lane: Lane) => void
 ): Effect.Effect<Finisher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const context = yield* Effect.context()
@@ -104,7 +108,10 @@ export const makeFinisher = (
 
     const acknowledge = (batch: ReadonlyArray<ConcludedAttempt>, written: ReadonlySet<number>) => {
       const now = monotonicMillis(dueClock)
-      for (const { result } of batch) unacknowledged.delete(result)
+      for (const { result } of batch) {
+        unacknowledged.delete(result)
+        if (!written.has(result.delivery.seq)) onRefused(result.lane)
+      }
       dispatcher.acknowledge(
         batch.map(({ result, verdict }) => ({
           result,

@@ -1,5 +1,6 @@
-import { type Cause, Effect, Latch } from "effect"
+import { type Cause, type Clock, Effect, Latch } from "effect"
 import type { SqlError } from "effect/sql"
+import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Reader } from "./Reader.ts"
@@ -9,6 +10,16 @@ import type { WorkerProgress } from "./WorkerProgress.ts"
 
 /** The longest rebalancing, in milliseconds: a hanging database must not hide that leases run out. */
 export const REBALANCE_TIMEOUT_MILLIS = 2_000
+
+/**
+ * The longest notification, in milliseconds. It goes over a connection of the queue's pool, which may hang; the leases
+ * must be renewed meanwhile. The other replicas find the shards at their next renewal.
+ */
+const NOTIFY_TIMEOUT_MILLIS = 500
+
+/** Notifies the other replicas of released shards, if that is possible. */
+export const notifyFreeShards = (wakeups: Pick<Wakeups, "notifyFreeShards">): Effect.Effect<void> =>
+  Effect.asVoid(Effect.timeoutOption(wakeups.notifyFreeShards, NOTIFY_TIMEOUT_MILLIS))
 
 /** Keeps this replica's share of the shards. */
 export interface ShardBalancer {
@@ -21,27 +32,35 @@ export interface ShardBalancer {
   readonly worker: Worker<SqlError.SqlError | Cause.TimeoutError, never>
   /** Requests a rebalancing now, since shards were released. */
   readonly trigger: () => void
+  /**
+   * Requests a renewal now, since a result was refused. A process whose machine was suspended together with its clock
+   * believes in its leases until then, and would go on to send what another replica sends. At most one such request
+   * between two regular renewals has an effect: a result is also refused if its delivery was removed.
+   */
+  readonly confirm: () => void
 }
 
-/** Starts with no shards. */
+/** Starts with no shards. Renewals are on `clock`, the process's own. */
 export const makeShardBalancer = (
   shards: Shards,
+  clock: Clock.Clock,
   {
     dispatcher,
     progress,
     reader,
     wakeups
   }: {
-    readonly dispatcher: Dispatcher
-    readonly progress: WorkerProgress
-    readonly reader: Reader
-    readonly wakeups: Wakeups
+    readonly dispatcher: Pick<Dispatcher, "dropLostLanes" | "wakeAll">
+    readonly progress: Pick<WorkerProgress, "isStuck">
+    readonly reader: Pick<Reader, "requestSweep">
+    readonly wakeups: Pick<Wakeups, "notifyFreeShards">
   },
   renewMillis: number
 ): ShardBalancer => {
   const due = Latch.makeUnsafe(false)
 
   let wasStuck = false
+  let confirmedAt = Number.NEGATIVE_INFINITY
 
   const rebalance = Effect.gen(function* () {
     const isStuck = progress.isStuck()
@@ -63,7 +82,7 @@ export const makeShardBalancer = (
         })
       )
     )
-    if (released.length > 0) yield* wakeups.notifyFreeShards
+    if (released.length > 0) yield* notifyFreeShards(wakeups)
     dispatcher.wakeAll()
   })
 
@@ -79,6 +98,12 @@ export const makeShardBalancer = (
       wakeUp: due.await,
       firstRun: "after_pause"
     },
-    trigger: () => void due.openUnsafe()
+    trigger: () => void due.openUnsafe(),
+    confirm: () => {
+      const now = monotonicMillis(clock)
+      if (now - confirmedAt < renewMillis) return
+      confirmedAt = now
+      due.openUnsafe()
+    }
   }
 }

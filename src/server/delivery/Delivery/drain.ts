@@ -1,7 +1,7 @@
 import { Effect, Schedule } from "effect"
 import { RETRY_MILLIS } from "../../concurrency/Worker.ts"
 import type { Shards } from "./Shards.ts"
-import { REBALANCE_TIMEOUT_MILLIS } from "./ShardBalancer.ts"
+import { notifyFreeShards, REBALANCE_TIMEOUT_MILLIS } from "./ShardBalancer.ts"
 import type { Wakeups } from "./Wakeups.ts"
 
 /** How long shutdown tries to release the remaining shards, in milliseconds. */
@@ -22,7 +22,7 @@ export const drain = (shards: Shards, wakeups: Wakeups, drainMillis: number): Ef
       const released = yield* Effect.catchCause(shards.releaseDrained, (cause) =>
         Effect.as(Effect.logDebug("Releasing shards failed, retrying", cause), [])
       )
-      if (released.length > 0) yield* wakeups.notifyFreeShards
+      if (released.length > 0) yield* notifyFreeShards(wakeups)
       if (shards.owned.size === 0) return
       yield* Effect.sleep(DRAIN_POLL_MILLIS)
     }
@@ -37,6 +37,6 @@ export const drain = (shards: Shards, wakeups: Wakeups, drainMillis: number): Ef
     Effect.andThen(Effect.timeoutOption(drained, drainMillis)),
     Effect.andThen(Effect.timeoutOption(releasedAll, RELEASE_TIMEOUT_MILLIS)),
     Effect.catchCause((cause) => Effect.logDebug("Releasing shards failed; their leases will expire", cause)),
-    Effect.andThen(wakeups.notifyFreeShards)
+    Effect.andThen(notifyFreeShards(wakeups))
   )
 }

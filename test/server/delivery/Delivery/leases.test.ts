@@ -1,10 +1,20 @@
 import { assert, describe } from "@effect/vitest"
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { monotonicMillis } from "../../../../src/server/concurrency/monotonicMillis.ts"
 import { defaultLease, makeShards } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { makeShardStore } from "../../../../src/server/delivery/Delivery/ShardStore.ts"
-import { testWithDatabase } from "../../../support/delivery.ts"
+import {
+  delivered,
+  manualChannel,
+  newDestination,
+  publish,
+  queueLength,
+  quickPolicy,
+  testWithDatabase,
+  withEngine
+} from "../../../support/delivery.ts"
+import { eventually } from "../../../support/eventually.ts"
 
 /** The leases of a replica, and whether it may start attempts of a shard. */
 const replica = Effect.fnUntraced(function* (owner: string) {
@@ -59,5 +69,25 @@ describe("Leases", () => {
         one.shard(3).unfinished = 0
         assert.deepStrictEqual(yield* one.releaseDrained, [3])
       })
+  )
+
+  testWithDatabase("a replica whose result is refused renews its leases at once", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      // Regular renewals come much later than the end of this test.
+      const lease = { leaseMillis: 3_600_000, renewMillis: 1_800_000 }
+      yield* Effect.gen(function* () {
+        yield* publish(yield* newDestination)
+        const attempt = yield* Queue.take(attempts)
+        // Another replica had the shards for a while, which this process has not noticed: it was suspended with its clock.
+        yield* sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL, epoch = epoch + 1`
+        yield* attempt.complete(delivered)
+        const owned = sql`SELECT FROM delivery_shards WHERE owner IS NOT NULL AND epoch = 3`
+        yield* eventually(owned, (rows) => rows.length === 16)
+        yield* (yield* Queue.take(attempts)).complete(delivered)
+        yield* eventually(queueLength, (length) => length === 0)
+      }).pipe(withEngine([channel], { lease }))
+    })
   )
 })
