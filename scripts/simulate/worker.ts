@@ -1,5 +1,6 @@
 /** Runs seeds in a thread of its own, one for each message. */
 import { parentPort, workerData } from "node:worker_threads"
+import { measureCoverage } from "./coverage.ts"
 import { plant } from "./planted.ts"
 import { simulations } from "./simulations.ts"
 
@@ -10,13 +11,16 @@ if (port === null) throw new Error("This file is a worker thread of scripts/simu
 export interface WorkerOptions {
   readonly what: keyof typeof simulations
   readonly bug: string | undefined
+  readonly measuresCoverage: boolean
 }
 
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only scripts/simulate.ts starts this file
-const { bug, what } = workerData as WorkerOptions
+const { bug, measuresCoverage, what } = workerData as WorkerOptions
 if (bug !== undefined) plant(bug)
+const takeCoverage = measuresCoverage ? measureCoverage() : undefined
 const { runSeed } = await simulations[what].load()
 
-port.on("message", (seed: unknown) => {
-  if (typeof seed === "number") port.postMessage(runSeed(seed))
+port.on("message", (message: unknown) => {
+  if (typeof message === "number") port.postMessage(runSeed(message))
+  else port.postMessage(takeCoverage?.() ?? [])
 })

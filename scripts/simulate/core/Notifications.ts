@@ -10,6 +10,8 @@ export class Notifications {
   readonly network: StoreNetwork
   /** Notifications before this time are lost, in milliseconds of the simulation. */
   lostUntil = 0
+  /** When a notification was last sent that is late, in milliseconds of the simulation. */
+  lateAt = Number.NEGATIVE_INFINITY
   readonly #listeners = new Map<Connection, (payload: string) => void>()
 
   constructor(network: StoreNetwork) {
@@ -27,6 +29,7 @@ export class Notifications {
       if (simulation.now < this.lostUntil) return
       for (const [connection, on] of this.#listeners) {
         const late = random.chance(LATE_CHANCE) ? random.next() * LATE_MILLIS : 0
+        if (late > 0) this.lateAt = simulation.now
         for (const payload of payloads) {
           connection.host.after(random.next() * this.network.latencyMillis + late, () => {
             if (connection.isOpen && !connection.isSilent) on(payload)

@@ -16,7 +16,7 @@ const CONNECT_MILLIS = 5_000
 /** After this time TCP keep-alive closes an idle connection whose peer is silent. */
 const KEEP_ALIVE_MILLIS = 30_000
 
-/** As `idle_in_transaction_session_timeout`. */
+/** As `idle_in_transaction_session_timeout` of callers. */
 const IDLE_IN_TRANSACTION_MILLIS = 30_000
 
 type Result<A> = { readonly value: A } | { readonly error: SqlError.SqlError }
@@ -28,6 +28,10 @@ export class StoreNetwork {
   latencyMillis = 0.5
   /** Hosts that cannot open connections to the store. */
   readonly unreachableFrom = new Set<Host>()
+  /** The chance that an answer to a host is lost together with its connection, after the server has done its work. */
+  readonly answerLoss = new Map<Host, number>()
+  /** How much longer messages of a host take at most, in milliseconds, on the share of its connections that is slow. */
+  readonly delays = new Map<Host, { readonly millis: number; readonly share: number }>()
   readonly #connections = new Set<Connection>()
 
   constructor(store: Store) {
@@ -62,11 +66,16 @@ export class Connection {
   readonly #removeSession: () => void
   readonly #onClose: Array<() => void> = []
   readonly #random: RandomStream
+  /** Decides whether it is one of the slow connections. */
+  readonly #place: number
+  readonly #idleMillis: number
 
-  constructor(host: Host, network: StoreNetwork) {
+  constructor(host: Host, network: StoreNetwork, idleMillis = IDLE_IN_TRANSACTION_MILLIS) {
     this.host = host
     this.network = network
     this.#random = host.random
+    this.#place = host.random.next()
+    this.#idleMillis = idleMillis
     network.add(this)
     this.#removeSession = network.store.addSession({
       end: () => {
@@ -168,6 +177,7 @@ export class Connection {
         if (!this.isOpen || this.isSilent) return
         serve((result) => {
           if (!this.isOpen || this.isSilent) return
+          if (this.#random.chance(this.network.answerLoss.get(this.host) ?? 0)) return this.reset()
           this.host.after(this.#latency(), () => {
             if (this.isOpen && !this.isSilent) finish(result)
           })
@@ -185,7 +195,7 @@ export class Connection {
   }
 
   #awaitNext(): void {
-    this.#cancelIdle = this.network.store.after(IDLE_IN_TRANSACTION_MILLIS, () => {
+    this.#cancelIdle = this.network.store.after(this.#idleMillis, () => {
       this.#endTransaction()
       this.reset()
     })
@@ -235,7 +245,12 @@ export class Connection {
   }
 
   #latency(): number {
-    return this.#random.next() * this.network.latencyMillis
+    const delay = this.network.delays.get(this.host)
+    const isSlow = delay !== undefined && this.#place < delay.share
+    return (
+      this.#random.next() * this.network.latencyMillis +
+      (isSlow ? this.#random.between(0.5, 1) * delay.millis : 0)
+    )
   }
 }
 
@@ -245,20 +260,22 @@ export class StoreClient {
   readonly network: StoreNetwork
   readonly #limit: number
   readonly #lockMillis: number
+  readonly #idleMillis: number | undefined
   #open = 0
   readonly #idle: Array<Connection> = []
   readonly #waiting: Array<(result: Result<Connection>) => void> = []
 
-  /** `lockMillis`: the lock time-out; 0 is none. */
+  /** `lockMillis`: the lock time-out; 0 is none. `idleMillis`: how long a transaction may wait for its next statement. */
   constructor(
     host: Host,
     network: StoreNetwork,
-    options: { readonly connections: number; readonly lockMillis: number }
+    options: { readonly connections: number; readonly lockMillis: number; readonly idleMillis?: number }
   ) {
     this.host = host
     this.network = network
     this.#limit = options.connections
     this.#lockMillis = options.lockMillis
+    this.#idleMillis = options.idleMillis
   }
 
   /** Runs one statement, which commits by itself. */
@@ -388,7 +405,7 @@ export class StoreClient {
         isOver = true
         cancelDeadline()
         if (!network.store.isRunning) return refuse()
-        const connection = new Connection(host, network)
+        const connection = new Connection(host, network, this.#idleMillis)
         connection.onClose(() => this.#closed(connection))
         done({ value: connection })
       })

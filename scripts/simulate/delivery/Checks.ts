@@ -1,12 +1,17 @@
 import type { AttemptOutcome } from "../../../src/domain/delivery/DeliveryState.ts"
 import { destinationVerdict } from "../../../src/domain/delivery/DeliveryState.ts"
 import type { ChannelPolicy } from "../../../src/server/delivery/Channel.ts"
+import { UNWRITABLE } from "../../../src/server/delivery/Delivery/Finisher.ts"
 import type { QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
-import { defaultLease } from "../../../src/server/delivery/Delivery/Shards.ts"
+import { defaultLease, SHARDS } from "../../../src/server/delivery/Delivery/Shards.ts"
 import type { Statement } from "../core/Store.ts"
-import type { DeliveryModel, ShardEntry } from "./DeliveryModel.ts"
-import type { Action, Plan } from "./Plan.ts"
+import type { DeliveryModel, RecordedAttempt, ShardEntry } from "./DeliveryModel.ts"
+import { AFTERMATH_MILLIS, Faults, LEASE_FAULTS } from "./Faults.ts"
+import type { Plan } from "./Plan.ts"
+import { Records } from "./Records.ts"
 import type { Replica } from "./Replica.ts"
+import { StaleOwners } from "./StaleOwners.ts"
+import { Waits } from "./Waits.ts"
 import type { World } from "./World.ts"
 
 /** A request to a receiver. */
@@ -39,18 +44,6 @@ interface ExpectedHealth {
   until: number
 }
 
-/** A fault, for as long as it may explain something. */
-interface Fault {
-  readonly tag: Action["_tag"]
-  /** The replica that it affects; undefined for all. */
-  readonly replica: number | undefined
-  readonly from: number
-  readonly to: number
-}
-
-/** For how long after a fault its consequences may last: a lease, and a renewal that was under way. */
-const AFTERMATH_MILLIS = 12_500
-
 /** A delivery is not overtaken by one for the same destination that was committed this much later. */
 const OVERTAKING_MILLIS = 13_000
 
@@ -62,6 +55,11 @@ const READ_MILLIS = 50
 
 /** How long the fiber of an attempt takes at most from the answer to its result, in milliseconds. */
 const NOTICE_MILLIS = 2
+
+/** How long after the last fault the shards are balanced again, beyond its aftermath, in milliseconds. */
+const BALANCE_MILLIS = 8_000
+
+const TIMED_OUT: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
 
 /** Deliveries that one replica holds in memory for one destination: those waiting, in flight and not yet recorded. */
 const MAX_HELD_BY_DESTINATION = 64 + 64
@@ -79,12 +77,19 @@ export class Checks {
   broken: string | undefined
   readonly counts = { attempts: 0, published: 0, duplicates: 0, expiries: 0, claims: 0 }
   readonly published = new Map<string, Published>()
+  readonly faults: Faults
+  readonly stale: StaleOwners
+  readonly waits: Waits
+  readonly #records: Records
+  /** What each replica knows of rows, from reads, inserts and results that it recorded: the attempts, by row. */
+  readonly #known = new Map<Replica, Map<number, Set<number>>>()
+  /** When attempts began that count within the rates of a receiver, by replica and receiver. */
+  readonly #paced = new Map<string, Array<number>>()
   readonly #inFlight = new Set<Attempt>()
   /** Attempts by row, attempt number and epoch. */
   readonly #started = new Set<string>()
   readonly #unrecorded = new Map<string, Set<Attempt>>()
   readonly #health = new Map<string, ExpectedHealth>()
-  readonly #faults: Array<Fault> = []
   /** When each shard was claimed last. */
   readonly #claimedAt = new Map<number, number>()
 
@@ -93,7 +98,17 @@ export class Checks {
     this.model = world.model
     this.plan = world.plan
     this.policy = world.policy
+    this.faults = new Faults(world.simulation)
+    this.stale = new StaleOwners(world)
+    this.waits = new Waits(world, this.faults)
+    this.#records = new Records(
+      world.model,
+      (delivery_id) => this.published.get(delivery_id)?.attempts ?? [],
+      world.plan.hasHook
+    )
     world.model.observer = {
+      queued: (row, insertedAt) => this.waits.queued(row, insertedAt),
+      recorded: (list) => this.#recorded(list),
       claimed: (before, after) => this.#claimed(before, after),
       released: (before) => this.#released(before)
     }
@@ -105,26 +120,13 @@ export class Checks {
     this.world.simulation.log(() => `BROKEN: ${reason}`)
   }
 
-  /** Records a fault that lasts until `to`. */
-  fault(tag: Action["_tag"], replica: number | undefined, lastsMillis: number): void {
-    const from = this.world.simulation.now
-    this.#faults.push({ tag, replica, from, to: from + lastsMillis })
+  /** A broken invariant, if one is. */
+  #failIf(reason: string | undefined): void {
+    if (reason !== undefined) this.fail(reason)
   }
 
-  /** Whether a fault of one of these kinds may explain what happens now to a replica. */
-  isExplained(
-    replica: number | undefined,
-    tags: ReadonlyArray<Action["_tag"]>,
-    since = AFTERMATH_MILLIS
-  ): boolean {
-    const { now } = this.world.simulation
-    return this.#faults.some(
-      (fault) =>
-        tags.includes(fault.tag) &&
-        (fault.replica === undefined || fault.replica === replica) &&
-        fault.from <= now &&
-        fault.to + since >= now
-    )
+  claimedAt(shard: number): number {
+    return this.#claimedAt.get(shard) ?? 0
   }
 
   /** Follows an insert: which of its deliveries were committed, and when. */
@@ -154,8 +156,22 @@ export class Checks {
     }
   }
 
-  loads(delivery: QueuedDelivery): void {
-    this.#of(delivery.delivery_id, delivery.destination_id).loadedAt = this.world.simulation.now
+  /** A replica knows of these rows at these attempts. */
+  knows(replica: Replica, rows: ReadonlyArray<{ readonly seq: number; readonly attempt: number }>): void {
+    const known = this.#known.get(replica) ?? new Map<number, Set<number>>()
+    this.#known.set(replica, known)
+    for (const { attempt, seq } of rows) known.set(seq, (known.get(seq) ?? new Set()).add(attempt))
+  }
+
+  loads(replica: Replica, delivery: QueuedDelivery): void {
+    const { attempt, delivery_id, destination_id, seq } = delivery
+    this.#of(delivery_id, destination_id).loadedAt = this.world.simulation.now
+    this.waits.loads(replica, delivery)
+    if (this.#known.get(replica)?.get(seq)?.has(attempt) !== true) {
+      this.fail(
+        `${replica.owner} is about to send attempt ${attempt + 1} of ${delivery_id}, which it neither read nor recorded the one before`
+      )
+    }
   }
 
   /** An attempt starts. */
@@ -177,10 +193,11 @@ export class Checks {
       () =>
         `${replica.owner}: sends attempt ${attempt + 1} of ${delivery_id} (row ${seq}, shard ${shard}, epoch ${epoch})`
     )
-    const isSuspended = this.isExplained(replica.number, ["Suspend"])
-    this.#checkLease(started, isSuspended)
-    this.#checkRow(started, isSuspended)
+    const isStale = this.stale.is(replica)
+    this.#checkLease(started, isStale)
+    this.#checkRow(started, isStale)
     this.#checkLimits(started)
+    this.#checkRates(started)
     this.#checkHealth(started)
     this.#checkOrder(started)
     const published = this.#of(delivery_id, destination_id)
@@ -206,18 +223,31 @@ export class Checks {
 
   finishes(attempt: Attempt, outcome: AttemptOutcome): void {
     attempt.outcome = outcome
-    this.#inFlight.delete(attempt)
+    this.#ends(attempt)
     this.#recordHealth(attempt, outcome)
   }
 
   interrupts(attempt: Attempt): void {
     attempt.outcome = "interrupted"
+    this.#ends(attempt)
+    // Not by the end of the process, but because it took too long.
+    const isOverdue = this.world.simulation.now - attempt.startedAt > this.policy.deadlineMillis
+    if (isOverdue) this.#recordHealth(attempt, TIMED_OUT)
+  }
+
+  #ends(attempt: Attempt): void {
     this.#inFlight.delete(attempt)
+    this.waits.ends(attempt.replica)
+    if (attempt.answered !== 200) this.waits.fails(attempt.delivery.destination_id)
+  }
+
+  #recorded(list: ReadonlyArray<RecordedAttempt>): void {
+    this.#failIf(this.#records.check(list))
   }
 
   /** The owner's lease must be long enough for the attempt, as the store sees it. */
-  #checkLease({ delivery, epoch, replica }: Attempt, isSuspended: boolean): void {
-    if (isSuspended) return
+  #checkLease({ delivery, epoch, replica }: Attempt, isStale: boolean): void {
+    if (isStale) return
     const row = this.model.shards.committedRow(String(delivery.shard))
     if (row?.owner !== replica.owner || row.epoch !== epoch) {
       return this.fail(
@@ -228,7 +258,7 @@ export class Checks {
     // Renewals that a crash lost, and forward steps of the store's clock, shorten the lease unnoticed.
     const unnoticed =
       this.world.forwardSteps(AFTERMATH_MILLIS) +
-      (this.isExplained(undefined, ["RestartStore"]) ? LOST_RENEWALS_MILLIS : 0)
+      (this.faults.explain(undefined, ["RestartStore"]) ? LOST_RENEWALS_MILLIS : 0)
     if (left < defaultLease.marginMillis - unnoticed - 1) {
       this.fail(
         `${replica.owner} starts an attempt of ${delivery.delivery_id} with ${left.toFixed(0)} ms of its lease left`
@@ -237,9 +267,9 @@ export class Checks {
   }
 
   /** Only the owner changes a row, so it sends what the row says, once. */
-  #checkRow({ delivery, epoch, replica }: Attempt, isSuspended: boolean): void {
+  #checkRow({ delivery, epoch, replica }: Attempt, isStale: boolean): void {
     const { attempt, delivery_id, seq } = delivery
-    if (isSuspended) return
+    if (isStale) return
     const key = `${seq}/${attempt}/${epoch}`
     if (this.#started.has(key)) {
       return this.fail(
@@ -283,6 +313,25 @@ export class Checks {
       this.fail(`${replica.owner} exceeds its slots for retries`)
   }
 
+  /** Within any second a receiver gets at most its rate, and a burst of as many again. */
+  #checkRates({ delivery, replica }: Attempt): void {
+    if (this.plan.rates === undefined) return
+    const receiver = this.world.receiverOf(delivery.destination_id)
+    const { perOrganization, total } = this.plan.rates
+    const { now } = this.world.simulation
+    for (const [name, perSecond] of [
+      [`${replica.owner} ${receiver}`, total],
+      [`${replica.owner} ${receiver} ${delivery.org_id}`, perOrganization]
+    ] as const) {
+      const times = [...(this.#paced.get(name) ?? []).filter((at) => at > now - 1_000), now]
+      this.#paced.set(name, times)
+      // One more, whose turn came a moment late.
+      if (times.length > 2 * perSecond + 1) {
+        this.fail(`${replica.owner} makes ${times.length} requests within a second to ${receiver}`)
+      }
+    }
+  }
+
   /** A new owner of a shard goes on with the stored health. */
   #healthOf({ delivery, epoch }: Attempt): ExpectedHealth {
     const key = `${delivery.destination_id}/${epoch}`
@@ -308,7 +357,7 @@ export class Checks {
     const { destination_id } = attempt.delivery
     if (this.world.cooldownsEnded.has(destination_id) || health.round === 0) return
     // Cooldowns of before are stored as times of the store's clock.
-    if (this.isExplained(undefined, ["StepStoreClock"])) return
+    if (this.faults.explain(undefined, ["StepStoreClock"])) return
     // An attempt that was being loaded when the cooldown began is made.
     const beganAt = this.published.get(attempt.delivery.delivery_id)?.loadedAt ?? now
     if (beganAt <= health.since + NOTICE_MILLIS) return
@@ -362,7 +411,7 @@ export class Checks {
     // A new owner sends what it reads first; it needs a sweep to know what waited before.
     const claimedAt = this.#claimedAt.get(delivery.shard) ?? 0
     if (this.world.simulation.now - claimedAt < OVERTAKING_MILLIS) return
-    if (this.isExplained(replica.number, LEASE_FAULTS)) return
+    if (this.faults.explain(replica.number, LEASE_FAULTS)) return
     const mine = this.published.get(delivery.delivery_id)?.committedAt
     if (mine === undefined) return
     for (const [, row] of this.model.queue.committed()) {
@@ -392,7 +441,7 @@ export class Checks {
     const previous = this.world.replicaOf(before.owner)
     // The lease of a dead process ends in any case.
     if (previous === undefined || !previous.host.isAlive) return
-    if (!this.isExplained(previous.number, LEASE_FAULTS) && before.owner !== after.owner) {
+    if (!this.faults.explain(previous.number, LEASE_FAULTS) && before.owner !== after.owner) {
       this.fail(
         `${after.owner} claims shard ${after.shard}, as the lease of ${before.owner} ended without a fault`
       )
@@ -418,7 +467,15 @@ export class Checks {
   }
 
   /** Checked a few times a second. */
-  checkReplica(replica: Replica): void {
+  checkRegularly(): void {
+    const { replicas, simulation } = this.world
+    for (const replica of replicas) if (replica !== undefined) this.#checkReplica(replica)
+    this.#failIf(this.waits.check())
+    this.#failIf(this.stale.check())
+    if (simulation.now - this.faults.quietSince() > BALANCE_MILLIS) this.#failIf(this.#imbalance()[0])
+  }
+
+  #checkReplica(replica: Replica): void {
     const { engine } = replica
     if (engine === undefined || !replica.host.isAlive) return
     for (const { shard, unfinished } of engine.shards.owned.values()) {
@@ -436,18 +493,10 @@ export class Checks {
       reasons.push(`${row.delivery_id} is still queued (attempt ${row.attempt})`)
       if (reasons.length > 3) return reasons
     }
+    reasons.push(...this.#imbalance())
     const replicas = this.world.replicas.filter(({ host }) => host.isAlive)
-    const share = Math.ceil(16 / replicas.length)
-    const owned = new Map<string, number>()
-    for (const [, { owner, shard }] of this.model.shards.committed()) {
-      if (owner === null || !replicas.some((one) => one.owner === owner))
-        reasons.push(`shard ${shard} has no live owner`)
-      else owned.set(owner, (owned.get(owner) ?? 0) + 1)
-    }
     for (const replica of replicas) {
       const { engine } = replica
-      const count = owned.get(replica.owner) ?? 0
-      if (count > share) reasons.push(`${replica.owner} owns ${count} shards, more than its share`)
       if (engine === undefined) continue
       const { deliveries, lanes } = engine.dispatcher.inMemory()
       if (deliveries > 0 || lanes > 0)
@@ -460,14 +509,26 @@ export class Checks {
     return reasons
   }
 
-  /** At the end: what the records say against what the receivers got. */
-  checkRecords(): void {
-    const logged = new Map<string, Array<{ readonly attempt: number; readonly status: number | null }>>()
-    for (const [, entry] of this.model.attempts.committed()) {
-      const list = logged.get(entry.delivery_id) ?? []
-      list.push(entry)
-      logged.set(entry.delivery_id, list)
+  /** Every shard has an owner, and no replica has more than its share. */
+  #imbalance(): ReadonlyArray<string> {
+    const reasons: Array<string> = []
+    const replicas = this.world.replicas.filter(({ host }) => host.isAlive)
+    const share = Math.ceil(SHARDS / replicas.length)
+    const owned = new Map<string, number>()
+    for (const [, { owner, shard }] of this.model.shards.committed()) {
+      if (owner === null || !replicas.some((one) => one.owner === owner))
+        reasons.push(`shard ${shard} has no live owner`)
+      else owned.set(owner, (owned.get(owner) ?? 0) + 1)
     }
+    for (const { owner } of replicas) {
+      const count = owned.get(owner) ?? 0
+      if (count > share) reasons.push(`${owner} owns ${count} shards, more than its share`)
+    }
+    return reasons
+  }
+
+  /** At the end: nothing was lost, and each delivery ended for a reason that users know. */
+  checkRecords(): void {
     for (const [id, { attempts, isAcknowledged }] of this.published) {
       const entry = this.model.log.committedRow(id)
       if (entry === undefined) {
@@ -475,19 +536,8 @@ export class Checks {
         continue
       }
       if (entry.status === "pending") this.fail(`${id} is neither delivered nor failed`)
-      const records = logged.get(id) ?? []
-      if (records.length !== entry.attempts)
-        this.fail(`${id} counts ${entry.attempts} attempts and logs ${records.length}`)
-      if (new Set(records.map(({ attempt }) => attempt)).size !== records.length) {
-        this.fail(`${id} logs an attempt twice`)
-      }
-      for (const { attempt, status } of records) {
-        const sent = attempts.filter((one) => one.delivery.attempt + 1 === attempt)
-        const isTrue = sent.some((one) => status === null || one.answered === status)
-        if (!isTrue) this.fail(`${id} logs attempt ${attempt} with status ${status}, which no receiver gave`)
-      }
-      if (entry.status === "delivered" && !attempts.some((one) => one.answered === 200)) {
-        this.fail(`${id} is delivered, but no receiver accepted it`)
+      if (!this.#records.isComplete(id, entry)) {
+        this.fail(`${id} counts ${entry.attempts} attempts, and logs others`)
       }
       this.#checkFailure(id, entry, attempts)
     }
@@ -508,6 +558,7 @@ export class Checks {
     const isKnown =
       entry.attempts >= this.policy.retry.delaysMillis.length ||
       entry.last_error === "queue full" ||
+      entry.last_error === UNWRITABLE ||
       this.world.disabled.has(entry.destination_id) ||
       attempts.some(({ answered }) => answered === 400 || answered === 410)
     if (!isKnown) this.fail(`${id} failed after ${entry.attempts} attempts: ${entry.last_error}`)
@@ -525,16 +576,3 @@ export class Checks {
     return found
   }
 }
-
-/** Faults that may end a lease. A closed connection is opened again within milliseconds, and a late NOTIFY ends none. */
-const LEASE_FAULTS: ReadonlyArray<Action["_tag"]> = [
-  "Kill",
-  "Freeze",
-  "Suspend",
-  "SilenceConnections",
-  "Partition",
-  "SlowStore",
-  "FreezeStore",
-  "RestartStore",
-  "StepStoreClock"
-]

@@ -72,6 +72,13 @@ export interface RecordedResult {
   readonly status: number | null
 }
 
+/** A result that was recorded. */
+export interface RecordedAttempt extends Pick<RecordedResult, "seq" | "sent" | "status_after" | "status"> {
+  readonly delivery_id: string
+  /** The number of the attempt, from 1. */
+  readonly attempt: number
+}
+
 /** Health to store. */
 export interface StoredHealth {
   readonly shard: number
@@ -107,8 +114,12 @@ export class DeliveryModel {
   readonly health = new Table<HealthEntry>("delivery_destinations")
   readonly shards = new Table<ShardEntry>("delivery_shards")
   readonly owners = new Table<{ readonly lease_until: number }>("delivery_owners")
-  /** Sees changes of owners when they are committed. */
+  /** What the hook of a channel writes, in the transaction that finishes a delivery. */
+  readonly completions = new Table<{ readonly count: number }>("completions")
+  /** Sees changes when they are committed. */
   observer = {
+    queued: (_row: QueueEntry, _insertedAt: number): void => {},
+    recorded: (_list: ReadonlyArray<RecordedAttempt>): void => {},
     claimed: (_before: ShardEntry, _after: ShardEntry): void => {},
     released: (_before: ShardEntry): void => {}
   }
@@ -270,10 +281,21 @@ export class DeliveryModel {
         .toSorted((a, b) => a.shard - b.shard || a.seq - b.seq)
       yield PAUSE
       const written = new Set<number>()
+      const recorded: Array<RecordedAttempt> = []
+      transaction.onCommit(() => model.observer.recorded(recorded))
       for (const one of candidates) {
         const row = yield* transaction.lock(model.queue, String(one.seq))
         if (row?.attempt !== one.attempt) continue
         written.add(one.seq)
+        const { sent, seq, status, status_after } = one
+        recorded.push({
+          seq,
+          sent,
+          status,
+          status_after,
+          delivery_id: row.delivery_id,
+          attempt: row.attempt + 1
+        })
         const isRetried = one.status_after === "pending"
         transaction.write(
           model.queue,
@@ -303,6 +325,18 @@ export class DeliveryModel {
       }
       yield PAUSE
       return written
+    }
+  }
+
+  /** Counts deliveries that were finished. */
+  complete(ids: ReadonlyArray<string>): Statement<void> {
+    const model = this
+    return function* (transaction) {
+      for (const id of ids) {
+        const row = yield* transaction.lock(model.completions, id)
+        transaction.write(model.completions, id, { count: (row?.count ?? 0) + 1 })
+      }
+      yield PAUSE
     }
   }
 
@@ -563,7 +597,10 @@ export class DeliveryModel {
   /** The number comes from a sequence: it is assigned now, whenever the transaction commits. */
   #write(transaction: Transaction, row: Omit<QueueEntry, "seq">): number {
     const seq = this.store.nextval("delivery_queue")
-    transaction.write(this.queue, String(seq), { ...row, seq })
+    const entry = { ...row, seq }
+    transaction.write(this.queue, String(seq), entry)
+    const insertedAt = this.store.simulation.now
+    transaction.onCommit(() => this.observer.queued(entry, insertedAt))
     return seq
   }
 

@@ -45,6 +45,23 @@ export type Action = { readonly at: number } & (
   | { readonly _tag: "CutConnections"; readonly replica: number | null }
   /** Connections of a replica swallow all messages; new connections work. */
   | { readonly _tag: "SilenceConnections"; readonly replica: number }
+  /** A share of the connections of a replica take long to carry a message. */
+  | {
+      readonly _tag: "DelayMessages"
+      readonly replica: number
+      readonly share: number
+      readonly delayMillis: number
+      readonly millis: number
+    }
+  /** The store does what a replica asks, but connections are closed before some of its answers arrive. */
+  | {
+      readonly _tag: "LoseAnswers"
+      readonly replica: number
+      readonly chance: number
+      readonly millis: number
+    }
+  /** The store rejects the results of a destination's attempts: for a while, some value of them cannot be written. */
+  | { readonly _tag: "RejectResults"; readonly destination: number; readonly millis: number }
   /** A replica cannot reach the store. */
   | { readonly _tag: "Partition"; readonly replica: number; readonly millis: number }
   | { readonly _tag: "SlowStore"; readonly statementMillis: number; readonly millis: number }
@@ -65,6 +82,12 @@ export interface Plan {
   readonly concurrency: number
   readonly queueLimit: number
   readonly slots: { readonly slots: number; readonly retrySlots: number; readonly organizationSlots: number }
+  /** Attempts per second to one receiver and to one network; undefined: not limited. */
+  readonly rates: { readonly perOrganization: number; readonly total: number } | undefined
+  /** Whether the channel has a hook that runs in the transaction that finishes a delivery. */
+  readonly hasHook: boolean
+  /** The chance that a load or an attempt fails by a defect of the channel, or does not end by itself. */
+  readonly defectChance: number
   /** After how many operations a fiber yields. */
   readonly maxOpsBeforeYield: number
   /** Sorted by time. */
@@ -117,7 +140,31 @@ export const makePlan = (seed: number): Plan => {
       mode: { _tag: "Healthy" }
     })
   }
-  for (let i = random.int(0, 24); i > 0; i--) actions.push(fault(random, at(), someReplica))
+  // Every destination has a backlog at the same moment.
+  for (let i = random.pick([0, 0, 0, 1, 2]); i > 0; i--) {
+    const moment = at()
+    const count = random.int(5, 40)
+    destinations.forEach((_, destination) => {
+      const mode: ReceiverMode = { _tag: "Slow", millis: random.logarithmic(100, 3_000) }
+      actions.push({ _tag: "Receiver", at: moment, destination, mode })
+      actions.push({
+        _tag: "Publish",
+        at: moment + random.next() * 50,
+        replica: someReplica(),
+        destination,
+        count,
+        openMillis: null
+      })
+      actions.push({
+        _tag: "Receiver",
+        at: moment + random.between(5_000, 15_000),
+        destination,
+        mode: { _tag: "Healthy" }
+      })
+    })
+  }
+  actions.push(...faults(random, at, someReplica, someDestination))
+  if (replicas > 1 && random.chance(0.4)) actions.push(...incident(random, replicas, destinations.length))
   return {
     seed,
     replicas,
@@ -128,8 +175,115 @@ export const makePlan = (seed: number): Plan => {
       { slots: 1_024, retrySlots: 576, organizationSlots: 64 },
       { slots: 12, retrySlots: 6, organizationSlots: 5 }
     ]),
+    rates: random.chance(0.15) ? { perOrganization: random.int(5, 20), total: random.int(8, 30) } : undefined,
+    hasHook: random.chance(0.5),
+    defectChance: random.chance(0.1) ? 0.02 : 0,
     maxOpsBeforeYield: random.pick([24, 200, 2_048]),
     actions: actions.toSorted((a, b) => a.at - b.at)
+  }
+}
+
+/**
+ * Faults of a run. Half of the runs have few kinds of them, close together (swarm testing): a coincidence of three kinds
+ * hardly ever happens where all kinds happen anywhere.
+ */
+const faults = (
+  random: RandomStream,
+  anyTime: () => number,
+  someReplica: () => number,
+  someDestination: () => number
+): ReadonlyArray<Action> => {
+  const count = random.int(0, 24)
+  if (random.chance(0.5)) {
+    return Array.from({ length: count }, () =>
+      fault(random.pick(FAULTS), random, anyTime(), someReplica(), someDestination())
+    )
+  }
+  const kinds = random.shuffle(FAULTS).slice(0, random.int(1, 5))
+  const centers = Array.from({ length: random.int(1, 3) }, anyTime)
+  return Array.from({ length: count }, (_, place) => {
+    const center = centers[place % centers.length] ?? 0
+    const at = Math.max(0, Math.min(ACTION_MILLIS, center + random.between(-3_000, 3_000)))
+    const kind = kinds[place % kinds.length] ?? "Kill"
+    return fault(kind, random, at, someReplica(), someDestination())
+  })
+}
+
+/** Faults of one story, which hardly ever come together by chance. Their times and lengths are still random. */
+const incident = (random: RandomStream, replicas: number, destinations: number): ReadonlyArray<Action> => {
+  const kind = random.pick(["ShardReturns", "LoadOutlastsSuspension", "StepDuringRenewal"])
+  const replica = random.int(0, replicas - 1)
+  const others = Array.from({ length: replicas }, (_, number) => number).filter((one) => one !== replica)
+  const start = random.between(3_000, 25_000)
+  const at = (millis: number, spread: number) => start + Math.max(0, millis + random.between(-spread, spread))
+  const publishes = (by: number, millis: number, spread: number) =>
+    Array.from({ length: destinations }, (_, destination): Action => ({
+      _tag: "Publish",
+      at: at(millis, spread),
+      replica: by,
+      destination,
+      count: random.int(1, 4),
+      openMillis: null
+    }))
+  const allPublish = (millis: number, spread: number) =>
+    Array.from({ length: replicas }, (_, number) => publishes(number, millis, spread)).flat()
+  switch (kind) {
+    // A replica loses shards to another that starts, and gets them back as that one stops, while it reads slowly.
+    case "ShardReturns": {
+      const delayMillis = random.between(1_000, 3_500)
+      return [
+        ...others.map((other): Action => ({
+          _tag: "Restart",
+          at: at(0, 100),
+          replica: other,
+          downMillis: 300
+        })),
+        { _tag: "DelayMessages", at: at(800, 700), replica, share: 0.6, delayMillis, millis: 6_000 },
+        ...allPublish(1_300, 900),
+        ...others.map((other): Action => ({
+          _tag: "Restart",
+          at: at(3_000, 800),
+          replica: other,
+          downMillis: 8_000
+        }))
+      ]
+    }
+    // A suspended replica loses its shards and gets them back, while loads that it began before take long.
+    case "LoadOutlastsSuspension": {
+      const millis = random.between(10_500, 14_000)
+      return [
+        ...allPublish(0, 40),
+        { _tag: "Suspend", at: at(20, 40), replica, millis },
+        {
+          _tag: "DelayMessages",
+          at: at(1_000, 500),
+          replica,
+          share: 0.6,
+          delayMillis: random.between(500, 3_000),
+          millis: millis + 3_000
+        },
+        ...others.map((other): Action => ({
+          _tag: "Restart",
+          at: at(millis, 300),
+          replica: other,
+          downMillis: 10_000
+        }))
+      ]
+    }
+    // The store's clock is set beyond the end of leases between a renewal and the claim after it, which is not heard.
+    case "StepDuringRenewal":
+      return [
+        ...others.map((other): Action => ({
+          _tag: "Kill",
+          at: at(0, 100),
+          replica: other,
+          downMillis: 20_000
+        })),
+        { _tag: "DelayMessages", at: at(2_500, 500), replica, share: 1, delayMillis: 500, millis: 10_000 },
+        { _tag: "LoseAnswers", at: at(4_500, 500), replica, chance: 0.4, millis: 5_000 },
+        { _tag: "StepStoreClock", at: at(6_500, 1_500), millis: random.between(11_000, 20_000) },
+        ...allPublish(7_000, 3_000)
+      ]
   }
 }
 
@@ -145,48 +299,101 @@ const receiverMode = (random: RandomStream): ReceiverMode =>
     { _tag: "Gone" }
   ])
 
-const fault = (random: RandomStream, at: number, someReplica: () => number): Action => {
-  const replica = someReplica()
-  const kind = random.int(0, 17)
+/** The kinds of faults, some of them more often. */
+const FAULTS = [
+  "Kill",
+  "Kill",
+  "Freeze",
+  "Freeze",
+  "Freeze",
+  "Suspend",
+  "Suspend",
+  "Restart",
+  "Restart",
+  "RollOut",
+  "StepClock",
+  "StepStoreClock",
+  "CutConnections",
+  "CutConnections",
+  "SilenceConnections",
+  "DelayMessages",
+  "DelayMessages",
+  "LoseAnswers",
+  "LoseAnswers",
+  "RejectResults",
+  "Partition",
+  "SlowStore",
+  "SlowStore",
+  "FreezeStore",
+  "RestartStore",
+  "LoseNotifications"
+] as const
+
+const fault = (
+  kind: (typeof FAULTS)[number],
+  random: RandomStream,
+  at: number,
+  replica: number,
+  destination: number
+): Action => {
   switch (kind) {
-    case 0:
-    case 1:
-      return { _tag: "Kill", at, replica, downMillis: random.logarithmic(50, 15_000) }
-    case 2:
-    case 3:
-    case 4:
+    case "Kill":
+      return { _tag: kind, at, replica, downMillis: random.logarithmic(50, 15_000) }
+    case "Freeze":
       // Around the length of a lease, in particular.
-      return { _tag: "Freeze", at, replica, millis: random.logarithmic(50, 25_000) }
-    case 5:
-      return { _tag: "Suspend", at, replica, millis: random.logarithmic(1_000, 25_000) }
-    case 6:
-    case 7:
-      return { _tag: "Restart", at, replica, downMillis: random.logarithmic(50, 5_000) }
-    case 8:
-      return { _tag: "RollOut", at }
-    case 9:
-      return { _tag: "StepClock", at, replica, millis: random.between(-60_000, 60_000) }
-    case 10:
-      return { _tag: "StepStoreClock", at, millis: random.between(-3_000, 3_000) }
-    case 11:
-    case 12:
-      return { _tag: "CutConnections", at, replica: random.chance(0.3) ? null : replica }
-    case 13:
-      return { _tag: "SilenceConnections", at, replica }
-    case 14:
-      return { _tag: "Partition", at, replica, millis: random.logarithmic(200, 20_000) }
-    case 15:
+      return { _tag: kind, at, replica, millis: random.logarithmic(50, 25_000) }
+    case "Suspend":
+      return { _tag: kind, at, replica, millis: random.logarithmic(1_000, 25_000) }
+    case "Restart":
+      return { _tag: kind, at, replica, downMillis: random.logarithmic(50, 5_000) }
+    case "RollOut":
+      return { _tag: kind, at }
+    case "StepClock":
+      return { _tag: kind, at, replica, millis: random.between(-60_000, 60_000) }
+    case "StepStoreClock":
+      // Further than a lease lasts, now and then.
       return {
-        _tag: "SlowStore",
+        _tag: kind,
+        at,
+        millis: random.chance(0.4) ? random.between(-20_000, 20_000) : random.between(-3_000, 3_000)
+      }
+    case "CutConnections":
+      return { _tag: kind, at, replica: random.chance(0.3) ? null : replica }
+    case "SilenceConnections":
+      return { _tag: kind, at, replica }
+    case "DelayMessages":
+      return {
+        _tag: kind,
+        at,
+        replica,
+        share: random.pick([0.3, 0.6, 1]),
+        delayMillis: random.logarithmic(50, 5_000),
+        millis: random.logarithmic(500, 15_000)
+      }
+    case "LoseAnswers":
+      return {
+        _tag: kind,
+        at,
+        replica,
+        chance: random.pick([0.05, 0.3, 0.6]),
+        millis: random.logarithmic(200, 8_000)
+      }
+    case "RejectResults":
+      return { _tag: kind, at, destination, millis: random.logarithmic(200, 5_000) }
+    case "Partition":
+      return { _tag: kind, at, replica, millis: random.logarithmic(200, 20_000) }
+    case "SlowStore":
+      return {
+        _tag: kind,
         at,
         statementMillis: random.logarithmic(20, 8_000),
         millis: random.logarithmic(500, 10_000)
       }
-    case 16:
-      return random.chance(0.5)
-        ? { _tag: "FreezeStore", at, millis: random.logarithmic(200, 12_000) }
-        : { _tag: "RestartStore", at, downMillis: random.logarithmic(100, 6_000) }
-    default:
-      return { _tag: "LoseNotifications", at, millis: random.logarithmic(500, 15_000) }
+    case "FreezeStore":
+      return { _tag: kind, at, millis: random.logarithmic(200, 12_000) }
+    case "RestartStore":
+      return { _tag: kind, at, downMillis: random.logarithmic(100, 6_000) }
+    case "LoseNotifications":
+      return { _tag: kind, at, millis: random.logarithmic(500, 15_000) }
   }
 }

@@ -1,8 +1,18 @@
 import { Effect, Latch } from "effect"
+import type { SqlError } from "effect/sql"
 import type { AttemptOutcome } from "../../../src/domain/delivery/DeliveryState.ts"
 import type { OrgId } from "../../../src/domain/Ids.ts"
 import { monotonicMillis } from "../../../src/server/concurrency/monotonicMillis.ts"
-import type { Channel, ChannelPolicy, DeliveryRef } from "../../../src/server/delivery/Channel.ts"
+import {
+  type AdmitNetwork,
+  AttemptHeld,
+  type Channel,
+  type ChannelPolicy,
+  type CompletedDelivery,
+  type DeliveryRef,
+  refuse,
+  type SendAttempt
+} from "../../../src/server/delivery/Channel.ts"
 import { toQueueRows } from "../../../src/server/delivery/Delivery/DeliveryQueue.ts"
 import { type Engine, makeEngine } from "../../../src/server/delivery/Delivery/Engine.ts"
 import type { QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
@@ -12,7 +22,8 @@ import type { Wakeups } from "../../../src/server/delivery/Delivery/Wakeups.ts"
 import { Host } from "../core/Host.ts"
 import type { Statement } from "../core/Store.ts"
 import { StoreClient } from "../core/StoreClient.ts"
-import { modelDeliveryStore, modelShardStore } from "./stores.ts"
+import { observedDeliveryStore, observedShardStore, timed } from "./observedStores.ts"
+import { CurrentTransaction, modelDeliveryStore, modelShardStore } from "./stores.ts"
 import type { World } from "./World.ts"
 
 /** As in Wakeups.ts and PgNotify.ts. */
@@ -56,7 +67,11 @@ export class Replica {
     const { host } = this
     const { network } = world
     this.#callers = new StoreClient(host, network, { connections: 6, lockMillis: 2_000 })
-    this.#engineClient = new StoreClient(host, network, { connections: 5, lockMillis: 0 })
+    this.#engineClient = new StoreClient(host, network, {
+      connections: 5,
+      lockMillis: 0,
+      idleMillis: 5_000
+    })
     const listener = new StoreClient(host, network, { connections: 1, lockMillis: 0 })
     const leases = new StoreClient(host, network, { connections: 1, lockMillis: 0 })
     const { model } = world
@@ -65,8 +80,10 @@ export class Replica {
       name: CHANNEL,
       ids: { generate: Effect.sync(() => world.nextId("ndl")) },
       policy,
-      load: (ref) => this.#load(ref),
-      disable: (_, destination_id) => Effect.sync(() => void world.disabled.add(destination_id)),
+      load: (ref, admit) => this.#load(ref, admit),
+      receiverOf: ({ destination_id }) => world.receiverOf(destination_id),
+      ...(world.plan.hasHook ? { onCompleted: (list) => this.#complete(list) } : {}),
+      disable: (_, destination_id) => this.#disable(destination_id),
       expire: () => Effect.succeed(0)
     }
     host
@@ -76,8 +93,11 @@ export class Replica {
             const engine = yield* makeEngine(
               new Map([[CHANNEL, channel]]),
               {
-                shardStore: modelShardStore(model, leases, this.owner),
-                store: modelDeliveryStore(model, this.#engineClient, () => monotonicMillis(host.clock)),
+                shardStore: observedShardStore(this, modelShardStore(model, leases, this.owner)),
+                store: observedDeliveryStore(
+                  this,
+                  modelDeliveryStore(model, this.#engineClient, () => monotonicMillis(host.clock))
+                ),
                 wakeups: this.#wakeups(listener),
                 dueClock: host.clock
               },
@@ -161,7 +181,10 @@ export class Replica {
           onFailure: () => end(undefined),
           onSuccess: (committed) =>
             Effect.andThen(
-              Effect.sync(() => this.world.checks.acknowledge(ids)),
+              Effect.sync(() => {
+                this.world.checks.acknowledge(ids)
+                this.world.checks.knows(this, committed.rows)
+              }),
               end(committed)
             )
         })
@@ -214,23 +237,25 @@ export class Replica {
     )
   }
 
-  #load(ref: DeliveryRef): ReturnType<Channel["load"]> {
+  #load(ref: DeliveryRef, admit: AdmitNetwork): ReturnType<Channel["load"]> {
     const { random } = this.host
     if (!isQueued(ref)) return Effect.die(new Error("A channel gets whole deliveries"))
-    const loaded = Effect.sync(() =>
+    this.world.checks.loads(this, ref)
+    if (random.chance(this.world.plan.defectChance)) throw new Error("A defect of the channel")
+    const network = `network ${this.world.numberOf(ref.destination_id) % 2}`
+    const sending = Effect.suspend((): SendAttempt =>
       this.world.disabled.has(ref.destination_id)
-        ? Effect.succeed<AttemptOutcome>({ _tag: "Refused", error: "the destination is disabled" })
-        : this.#send(ref)
+        ? refuse("the destination is disabled")
+        : admit(network)
+          ? this.#send(ref)
+          : Effect.fail(new AttemptHeld())
     )
-    this.world.checks.loads(ref)
-    return random.chance(SLOW_LOAD_CHANCE)
-      ? Effect.andThen(
-          this.#engineClient.statement("load", function* () {
-            yield { _tag: "Pause" }
-          }),
-          loaded
-        )
-      : loaded
+    if (!random.chance(SLOW_LOAD_CHANCE)) return Effect.succeed(sending)
+    const read = this.#engineClient.statement("load", function* () {
+      yield { _tag: "Pause" }
+    })
+    // The payload, and for some the destination.
+    return Effect.as(random.chance(0.5) ? read : Effect.andThen(read, read), sending)
   }
 
   #send(delivery: QueuedDelivery): Effect.Effect<AttemptOutcome> {
@@ -243,9 +268,20 @@ export class Replica {
         world.checks.finishes(attempt, outcome)
         resume(Effect.succeed(outcome))
       }
-      const cancelDeadline = host.after(world.policy.deadlineMillis, () =>
-        finish({ _tag: "Retry", error: "timed out", status: null, retryAfter: null })
-      )
+      const crash = () => {
+        if (attempt.outcome !== undefined) return
+        cancelDeadline()
+        world.checks.finishes(attempt, { _tag: "Retry", error: "crashed", status: null, retryAfter: null })
+        resume(Effect.die(new Error("A defect of the channel")))
+      }
+      const { defectChance } = world.plan
+      if (host.random.chance(defectChance)) host.after(host.random.next() * 100, crash)
+      // A channel that does not end by itself is interrupted by the engine.
+      const cancelDeadline = host.random.chance(defectChance)
+        ? () => {}
+        : host.after(world.policy.deadlineMillis, () =>
+            finish({ _tag: "Retry", error: "timed out", status: null, retryAfter: null })
+          )
       world.receivers.request(
         world.numberOf(delivery.destination_id),
         () => world.checks.arrives(attempt),
@@ -256,8 +292,23 @@ export class Replica {
       )
       return Effect.sync(() => {
         cancelDeadline()
-        world.checks.interrupts(attempt)
+        if (attempt.outcome === undefined) world.checks.interrupts(attempt)
       })
+    })
+  }
+
+  /** Writes in the transaction that finishes these deliveries, as a channel may. */
+  #complete(list: ReadonlyArray<CompletedDelivery>): Effect.Effect<void, SqlError.SqlError> {
+    const ids = list.map(({ delivery }) => delivery.delivery_id)
+    return Effect.flatMap(CurrentTransaction, (execute) => execute(this.world.model.complete(ids)))
+  }
+
+  /** Takes a statement, which may take long or fail. */
+  #disable(destination_id: string): Effect.Effect<void, SqlError.SqlError> {
+    const { disabled } = this.world
+    return this.#engineClient.statement("disable", function* (transaction) {
+      transaction.onCommit(() => void disabled.add(destination_id))
+      yield { _tag: "Pause" }
     })
   }
 
@@ -266,9 +317,12 @@ export class Replica {
     const due = Latch.makeUnsafe(false)
     const notify = (payload: string) =>
       Effect.ignore(
-        this.#engineClient.statement("notify", function* (transaction) {
-          notifications.notify(transaction, [payload])
-        })
+        timed(
+          this,
+          this.#engineClient.statement("notify", function* (transaction) {
+            notifications.notify(transaction, [payload])
+          })
+        )
       )
     return {
       signalNewRows: () => void due.openUnsafe(),

@@ -50,6 +50,8 @@ export class World {
   readonly disabled = new Set<string>()
   /** Destinations whose cooldown a user ended. */
   readonly cooldownsEnded = new Set<string>()
+  /** Destinations whose results the store rejects. */
+  readonly rejected = new Set<string>()
   /** The running process of each replica, or the last one. */
   readonly replicas: Array<Replica> = []
   readonly #all: Array<Replica> = []
@@ -78,7 +80,8 @@ export class World {
       },
       cooldown: { failureThreshold: 3, firstMillis: 3_000, longestMillis: 12_000 },
       queueLimit: plan.queueLimit,
-      concurrency: plan.concurrency
+      concurrency: plan.concurrency,
+      ...(plan.rates === undefined ? {} : { receiverRates: plan.rates, networkRates: plan.rates })
     }
     this.destinations = plan.destinations.map(({ organization }, number) => ({
       number,
@@ -135,6 +138,11 @@ export class World {
     return this.destinations.find((one) => one.destination_id === destination_id)?.number ?? 0
   }
 
+  /** The server that a destination belongs to. */
+  receiverOf(destination_id: string): string {
+    return `receiver ${this.numberOf(destination_id) % 3}`
+  }
+
   replicaOf(owner: string): Replica | undefined {
     return this.#all.find((one) => one.owner === owner)
   }
@@ -151,12 +159,13 @@ export class World {
     const starts = this.#all.filter((one) => one.number === number).length
     const replica = new Replica(this, number, starts)
     this.simulation.log(() => `${replica.owner}: starts`)
+    this.checks.waits.started()
     this.replicas[number] = replica
     this.#all.push(replica)
   }
 
   #checkRegularly(): void {
-    for (const replica of this.replicas) if (replica !== undefined) this.checks.checkReplica(replica)
+    this.checks.checkRegularly()
     this.simulation.schedule(CHECK_EVERY_MILLIS, () => this.#checkRegularly())
   }
 
@@ -168,7 +177,7 @@ export class World {
 
   /** A fault lasts: the run is not calm before its end. */
   #fault(action: Action, replica: number | undefined, lastsMillis: number): void {
-    this.checks.fault(action._tag, replica, lastsMillis)
+    this.checks.faults.add(action._tag, replica, lastsMillis)
     this.#calmFrom = Math.max(this.#calmFrom, this.simulation.now + lastsMillis)
   }
 
@@ -204,6 +213,7 @@ export class World {
         if (action._tag === "Suspend") replica.host.stopMonotonic()
         return this.#end(action.millis, () => {
           simulation.log(() => `${replica.owner}: continues`)
+          if (action._tag === "Suspend") this.checks.stale.begin(replica)
           replica.host.thaw()
         })
       }
@@ -228,7 +238,10 @@ export class World {
       case "StepStoreClock":
         store.skewMillis += action.millis
         this.#steps.push({ at: simulation.now, millis: action.millis })
-        return this.#fault(action, undefined, 0)
+        // Leases may have ended by that clock without their owners knowing.
+        for (const replica of this.replicas) if (replica !== undefined) this.checks.stale.begin(replica)
+        // After a step back, the lease of a dead process lasts longer.
+        return this.#fault(action, undefined, Math.max(0, -action.millis))
       case "CutConnections": {
         const host = action.replica === null ? undefined : this.replicas[action.replica]?.host
         this.#fault(action, action.replica ?? undefined, 0)
@@ -241,6 +254,27 @@ export class World {
         this.#fault(action, action.replica, 15_000)
         if (host !== undefined) for (const connection of network.connections(host)) connection.silence()
         return
+      }
+      case "DelayMessages": {
+        const host = this.replicas[action.replica]?.host
+        if (host === undefined) return
+        this.#fault(action, action.replica, action.millis + 2 * action.delayMillis)
+        network.delays.set(host, { millis: action.delayMillis, share: action.share })
+        return this.#end(action.millis, () => void network.delays.delete(host))
+      }
+      case "LoseAnswers": {
+        const host = this.replicas[action.replica]?.host
+        if (host === undefined) return
+        this.#fault(action, action.replica, action.millis)
+        network.answerLoss.set(host, action.chance)
+        return this.#end(action.millis, () => void network.answerLoss.delete(host))
+      }
+      case "RejectResults": {
+        const to = this.destinations[action.destination]
+        if (to === undefined) return
+        this.#fault(action, undefined, action.millis)
+        this.rejected.add(to.destination_id)
+        return this.#end(action.millis, () => void this.rejected.delete(to.destination_id))
       }
       case "Partition": {
         const host = this.replicas[action.replica]?.host

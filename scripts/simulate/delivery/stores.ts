@@ -1,7 +1,9 @@
 /** The engine's stores over the model. */
 import { type DeliveryStore } from "../../../src/server/delivery/Delivery/DeliveryStore.ts"
-import { Effect } from "effect"
+import { Context, Effect } from "effect"
+import type { SqlError } from "effect/sql"
 import type { ShardStore } from "../../../src/server/delivery/Delivery/ShardStore.ts"
+import type { Statement } from "../core/Store.ts"
 import type { StoreClient } from "../core/StoreClient.ts"
 import type { DeliveryModel, LogEntry } from "./DeliveryModel.ts"
 
@@ -11,6 +13,13 @@ const statusAfter: Readonly<Record<"RetryLater" | "Delivered" | "Partial" | "Fai
   Partial: "partial",
   Failed: "failed"
 }
+
+/** Runs a statement in the transaction that records results, for the hooks of channels. */
+export const CurrentTransaction = Context.Reference<
+  <A>(statement: Statement<A>) => Effect.Effect<A, SqlError.SqlError>
+>("countersign/simulate/CurrentTransaction", {
+  defaultValue: () => () => Effect.die(new Error("There is no transaction"))
+})
 
 /** `ShardStore` of one replica over the model. */
 export const modelShardStore = (model: DeliveryModel, client: StoreClient, owner: string): ShardStore => ({
@@ -47,7 +56,11 @@ export const modelDeliveryStore = (
     )
     return withinTransaction === undefined
       ? client.statement("record results", statement)
-      : client.transaction((execute) => Effect.tap(execute(statement), withinTransaction))
+      : client.transaction((execute) =>
+          Effect.tap(execute(statement), (written) =>
+            Effect.provideService(withinTransaction(written), CurrentTransaction, execute)
+          )
+        )
   },
   saveHealth: (lanes) => {
     const now = monotonicMillis()

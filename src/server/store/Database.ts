@@ -23,6 +23,9 @@ const RESPONSE_MARGIN_MILLIS = 2_000
 /** How long a TCP connection may be unused before the operating system checks whether its peer is there. */
 const KEEP_ALIVE = "10 seconds"
 
+/** How long a transaction of a dedicated pool may pause between two statements. */
+const IDLE_TRANSACTION_TIMEOUT_MILLIS = 5_000
+
 /** An unused connection is closed after this time. */
 const IDLE_CONNECTION_TIMEOUT = "60 seconds"
 
@@ -96,6 +99,9 @@ export const layer = (
  * - It does not pipeline. Pipelining fills the first connection before it uses the next, so a read would wait behind another statement's
  *   commit, and a statement that takes too long could not be cancelled alone.
  * - It has no lock time-out: a statement waits for a row lock until its statement time-out.
+ *
+ * - Its transactions pause for 5 s at most. If a connection dies silently in the middle of one, the server keeps its row
+ *   locks until then, and other replicas wait for them.
  */
 export const layerDedicatedPool = (
   maxConnections: number
@@ -108,7 +114,11 @@ export const layerDedicatedPool = (
           idleTimeout: IDLE_CONNECTION_TIMEOUT,
           maxConnections,
           multiplex: false,
-          startupParameters: { ...client.config.startupParameters, lock_timeout: "0" }
+          startupParameters: {
+            ...client.config.startupParameters,
+            lock_timeout: "0",
+            idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_TIMEOUT_MILLIS)
+          }
         },
         client
       )

@@ -143,6 +143,9 @@ describe("Shards", () => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const lease = { leaseMillis: 60_000, marginMillis: 6_000, renewMillis: 50 }
+      // On a busy machine the test takes longer than an attempt usually may: a retry would be one attempt too many.
+      const policy = quickPolicy({ deadlineMillis: 600_000 })
+      const options = { lease, drainMillis: 600_000 }
       const counts = Effect.map(
         sql<{ readonly count: number }>`
           SELECT count(*)::int AS count
@@ -152,8 +155,8 @@ describe("Shards", () => {
         `,
         (rows) => rows.map((row) => row.count)
       )
-      const one = yield* manualChannel(quickPolicy())
-      const two = yield* manualChannel(quickPolicy())
+      const one = yield* manualChannel(policy)
+      const two = yield* manualChannel(policy)
       const first = yield* Scope.make()
       const to = yield* Effect.replicateEffect(newDestination, 40)
       yield* Effect.gen(function* () {
@@ -185,8 +188,8 @@ describe("Shards", () => {
           for (let i = 0; i < to.length; i++) yield* (yield* Queue.take(two.attempts)).complete(delivered)
           assert.strictEqual(yield* Queue.size(one.attempts), 0)
           yield* eventually(queueLength, (count) => count === 0)
-        }).pipe(withEngine([two.channel], { lease }))
-      }).pipe(Effect.provideService(Delivery, yield* startEngine(first, [one.channel], { lease })))
+        }).pipe(withEngine([two.channel], options))
+      }).pipe(Effect.provideService(Delivery, yield* startEngine(first, [one.channel], options)))
     })
   )
 
