@@ -236,7 +236,7 @@ describe("Finisher", () => {
               ? Effect.die("a defect of the store")
               : Effect.succeed(new Set(batch.map(({ result }) => result.delivery.seq)))
         }
-        const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher)
+        const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher, () => {})
         const rows = [queueRow({ seq: 1 }), queueRow({ seq: 2 })]
         dispatcher.offer(rows, 0, 0)
         for (const attempt of yield* Queue.takeN(attempts, 2)) {
