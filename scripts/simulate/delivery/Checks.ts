@@ -47,9 +47,6 @@ interface ExpectedHealth {
 /** A delivery is not overtaken by one for the same destination that was committed this much later. */
 const OVERTAKING_MILLIS = 13_000
 
-/** A crash of the store loses renewals of this time at most. */
-const LOST_RENEWALS_MILLIS = 2_500
-
 /** How long a read takes at most whose rows are not yet in memory, in milliseconds, if no clock is set meanwhile. */
 const READ_MILLIS = 50
 
@@ -256,9 +253,7 @@ export class Checks {
     }
     const left = (row.lease_until ?? 0) - this.world.store.clockMillis()
     // Renewals that a crash lost, and forward steps of the store's clock, shorten the lease unnoticed.
-    const unnoticed =
-      this.world.forwardSteps(AFTERMATH_MILLIS) +
-      (this.faults.explain(undefined, ["RestartStore"]) ? LOST_RENEWALS_MILLIS : 0)
+    const unnoticed = this.world.forwardSteps(AFTERMATH_MILLIS) + this.stale.lostMillis(replica)
     if (left < defaultLease.marginMillis - unnoticed - 1) {
       this.fail(
         `${replica.owner} starts an attempt of ${delivery.delivery_id} with ${left.toFixed(0)} ms of its lease left`

@@ -30,9 +30,26 @@ export class StaleOwners {
   /** Statements on leases that are under way, and when the last one failed. */
   readonly #busy = new Map<Replica, number>()
   readonly #failedAt = new Map<Replica, number>()
+  readonly #lost = new Map<string, number>()
 
   constructor(world: World) {
     this.#world = world
+  }
+
+  /** Crashes the store, which shortens the leases whose renewal it loses, until their owners renew them again. */
+  crashes(crash: () => void): void {
+    const { shards } = this.#world.model
+    const before = new Map(shards.committed())
+    crash()
+    for (const [key, { lease_until, owner }] of shards.committed()) {
+      const lost = (before.get(key)?.lease_until ?? 0) - (lease_until ?? 0)
+      if (owner !== null && lost > 0) this.#lost.set(owner, Math.max(lost, this.#lost.get(owner) ?? 0))
+    }
+  }
+
+  /** By how much a lease ends earlier than its owner can know, in milliseconds. */
+  lostMillis({ owner }: Replica): number {
+    return this.#lost.get(owner) ?? 0
   }
 
   begin(replica: Replica): void {
@@ -56,7 +73,9 @@ export class StaleOwners {
   renews(replica: Replica): () => void {
     const { now } = this.#world.simulation
     this.#refused.delete(replica)
+    const hadLost = new Set(this.#lost.keys())
     return () => {
+      if (hadLost.has(replica.owner)) this.#lost.delete(replica.owner)
       this.#renewedAt.set(replica.owner, monotonicMillis(replica.host.clock))
       const stale = this.#stale.get(replica)
       if (stale !== undefined && stale.since <= now) {

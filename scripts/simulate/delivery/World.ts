@@ -297,7 +297,7 @@ export class World {
       case "RestartStore":
         if (!store.isRunning) return
         this.#fault(action, undefined, action.downMillis)
-        store.crash()
+        this.checks.stale.crashes(() => store.crash())
         return this.#end(action.downMillis, () => store.start())
       case "LoseNotifications":
         this.#fault(action, undefined, action.millis)

@@ -242,8 +242,15 @@ export const makeFinisher = (
 const isUnavailable = (error: WriteError): boolean =>
   SqlError.isSqlError(error) && isDatabaseUnavailable(error)
 
+/** The result as a failure that can be recorded. What was not sent is not logged as an attempt. */
 const unwritable = ({ result }: ConcludedAttempt): ConcludedAttempt => ({
-  result: { ...result, outcome: { _tag: "Failed", error: UNWRITABLE, status: null } },
+  result: {
+    ...result,
+    outcome:
+      result.outcome._tag === "Refused"
+        ? { _tag: "Refused", error: UNWRITABLE }
+        : { _tag: "Failed", error: UNWRITABLE, status: null }
+  },
   verdict: { _tag: "Failed", error: UNWRITABLE }
 })
 

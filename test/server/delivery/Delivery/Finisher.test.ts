@@ -61,9 +61,11 @@ describe("Finisher", () => {
       Effect.gen(function* () {
         const poison = { ...failing, error: "no\u0000text" }
         const bad = yield* newDestination
-        const { channel, sent } = yield* respondingChannel(quickPolicy({ concurrency: 4 }), (ref) =>
-          ref.destination_id === bad.destination_id ? poison : delivered
-        )
+        const refused = yield* newDestination
+        const { channel, sent } = yield* respondingChannel(quickPolicy({ concurrency: 4 }), (ref) => {
+          if (ref.destination_id === refused.destination_id) return { _tag: "Refused", error: poison.error }
+          return ref.destination_id === bad.destination_id ? poison : delivered
+        })
         yield* Effect.gen(function* () {
           const good = yield* newDestination
           yield* publish(bad)
@@ -73,6 +75,9 @@ describe("Finisher", () => {
           const [record] = yield* awaitRecords(bad, allHaveStatus("failed"))
           assert.strictEqual(record?.attempts, 1)
           assert.strictEqual(record?.last_error, "internal error: the result could not be written")
+          yield* publish(refused)
+          const [unsent] = yield* awaitRecords(refused, allHaveStatus("failed"))
+          assert.strictEqual(unsent?.attempts, 0)
           assert.strictEqual(yield* queueLength, 0)
         }).pipe(withEngine([channel]))
       })
