@@ -554,6 +554,7 @@ export class Checks {
       entry.attempts >= this.policy.retry.delaysMillis.length ||
       entry.last_error === "queue full" ||
       entry.last_error === UNWRITABLE ||
+      this.policy.retry.maxElapsedMillis !== null ||
       this.world.disabled.has(entry.destination_id) ||
       attempts.some(({ answered }) => answered === 400 || answered === 410)
     if (!isKnown) this.fail(`${id} failed after ${entry.attempts} attempts: ${entry.last_error}`)

@@ -88,6 +88,8 @@ export interface Plan {
   readonly hasHook: boolean
   /** The chance that a load or an attempt fails by a defect of the channel, or does not end by itself. */
   readonly defectChance: number
+  /** After this time no further attempt is made; null: no limit. */
+  readonly maxElapsedMillis: number | null
   /** After how many operations a fiber yields. */
   readonly maxOpsBeforeYield: number
   /** Sorted by time. */
@@ -173,8 +175,10 @@ export const makePlan = (seed: number): Plan => {
     queueLimit: random.pick([10_000, 10_000, 300, 40]),
     slots: random.pick([
       { slots: 1_024, retrySlots: 576, organizationSlots: 64 },
-      { slots: 12, retrySlots: 6, organizationSlots: 5 }
+      { slots: 12, retrySlots: 6, organizationSlots: 5 },
+      { slots: 10, retrySlots: 2, organizationSlots: 5 }
     ]),
+    maxElapsedMillis: random.chance(0.2) ? random.between(3_000, 40_000) : null,
     rates: random.chance(0.15) ? { perOrganization: random.int(5, 20), total: random.int(8, 30) } : undefined,
     hasHook: random.chance(0.5),
     defectChance: random.chance(0.1) ? 0.02 : 0,

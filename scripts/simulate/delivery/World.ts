@@ -76,7 +76,7 @@ export class World {
         delaysMillis: [0, 1_000, 3_000, 8_000, 12_000],
         jitter: 0.2,
         maxRetryAfterMillis: 20_000,
-        maxElapsedMillis: null
+        maxElapsedMillis: plan.maxElapsedMillis
       },
       cooldown: { failureThreshold: 3, firstMillis: 3_000, longestMillis: 12_000 },
       queueLimit: plan.queueLimit,
