@@ -5,7 +5,7 @@ import { UNWRITABLE } from "../../../src/server/delivery/Delivery/Finisher.ts"
 import type { QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { defaultLease, SHARDS } from "../../../src/server/delivery/Delivery/Shards.ts"
 import type { Statement } from "../core/Store.ts"
-import type { DeliveryModel, RecordedAttempt, ShardEntry } from "./DeliveryModel.ts"
+import type { DeliveryModel, RecordedAttempt, ShardEntry, StoredHealth } from "./DeliveryModel.ts"
 import { AFTERMATH_MILLIS, Faults, LEASE_FAULTS } from "./Faults.ts"
 import type { Plan } from "./Plan.ts"
 import { Records } from "./Records.ts"
@@ -106,6 +106,7 @@ export class Checks {
     world.model.observer = {
       queued: (row, insertedAt) => this.waits.queued(row, insertedAt),
       recorded: (list) => this.#recorded(list),
+      healthSaved: (health, began) => this.#healthSaved(health, began),
       claimed: (before, after) => this.#claimed(before, after),
       released: (before) => this.#released(before)
     }
@@ -236,6 +237,13 @@ export class Checks {
     this.#inFlight.delete(attempt)
     this.waits.ends(attempt.replica)
     if (attempt.answered !== 200) this.waits.fails(attempt.delivery.destination_id)
+  }
+
+  /** A former owner does not overwrite the health that the current one decides on. */
+  #healthSaved({ destination_id, epoch, shard }: StoredHealth, began: number): void {
+    const row = this.model.shards.committedRow(String(shard))
+    if (row?.epoch === epoch || this.claimedAt(shard) >= began) return
+    this.fail(`The health of ${destination_id} is stored under epoch ${epoch}, and ${row?.epoch} is current`)
   }
 
   #recorded(list: ReadonlyArray<RecordedAttempt>): void {

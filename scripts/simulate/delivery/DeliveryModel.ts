@@ -120,6 +120,8 @@ export class DeliveryModel {
   observer = {
     queued: (_row: QueueEntry, _insertedAt: number): void => {},
     recorded: (_list: ReadonlyArray<RecordedAttempt>): void => {},
+    /** `began`: when the statement began, on the clock of the simulation. */
+    healthSaved: (_health: StoredHealth, _began: number): void => {},
     claimed: (_before: ShardEntry, _after: ShardEntry): void => {},
     released: (_before: ShardEntry): void => {}
   }
@@ -344,6 +346,7 @@ export class DeliveryModel {
   saveHealth(list: ReadonlyArray<StoredHealth>): Statement<ReadonlySet<string>> {
     const model = this
     return function* (transaction) {
+      const began = model.store.simulation.now
       const given = list.filter(
         ({ epoch, shard }) => transaction.get(model.shards, String(shard))?.epoch === epoch
       )
@@ -362,7 +365,10 @@ export class DeliveryModel {
         if (existing.has(key)) {
           const row = transaction.tryLock(model.health, key)
           if (row === undefined || row === "locked") locked.add(key)
-          else transaction.write(model.health, key, entry)
+          else {
+            transaction.write(model.health, key, entry)
+            transaction.onCommit(() => model.observer.healthSaved(one, began))
+          }
         } else {
           yield* transaction.lock(model.health, key)
           transaction.write(model.health, key, entry)

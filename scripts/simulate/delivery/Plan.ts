@@ -213,9 +213,11 @@ const faults = (
   })
 }
 
+const INCIDENTS = ["ShardReturns", "LoadOutlastsSuspension", "StepDuringRenewal", "CutDuringWrite"] as const
+
 /** Faults of one story, which hardly ever come together by chance. Their times and lengths are still random. */
 const incident = (random: RandomStream, replicas: number, destinations: number): ReadonlyArray<Action> => {
-  const kind = random.pick(["ShardReturns", "LoadOutlastsSuspension", "StepDuringRenewal"])
+  const kind = random.pick(INCIDENTS)
   const replica = random.int(0, replicas - 1)
   const others = Array.from({ length: replicas }, (_, number) => number).filter((one) => one !== replica)
   const start = random.between(3_000, 25_000)
@@ -272,6 +274,20 @@ const incident = (random: RandomStream, replicas: number, destinations: number):
           replica: other,
           downMillis: 10_000
         }))
+      ]
+    }
+    // Connections are cut while results are written slowly: the statement goes on, beside the one that repeats it.
+    case "CutDuringWrite": {
+      const cuts = Array.from({ length: 8 }, (_, number): Action => ({
+        _tag: "CutConnections",
+        at: at(300 + number * 700, 300),
+        replica
+      }))
+      const statementMillis = random.between(500, 4_000)
+      return [
+        { _tag: "SlowStore", at: at(0, 0), statementMillis, millis: 7_000 },
+        ...cuts,
+        ...allPublish(1_000, 2_000)
       ]
     }
     // The store's clock is set beyond the end of leases between a renewal and the claim after it, which is not heard.
