@@ -404,7 +404,12 @@ export class DeliveryModel {
       for (const [key] of mine) {
         const row = yield* transaction.lock(model.shards, key)
         if (row === undefined || row.owner !== owner) continue
-        transaction.write(model.shards, key, { ...row, lease_until })
+        // A heartbeat that began later may have been faster.
+        const isLater =
+          row.lease_until !== null &&
+          row.lease_until >= lease_until &&
+          row.lease_until <= lease_until + leaseMillis
+        transaction.write(model.shards, key, isLater ? row : { ...row, lease_until })
         leases.set(row.shard, row.epoch)
       }
       yield PAUSE

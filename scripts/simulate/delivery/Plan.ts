@@ -102,6 +102,45 @@ export const ACTION_MILLIS = 45_000
 /** Makes the plan of a seed. */
 export const makePlan = (seed: number): Plan => {
   const random = new RandomStream(`plan ${seed}`)
+  return random.chance(0.05) ? contendedPlan(seed, random) : randomPlan(seed, random)
+}
+
+/** Many destinations of one organization have a backlog, and share a few slots; nothing else happens. */
+const contendedPlan = (seed: number, random: RandomStream): Plan => {
+  const destinations = Array.from({ length: random.int(5, 12) }, () => ({ organization: 0 }))
+  const actions = destinations.flatMap((_, destination): ReadonlyArray<Action> => [
+    {
+      _tag: "Receiver",
+      at: 2_000,
+      destination,
+      mode: { _tag: "Slow", millis: random.between(200, 900) }
+    },
+    {
+      _tag: "Publish",
+      at: random.between(2_000, 2_200),
+      replica: 0,
+      destination,
+      count: 40,
+      openMillis: null
+    }
+  ])
+  return {
+    seed,
+    replicas: 1,
+    destinations,
+    concurrency: 8,
+    queueLimit: 10_000,
+    slots: { slots: 12, retrySlots: 6, organizationSlots: random.int(2, 5) },
+    maxElapsedMillis: null,
+    rates: undefined,
+    hasHook: false,
+    defectChance: 0,
+    maxOpsBeforeYield: 2_048,
+    actions: actions.toSorted((a, b) => a.at - b.at)
+  }
+}
+
+const randomPlan = (seed: number, random: RandomStream): Plan => {
   const replicas = random.pick([1, 2, 2, 3, 3, 3, 4])
   const organizations = random.int(1, 4)
   const destinations = Array.from({ length: random.int(2, 12) }, () => ({

@@ -62,6 +62,9 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardSt
   /**
    * One statement. A peer counts as live while its heartbeat is recent; a silent peer keeps its shards until its lease
    * ends but is left no share.
+   *
+   * Of two heartbeats at a time the one that began later counts: the server may still execute one whose connection was
+   * lost, after the one that replaced it was answered.
    */
   heartbeat: ({ draining, heartbeatTimeoutMillis, leaseMillis }) =>
     Effect.map(
@@ -78,7 +81,12 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardSt
           ON CONFLICT (owner) DO UPDATE SET lease_until = EXCLUDED.lease_until
         ), renewed AS (
           UPDATE delivery_shards s
-          SET lease_until = h.lease_until
+          SET lease_until = CASE
+            WHEN s.lease_until BETWEEN h.lease_until
+              AND h.lease_until + ${leaseMillis}::float8 * interval '1 millisecond'
+            THEN s.lease_until
+            ELSE h.lease_until
+          END
           FROM asynchronous h
           WHERE s.owner = ${owner}
           RETURNING s.shard::int AS shard, s.epoch::float8 AS epoch

@@ -71,6 +71,27 @@ describe("Leases", () => {
       })
   )
 
+  testWithDatabase(
+    "a renewal that the database executes late does not shorten the lease of a later one",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const one = yield* replica("one")
+        yield* one.rebalance
+        const longest = sql<{ readonly millis: number }>`
+        SELECT (extract(epoch FROM max(lease_until) - now()) * 1000)::float8 AS millis FROM delivery_shards
+      `
+        // As if a renewal had been answered that began later than the next one does.
+        yield* sql`UPDATE delivery_shards SET lease_until = now() + interval '18 seconds'`
+        yield* one.rebalance
+        assert.isAbove((yield* longest)[0]?.millis ?? 0, defaultLease.leaseMillis)
+        // Before the clock of the database was set back, in contrast, leases ended much later.
+        yield* sql`UPDATE delivery_shards SET lease_until = now() + interval '1 hour'`
+        yield* one.rebalance
+        assert.isAtMost((yield* longest)[0]?.millis ?? Infinity, defaultLease.leaseMillis)
+      })
+  )
+
   testWithDatabase("a replica whose result is refused renews its leases at once", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
