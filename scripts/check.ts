@@ -111,6 +111,13 @@ const checks: ReadonlyArray<Step> = [
     command: [program("oxlint"), "--type-aware", "--deny-warnings", "--report-unused-disable-directives"]
   },
   {
+    name: "JSON Schema: test suite and second validator",
+    command: [process.execPath, path.join("scripts", "schemas.ts"), "--installed"],
+    unless: existsSync(path.join(cache, "schemas"))
+      ? undefined
+      : "they are not installed: `npm run schemas` installs them"
+  },
+  {
     name: "generated clients",
     command: [process.execPath, path.join("scripts", "clients.ts"), "--installed"],
     unless: existsSync(path.join(cache, "clients"))

@@ -34,8 +34,8 @@ export interface CompiledSchema {
 }
 
 /**
- * Compiles a user's schema: JSON Schema 2020-12 with an object at the top level and without external references. Unknown keywords and
- * `format` are annotations. Patterns match in linear time. Compiling takes milliseconds, within the limits at most about 150 ms, so cache
+ * Compiles a user's schema: JSON Schema 2020-12 that allows only objects at the top level, without external references.
+ * Unknown keywords and `format` are annotations (`schemaWarnings` names them). Patterns match in linear time. Compiling takes milliseconds, within the limits at most about 150 ms, so cache
  * the result.
  */
 export const compileSchema = (
@@ -76,12 +76,10 @@ export function* compileInSteps(
   if (!isRecord(schema)) return fault("#", "The schema must be an object")
   const dialect = checkDialect(schema)
   if (Result.isFailure(dialect)) return Result.fail(dialect.failure)
-  if (schema["type"] !== "object") {
-    return fault("#/type", 'The top level of the schema must have "type": "object"')
-  }
   yield
   const prepared = blueprint(schema)
   if (Result.isFailure(prepared)) return Result.fail(prepared.failure)
+  if (!prepared.success.requiresObject) return fault("#/type", NO_OBJECT)
   if (!isStored && prepared.success.parts > MAX_PARTS) {
     return fault("#", `The schema has more than ${MAX_PARTS} subschemas and keywords together`)
   }
@@ -93,6 +91,9 @@ export function* compileInSteps(
   check({})
   return Result.succeed({ digest, bytes, check })
 }
+
+const NO_OBJECT =
+  'The top level of the schema must allow only objects: set "type": "object", or a $ref to a schema with it'
 
 /** The `digest` that the {@link CompiledSchema} of a schema has. */
 export const schemaDigest = (schema: Schema.Json): string => digestOf(JSON.stringify(schema))

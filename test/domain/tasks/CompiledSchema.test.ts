@@ -177,6 +177,47 @@ describe("CompiledSchema", () => {
     )
   })
 
+  it("a root that allows only objects by a reference, or in each of its branches, is accepted", () => {
+    const order = { type: "object", properties: { total: { type: "number" } }, required: ["total"] }
+    const list = { type: "array", items: { $ref: "#/$defs/Order" } }
+    const roots: ReadonlyArray<Readonly<Record<string, Schema.Json>>> = [
+      { $ref: "#/$defs/Order" },
+      { $schema: "https://json-schema.org/draft/2020-12/schema", $ref: "#/definitions/Order" },
+      { $ref: "#/$defs/Alias" },
+      { allOf: [{ $ref: "#/$defs/Order" }, { properties: { note: { type: "string" } } }] },
+      {
+        oneOf: [
+          { $ref: "#/$defs/Order" },
+          { type: ["object"], required: ["kind"], properties: { kind: true } }
+        ]
+      }
+    ]
+    for (const root of roots) {
+      const schema = compiled({
+        ...root,
+        $defs: { Order: order, Alias: { $ref: "#/$defs/Order" } },
+        definitions: { Order: order }
+      })
+      assert.deepStrictEqual(schema.check({ total: 5 }), [], JSON.stringify(root))
+      assert.isAbove(schema.check({ total: "5" }).length, 0, JSON.stringify(root))
+    }
+    const refused: ReadonlyArray<Readonly<Record<string, Schema.Json>>> = [
+      { $ref: "#/$defs/List" },
+      { anyOf: [{ $ref: "#/$defs/Order" }, { $ref: "#/$defs/List" }] },
+      { anyOf: [{ $ref: "#/$defs/Order" }, true] },
+      { not: { $ref: "#/$defs/Order" } },
+      { type: ["object", "null"] },
+      { properties: { total: { type: "number" } } }
+    ]
+    for (const root of refused) {
+      assert.strictEqual(
+        rejection({ ...root, $defs: { Order: order, List: list } }).pointer,
+        "#/type",
+        JSON.stringify(root)
+      )
+    }
+  })
+
   it("unevaluatedProperties accepts properties that any branch evaluated", () => {
     const branches = (judged: Record<string, Schema.Json>) =>
       compiled({

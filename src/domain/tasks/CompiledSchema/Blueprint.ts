@@ -43,6 +43,8 @@ export interface Blueprint {
   readonly parts: number
   /** Its compiled patterns. */
   readonly patterns: ReadonlyMap<string, LinearPattern>
+  /** Whether it allows only objects: by `type`, or by a schema that it applies to the same value, such as the target of `$ref`. */
+  readonly requiresObject: boolean
   /** Whether a reference points to the root schema, which then applies to parts of a value too. */
   readonly recurs: boolean
   /** Whether it uses `unevaluatedProperties` or `unevaluatedItems`. */
@@ -65,6 +67,7 @@ export const blueprint = (
 interface SchemaNode {
   readonly place: Place
   readonly sameValue: Array<string>
+  readonly schema: object | undefined
 }
 
 /** A visited reference: the name of its subschema, its target, and the prepared subschema to write the resolved pointer to. */
@@ -79,6 +82,8 @@ class SchemaPreparer {
   readonly #visited = new Map<string, SchemaNode>()
   readonly #anchors = new Map<string, string>()
   readonly #references: Array<Reference> = []
+  /** The names of the subschemas that references point to, by the names of those that contain them. */
+  readonly #targets = new Map<string, string>()
   readonly #patterns = new Map<string, LinearPattern>()
   /** The place of the first `unevaluatedProperties`. */
   #unevaluated: Place | undefined
@@ -104,6 +109,7 @@ class SchemaPreparer {
         schema: priced,
         parts: this.#parts,
         patterns: this.#patterns,
+        requiresObject: this.#requiresObject(),
         recurs: this.#recurs,
         unevaluated: this.#unevaluated !== undefined || this.#unevaluatedItems
       }
@@ -113,7 +119,7 @@ class SchemaPreparer {
   #schema(schema: unknown, place: Place, depth: number): PreparedNode {
     if (Predicate.isReadonlyObject(schema)) return this.#object(schema, place, depth)
     // `true` or `false`. The meta-schema rejected anything else.
-    this.#visited.set(nameOf(place), { place, sameValue: [] })
+    this.#visited.set(nameOf(place), { place, sameValue: [], schema: undefined })
     return Result.succeed(schema)
   }
 
@@ -122,7 +128,7 @@ class SchemaPreparer {
       if (depth > MAX_DEPTH)
         return yield* fault(place, `Schemas are nested more than ${MAX_DEPTH} levels deep`)
       const name = nameOf(place)
-      const node: SchemaNode = { place, sameValue: [] }
+      const node: SchemaNode = { place, sameValue: [], schema }
       this.#visited.set(name, node)
       if (this.#visited.size > MAX_SCHEMAS)
         return yield* fault(place, `The schema has more than ${MAX_SCHEMAS} subschemas`)
@@ -223,10 +229,40 @@ class SchemaPreparer {
         return fault(place, "The reference does not point to a schema")
       }
       node.sameValue.push(target)
+      this.#targets.set(from, target)
       this.#recurs ||= target === ""
       priced["$ref"] = `#${target.split("/").map(encodeURIComponent).join("/")}`
     }
     return Result.void
+  }
+
+  /** Whether the root allows only objects. Call it after `#findCycle`: a cycle would not end. */
+  #requiresObject(): boolean {
+    const known = new Map<string, boolean>()
+    const requires = (name: string): boolean => {
+      const isKnown = known.get(name)
+      if (isKnown !== undefined) return isKnown
+      const result = judge(name)
+      known.set(name, result)
+      return result
+    }
+    const judge = (name: string): boolean => {
+      const schema = this.#visited.get(name)?.schema
+      if (schema === undefined) return false
+      const branches = (keyword: string): ReadonlyArray<string> => {
+        const value: unknown = Reflect.get(schema, keyword)
+        return Array.isArray(value) ? value.map((_, index) => `${name}/${keyword}/${index}`) : []
+      }
+      const type: unknown = Reflect.get(schema, "type")
+      if (type === "object" || (Array.isArray(type) && type.every((one) => one === "object"))) return true
+      const target = this.#targets.get(name)
+      return (
+        (target !== undefined && requires(target)) ||
+        branches("allOf").some(requires) ||
+        ["anyOf", "oneOf"].map(branches).some((list) => list.length > 0 && list.every(requires))
+      )
+    }
+    return requires("")
   }
 
   /** Fails if a subschema applies itself to the same value, which would never terminate. */

@@ -39,6 +39,9 @@ function each(kind: KeywordKind, ...names: ReadonlyArray<string>) {
   return names.map((name): readonly [string, KeywordKind] => [name, kind])
 }
 
+/** The names of these keywords. */
+export const keywords: ReadonlyArray<string> = [...kinds.keys()]
+
 /** The kind of a keyword's value; undefined for an annotation. */
 export const kindOf = (keyword: string): KeywordKind | undefined => kinds.get(keyword)
 

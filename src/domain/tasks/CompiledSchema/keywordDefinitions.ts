@@ -1,7 +1,8 @@
 /**
  * Keywords whose definitions in ajv 8.20 give wrong results, or throw: `const` and `enum` throw for a value with a member `toString`,
  * `contains` accepts an empty array after a sibling that matched, `multipleOf` refuses 19.99 for 0.01, `required` and `dependentRequired`
- * below `not` and `if` ignore the empty name, and `uniqueItems` takes quadratic time.
+ * below `not` and `if` ignore the empty name, and `uniqueItems` takes quadratic time. Below `not` and `if`, keywords after `prefixItems` are
+ * skipped for an array that is shorter than the list, and keywords after `propertyNames` for an empty object.
  */
 import {
   _,
@@ -12,7 +13,7 @@ import {
   Name,
   str
 } from "ajv/dist/2020.js"
-import { Type } from "ajv/dist/compile/util.js"
+import { mergeEvaluated, Type } from "ajv/dist/compile/util.js"
 import { Predicate, Result, type Schema } from "effect"
 import { canonicalJson } from "../../json/CanonicalJson.ts"
 import { isEqualJson } from "../../json/isEqualJson.ts"
@@ -112,6 +113,24 @@ export const keywordDefinitions = (meter: Meter): ReadonlyArray<KeywordDefinitio
       trackErrors: true,
       error: { message: ({ params }) => str`must contain ${params["expected"]}` },
       code: countMatches
+    },
+    {
+      keyword: "prefixItems",
+      type: "array",
+      schemaType: "array",
+      // `items` and `unevaluatedItems` need to know which items it evaluates.
+      before: "items",
+      code: checkPrefix
+    },
+    {
+      keyword: "propertyNames",
+      type: "object",
+      schemaType: ["object", "boolean"],
+      error: {
+        message: "property name must be valid",
+        params: ({ params }) => _`{propertyName: ${params["propertyName"]}}`
+      },
+      code: checkNames
     }
   ]
 }
@@ -153,6 +172,42 @@ function countMatches(cxt: KeywordCxt): void {
   const isValid = max === undefined ? _`${count} >= ${min}` : _`${count} >= ${min} && ${count} <= ${max}`
   // An item that does not match is not an error of the array.
   cxt.result(isValid, () => cxt.reset())
+}
+
+/** Generates the checks of `prefixItems`. An array that is shorter than the list is valid. */
+function checkPrefix(cxt: KeywordCxt): void {
+  const { data, gen, it } = cxt
+  const schemas: ReadonlyArray<unknown> = Array.isArray(cxt.schema) ? cxt.schema : []
+  if (it.opts.unevaluated && it.items !== true) {
+    it.items = mergeEvaluated.items(gen, schemas.length, it.items)
+  }
+  const valid = gen.name("valid")
+  gen.var(valid, true)
+  for (const index of schemas.keys()) {
+    gen.if(_`${data}.length > ${index}`, () =>
+      cxt.subschema({ keyword: "prefixItems", schemaProp: index, dataProp: index }, valid)
+    )
+    cxt.ok(valid)
+  }
+}
+
+/** Generates the loop of `propertyNames`. An empty object is valid. */
+function checkNames(cxt: KeywordCxt): void {
+  const { data, gen, it } = cxt
+  const valid = gen.name("valid")
+  gen.var(valid, true)
+  gen.forIn("key", data, (key) => {
+    cxt.setParams({ propertyName: key })
+    cxt.subschema(
+      { keyword: "propertyNames", data: key, dataTypes: ["string"], propertyName: key, compositeRule: true },
+      valid
+    )
+    gen.if(_`!${valid}`, () => {
+      cxt.error(true)
+      if (it.allErrors !== true) gen.break()
+    })
+  })
+  cxt.ok(valid)
 }
 
 /** The variable that counts the errors in generated code. */
