@@ -1006,6 +1006,7 @@ CREATE TABLE tasks (
   created_at timestamp with time zone NOT NULL,
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
+  self_review boolean DEFAULT true NOT NULL,
   CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id)
 ) WITH (fillfactor=80);
 COMMENT ON TABLE tasks IS 'Tasks: instructions, schemas and a provider, answered by the live release.';
@@ -1026,6 +1027,7 @@ COMMENT ON COLUMN tasks.first_run_at IS 'When the first run locked the schemas; 
 COMMENT ON COLUMN tasks.created_at IS 'When the task was created.';
 COMMENT ON COLUMN tasks.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN tasks.created_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN tasks.self_review IS 'Whether the key that submitted a correction, or a key that it created, may stage it.';
 
 CREATE TABLE telemetry_batches (
   org_id text COLLATE "C" NOT NULL,

@@ -18,9 +18,13 @@ export const NewDataset = Schema.Struct({
   base_dataset_id: Schema.optionalKey(Schema.NullOr(DatasetId)).annotateKey({
     description: "The newest version of the task's dataset. Default null, for the first version."
   }),
-  examples: Schema.NonEmptyArray(NewDatasetExample).annotateKey({
+  examples: Schema.optionalKey(Schema.Array(NewDatasetExample)).annotateKey({
     description:
-      "Examples to add, at least one. An example with the same input as one of the base replaces it."
+      "Examples to add. An example with the same input as one of the base replaces it. Of several with the same input, the last one counts. Required without `remove`."
+  }),
+  remove: Schema.optionalKey(Schema.Array(Schema.Union([ExampleId, JsonObject]))).annotateKey({
+    description:
+      "Examples of the base to leave out, each by its ID or by its input. Earlier versions keep them. An ID or input that the base does not have gets 422 `INVALID_INPUT`. Default none."
   })
 }).annotate({ identifier: "NewDataset", description: "A dataset version to create." })
 export type NewDataset = typeof NewDataset.Type
@@ -61,7 +65,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           identifier: "createDataset",
           summary: "Create a dataset version",
           description:
-            "Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which must be the newest. A first version is used by the task's first release immediately; a later one does not change the live release. Protected values are removed from the examples before they are stored; `redaction_warning` then names the fields."
+            "Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which must be the newest, or removing some. A first version is used by the task's first release immediately; a later one does not change the live release. Protected values are removed from the examples before they are stored; `redaction_warning` then names the fields."
         })
       ),
     HttpApiEndpoint.get("get", "/datasets/:id", {

@@ -25,7 +25,8 @@ import {
   LimitReached,
   NotFound,
   NothingStaged,
-  PayloadTooLarge
+  PayloadTooLarge,
+  SelfReview
 } from "./Problems.ts"
 import { Comment } from "./Text.ts"
 
@@ -56,12 +57,25 @@ export const feedbackFilter = {
 }
 export type FeedbackFilter = Schema.Struct.Type<typeof feedbackFilter>
 
+/** Staged corrections by ID. */
+const FeedbackSelection = Schema.NonEmptyArray(FeedbackId).check(Schema.isMaxLength(10_000))
+
+export const PreviewRequest = Schema.Struct({
+  feedback_ids: FeedbackSelection.annotateKey({
+    description: "The staged corrections that would be promoted, at most 10,000."
+  })
+}).annotate({ identifier: "PreviewRequest", description: "The staged corrections to preview." })
+
 export const PromoteRequest = Schema.Struct({
   base_dataset_id: Schema.NullOr(DatasetId).annotateKey({
     description: "`base_dataset_id` of the preview. Null if the task has no dataset yet."
   }),
   expected_feedback_revision: Schema.String.annotateKey({
     description: "`feedback_revision` of the preview: identifies the set of corrections to promote."
+  }),
+  feedback_ids: Schema.optionalKey(FeedbackSelection).annotateKey({
+    description:
+      "The staged corrections to promote, as previewed, at most 10,000. The others stay staged. Default all of the task's."
   })
 }).annotate({
   identifier: "PromoteRequest",
@@ -88,7 +102,7 @@ export const PromotionPreview = Schema.Struct({
   superseded: Schema.Array(SupersededCorrection)
     .check(documented({ maxItems: 1_000 }))
     .annotateKey({
-      description: "Corrections that later ones of the same run replace. At most the first 1,000."
+      description: "Corrections that later ones of the same input replace. At most the first 1,000."
     }),
   superseded_count: Schema.Int.annotateKey({
     description: "How many corrections would be superseded in total."
@@ -96,6 +110,9 @@ export const PromotionPreview = Schema.Struct({
   examples_added: Schema.Int.annotateKey({ description: "Corrections whose input is new to the dataset." }),
   examples_replaced: Schema.Int.annotateKey({
     description: "Corrections that replace an example with the same input."
+  }),
+  example_count: Schema.Int.annotateKey({
+    description: "Number of examples in the version that the promotion would make."
   })
 }).annotate({
   identifier: "PromotionPreview",
@@ -180,7 +197,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
     HttpApiEndpoint.post("stage", "/v1/feedback/:id/stage", {
       params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
       success: FeedbackRecord,
-      error: [NotFound, FeedbackNotPending, LimitReached]
+      error: [NotFound, SelfReview, FeedbackNotPending, LimitReached]
     })
       .middleware(requires("feedback.write"))
       .annotateMerge(
@@ -188,7 +205,21 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           identifier: "stageFeedback",
           summary: "Stage a correction",
           description:
-            "Accepts a pending correction for the next promotion. Idempotent. A task can have about 10,000 staged corrections; another fails with 409 `LIMIT_REACHED`."
+            "Accepts a pending correction for the next promotion. Idempotent. If the task has `self_review: false`, another person's key than the submitter's has to do it. A task can have about 10,000 staged corrections; another fails with 409 `LIMIT_REACHED`."
+        })
+      ),
+    HttpApiEndpoint.post("unstage", "/v1/feedback/:id/unstage", {
+      params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
+      success: FeedbackRecord,
+      error: [NotFound, FeedbackNotPending]
+    })
+      .middleware(requires("feedback.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "unstageFeedback",
+          summary: "Undo the staging of a correction",
+          description:
+            "Makes a staged correction pending again, so that the next promotion does not take it. Idempotent. A promoted or rejected correction gets 409 `FEEDBACK_NOT_PENDING`."
         })
       ),
     HttpApiEndpoint.post("reject", "/v1/feedback/:id/reject", {
@@ -202,7 +233,8 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
         OpenApi.annotations({
           identifier: "rejectFeedback",
           summary: "Reject a correction",
-          description: "Rejects a pending correction, optionally with a note to the submitter. Idempotent."
+          description:
+            "Rejects a pending or staged correction, optionally with a note to the submitter. Idempotent."
         })
       ),
     HttpApiEndpoint.get("preview", "/v1/tasks/:task_id/feedback/preview", {
@@ -219,6 +251,22 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           description: "Shows what promoting the task's staged corrections would do."
         })
       ),
+    HttpApiEndpoint.post("preview_selection", "/v1/tasks/:task_id/feedback/preview", {
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      query: pageQuery(FeedbackId),
+      payload: PreviewRequest,
+      success: PromotionPreview,
+      error: [NotFound, FeedbackChanged]
+    })
+      .middleware(requiresEither("feedback.read", "datasets.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "previewPromotionOfSelection",
+          summary: "Preview a promotion of some corrections",
+          description:
+            "Shows what promoting these staged corrections would do. `feedback_revision` is that of exactly these. Changes nothing."
+        })
+      ),
     HttpApiEndpoint.post("promote", "/v1/tasks/:task_id/feedback/promote", {
       headers: idempotencyHeaders,
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
@@ -233,7 +281,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           identifier: "promoteFeedback",
           summary: "Promote staged corrections",
           description:
-            "Makes the next version of the task's dataset from all of its staged corrections. Fails without any change if the dataset or the set of corrections changed since the preview. A live release keeps its dataset version, and the next comparison runs on the new one. A first version is used by the task's first release immediately."
+            "Makes the next version of the task's dataset from all of its staged corrections, or from those in `feedback_ids`. Of several with the same input, the one staged last is promoted and the others are superseded. Fails without any change if the dataset or the set of corrections changed since the preview. A live release keeps its dataset version, and the next comparison runs on the new one. A first version is used by the task's first release immediately."
         })
       )
   )

@@ -69,6 +69,13 @@ export class SelfApproval extends problem<SelfApproval>()(
   "The API key that submitted the step cannot decide it, nor can a key that it created. A rule with `self_approval` allows it."
 ) {}
 
+export class SelfReview extends problem<SelfReview>()(
+  "SELF_REVIEW",
+  403,
+  "Review by another key required",
+  "The API key that submitted the correction cannot stage it, nor can a key that it created, because the task has `self_review: false`."
+) {}
+
 export class AdminRequired extends problem<AdminRequired>()(
   "ADMIN_REQUIRED",
   403,
@@ -196,7 +203,12 @@ export class DatasetBusy extends problem<DatasetBusy>()(
   "DATASET_BUSY",
   409,
   "Dataset is being changed",
-  "Another change of the task's dataset, such as an import, is in progress. Retry when it has finished."
+  "Another change of the task's dataset, such as an import, is in progress. Retry when it has finished; the header `retry-after` repeats `retry_after_seconds`.",
+  {
+    retry_after_seconds: Schema.Int.annotateKey({
+      description: "Whole seconds to wait before the next request, at least 1."
+    })
+  }
 ) {}
 
 export class DatasetBaseChanged extends problem<DatasetBaseChanged>()(
@@ -218,7 +230,7 @@ export class FeedbackChanged extends problem<FeedbackChanged>()(
   "FEEDBACK_CHANGED",
   409,
   "Staged corrections changed",
-  "The set of staged corrections changed since the preview. Preview it again.",
+  "The set of staged corrections changed since the preview, or a selected correction is not staged. Preview it again.",
   {
     current_dataset_id: Schema.NullOr(DatasetId).annotateKey({
       description: "The newest version of the task's dataset. Null if it has none."
@@ -233,7 +245,7 @@ export class FeedbackNotPending extends problem<FeedbackNotPending>()(
   "FEEDBACK_NOT_PENDING",
   409,
   "Correction not pending",
-  "The feedback has no correction, or it was reviewed with the other verdict."
+  "The feedback has no correction, or its status does not allow the change: a rejected correction stays rejected, and a promoted one promoted."
 ) {}
 
 export class NothingStaged extends problem<NothingStaged>()(

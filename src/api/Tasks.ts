@@ -4,7 +4,7 @@ import { JsonObject } from "../domain/tasks/Dataset.ts"
 import { SessionId, TaskId } from "../domain/Ids.ts"
 import { NewProvider } from "../domain/tasks/Provider.ts"
 import { TaskRun } from "../domain/tasks/Run.ts"
-import { Instructions, JsonSchema, Task } from "../domain/tasks/Task.ts"
+import { Instructions, JsonSchema, SavedTask, Task } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -30,14 +30,19 @@ export const NewTask = Schema.Struct({
       "Instructions for the model, sent with the input and the answer schema, at most 100,000 characters. Default empty."
   }),
   input_schema: JsonSchema.annotateKey({
-    description: "JSON Schema 2020-12 of inputs, with an object at its top level, at most 64 KiB."
+    description:
+      "JSON Schema 2020-12 of inputs that allows only objects, by `type` or by a `$ref` to such a schema. At most 64 KiB."
   }),
   answer_schema: JsonSchema.annotateKey({
     description:
-      "JSON Schema 2020-12 of answers and corrections, with an object at its top level, at most 64 KiB."
+      "JSON Schema 2020-12 of answers and corrections that allows only objects, by `type` or by a `$ref` to such a schema. At most 64 KiB."
   }),
   provider: Schema.optionalKey(NewProvider).annotateKey({
     description: "What answers runs. Default `examples`: the answer of the nearest example of the dataset."
+  }),
+  self_review: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Whether the API key that submitted a correction, or a key that it created, can stage it. Default true."
   })
 }).annotate({ identifier: "NewTask", description: "A task to create." })
 export type NewTask = typeof NewTask.Type
@@ -55,6 +60,9 @@ export const TaskChange = Schema.Struct({
   }),
   provider: Schema.optionalKey(NewProvider).annotateKey({
     description: "New working copy of the provider. Absent: unchanged."
+  }),
+  self_review: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description: "Whether submitters of corrections can stage them. Absent: unchanged."
   })
 }).annotate({ identifier: "TaskChange", description: "Changes to a task. Absent members stay as they are." })
 export type TaskChange = typeof TaskChange.Type
@@ -124,7 +132,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
       payload: NewTask,
-      success: Task.pipe(HttpApiSchema.status(201)),
+      success: SavedTask.pipe(HttpApiSchema.status(201)),
       error: [InvalidSchema, InvalidUrl, LimitReached]
     })
       .middleware(Idempotent)
@@ -134,7 +142,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
           identifier: "createTask",
           summary: "Create a task",
           description:
-            "Creates a task with its first release, which is live immediately and takes the task's first dataset version once that is created. An organization can have 10,000."
+            "Creates a task with its first release, which is live immediately and takes the task's first dataset version once that is created. `warnings` names keywords of the schemas that have no effect, such as `format`. An organization can have 10,000."
         })
       ),
     HttpApiEndpoint.get("get", "/:task_id", {
@@ -153,7 +161,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
     HttpApiEndpoint.patch("update", "/:task_id", {
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: TaskChange,
-      success: Task,
+      success: SavedTask,
       error: [NotFound, InvalidSchema, InvalidUrl, TaskInUse]
     })
       .middleware(requires("tasks.write"))

@@ -76,6 +76,7 @@ const task = {
   answer_schema: answerSchema,
   provider: openAi,
   provider_key_set: true,
+  self_review: true,
   live_release_id: ids.release,
   dataset_id: ids.dataset,
   created_at: "2026-11-21T02:33:05.123Z",
@@ -319,6 +320,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     secret: "csk_4Zr8mWq2LxT0aBcD_EXAMPLEONLYEXAMPLEONLYEXAMPLEONLYEXAMPLEONLY0000"
   },
   Task: task,
+  SavedTask: { ...task, warnings: [] },
   NewTask: {
     name: task.name,
     instructions,
@@ -344,7 +346,13 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     created_at: "2026-11-21T03:00:00.000Z"
   },
   Dataset: dataset,
-  CreatedDataset: dataset,
+  CreatedDataset: {
+    ...dataset,
+    examples_added: 1,
+    examples_replaced: 0,
+    examples_removed: 0,
+    examples_repeated: 0
+  },
   NewDataset: { base_dataset_id: null, examples: [{ input, answer }] },
   Example: { id: ids.example, input, answer, source_feedback_id: null },
   Comparison: comparison,
@@ -380,8 +388,10 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     superseded: [],
     superseded_count: 0,
     examples_added: 1,
-    examples_replaced: 0
+    examples_replaced: 0,
+    example_count: 3
   },
+  PreviewRequest: { feedback_ids: [ids.feedback] },
   PromotionResult: { dataset: nextDataset, promoted: [ids.feedback], feedback_revision: digest },
   AgentSession: session,
   NewAgentSession: { metadata: { ticket: "T-1024" } },
@@ -537,6 +547,7 @@ export const problemExampleFields: Readonly<Record<string, Readonly<Record<strin
   FeedbackChanged: { current_dataset_id: ids.dataset, current_feedback_revision: digest },
   CursorExpired: { first_kept: 120 },
   RateLimited: { retry_after_seconds: 2 },
+  DatasetBusy: { retry_after_seconds: 10 },
   ApprovalAlreadyDecided: { approval: decidedApproval },
   ApprovalExpired: {
     approval: {

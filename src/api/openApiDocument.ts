@@ -207,7 +207,13 @@ const publishResponse = (response: Node, status: string, schemas: Node): Node =>
           ? "Success. The response has no body."
           : response["description"],
     ...(response["content"] === undefined ? {} : { content: withExamples(content, schemas) }),
-    headers: { ...record(response["headers"]), ...headersOf(status) }
+    headers: {
+      ...record(response["headers"]),
+      ...headersOf(
+        status,
+        codes.map((name) => schemas[name])
+      )
+    }
   }
 }
 

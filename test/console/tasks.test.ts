@@ -69,8 +69,16 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
           await page.getByRole("button", { name: "Create task" }).click()
           await page.locator(".field-error").getByText("/properties/category/type").waitFor()
           await answers.and(page.locator("[aria-invalid]")).waitFor()
-          await answers.fill('{ "type": "object", "properties": { "category": { "type": "string" } } }')
+          await answers.fill(
+            '{ "type": "object", "properties": { "category": { "type": "string", "format": "word" } } }'
+          )
+          const warning = page
+            .getByRole("listitem")
+            .filter({ hasText: "/properties/category/format is not checked" })
+          await warning.waitFor()
           await page.getByRole("button", { name: "Create task" }).click()
+          await page.getByRole("heading", { level: 1, name: "Sort messages" }).waitFor()
+          await warning.waitFor()
           await page.getByRole("heading", { level: 1, name: "Sort messages" }).waitFor()
           await page.getByRole("button", { name: "Datasets" }).click()
           await page.getByRole("button", { name: "Add examples" }).click()

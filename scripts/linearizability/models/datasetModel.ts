@@ -1,5 +1,5 @@
 /**
- * A task's dataset and the corrections of its runs: of two verdicts on a correction the first wins; a promotion takes
+ * A task's dataset and the corrections of its runs: a rejected correction stays rejected, and a promoted one promoted; a promotion takes
  * exactly what was staged, if neither the dataset nor the staged set has changed since the preview, and makes the next
  * version of it; a repeated `Idempotency-Key` gets the first answer.
  */
@@ -83,7 +83,9 @@ export const datasetModel = (
       }
       case "reject": {
         const status = state.statuses[call.feedback]
-        if (status === "pending") return answers("rejected", withStatus(call.feedback, "rejected"))
+        if (status === "pending" || status === "staged") {
+          return answers("rejected", withStatus(call.feedback, "rejected"))
+        }
         return answers(status === "rejected" ? status : "FEEDBACK_NOT_PENDING")
       }
       case "get":

@@ -26,13 +26,13 @@ export const tasks: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "domain/tasks/Promotion.ts",
-    from: "staged.map(({ feedback_id }) => feedback_id).toSorted()",
-    to: "staged.map(({ feedback_id }) => feedback_id)",
+    from: "members.toSorted()",
+    to: "members",
     tests: promotionTests
   },
   {
     file: "domain/tasks/FeedbackState.ts",
-    from: 'status === "pending" || status === "rejected"',
+    from: 'isOpen || status === "rejected"',
     to: 'status !== "promoted"',
     tests: ["domain/tasks/FeedbackState.test.ts"]
   },

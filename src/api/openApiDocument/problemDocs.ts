@@ -15,7 +15,7 @@ export const problemResponse = (name: string, schema: unknown): Node => ({
       example: problemExample(name, record(schema))
     }
   },
-  headers: headersOf(String(constantOf(schema, "status")))
+  headers: headersOf(String(constantOf(schema, "status")), [schema])
 })
 
 /** A problem in one line: its code and its description. */

@@ -1,3 +1,5 @@
+import { record } from "./node.ts"
+
 /** Components for the response headers that the middleware sets for every operation. */
 export const responseHeaders = {
   RequestId: {
@@ -26,12 +28,18 @@ export const responseHeaders = {
 
 const header = (name: keyof typeof responseHeaders) => ({ $ref: `#/components/headers/${name}` })
 
-/** The headers of a response by its status. */
-export const headersOf = (status: string) => ({
+/** Whether a problem names the time until a retry. */
+const hasDelay = (problem: unknown): boolean =>
+  record(record(problem)["properties"])["retry_after_seconds"] !== undefined
+
+/** The headers of a response by its status and the schemas of its problems. */
+export const headersOf = (status: string, problems: ReadonlyArray<unknown> = []) => ({
   "x-request-id": header("RequestId"),
   ...(status === "401"
     ? {}
     : { ratelimit: header("RateLimit"), "ratelimit-policy": header("RateLimitPolicy") }),
   ...(status === "401" ? { "www-authenticate": header("Challenge") } : {}),
-  ...(status === "429" || status === "503" ? { "retry-after": header("RetryAfter") } : {})
+  ...(status === "429" || status === "503" || problems.some(hasDelay)
+    ? { "retry-after": header("RetryAfter") }
+    : {})
 })

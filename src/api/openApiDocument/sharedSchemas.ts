@@ -69,7 +69,7 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   StructuredOutput: [StructuredOutput, "How a provider is instructed to return JSON."],
   TelemetryDeliveryStatus: [TelemetryDeliveryStatus, "The status of a delivery of spans."],
   JsonObject: [JsonObject, "A JSON object with any members."],
-  JsonSchema: [JsonSchema, "A JSON Schema 2020-12 with an object at its top level."]
+  JsonSchema: [JsonSchema, "A JSON Schema 2020-12 that allows only objects."]
 }
 
 /** The components by name. */

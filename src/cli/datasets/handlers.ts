@@ -38,15 +38,20 @@ export const importExamples = Effect.fnUntraced(function* (flags: {
   readonly task: TaskId
   readonly file: string
 }) {
-  const { added, dataset, redacted, replaced } = yield* withDatasets(flags.org, (datasets, org_id) =>
-    datasets.importLines(org_id, flags.task, readLines(flags.file, MAX_LINE_BYTES), (read) =>
-      read % PROGRESS_INTERVAL === 0 ? Console.error(`${formatCount(read)} lines read`) : Effect.void
-    )
+  const { added, dataset, redacted, repeated, replaced } = yield* withDatasets(
+    flags.org,
+    (datasets, org_id) =>
+      datasets.importLines(org_id, flags.task, readLines(flags.file, MAX_LINE_BYTES), (read) =>
+        read % PROGRESS_INTERVAL === 0 ? Console.error(`${formatCount(read)} lines read`) : Effect.void
+      )
   )
   yield* Console.error(
     `version ${dataset.version}: ${formatCount(dataset.example_count)} examples, ${formatCount(added)} added, ` +
       `${formatCount(replaced)} replaced`
   )
+  if (repeated > 0) {
+    yield* Console.error(`${formatCount(repeated)} left out, because a later line has the same input`)
+  }
   if (redacted.lines > 0) {
     const more = redacted.lines - redacted.first.length
     yield* Console.error(

@@ -133,11 +133,12 @@ export interface TasksOperations {
    * Create a task.
    *
    * Creates a task with its first release, which is live immediately and takes the task's first dataset
-   * version once that is created. An organization can have 10,000.
+   * version once that is created. `warnings` names keywords of the schemas that have no effect, such as
+   * `format`. An organization can have 10,000.
    *
    * @throws INVALID_SCHEMA, INVALID_URL, LIMIT_REACHED, or a problem of any operation.
    */
-  readonly create: (input: CreateTaskInput, options?: CallOptions) => Promise<Task>
+  readonly create: (input: CreateTaskInput, options?: CallOptions) => Promise<SavedTask>
   /**
    * Get a task.
    *
@@ -154,7 +155,7 @@ export interface TasksOperations {
    *
    * @throws NOT_FOUND, INVALID_SCHEMA, INVALID_URL, TASK_IN_USE, or a problem of any operation.
    */
-  readonly update: (input: UpdateTaskInput, options?: CallOptions) => Promise<Task>
+  readonly update: (input: UpdateTaskInput, options?: CallOptions) => Promise<SavedTask>
   /**
    * Run a task.
    *
@@ -186,9 +187,9 @@ export interface DatasetsOperations {
    * Create a dataset version.
    *
    * Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which
-   * must be the newest. A first version is used by the task's first release immediately; a later one
-   * does not change the live release. Protected values are removed from the examples before they are
-   * stored; `redaction_warning` then names the fields.
+   * must be the newest, or removing some. A first version is used by the task's first release
+   * immediately; a later one does not change the live release. Protected values are removed from the
+   * examples before they are stored; `redaction_warning` then names the fields.
    *
    * @throws NOT_FOUND, INVALID_INPUT, DATASET_BASE_CHANGED, DATASET_BUSY, LIMIT_REACHED, or a problem of
    * any operation.
@@ -318,16 +319,26 @@ export interface FeedbackOperations {
   /**
    * Stage a correction.
    *
-   * Accepts a pending correction for the next promotion. Idempotent. A task can have about 10,000 staged
+   * Accepts a pending correction for the next promotion. Idempotent. If the task has `self_review:
+   * false`, another person's key than the submitter's has to do it. A task can have about 10,000 staged
    * corrections; another fails with 409 `LIMIT_REACHED`.
    *
-   * @throws NOT_FOUND, FEEDBACK_NOT_PENDING, LIMIT_REACHED, or a problem of any operation.
+   * @throws NOT_FOUND, SELF_REVIEW, FEEDBACK_NOT_PENDING, LIMIT_REACHED, or a problem of any operation.
    */
   readonly stage: (input: StageFeedbackInput, options?: CallOptions) => Promise<Feedback>
   /**
+   * Undo the staging of a correction.
+   *
+   * Makes a staged correction pending again, so that the next promotion does not take it. Idempotent. A
+   * promoted or rejected correction gets 409 `FEEDBACK_NOT_PENDING`.
+   *
+   * @throws NOT_FOUND, FEEDBACK_NOT_PENDING, or a problem of any operation.
+   */
+  readonly unstage: (input: UnstageFeedbackInput, options?: CallOptions) => Promise<Feedback>
+  /**
    * Reject a correction.
    *
-   * Rejects a pending correction, optionally with a note to the submitter. Idempotent.
+   * Rejects a pending or staged correction, optionally with a note to the submitter. Idempotent.
    *
    * @throws NOT_FOUND, FEEDBACK_NOT_PENDING, or a problem of any operation.
    */
@@ -341,12 +352,25 @@ export interface FeedbackOperations {
    */
   readonly preview: (input: PreviewPromotionInput, options?: CallOptions) => Promise<PromotionPreview>
   /**
+   * Preview a promotion of some corrections.
+   *
+   * Shows what promoting these staged corrections would do. `feedback_revision` is that of exactly
+   * these. Changes nothing.
+   *
+   * @throws NOT_FOUND, FEEDBACK_CHANGED, or a problem of any operation.
+   */
+  readonly preview_selection: (
+    input: PreviewPromotionOfSelectionInput,
+    options?: CallOptions
+  ) => Promise<PromotionPreview>
+  /**
    * Promote staged corrections.
    *
-   * Makes the next version of the task's dataset from all of its staged corrections. Fails without any
-   * change if the dataset or the set of corrections changed since the preview. A live release keeps its
-   * dataset version, and the next comparison runs on the new one. A first version is used by the task's
-   * first release immediately.
+   * Makes the next version of the task's dataset from all of its staged corrections, or from those in
+   * `feedback_ids`. Of several with the same input, the one staged last is promoted and the others are
+   * superseded. Fails without any change if the dataset or the set of corrections changed since the
+   * preview. A live release keeps its dataset version, and the next comparison runs on the new one. A
+   * first version is used by the task's first release immediately.
    *
    * @throws NOT_FOUND, DATASET_BASE_CHANGED, DATASET_BUSY, FEEDBACK_CHANGED, NOTHING_STAGED,
    * LIMIT_REACHED, or a problem of any operation.
@@ -1076,6 +1100,11 @@ export interface Task {
   readonly provider: Provider
   /** Whether the task has an API key for the base URL of `provider`. */
   readonly provider_key_set: boolean
+  /**
+   * Whether the API key that submitted a correction, or a key that it created, can stage it. If false,
+   * that gets 403 `SELF_REVIEW`.
+   */
+  readonly self_review: boolean
   /** The release that answers runs. */
   readonly live_release_id: string
   /** The newest version of the task's dataset. Null if it has none. */
@@ -1180,12 +1209,23 @@ export interface NewTask {
    * Default empty.
    */
   readonly instructions?: string | undefined
-  /** JSON Schema 2020-12 of inputs, with an object at its top level, at most 64 KiB. */
+  /**
+   * JSON Schema 2020-12 of inputs that allows only objects, by `type` or by a `$ref` to such a schema.
+   * At most 64 KiB.
+   */
   readonly input_schema: object
-  /** JSON Schema 2020-12 of answers and corrections, with an object at its top level, at most 64 KiB. */
+  /**
+   * JSON Schema 2020-12 of answers and corrections that allows only objects, by `type` or by a `$ref` to
+   * such a schema. At most 64 KiB.
+   */
   readonly answer_schema: object
   /** What answers runs. Default `examples`: the answer of the nearest example of the dataset. */
   readonly provider?: NewProvider | undefined
+  /**
+   * Whether the API key that submitted a correction, or a key that it created, can stage it. Default
+   * true.
+   */
+  readonly self_review?: boolean | undefined
 }
 
 /** The input of `tasks.create`. */
@@ -1204,6 +1244,53 @@ export interface CreateTaskInput {
     | undefined
   /** The request body. A task to create. */
   readonly payload: NewTask
+}
+
+/** A keyword of a schema that restricts no value, although its author may think so. */
+export interface SchemaWarning {
+  /** JSON Pointer to the keyword in the request, in URI fragment form (RFC 6901). */
+  readonly pointer: string
+  /** Why the keyword has no effect, and what to use instead. */
+  readonly detail: string
+}
+
+/** A task that was created or updated, and warnings about the schemas in the request. */
+export interface SavedTask {
+  /** The task's ID. */
+  readonly id: string
+  /** The task's name. */
+  readonly name: string
+  /**
+   * Working copy of the instructions, which the next comparison tries. Runs use the live release's
+   * instructions.
+   */
+  readonly instructions: string
+  /** JSON Schema 2020-12 of inputs. Fixed once the task has runs or a dataset. */
+  readonly input_schema: object
+  /** JSON Schema 2020-12 of answers and corrections. Fixed once the task has runs or a dataset. */
+  readonly answer_schema: object
+  /** Working copy of the provider, which the next comparison tries. Runs use the live release's provider. */
+  readonly provider: Provider
+  /** Whether the task has an API key for the base URL of `provider`. */
+  readonly provider_key_set: boolean
+  /**
+   * Whether the API key that submitted a correction, or a key that it created, can stage it. If false,
+   * that gets 403 `SELF_REVIEW`.
+   */
+  readonly self_review: boolean
+  /** The release that answers runs. */
+  readonly live_release_id: string
+  /** The newest version of the task's dataset. Null if it has none. */
+  readonly dataset_id: string | null
+  /** When the task was created. */
+  readonly created_at: Date
+  /** The API key that created the task. */
+  readonly created_by: Actor
+  /**
+   * Keywords of the request's schemas that have no effect, such as `format`, `nullable` and unknown
+   * ones: at most 20 per schema. Empty if there are none.
+   */
+  readonly warnings: ReadonlyArray<SchemaWarning>
 }
 
 /** The input of `tasks.get`. */
@@ -1227,6 +1314,8 @@ export interface TaskChange {
   readonly answer_schema?: object | undefined
   /** New working copy of the provider. Absent: unchanged. */
   readonly provider?: NewProvider | undefined
+  /** Whether submitters of corrections can stage them. Absent: unchanged. */
+  readonly self_review?: boolean | undefined
 }
 
 /** The input of `tasks.update`. */
@@ -1389,8 +1478,16 @@ export interface NewDatasetExample {
 export interface NewDataset {
   /** The newest version of the task's dataset. Default null, for the first version. */
   readonly base_dataset_id?: string | null | undefined
-  /** Examples to add, at least one. An example with the same input as one of the base replaces it. */
-  readonly examples: readonly [NewDatasetExample, ...ReadonlyArray<NewDatasetExample>]
+  /**
+   * Examples to add. An example with the same input as one of the base replaces it. Of several with the
+   * same input, the last one counts. Required without `remove`.
+   */
+  readonly examples?: ReadonlyArray<NewDatasetExample> | undefined
+  /**
+   * Examples of the base to leave out, each by its ID or by its input. Earlier versions keep them. An ID
+   * or input that the base does not have gets 422 `INVALID_INPUT`. Default none.
+   */
+  readonly remove?: ReadonlyArray<string | object> | undefined
 }
 
 /** The input of `datasets.create`. */
@@ -1413,7 +1510,7 @@ export interface CreateDatasetInput {
       }
     | undefined
   /** The request body. A dataset version to create. */
-  readonly payload: NewDataset
+  readonly payload?: NewDataset | undefined
 }
 
 /** The dataset version that was created. */
@@ -1437,6 +1534,17 @@ export interface CreatedDataset {
   readonly created_at: Date
   /** The API key that created the version. */
   readonly created_by: Actor
+  /** Examples of the request whose input is new to the dataset. */
+  readonly examples_added: number
+  /** Examples of the request that replaced one with the same input. */
+  readonly examples_replaced: number
+  /** Examples of the base that were removed. */
+  readonly examples_removed: number
+  /**
+   * Examples of the request that were left out, because a later one has the same input: a version has
+   * one example per input.
+   */
+  readonly examples_repeated: number
   /** Present if protected values were removed from the examples: names the fields. */
   readonly redaction_warning?: string
 }
@@ -1893,7 +2001,7 @@ export interface Feedback {
    * - `staged`: Its correction was accepted for the next promotion.
    * - `rejected`: Its correction was refused. Final.
    * - `promoted`: Its correction is an example of `dataset_id`. Final.
-   * - `superseded`: A correction of the same run that was staged later was promoted instead. Final.
+   * - `superseded`: A correction of the same input that was staged later was promoted instead. Final.
    */
   readonly status: "recorded" | "pending" | "staged" | "rejected" | "promoted" | "superseded"
   /** Names the fields of the correction that a secret was removed from. Absent if nothing was removed. */
@@ -1931,7 +2039,7 @@ export interface ListFeedbackInput {
          * - `staged`: Its correction was accepted for the next promotion.
          * - `rejected`: Its correction was refused. Final.
          * - `promoted`: Its correction is an example of `dataset_id`. Final.
-         * - `superseded`: A correction of the same run that was staged later was promoted instead. Final.
+         * - `superseded`: A correction of the same input that was staged later was promoted instead. Final.
          */
         readonly status?:
           "recorded" | "pending" | "staged" | "rejected" | "promoted" | "superseded" | undefined
@@ -1998,7 +2106,7 @@ export interface FeedbackDetail {
    * - `staged`: Its correction was accepted for the next promotion.
    * - `rejected`: Its correction was refused. Final.
    * - `promoted`: Its correction is an example of `dataset_id`. Final.
-   * - `superseded`: A correction of the same run that was staged later was promoted instead. Final.
+   * - `superseded`: A correction of the same input that was staged later was promoted instead. Final.
    */
   readonly status: "recorded" | "pending" | "staged" | "rejected" | "promoted" | "superseded"
   /** Names the fields of the correction that a secret was removed from. Absent if nothing was removed. */
@@ -2023,6 +2131,15 @@ export interface FeedbackDetail {
 
 /** The input of `feedback.stage`. */
 export interface StageFeedbackInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The feedback's ID. */
+    readonly id: string
+  }
+}
+
+/** The input of `feedback.unstage`. */
+export interface UnstageFeedbackInput {
   /** The variables of the path. */
   readonly params: {
     /** The feedback's ID. */
@@ -2091,7 +2208,7 @@ export interface StagedCorrection {
    * - `staged`: Its correction was accepted for the next promotion.
    * - `rejected`: Its correction was refused. Final.
    * - `promoted`: Its correction is an example of `dataset_id`. Final.
-   * - `superseded`: A correction of the same run that was staged later was promoted instead. Final.
+   * - `superseded`: A correction of the same input that was staged later was promoted instead. Final.
    */
   readonly status: "recorded" | "pending" | "staged" | "rejected" | "promoted" | "superseded"
   /** Names the fields of the correction that a secret was removed from. Absent if nothing was removed. */
@@ -2132,7 +2249,7 @@ export interface PromotionPreview {
   readonly next_cursor: string | null
   /** How many corrections would be promoted in total. */
   readonly correction_count: number
-  /** Corrections that later ones of the same run replace. At most the first 1,000. */
+  /** Corrections that later ones of the same input replace. At most the first 1,000. */
   readonly superseded: ReadonlyArray<SupersededCorrection>
   /** How many corrections would be superseded in total. */
   readonly superseded_count: number
@@ -2140,6 +2257,34 @@ export interface PromotionPreview {
   readonly examples_added: number
   /** Corrections that replace an example with the same input. */
   readonly examples_replaced: number
+  /** Number of examples in the version that the promotion would make. */
+  readonly example_count: number
+}
+
+/** The staged corrections to preview. */
+export interface PreviewRequest {
+  /** The staged corrections that would be promoted, at most 10,000. */
+  readonly feedback_ids: readonly [string, ...ReadonlyArray<string>]
+}
+
+/** The input of `feedback.preview_selection`. */
+export interface PreviewPromotionOfSelectionInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The task's ID. */
+    readonly task_id: string
+  }
+  /** The query. */
+  readonly query?:
+    | {
+        /** Items per page, 1 to 100. Default 50. */
+        readonly limit?: number | undefined
+        /** Where to continue: the `next_cursor` of the previous page. Absent for the first page. */
+        readonly cursor?: string | undefined
+      }
+    | undefined
+  /** The request body. The staged corrections to preview. */
+  readonly payload: PreviewRequest
 }
 
 /** The set of staged corrections to promote, as previewed. */
@@ -2148,6 +2293,11 @@ export interface PromoteRequest {
   readonly base_dataset_id: string | null
   /** `feedback_revision` of the preview: identifies the set of corrections to promote. */
   readonly expected_feedback_revision: string
+  /**
+   * The staged corrections to promote, as previewed, at most 10,000. The others stay staged. Default all
+   * of the task's.
+   */
+  readonly feedback_ids?: readonly [string, ...ReadonlyArray<string>] | undefined
 }
 
 /** The input of `feedback.promote`. */
@@ -3158,6 +3308,7 @@ export interface ListAuditEntriesInput {
          * - `approval.rejected`: An approval was rejected by a person.
          * - `session.closed`: An agent session was closed.
          * - `feedback.staged`: A correction was staged.
+         * - `feedback.unstaged`: The staging of a correction was undone.
          * - `feedback.rejected`: A correction was rejected.
          * - `feedback.promoted`: Staged corrections were promoted into a dataset version.
          * - `task.created`: A task was created.
@@ -3194,6 +3345,7 @@ export interface ListAuditEntriesInput {
           | "approval.rejected"
           | "session.closed"
           | "feedback.staged"
+          | "feedback.unstaged"
           | "feedback.rejected"
           | "feedback.promoted"
           | "task.created"
@@ -3247,6 +3399,7 @@ export interface AuditEntry {
     | "approval.rejected"
     | "session.closed"
     | "feedback.staged"
+    | "feedback.unstaged"
     | "feedback.rejected"
     | "feedback.promoted"
     | "task.created"
@@ -3750,12 +3903,17 @@ export interface DatasetBaseChangedProblem extends ServiceProblem {
   readonly current_feedback_revision?: string
 }
 
-/** Another change of the task's dataset, such as an import, is in progress. Retry when it has finished. */
+/**
+ * Another change of the task's dataset, such as an import, is in progress. Retry when it has finished;
+ * the header `retry-after` repeats `retry_after_seconds`.
+ */
 export interface DatasetBusyProblem extends ServiceProblem {
   /** Always `DATASET_BUSY`. */
   readonly code: "DATASET_BUSY"
   /** Always 409. */
   readonly status: 409
+  /** Whole seconds to wait before the next request, at least 1. */
+  readonly retry_after_seconds: number
 }
 
 /** The organization already has a telemetry destination. Remove it first. */
@@ -3804,7 +3962,10 @@ export interface ExportFailedProblem extends ServiceProblem {
   readonly status: 502
 }
 
-/** The set of staged corrections changed since the preview. Preview it again. */
+/**
+ * The set of staged corrections changed since the preview, or a selected correction is not staged.
+ * Preview it again.
+ */
 export interface FeedbackChangedProblem extends ServiceProblem {
   /** Always `FEEDBACK_CHANGED`. */
   readonly code: "FEEDBACK_CHANGED"
@@ -3816,7 +3977,10 @@ export interface FeedbackChangedProblem extends ServiceProblem {
   readonly current_feedback_revision: string
 }
 
-/** The feedback has no correction, or it was reviewed with the other verdict. */
+/**
+ * The feedback has no correction, or its status does not allow the change: a rejected correction stays
+ * rejected, and a promoted one promoted.
+ */
 export interface FeedbackNotPendingProblem extends ServiceProblem {
   /** Always `FEEDBACK_NOT_PENDING`. */
   readonly code: "FEEDBACK_NOT_PENDING"
@@ -4130,6 +4294,17 @@ export interface SelfApprovalProblem extends ServiceProblem {
   readonly status: 403
 }
 
+/**
+ * The API key that submitted the correction cannot stage it, nor can a key that it created, because
+ * the task has `self_review: false`.
+ */
+export interface SelfReviewProblem extends ServiceProblem {
+  /** Always `SELF_REVIEW`. */
+  readonly code: "SELF_REVIEW"
+  /** Always 403. */
+  readonly status: 403
+}
+
 /** The agent session is closed and accepts no further steps or outcomes. */
 export interface SessionClosedProblem extends ServiceProblem {
   /** Always `SESSION_CLOSED`. */
@@ -4252,6 +4427,7 @@ export type AnyServiceProblem =
   | RequestTimeoutProblem
   | RulesChangedProblem
   | SelfApprovalProblem
+  | SelfReviewProblem
   | SessionClosedProblem
   | StepAlreadyCompletedProblem
   | StepMismatchProblem

@@ -61,6 +61,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     answer_schema: "object",
     provider: "Provider",
     provider_key_set: "boolean",
+    self_review: "boolean",
     live_release_id: "rel_",
     dataset_id: ["or", ["dst_", "null"]],
     created_at: "time",
@@ -89,7 +90,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "instructions?": "string",
     input_schema: "object",
     answer_schema: "object",
-    "provider?": "NewProvider"
+    "provider?": "NewProvider",
+    "self_review?": "boolean"
   },
   NewProvider: ["or", ["NewExamplesProvider", "NewOpenAiProvider"]],
   NewExamplesProvider: { kind: ["is", ["examples"]], "min_score?": "number" },
@@ -109,12 +111,29 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "price?": ["or", ["TokenPrice", "null"]]
   },
   NewFewShot: { "examples?": "number", "max_tokens?": "number" },
+  SavedTask: {
+    id: "tsk_",
+    name: "string",
+    instructions: "string",
+    input_schema: "object",
+    answer_schema: "object",
+    provider: "Provider",
+    provider_key_set: "boolean",
+    self_review: "boolean",
+    live_release_id: "rel_",
+    dataset_id: ["or", ["dst_", "null"]],
+    created_at: "time",
+    created_by: "Actor",
+    warnings: ["list", "SchemaWarning"]
+  },
+  SchemaWarning: { pointer: "string", detail: "string" },
   TaskChange: {
     "name?": "string",
     "instructions?": "string",
     "input_schema?": "object",
     "answer_schema?": "object",
-    "provider?": "NewProvider"
+    "provider?": "NewProvider",
+    "self_review?": "boolean"
   },
   NewRun: {
     input: "object",
@@ -144,7 +163,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_at: "time",
     created_by: "Actor"
   },
-  NewDataset: { "base_dataset_id?": ["or", ["dst_", "null"]], examples: ["list", "NewDatasetExample"] },
+  NewDataset: {
+    "base_dataset_id?": ["or", ["dst_", "null"]],
+    "examples?": ["list", "NewDatasetExample"],
+    "remove?": ["list", ["or", ["exm_", "object"]]]
+  },
   NewDatasetExample: { input: "object", answer: "object" },
   CreatedDataset: {
     id: "dst_",
@@ -155,6 +178,10 @@ export const shapes: Readonly<Record<string, Shape>> = {
     content_digest: "string",
     created_at: "time",
     created_by: "Actor",
+    examples_added: "number",
+    examples_replaced: "number",
+    examples_removed: "number",
+    examples_repeated: "number",
     "redaction_warning?": "string"
   },
   Example: {
@@ -282,7 +309,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     superseded: ["list", "SupersededCorrection"],
     superseded_count: "number",
     examples_added: "number",
-    examples_replaced: "number"
+    examples_replaced: "number",
+    example_count: "number"
   },
   StagedCorrection: {
     id: "fbk_",
@@ -301,7 +329,12 @@ export const shapes: Readonly<Record<string, Shape>> = {
     input: "object"
   },
   SupersededCorrection: { id: "fbk_", superseded_by: "fbk_" },
-  PromoteRequest: { base_dataset_id: ["or", ["dst_", "null"]], expected_feedback_revision: "string" },
+  PreviewRequest: { feedback_ids: ["list", "fbk_"] },
+  PromoteRequest: {
+    base_dataset_id: ["or", ["dst_", "null"]],
+    expected_feedback_revision: "string",
+    "feedback_ids?": ["list", "fbk_"]
+  },
   PromotionResult: {
     dataset: "Dataset",
     promoted: ["list", "fbk_"],
@@ -651,7 +684,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
     current_dataset_id: ["or", ["dst_", "null"]],
     "current_feedback_revision?": "string"
   },
-  DATASET_BUSY: {},
+  DATASET_BUSY: { retry_after_seconds: "number" },
   DESTINATION_EXISTS: {},
   EMAIL_NOT_VERIFIABLE: {},
   ENDPOINT_DISABLED: {},
@@ -710,6 +743,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   REQUEST_TIMEOUT: {},
   RULES_CHANGED: { current_revision: "number" },
   SELF_APPROVAL: {},
+  SELF_REVIEW: {},
   SESSION_CLOSED: {},
   STEP_ALREADY_COMPLETED: {},
   STEP_MISMATCH: { mismatched: ["list", ["is", ["tool", "action_class", "arguments"]]] },
@@ -780,7 +814,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       payload: "NewTask",
       idempotent: true,
       status: 201,
-      json: "Task"
+      json: "SavedTask"
     },
     get: {
       method: "GET",
@@ -795,7 +829,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       params: { task_id: "tsk_" },
       payload: "TaskChange",
       status: 200,
-      json: "Task"
+      json: "SavedTask"
     },
     run: {
       method: "POST",
@@ -932,6 +966,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 200,
       json: "Feedback"
     },
+    unstage: {
+      method: "POST",
+      path: "/v1/feedback/:id/unstage",
+      params: { id: "fbk_" },
+      status: 200,
+      json: "Feedback"
+    },
     reject: {
       method: "POST",
       path: "/v1/feedback/:id/reject",
@@ -946,6 +987,15 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       path: "/v1/tasks/:task_id/feedback/preview",
       params: { task_id: "tsk_" },
       query: { "limit?": "number", "cursor?": "string" },
+      status: 200,
+      json: "PromotionPreview"
+    },
+    preview_selection: {
+      method: "POST",
+      path: "/v1/tasks/:task_id/feedback/preview",
+      params: { task_id: "tsk_" },
+      query: { "limit?": "number", "cursor?": "string" },
+      payload: "PreviewRequest",
       status: 200,
       json: "PromotionPreview"
     },
@@ -1184,6 +1234,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "approval.rejected",
             "session.closed",
             "feedback.staged",
+            "feedback.unstaged",
             "feedback.rejected",
             "feedback.promoted",
             "task.created",

@@ -30,7 +30,7 @@ export const promotionPreviewAtom = Atom.family((task_id: TaskId) =>
 
 /** Refreshes the lists that a reviewed correction left and entered, and the promotion preview. */
 export const refreshAfterReview = ({ status, task_id }: Pick<FeedbackRecord, "status" | "task_id">): void => {
-  for (const one of ["pending", status] as const) {
+  for (const one of new Set(["pending", "staged", status] as const)) {
     refresh(feedbackAtom(one)("all"))
     refresh(feedbackAtom(one)(task_id))
   }

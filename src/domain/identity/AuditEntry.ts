@@ -32,6 +32,7 @@ export const AuditAction = documentedEnum({
   "approval.rejected": "An approval was rejected by a person.",
   "session.closed": "An agent session was closed.",
   "feedback.staged": "A correction was staged.",
+  "feedback.unstaged": "The staging of a correction was undone.",
   "feedback.rejected": "A correction was rejected.",
   "feedback.promoted": "Staged corrections were promoted into a dataset version.",
   "task.created": "A task was created.",

@@ -33,6 +33,17 @@ export type Dataset = typeof Dataset.Type
 
 export const CreatedDataset = Schema.Struct({
   ...Dataset.fields,
+  examples_added: Schema.Int.annotateKey({
+    description: "Examples of the request whose input is new to the dataset."
+  }),
+  examples_replaced: Schema.Int.annotateKey({
+    description: "Examples of the request that replaced one with the same input."
+  }),
+  examples_removed: Schema.Int.annotateKey({ description: "Examples of the base that were removed." }),
+  examples_repeated: Schema.Int.annotateKey({
+    description:
+      "Examples of the request that were left out, because a later one has the same input: a version has one example per input."
+  }),
   redaction_warning: Schema.optionalKey(Schema.String).annotateKey({
     description: "Present if protected values were removed from the examples: names the fields."
   })

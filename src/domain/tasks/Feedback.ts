@@ -16,7 +16,7 @@ export const FeedbackStatus = documentedEnum({
   staged: "Its correction was accepted for the next promotion.",
   rejected: "Its correction was refused. Final.",
   promoted: "Its correction is an example of `dataset_id`. Final.",
-  superseded: "A correction of the same run that was staged later was promoted instead. Final."
+  superseded: "A correction of the same input that was staged later was promoted instead. Final."
 })
 export type FeedbackStatus = typeof FeedbackStatus.Type
 

@@ -5,18 +5,20 @@ import type { FeedbackStatus } from "./Feedback.ts"
  * The states of feedback, and the inputs that change them:
  *
  * ```
- *                 Stage           promotion
- *  ──> pending ──────────> staged ───────────> promoted
- *         │                   └──────────────> superseded
- *         │ Reject
- *         v
- *      rejected                                recorded: no correction; never changes
+ *                 Stage
+ *               ──────────>          promotion
+ *  ──> pending             staged ───────────────> promoted
+ *         │     <──────────  │  └────────────────> superseded
+ *         │      Unstage     │
+ *         │ Reject           │ Reject
+ *         v                  │
+ *      rejected <────────────┘                     recorded: no correction; never changes
  * ```
  *
- * Repeating a verdict changes nothing; any other verdict after the first is refused. A promotion takes all staged corrections of a task
- * together: for each run, the correction that was staged last is promoted and the others are superseded.
+ * Repeating an input changes nothing, and a rejected correction stays rejected. A promotion takes all staged corrections of a task together,
+ * or those that it names: for each input, the correction that was staged last is promoted and the others are superseded.
  */
-export type FeedbackInput = "Stage" | "Reject"
+export type FeedbackInput = "Stage" | "Unstage" | "Reject"
 
 /** Why an input is refused. */
 export type FeedbackRefusal = "NoCorrection" | "AlreadyReviewed"
@@ -31,6 +33,7 @@ export const transition = (
   input: FeedbackInput
 ): Result.Result<FeedbackStatus, FeedbackRefusal> => {
   if (status === "recorded") return Result.fail("NoCorrection")
+  const isOpen = status === "pending" || status === "staged"
   switch (input) {
     case "Stage":
       return status === "pending"
@@ -38,9 +41,9 @@ export const transition = (
         : status === "rejected"
           ? Result.fail("AlreadyReviewed")
           : Result.succeed(status)
+    case "Unstage":
+      return isOpen ? Result.succeed("pending") : Result.fail("AlreadyReviewed")
     case "Reject":
-      return status === "pending" || status === "rejected"
-        ? Result.succeed("rejected")
-        : Result.fail("AlreadyReviewed")
+      return isOpen || status === "rejected" ? Result.succeed("rejected") : Result.fail("AlreadyReviewed")
   }
 }

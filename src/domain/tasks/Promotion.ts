@@ -1,21 +1,22 @@
 import { DateTime } from "effect"
 import { createHash } from "node:crypto"
 import type { SupersededCorrection } from "./Feedback.ts"
-import type { FeedbackId, TraceId } from "../Ids.ts"
+import type { FeedbackId } from "../Ids.ts"
 import type { Timestamp } from "../Time.ts"
 
 /** The facts about a staged correction that decide whether it is promoted. */
 export interface StagedFeedback {
   readonly feedback_id: FeedbackId
-  readonly trace_id: TraceId
+  /** The digest of the run's input: see `inputDigest`. */
+  readonly input_digest: string
   readonly staged_at: Timestamp
 }
 
 /** The effect of promoting a set of staged corrections. */
 export interface Promotion<S extends StagedFeedback> {
-  /** For each run, the correction that was staged last. Newest first. */
+  /** For each input, the correction that was staged last. Newest first. */
   readonly promoted: ReadonlyArray<S>
-  /** The other corrections of those runs. */
+  /** The other corrections of those inputs. */
   readonly superseded: ReadonlyArray<SupersededCorrection>
   /** Identifies this set: every other set has a different revision. */
   readonly revision: string
@@ -23,16 +24,16 @@ export interface Promotion<S extends StagedFeedback> {
 
 /** Plans the promotion of one task's staged corrections. Their order does not matter. */
 export const planPromotion = <S extends StagedFeedback>(staged: ReadonlyArray<S>): Promotion<S> => {
-  const winners = new Map<TraceId, S>()
+  const winners = new Map<string, S>()
   for (const correction of staged) {
-    const other = winners.get(correction.trace_id)
-    if (other === undefined || isLater(correction, other)) winners.set(correction.trace_id, correction)
+    const other = winners.get(correction.input_digest)
+    if (other === undefined || isLater(correction, other)) winners.set(correction.input_digest, correction)
   }
   const promoted = [...winners.values()].toSorted((left, right) =>
     left.feedback_id < right.feedback_id ? 1 : -1
   )
-  const superseded = staged.flatMap(({ feedback_id, trace_id }) => {
-    const winner = winners.get(trace_id)
+  const superseded = staged.flatMap(({ feedback_id, input_digest }) => {
+    const winner = winners.get(input_digest)
     return winner === undefined || winner.feedback_id === feedback_id
       ? []
       : [{ id: feedback_id, superseded_by: winner.feedback_id }]
@@ -50,11 +51,14 @@ const isLater = (left: StagedFeedback, right: StagedFeedback): boolean => {
 }
 
 /**
- * The revision of a set of staged corrections: a digest of their ids. Ids are enough, because a correction never changes and leaves the set
- * only by promotion.
+ * The revision of a set of staged corrections: a digest of their ids and of when they were staged, which decides between two of the same
+ * input. The content of a correction never changes.
  */
 const revisionOf = (staged: ReadonlyArray<StagedFeedback>): string => {
   const digest = createHash("sha256")
-  for (const id of staged.map(({ feedback_id }) => feedback_id).toSorted()) digest.update(id).update("\n")
+  const members = staged.map(
+    ({ feedback_id, staged_at }) => `${feedback_id} ${DateTime.toEpochMillis(staged_at)}\n`
+  )
+  for (const member of members.toSorted()) digest.update(member)
   return digest.digest("hex")
 }

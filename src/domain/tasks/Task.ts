@@ -6,12 +6,18 @@ import { Actor } from "../identity/Principal.ts"
 import { Provider } from "./Provider.ts"
 import { timestamp } from "../Time.ts"
 
-/** A JSON Schema 2020-12 whose top level is an object. */
+/** A JSON Schema 2020-12 that allows only objects. */
 export const JsonSchema = Schema.Record(Schema.String, JsonValue).check(
-  // Other faults are `INVALID_SCHEMA`.
+  // Faults are `INVALID_SCHEMA`.
   documented({
-    properties: { type: { type: "string", enum: ["object"], description: "Always `object`." } },
-    required: ["type"]
+    properties: {
+      type: {
+        type: "string",
+        enum: ["object"],
+        description:
+          "Always `object`. Absent if the schema is a `$ref` to one with it, or combines such schemas."
+      }
+    }
   })
 )
 export type JsonSchema = typeof JsonSchema.Type
@@ -39,6 +45,10 @@ export const Task = Schema.Struct({
   provider_key_set: Schema.Boolean.annotateKey({
     description: "Whether the task has an API key for the base URL of `provider`."
   }),
+  self_review: Schema.Boolean.annotateKey({
+    description:
+      "Whether the API key that submitted a correction, or a key that it created, can stage it. If false, that gets 403 `SELF_REVIEW`."
+  }),
   live_release_id: ReleaseId.annotateKey({ description: "The release that answers runs." }),
   dataset_id: Schema.NullOr(DatasetId).annotateKey({
     description: "The newest version of the task's dataset. Null if it has none."
@@ -51,6 +61,31 @@ export const Task = Schema.Struct({
     "A question that a model is asked repeatedly: the schemas of its inputs and answers, and the working copy of its instructions and provider."
 })
 export type Task = typeof Task.Type
+
+export const SchemaWarning = Schema.Struct({
+  pointer: Schema.String.annotate({ examples: ["#/answer_schema/properties/email/format"] }).annotateKey({
+    description: "JSON Pointer to the keyword in the request, in URI fragment form (RFC 6901)."
+  }),
+  detail: Schema.String.annotateKey({
+    description: "Why the keyword has no effect, and what to use instead."
+  })
+}).annotate({
+  identifier: "SchemaWarning",
+  description: "A keyword of a schema that restricts no value, although its author may think so."
+})
+export type SchemaWarning = typeof SchemaWarning.Type
+
+export const SavedTask = Schema.Struct({
+  ...Task.fields,
+  warnings: Schema.Array(SchemaWarning).annotateKey({
+    description:
+      "Keywords of the request's schemas that have no effect, such as `format`, `nullable` and unknown ones: at most 20 per schema. Empty if there are none."
+  })
+}).annotate({
+  identifier: "SavedTask",
+  description: "A task that was created or updated, and warnings about the schemas in the request."
+})
+export type SavedTask = typeof SavedTask.Type
 
 export const Release = Schema.Struct({
   id: ReleaseId.annotateKey({ description: "The release's ID." }),

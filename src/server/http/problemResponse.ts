@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { HttpServerRespondable, HttpServerResponse } from "effect/http"
-import { RateLimited } from "../../api/Problems.ts"
+import { DatasetBusy, RateLimited } from "../../api/Problems.ts"
 import { RequestId } from "../observability/RequestId.ts"
 
 /**
@@ -11,7 +11,7 @@ export const problemResponse = (problem: HttpServerRespondable.Respondable) =>
   Effect.flatMap(RequestId, (request_id) => {
     const copy: HttpServerRespondable.Respondable = Object.create(Object.getPrototypeOf(problem))
     const response = HttpServerRespondable.toResponse(Object.assign(copy, problem, { request_id }))
-    return problem instanceof RateLimited
+    return problem instanceof RateLimited || problem instanceof DatasetBusy
       ? Effect.map(response, HttpServerResponse.setHeader("retry-after", String(problem.retry_after_seconds)))
       : response
   })

@@ -8,7 +8,7 @@ import {
   type DatasetBaseChanged,
   type LimitReached,
   type DatasetBusy,
-  type InvalidInput,
+  InvalidInput,
   InvalidRequest,
   type NotFound
 } from "../../api/Problems.ts"
@@ -70,15 +70,15 @@ export class Datasets extends Context.Service<
      */
     readonly exportFor: (org_id: OrgId, id: DatasetId) => Effect.Effect<Stream.Stream<Example>, NotFound>
     /**
-     * Creates the first version from examples, or the next version by adding them to `base_dataset_id`; see `derive`. Removes protected
-     * values from the examples.
+     * Creates the first version from examples, or the next version by removing examples from `base_dataset_id` and adding others; see
+     * `derive`. Removes protected values from the examples.
      */
     readonly create: (
       task_id: TaskId,
       input: NewDataset
     ) => Effect.Effect<
       CreatedDataset,
-      NotFound | InvalidInput | DatasetBaseChanged | DatasetBusy | LimitReached,
+      NotFound | InvalidInput | InvalidRequest | DatasetBaseChanged | DatasetBusy | LimitReached,
       Authorized<"datasets.write">
     >
     /**
@@ -94,9 +94,10 @@ export class Datasets extends Context.Service<
     ) => Effect.Effect<ImportedVersion, NotFound | InvalidLine | E>
     /**
      * Creates the next version from the base and these examples, in the caller's transaction, and locks the dataset until the transaction
-     * ends. An example replaces the base's examples with the same input (as JSON, in any key order); otherwise it is added. Fails if `base`
-     * is not the task's newest version. The caller has validated the examples against the task's schemas. The stream is consumed in
-     * batches, so the examples need not fit into memory together. It must not be empty.
+     * ends. An example replaces the base's examples with the same input (as JSON, in any key order); otherwise it is added. Of several
+     * examples with the same input the last one counts. Fails if `base` is not the task's newest version. The caller has validated the
+     * examples against the task's schemas. The stream is consumed in batches, so the examples need not fit into memory together. It must
+     * not be empty.
      */
     readonly derive: (
       version: NewVersion,
@@ -136,12 +137,13 @@ export class Datasets extends Context.Service<
       const countVersion = (org_id: OrgId, { bytes }: DerivedVersion) =>
         sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes })))
 
-      const recordCreated = (author: Author, { added, dataset, replaced }: DerivedVersion) =>
+      const recordCreated = (author: Author, { added, dataset, removed, replaced }: DerivedVersion) =>
         audit.record(author, "dataset.created", dataset.id, {
           task_id: dataset.task_id,
           version: dataset.version,
           added,
-          replaced
+          replaced,
+          removed
         })
 
       const requireVersion = Effect.fnUntraced(function* (org_id: OrgId, id: DatasetId) {
@@ -200,10 +202,15 @@ export class Datasets extends Context.Service<
           return yield* exportFor(principal.org_id, id)
         }),
         exportFor,
-        create: Effect.fn("Datasets.create")(function* (task_id, { base_dataset_id, examples }) {
+        create: Effect.fn("Datasets.create")(function* (
+          task_id,
+          { base_dataset_id, examples = [], remove = [] }
+        ) {
           const principal = yield* Authorized("datasets.write")
           const { actor, org_id } = principal
-          yield* usage.requireCapacity(org_id)
+          if (examples.length + remove.length === 0) return yield* noChange
+          // What removes data needs no room for more.
+          if (examples.length > 0) yield* usage.requireCapacity(org_id)
           const now = yield* clock.now
           const known = yield* secrets.forOrg(org_id)
           const prepare = Effect.fnUntraced(function* (task: TaskRow) {
@@ -232,12 +239,18 @@ export class Datasets extends Context.Service<
                 by: actor,
                 now
               })
+              const missing = remove.length === 0 ? [] : yield* version.remove(remove)
+              if (missing.length > 0) return yield* notInBase(missing)
               for (const example of stored) yield* version.put({ ...example, source_feedback_id: null })
-              const derived = yield* finishNonEmpty(version)
+              const derived = (yield* version.finish) ?? (yield* noExampleLeft)
               yield* countVersion(org_id, derived)
               yield* recordCreated(principal, derived)
               return {
                 ...derived.dataset,
+                examples_added: derived.added,
+                examples_replaced: derived.replaced,
+                examples_removed: derived.removed,
+                examples_repeated: derived.repeated,
                 ...(warning === undefined ? {} : { redaction_warning: warning })
               }
             })
@@ -276,6 +289,33 @@ const redactExample = Effect.fnUntraced(function* (example: Example, known: Know
   const redaction_warning = redactionWarning({ count, pointers: [...input.pointers, ...answer.pointers] })
   return { ...example, input: input.value, answer: answer.value, redaction_warning }
 })
+
+const noChange = Effect.fail(
+  new InvalidRequest({
+    detail: "Send `examples` to add, or `remove`, or both.",
+    errors: [{ pointer: "#/examples", detail: "is required without remove" }]
+  })
+)
+
+/** Maximum number of fields that a problem names. */
+const MAX_NAMED = 20
+
+const notInBase = (positions: ReadonlyArray<number>) =>
+  Effect.fail(
+    new InvalidInput({
+      detail: "An example to remove is not in the base version. Nothing was changed.",
+      errors: positions
+        .slice(0, MAX_NAMED)
+        .map((position) => ({ pointer: `#/remove/${position}`, detail: "is not in the base version" }))
+    })
+  )
+
+const noExampleLeft = Effect.fail(
+  new InvalidInput({
+    detail: "A dataset version needs at least one example, and this one would have none.",
+    errors: [{ pointer: "#/remove", detail: "would remove every example" }]
+  })
+)
 
 /** Finishes a version with at least one example; an empty one is a defect of the caller. */
 const finishNonEmpty = Effect.fnUntraced(function* (

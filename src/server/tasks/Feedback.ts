@@ -20,7 +20,8 @@ import {
   type LimitReached,
   NotFound,
   type NothingStaged,
-  type PayloadTooLarge
+  type PayloadTooLarge,
+  type SelfReview
 } from "../../api/Problems.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../../domain/tasks/Feedback.ts"
 import { initialStatus } from "../../domain/tasks/FeedbackState.ts"
@@ -43,7 +44,12 @@ import { listFeedback } from "./Feedback/listFeedback.ts"
 import { previewPromotion } from "./Feedback/previewPromotion.ts"
 import { promoteStaged } from "./Feedback/promoteStaged.ts"
 import { redactCorrection } from "./Feedback/redactCorrection.ts"
-import { rejectFeedback, stageFeedback } from "./Feedback/reviewFeedback.ts"
+import {
+  readCorrectedInput,
+  rejectFeedback,
+  stageFeedback,
+  unstageFeedback
+} from "./Feedback/reviewFeedback.ts"
 import {
   findRunTasks,
   insertFeedback,
@@ -85,25 +91,42 @@ export class Feedback extends Context.Service<
     ) => Effect.Effect<Page<FeedbackRecord, FeedbackId>, never, Authorized<"feedback.read">>
     /** Returns feedback with the input and answer of its run. */
     readonly get: (id: FeedbackId) => Effect.Effect<FeedbackDetail, NotFound, Authorized<"feedback.read">>
-    /** Stages a correction for the next promotion. Idempotent; of two concurrent verdicts the first wins. */
+    /** Stages a correction for the next promotion. Idempotent. */
     readonly stage: (
       id: FeedbackId
     ) => Effect.Effect<
       FeedbackRecord,
-      NotFound | FeedbackNotPending | LimitReached,
+      NotFound | SelfReview | FeedbackNotPending | LimitReached,
       Authorized<"feedback.write">
     >
-    /** Rejects a correction, with a note, which is redacted. Idempotent; of two concurrent verdicts the first wins. */
+    /** Makes a staged correction pending again, unless it was promoted. Idempotent. */
+    readonly unstage: (
+      id: FeedbackId
+    ) => Effect.Effect<FeedbackRecord, NotFound | FeedbackNotPending, Authorized<"feedback.write">>
+    /** Rejects a pending or staged correction, with a note, which is redacted. Idempotent. */
     readonly reject: (
       id: FeedbackId,
       note: string | null
     ) => Effect.Effect<FeedbackRecord, NotFound | FeedbackNotPending, Authorized<"feedback.write">>
-    /** Returns what `promote` would do now, and the values that it requires. */
+    /** Returns what `promote` would do now with all staged corrections, and the values that it requires. */
     readonly preview: (
       task_id: TaskId,
       request: PageRequest<FeedbackId>
     ) => Effect.Effect<PromotionPreview, NotFound, Authorized<"feedback.read" | "datasets.write">>
-    /** Promotes all staged corrections of the task, or none. Of concurrent promotions the first wins and the others fail. */
+    /** Like `preview`, for a promotion of some staged corrections. */
+    readonly previewSelection: (
+      task_id: TaskId,
+      request: PageRequest<FeedbackId>,
+      ids: ReadonlyArray<FeedbackId>
+    ) => Effect.Effect<
+      PromotionPreview,
+      NotFound | FeedbackChanged,
+      Authorized<"feedback.read" | "datasets.write">
+    >
+    /**
+     * Promotes all staged corrections of the task, or those that the request names: all of them or none. Of concurrent promotions the
+     * first wins and the others fail.
+     */
     readonly promote: (
       task_id: TaskId,
       request: PromoteRequest
@@ -157,6 +180,20 @@ export class Feedback extends Context.Service<
 
       const reviewDeps = { sql, audit, clock }
 
+      const preview = (
+        org_id: OrgId,
+        task_id: TaskId,
+        request: PageRequest<FeedbackId>,
+        ids?: ReadonlyArray<FeedbackId>
+      ) =>
+        atomically(
+          Effect.andThen(
+            // One snapshot for all statements: a promotion between them would show an old version without its corrections.
+            sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`,
+            previewPromotion(sql, org_id, task_id, request, ids)
+          )
+        )
+
       return Feedback.of({
         // Untraced, because this operation is called at a high rate.
         create: Effect.fnUntraced(function* (input) {
@@ -207,7 +244,13 @@ export class Feedback extends Context.Service<
           return { ...toFeedback(row), input, answer }
         }, dieOnDatabaseError),
         stage: Effect.fn("Feedback.stage")(function* (id) {
-          return yield* stageFeedback(reviewDeps, yield* Authorized("feedback.write"), id)
+          const principal = yield* Authorized("feedback.write")
+          const { org_id } = principal
+          const input = yield* readCorrectedInput(sql, org_id, id, yield* secrets.forOrg(org_id))
+          return yield* stageFeedback(reviewDeps, principal, id, input)
+        }),
+        unstage: Effect.fn("Feedback.unstage")(function* (id) {
+          return yield* unstageFeedback(reviewDeps, yield* Authorized("feedback.write"), id)
         }),
         reject: Effect.fn("Feedback.reject")(function* (id, note) {
           const principal = yield* Authorized("feedback.write")
@@ -216,13 +259,12 @@ export class Feedback extends Context.Service<
         }),
         preview: Effect.fn("Feedback.preview")(function* (task_id, request) {
           const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
-          return yield* atomically(
-            Effect.andThen(
-              // One snapshot for all statements: a promotion between them would show an old version without its corrections.
-              sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`,
-              previewPromotion(sql, org_id, task_id, request)
-            )
-          )
+          // Only a selection can name corrections that are not staged.
+          return yield* Effect.catchTag(preview(org_id, task_id, request), "FEEDBACK_CHANGED", Effect.die)
+        }),
+        previewSelection: Effect.fn("Feedback.previewSelection")(function* (task_id, request, ids) {
+          const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
+          return yield* preview(org_id, task_id, request, ids)
         }),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")

@@ -19,7 +19,8 @@ import {
   type NewProvider,
   Provider
 } from "../../domain/tasks/Provider.ts"
-import type { JsonSchema, Task } from "../../domain/tasks/Task.ts"
+import { schemaWarnings } from "../../domain/tasks/schemaWarnings.ts"
+import type { JsonSchema, SavedTask, Task } from "../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/transaction.ts"
@@ -72,6 +73,12 @@ const updatedSchema = (
 ): SchemaWithDigest =>
   requested === undefined || isSameJson(requested.schema, stored.schema) ? stored : requested
 
+/** Warnings about the schemas of a request. */
+const warningsOf = ({ answer_schema, input_schema }: TaskChange): SavedTask["warnings"] => [
+  ...(input_schema === undefined ? [] : schemaWarnings(input_schema, "#/input_schema")),
+  ...(answer_schema === undefined ? [] : schemaWarnings(answer_schema, "#/answer_schema"))
+]
+
 /** Tasks: a question that an AI answers repeatedly, with its schemas and the working copy of its instructions and provider. */
 export class Tasks extends Context.Service<
   Tasks,
@@ -82,15 +89,25 @@ export class Tasks extends Context.Service<
     ) => Effect.Effect<Page<Task, TaskId>, never, Authorized<"tasks.read">>
     /** Returns one task with its working copy and its live release. */
     readonly get: (id: TaskId) => Effect.Effect<Task, NotFound, Authorized<"tasks.read">>
-    /** Creates the task and its first release, which is live immediately. */
+    /**
+     * Creates the task and its first release, which is live immediately. Warns of keywords of the schemas that have no
+     * effect.
+     */
     readonly create: (
       input: NewTask
-    ) => Effect.Effect<Task, InvalidSchema | InvalidUrl | LimitReached, Authorized<"tasks.write">>
-    /** Updates the name and the working copy, which the next comparison uses. The live release does not change. */
+    ) => Effect.Effect<SavedTask, InvalidSchema | InvalidUrl | LimitReached, Authorized<"tasks.write">>
+    /**
+     * Updates the name and the working copy, which the next comparison uses. The live release does not change. Warns of
+     * keywords of new schemas that have no effect.
+     */
     readonly update: (
       id: TaskId,
       change: TaskChange
-    ) => Effect.Effect<Task, NotFound | InvalidSchema | InvalidUrl | TaskInUse, Authorized<"tasks.write">>
+    ) => Effect.Effect<
+      SavedTask,
+      NotFound | InvalidSchema | InvalidUrl | TaskInUse,
+      Authorized<"tasks.write">
+    >
     /** Fails if the base URL of a requested provider is not allowed. `pointer` is the provider's JSON pointer in the request. */
     readonly vetProvider: (
       provider: NewProvider | undefined,
@@ -193,6 +210,7 @@ export class Tasks extends Context.Service<
             provider: input.provider === undefined ? defaultProvider : withProviderDefaults(input.provider),
             revision: 1,
             live_release_id: yield* ReleaseId.generate,
+            self_review: input.self_review ?? true,
             dataset_id: null,
             first_run_at: null,
             created_at: now,
@@ -223,7 +241,7 @@ export class Tasks extends Context.Service<
               })
               yield* saveKey(org_id, row.task_id, input.provider, now)
               yield* audit.record(principal, "task.created", row.task_id, { name: row.name })
-              return toTask(row)
+              return { ...toTask(row), warnings: warningsOf(input) }
             })
           )
         }),
@@ -270,6 +288,7 @@ export class Tasks extends Context.Service<
                 ...row,
                 ...copy,
                 name: change.name ?? row.name,
+                self_review: change.self_review ?? row.self_review,
                 input_schema: input.schema,
                 answer_schema: answer.schema,
                 input_schema_digest: input.digest,
@@ -279,7 +298,7 @@ export class Tasks extends Context.Service<
               yield* saveKey(org_id, id, provider, now)
               // Only the names of the changed fields: instructions may be long, and a key is secret.
               yield* audit.record(principal, "task.updated", id, { changed: Object.keys(change) })
-              return toTask(yield* findTask(sql, org_id, id))
+              return { ...toTask(yield* findTask(sql, org_id, id)), warnings: warningsOf(change) }
             })
           )
         })

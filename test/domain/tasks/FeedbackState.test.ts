@@ -4,7 +4,7 @@ import fc from "fast-check"
 import { FeedbackStatus } from "../../../src/domain/tasks/Feedback.ts"
 import { type FeedbackInput, initialStatus, transition } from "../../../src/domain/tasks/FeedbackState.ts"
 
-const inputs: ReadonlyArray<FeedbackInput> = ["Stage", "Reject"]
+const inputs: ReadonlyArray<FeedbackInput> = ["Stage", "Unstage", "Reject"]
 
 describe("FeedbackState", () => {
   it("the transitions are those of the diagram and no others", () => {
@@ -14,14 +14,23 @@ describe("FeedbackState", () => {
         return Result.isSuccess(next) && next.success !== status ? [`${status} ${input} ${next.success}`] : []
       })
     )
-    assert.deepStrictEqual(moves, ["pending Stage staged", "pending Reject rejected"])
+    assert.deepStrictEqual(moves, [
+      "pending Stage staged",
+      "pending Reject rejected",
+      "staged Unstage pending",
+      "staged Reject rejected"
+    ])
   })
 
-  it("repeating a verdict is accepted, and any other verdict is refused", () => {
-    for (const status of ["staged", "promoted", "superseded"] as const) {
+  it("repeating a verdict is accepted, and what was promoted or rejected cannot be undone", () => {
+    for (const status of ["promoted", "superseded"] as const) {
       assert.deepStrictEqual(transition(status, "Stage"), Result.succeed(status))
+      assert.deepStrictEqual(transition(status, "Unstage"), Result.fail("AlreadyReviewed"))
       assert.deepStrictEqual(transition(status, "Reject"), Result.fail("AlreadyReviewed"))
     }
+    assert.deepStrictEqual(transition("staged", "Stage"), Result.succeed("staged"))
+    assert.deepStrictEqual(transition("pending", "Unstage"), Result.succeed("pending"))
+    assert.deepStrictEqual(transition("rejected", "Unstage"), Result.fail("AlreadyReviewed"))
     assert.deepStrictEqual(transition("rejected", "Reject"), Result.succeed("rejected"))
     assert.deepStrictEqual(transition("rejected", "Stage"), Result.fail("AlreadyReviewed"))
   })
@@ -32,18 +41,17 @@ describe("FeedbackState", () => {
       assert.deepStrictEqual(transition("recorded", input), Result.fail("NoCorrection"))
   })
 
-  it("a correction is reviewed once, for any sequence of verdicts", () => {
+  it("a correction stays rejected from the first rejection on, for any sequence of verdicts", () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...inputs), { maxLength: 20 }), (story) => {
         let status = initialStatus(true)
-        let moves = 0
         for (const input of story) {
           const next = transition(status, input)
-          if (Result.isFailure(next) || next.success === status) continue
-          status = next.success
-          moves++
+          if (Result.isSuccess(next)) status = next.success
         }
-        assert.strictEqual(moves, Math.min(1, story.length))
+        const last = story.findLast((input) => input !== "Reject")
+        const expected = story.includes("Reject") ? "rejected" : last === "Stage" ? "staged" : "pending"
+        assert.strictEqual(status, expected)
       })
     )
   })

@@ -1,21 +1,21 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import fc from "fast-check"
-import { FeedbackId, TraceId } from "../../../src/domain/Ids.ts"
+import { FeedbackId } from "../../../src/domain/Ids.ts"
 import { sortByStagingTime, planPromotion, type StagedFeedback } from "../../../src/domain/tasks/Promotion.ts"
 
-const staged = (id: number, run: number, at: number): StagedFeedback => ({
+const staged = (id: number, input: number, at: number): StagedFeedback => ({
   feedback_id: FeedbackId.make(`fbk_${String(id).padStart(32, "0")}`),
-  trace_id: TraceId.make(String(run).padStart(32, "0")),
+  input_digest: String(input).padStart(64, "0"),
   staged_at: DateTime.makeUnsafe(at)
 })
 
 const sets = fc
   .uniqueArray(fc.tuple(fc.nat(30), fc.nat(4), fc.nat(3)), { selector: ([id]) => id, maxLength: 20 })
-  .map((list) => list.map(([id, run, at]) => staged(id, run, at)))
+  .map((list) => list.map(([id, input, at]) => staged(id, input, at)))
 
 describe("planPromotion", () => {
-  it("the correction staged last for each run is promoted and supersedes the others", () => {
+  it("the correction staged last for each input is promoted and supersedes the others", () => {
     const { promoted, superseded } = planPromotion([
       staged(1, 1, 10),
       staged(2, 1, 30),
@@ -46,7 +46,7 @@ describe("planPromotion", () => {
     assert.deepStrictEqual(sortByStagingTime([third, first, second]), [first, second, third])
   })
 
-  it("every correction is promoted or superseded, one per run is promoted, and the order of the input does not matter", () => {
+  it("every correction is promoted or superseded, one per input is promoted, and the order of the input does not matter", () => {
     fc.assert(
       fc.property(sets, fc.integer(), (set, seed) => {
         const plan = planPromotion(set)
@@ -58,9 +58,9 @@ describe("planPromotion", () => {
           ids,
           set.map(({ feedback_id }) => feedback_id)
         )
-        assert.lengthOf(new Set(plan.promoted.map(({ trace_id }) => trace_id)), plan.promoted.length)
+        assert.lengthOf(new Set(plan.promoted.map(({ input_digest }) => input_digest)), plan.promoted.length)
         for (const winner of plan.promoted) {
-          for (const other of set.filter(({ trace_id }) => trace_id === winner.trace_id)) {
+          for (const other of set.filter(({ input_digest }) => input_digest === winner.input_digest)) {
             assert.isAtMost(DateTime.toEpochMillis(other.staged_at), DateTime.toEpochMillis(winner.staged_at))
           }
         }
@@ -73,12 +73,12 @@ describe("planPromotion", () => {
     )
   })
 
-  it("different sets have different revisions", () => {
+  it("different sets have different revisions, and so have sets that were staged at different times", () => {
     fc.assert(
       fc.property(sets, sets, (left, right) => {
         const ids = (set: ReadonlyArray<StagedFeedback>) =>
           set
-            .map(({ feedback_id }) => feedback_id)
+            .map(({ feedback_id, staged_at }) => `${feedback_id} ${DateTime.toEpochMillis(staged_at)}`)
             .toSorted()
             .join()
         assert.strictEqual(

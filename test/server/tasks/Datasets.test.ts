@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { type Array as Arr, DateTime, Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { type Array as Arr, DateTime, Deferred, Effect, Fiber, Layer, type Schema, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import type { PageRequest } from "../../../src/api/Pagination.ts"
@@ -106,6 +106,38 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
           ["a", "1"]
         ])
       })
+  )
+
+  it.effect("a version has one example per input, whatever batch of the request repeats it", () =>
+    Effect.gen(function* () {
+      const task = yield* newTask
+      const first = yield* derive(task, null, example("a", "1"), example("b", "1"), example("a", "2"))
+      assert.deepInclude(first, { added: 2, replaced: 0, repeated: 1 })
+      assert.strictEqual(first.dataset.example_count, 2)
+      // More than a batch of 500.
+      const many = Array.from({ length: 1_200 }, (_, index) => example(`n${index % 600}`, String(index)))
+      const second = yield* derive(task, first.dataset.id, example("a", "3"), ...many, example("a", "4"))
+      assert.deepInclude(second, { added: 600, replaced: 1, repeated: 601 })
+      assert.strictEqual(second.dataset.example_count, 602)
+      const found = new Map(
+        (yield* contents(task, second.dataset.id)).map(([input, answer]) => [input, answer])
+      )
+      assert.deepStrictEqual(
+        [found.get("a"), found.get("b"), found.get("n0"), found.get("n599")],
+        ["4", "1", "600", "1199"]
+      )
+      assert.lengthOf(yield* contents(task, second.dataset.id), 602)
+      // The digest is that of the same examples without repetitions.
+      const other = yield* newTask
+      const [last, ...rest] = yield* contents(task, second.dataset.id)
+      const plain = ([input, answer]: ReadonlyArray<Schema.Json | undefined>): NewExample => ({
+        input: { text: input ?? null },
+        answer: { label: answer ?? null },
+        source_feedback_id: null
+      })
+      const { dataset } = yield* derive(other, null, plain(last!), ...rest.map(plain))
+      assert.strictEqual(dataset.content_digest, second.dataset.content_digest)
+    })
   )
 
   it.effect("a base that is not the newest version is refused", () =>
@@ -250,8 +282,8 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
       const { dataset } = yield* derive(task, null, example("a", "1"))
       const others = Array.from({ length: 600 }, (_, index) => example(`other ${index}`, "1"))
       const made = yield* derive(task, dataset.id, example("a", "2"), ...others, example("a", "3"))
-      assert.deepInclude(made, { added: 600, replaced: 2 })
-      assert.strictEqual(made.dataset.example_count, 602)
+      assert.deepInclude(made, { added: 600, replaced: 1, repeated: 1 })
+      assert.strictEqual(made.dataset.example_count, 601)
     })
   )
 

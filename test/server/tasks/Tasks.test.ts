@@ -19,7 +19,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
     it.effect("a task is created with a first release that is live, and can be read and listed", () =>
       Effect.gen(function* () {
         const { admin, reviewer } = yield* createTeamClients("made")
-        const task = yield* admin.tasks.create({ payload: sortingTask })
+        const { warnings, ...task } = yield* admin.tasks.create({ payload: sortingTask })
+        assert.deepStrictEqual(warnings, [])
         assert.deepInclude(task, {
           name: "sort messages",
           provider: { kind: "examples", model: "nearest", min_score: 0 },
@@ -82,6 +83,55 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         )
         assert.deepStrictEqual(new Set(refused), new Set(["NOT_FOUND"]))
         assert.deepStrictEqual((yield* otherOrg.tasks.list()).tasks, [])
+      })
+    )
+
+    it.effect(
+      "keywords without effect are named when a task is created, and when its schemas are updated",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* createTeamClients("warned")
+          const mail = { type: "object", properties: { mail: { type: "string", format: "email" } } }
+          const places = ({ warnings }: { readonly warnings: ReadonlyArray<{ readonly pointer: string }> }) =>
+            warnings.map(({ pointer }) => pointer)
+          const created = yield* admin.tasks.create({
+            payload: { ...sortingTask, input_schema: mail, answer_schema: { ...mail, nullable: true } }
+          })
+          assert.deepStrictEqual(places(created), [
+            "#/input_schema/properties/mail/format",
+            "#/answer_schema/properties/mail/format",
+            "#/answer_schema/nullable"
+          ])
+          const params = { task_id: created.id }
+          const renamed = yield* admin.tasks.update({ params, payload: { name: "renamed" } })
+          assert.deepStrictEqual(places(renamed), [])
+          const updated = yield* admin.tasks.update({ params, payload: { answer_schema: mail } })
+          assert.deepStrictEqual(places(updated), ["#/answer_schema/properties/mail/format"])
+        })
+    )
+
+    it.effect("a schema whose top level refers to an object, as Pydantic writes it, is used for runs", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("referred")
+        const answer_schema = {
+          $defs: {
+            Order: {
+              type: "object",
+              properties: { total: { type: "number", multipleOf: 0.01 } },
+              required: ["total"]
+            }
+          },
+          $ref: "#/$defs/Order"
+        }
+        const { id } = yield* admin.tasks.create({ payload: { ...sortingTask, answer_schema } })
+        const params = { task_id: id }
+        const input = { text: "a" }
+        const { answer } = yield* admin.tasks.run({ params, payload: { input, answer: { total: 19.99 } } })
+        assert.deepStrictEqual(answer, { total: 19.99 })
+        const refused = yield* Effect.flip(
+          admin.tasks.run({ params, payload: { input, answer: { total: 19.991 } } })
+        )
+        assert.strictEqual(refused._tag, "INVALID_INPUT")
       })
     )
 

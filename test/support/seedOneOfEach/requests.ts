@@ -41,6 +41,11 @@ export const requests: Readonly<
   }),
   "feedback.stage": ({ ids }) => ({ params: { id: ids.feedback_to_stage } }),
   "feedback.reject": ({ ids }) => ({ params: { id: ids.feedback_to_reject }, body: { note: "no" } }),
+  "feedback.unstage": ({ ids }) => ({ params: { id: ids.feedback_to_unstage } }),
+  "feedback.preview_selection": ({ ids }) => ({
+    params: { task_id: ids.task },
+    body: { feedback_ids: [ids.staged] }
+  }),
   "feedback.preview": ({ ids }) => ({ params: { task_id: ids.task } }),
   "feedback.promote": ({ admin, ids }) =>
     Effect.map(

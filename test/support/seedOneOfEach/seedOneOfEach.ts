@@ -64,6 +64,8 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     })
   const toStage = yield* correct("billing")
   const toReject = yield* correct("shipping")
+  const toUnstage = yield* correct("billing")
+  yield* admin.feedback.stage({ params: { id: toUnstage.id } })
   const staged = yield* correct("other")
   yield* admin.feedback.stage({ params: { id: staged.id } })
 
@@ -103,6 +105,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       trace: run.trace_id,
       feedback_to_stage: toStage.id,
       feedback_to_reject: toReject.id,
+      feedback_to_unstage: toUnstage.id,
       staged: staged.id,
       endpoint: endpoint.id,
       delivery: delivery.id,

@@ -29,6 +29,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "approval.rejected": "rejected a step",
   "session.closed": "closed a session",
   "feedback.staged": "staged a correction",
+  "feedback.unstaged": "undid the staging of a correction",
   "feedback.rejected": "rejected a correction",
   "feedback.promoted": "promoted corrections",
   "task.created": "created a task",

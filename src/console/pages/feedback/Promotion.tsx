@@ -1,7 +1,7 @@
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { useState } from "react"
 import type { PromotionPreview } from "../../../api/Feedback.ts"
-import { TaskId } from "../../../domain/Ids.ts"
+import { type FeedbackId, TaskId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
@@ -48,15 +48,29 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
     readonly version: number
     readonly count: number
   }>()
-  const promote = useAction(() =>
-    apiClient.feedback.promote({
-      params: { task_id: task },
-      payload: {
-        base_dataset_id: preview.base_dataset_id,
-        expected_feedback_revision: preview.feedback_revision
-      }
-    })
-  )
+  const [left, setLeft] = useState<ReadonlySet<FeedbackId>>(new Set())
+  const chosen = preview.corrections.filter(({ id }) => !left.has(id)).map(({ id }) => id)
+  const isSelection = chosen.length < preview.corrections.length
+  const count = isSelection ? chosen.length : preview.correction_count
+  const promote = useAction(() => {
+    const params = { task_id: task }
+    const { base_dataset_id, feedback_revision } = preview
+    const [first, ...others] = chosen
+    if (!isSelection || first === undefined) {
+      const payload = { base_dataset_id, expected_feedback_revision: feedback_revision }
+      return apiClient.feedback.promote({ params, payload })
+    }
+    // The content of a correction never changes, so the revision of those that are shown can be read now.
+    const feedback_ids = [first, ...others] as const
+    return Effect.flatMap(
+      apiClient.feedback.preview_selection({ params, query: { limit: 1 }, payload: { feedback_ids } }),
+      (selected) =>
+        apiClient.feedback.promote({
+          params,
+          payload: { base_dataset_id, expected_feedback_revision: selected.feedback_revision, feedback_ids }
+        })
+    )
+  })
   const run = async () => {
     const done = await promote.run()
     if (done === undefined) return
@@ -81,11 +95,10 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
             <Button
               kind="primary"
               pending={promote.pending}
-              disabled={isPromotionConflict(promote.failure)}
+              disabled={isPromotionConflict(promote.failure) || count === 0}
               onClick={() => void run()}
             >
-              Promote{" "}
-              {preview.correction_count === 1 ? "1 correction" : `${preview.correction_count} corrections`}
+              Promote {count === 1 ? "1 correction" : `${count} corrections`}
             </Button>
           ) : null
         }
@@ -121,7 +134,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
             <Figure value={preview.examples_replaced} text="examples replaced" />
             <Figure
               value={preview.superseded_count}
-              text="superseded by a later correction of the same run"
+              text="superseded by a later correction of the same input"
             />
           </div>
           {preview.superseded.length === 0 ? null : (
@@ -165,6 +178,19 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
                       </span>
                     )}
                   </p>
+                  <label className="small">
+                    <input
+                      type="checkbox"
+                      checked={!left.has(correction.id)}
+                      onChange={({ target }) => {
+                        const others = new Set(left)
+                        if (target.checked) others.delete(correction.id)
+                        else others.add(correction.id)
+                        setLeft(others)
+                      }}
+                    />{" "}
+                    Promote
+                  </label>
                   {correction.redaction_warning === undefined ? null : <Badge tone="wait">Redacted</Badge>}
                 </div>
                 <div className="side-by-side">
@@ -183,7 +209,8 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
           {preview.correction_count > preview.corrections.length ? (
             <p className="quiet">
               Showing the newest {preview.corrections.length} of{" "}
-              {preview.correction_count.toLocaleString("en")}. All of them are promoted.
+              {preview.correction_count.toLocaleString("en")}.{" "}
+              {isSelection ? "Only the selected ones are promoted." : "All of them are promoted."}
             </p>
           ) : null}
         </>

@@ -44,6 +44,12 @@ export const Review = (props: ReviewProps) => {
   )
 }
 
+const done = {
+  stage: "Correction staged",
+  unstage: "Staging undone",
+  reject: "Correction rejected"
+} as const
+
 const LoadedFeedback = ({
   detail,
   id,
@@ -53,11 +59,13 @@ const LoadedFeedback = ({
   verdict
 }: ReviewProps & { readonly detail: FeedbackDetail }) => {
   const can = useCan()
-  const review = useAction((given: ReviewVerdict, note: string) =>
+  const review = useAction((given: ReviewVerdict | "unstage", note: string) =>
     Effect.tap(
       given === "stage"
         ? apiClient.feedback.stage({ params: { id } })
-        : apiClient.feedback.reject({ params: { id }, payload: { note: note === "" ? null : note } }),
+        : given === "unstage"
+          ? apiClient.feedback.unstage({ params: { id } })
+          : apiClient.feedback.reject({ params: { id }, payload: { note: note === "" ? null : note } }),
       (record) =>
         Effect.sync(() => {
           refresh(detailAtom(id))
@@ -65,12 +73,13 @@ const LoadedFeedback = ({
         })
     )
   )
-  const run = async (given: ReviewVerdict, note: string) => {
+  const run = async (given: ReviewVerdict | "unstage", note: string) => {
     const record = await review.run(given, note)
     onVerdict(undefined)
     if (record === undefined) return
-    showToast(given === "stage" ? "Correction staged" : "Correction rejected")
-    onReviewed()
+    showToast(done[given])
+    // A correction that is pending again waits here for the next verdict.
+    if (given !== "unstage") onReviewed()
   }
   return (
     <article className="approval" aria-labelledby="feedback-title">
@@ -146,6 +155,13 @@ const LoadedFeedback = ({
       </p>
       {detail.status === "pending" && can("feedback.write") ? (
         <ReviewForm verdict={verdict} pending={review.pending} onVerdict={onVerdict} onSubmit={run} />
+      ) : null}
+      {detail.status === "staged" && can("feedback.write") ? (
+        <div className="decide">
+          <Button pending={review.pending} onClick={() => void run("unstage", "")}>
+            Undo staging
+          </Button>
+        </div>
       ) : null}
     </article>
   )

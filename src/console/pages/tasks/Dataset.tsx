@@ -3,15 +3,16 @@ import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { Dataset as DatasetModel } from "../../../domain/tasks/Dataset.ts"
 import { DatasetId, type ExampleId } from "../../../domain/Ids.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { useAtomValue } from "../../state/atoms.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
-import { datasetsAtom } from "../../state/tasks.ts"
+import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
+import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { Diff } from "../../ui/Diff.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
@@ -21,6 +22,7 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 
 const datasetAtom = Atom.family((id: DatasetId) => Atom.make(apiClient.datasets.get({ params: { id } })))
 
@@ -85,7 +87,7 @@ const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
               <UntrustedText text={dataset.created_by.name} /> · <AbsoluteTime time={dataset.created_at} />
             </PageHeader>
             {selected === "examples" || dataset.base_dataset_id === null ? (
-              <Examples id={id} />
+              <Examples dataset={dataset} />
             ) : (
               <Changes dataset={dataset} base={dataset.base_dataset_id} />
             )}
@@ -96,29 +98,56 @@ const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
   )
 }
 
-const Examples = ({ id }: { readonly id: DatasetId }) => (
-  <PagedList atom={examplesAtom(id)}>
-    {(examples) => (
-      <ul className="cards">
-        {examples.map((example) => (
-          <li key={example.id} className="card padded stack">
-            <div className="side-by-side">
-              <div>
-                <h3>Input</h3>
-                <JsonTree label="Input" value={example.input} />
+const Examples = ({ dataset }: { readonly dataset: DatasetModel }) => {
+  const can = useCan()
+  return (
+    <PagedList atom={examplesAtom(dataset.id)}>
+      {(examples) => (
+        <ul className="cards">
+          {examples.map((example) => (
+            <li key={example.id} className="card padded stack">
+              <div className="side-by-side">
+                <div>
+                  <h3>Input</h3>
+                  <JsonTree label="Input" value={example.input} />
+                </div>
+                <div>
+                  <h3>Expected answer</h3>
+                  <JsonTree label="Expected answer" value={example.answer} />
+                </div>
               </div>
-              <div>
-                <h3>Expected answer</h3>
-                <JsonTree label="Expected answer" value={example.answer} />
-              </div>
-            </div>
-            <Source id={example.source_feedback_id} />
-          </li>
-        ))}
-      </ul>
-    )}
-  </PagedList>
-)
+              <Source id={example.source_feedback_id} />
+              {can("datasets.write") && dataset.example_count > 1 ? (
+                <div>
+                  <ConfirmButton
+                    label="Remove"
+                    title="Remove the example?"
+                    confirmLabel="Create a version without it"
+                    act={() =>
+                      apiClient.datasets.create({
+                        params: { task_id: dataset.task_id },
+                        payload: { base_dataset_id: dataset.id, remove: [example.id] }
+                      })
+                    }
+                    onDone={(created) => {
+                      refresh(datasetsAtom(dataset.task_id))
+                      refresh(taskAtom(dataset.task_id))
+                      showToast(`Version ${created.version} created`)
+                      navigate(`/datasets/${created.id}`)
+                    }}
+                  >
+                    Creates the next version without this example. Earlier versions and the live release keep
+                    it.
+                  </ConfirmButton>
+                </div>
+              ) : null}
+            </li>
+          ))}
+        </ul>
+      )}
+    </PagedList>
+  )
+}
 
 const Source = ({ id }: { readonly id: string | null }) => {
   const can = useCan()

@@ -10,7 +10,7 @@ import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { exampleError, parseExamples } from "./parseExamples.ts"
+import { exampleError, type ParsedExample, parseExamples } from "./parseExamples.ts"
 
 /** A dialog that creates the next version of a task's dataset, or the first, from pasted or uploaded examples. */
 export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly onClose: () => void }) => {
@@ -18,12 +18,11 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
   const [parseError, setParseError] = useState<string>()
   // The newest version as of opening the dialog: a version created in the meantime causes a conflict instead of being overwritten.
   const [base] = useState(task.dataset_id)
-  const create = useAction(
-    (examples: Parameters<typeof apiClient.datasets.create>[0]["payload"]["examples"]) =>
-      apiClient.datasets.create({
-        params: { task_id: task.id },
-        payload: { base_dataset_id: base, examples }
-      })
+  const create = useAction((examples: ReadonlyArray<ParsedExample>) =>
+    apiClient.datasets.create({
+      params: { task_id: task.id },
+      payload: { base_dataset_id: base, examples }
+    })
   )
   const submit = async (event: FormEvent) => {
     event.preventDefault()

@@ -16,6 +16,7 @@ import { AbsoluteTime } from "../../ui/Time.tsx"
 import { Comparisons } from "./Comparisons.tsx"
 import { Datasets } from "./Datasets.tsx"
 import { Releases } from "./Releases.tsx"
+import { SchemaWarnings } from "./SchemaWarnings.tsx"
 
 const isTaskId = Schema.is(TaskId)
 
@@ -90,10 +91,12 @@ const Overview = ({ task }: { readonly task: TaskModel }) => {
         <section className="card padded stack">
           <h2>Input schema</h2>
           <JsonTree label="Input schema" value={task.input_schema} />
+          <SchemaWarnings schema={task.input_schema} />
         </section>
         <section className="card padded stack">
           <h2>Answer schema</h2>
           <JsonTree label="Answer schema" value={task.answer_schema} />
+          <SchemaWarnings schema={task.answer_schema} />
         </section>
       </div>
       <aside className="card padded stack">

@@ -35,6 +35,7 @@ export interface ProviderDraft {
   readonly instructions: string
   readonly input_schema: string
   readonly answer_schema: string
+  readonly self_review: boolean
   readonly provider: ProviderDraft
 }
 
@@ -70,6 +71,7 @@ export const newTaskDraft: TaskDraft = {
     required: ["category"],
     additionalProperties: false
   }),
+  self_review: true,
   provider: defaultProvider
 }
 
@@ -82,12 +84,14 @@ export const toTaskDraft = ({
   input_schema,
   instructions,
   name,
-  provider
+  provider,
+  self_review
 }: Task): TaskDraft => ({
   name,
   instructions,
   input_schema: formatJson(input_schema),
   answer_schema: formatJson(answer_schema),
+  self_review,
   provider:
     provider.kind === "examples"
       ? { ...defaultProvider, min_score: numberText(provider.min_score) }
@@ -159,7 +163,8 @@ export const toNewTask = (draft: TaskDraft): NewTask | undefined => {
     instructions: draft.instructions,
     input_schema: inputSchema.success,
     answer_schema: answerSchema.success,
-    provider: toProvider(draft.provider)
+    provider: toProvider(draft.provider),
+    self_review: draft.self_review
   }
 }
 
@@ -174,6 +179,7 @@ export const toTaskChange = (task: Task, draft: TaskDraft): TaskChange | undefin
     ...(draft.instructions === task.instructions ? {} : { instructions: draft.instructions }),
     ...(jsonEquals(input_schema, task.input_schema) ? {} : { input_schema }),
     ...(jsonEquals(answer_schema, task.answer_schema) ? {} : { answer_schema }),
+    ...(draft.self_review === task.self_review ? {} : { self_review: draft.self_review }),
     ...(!hasNewKey && jsonEquals(withProviderDefaults(provider), task.provider) ? {} : { provider })
   }
 }

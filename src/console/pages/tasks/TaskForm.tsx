@@ -1,11 +1,14 @@
+import { Result } from "effect"
 import type { FormEvent, ReactNode } from "react"
 import { Button } from "../../ui/Button.tsx"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import { JsonField } from "../../ui/JsonField.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { parseJsonObject } from "../../ui/jsonText.ts"
 import type { TaskDraft } from "./TaskDraft.ts"
 import { ProviderFields } from "./ProviderFields.tsx"
+import { SchemaWarnings } from "./SchemaWarnings.tsx"
 
 /** The form of a new task and of an existing task's working copy. */
 export const TaskForm = ({
@@ -73,20 +76,26 @@ export const TaskForm = ({
         </p>
       ) : (
         <section className="card padded side-by-side" aria-label="Schemas">
-          <JsonField
-            label="Input schema"
-            hint="JSON Schema 2020-12 with an object at the top level."
-            error={fieldError(failure, "input_schema")}
-            text={draft.input_schema}
-            onChange={(input_schema) => set({ input_schema })}
-          />
-          <JsonField
-            label="Answer schema"
-            hint="Corrections must match this schema as well."
-            error={fieldError(failure, "answer_schema")}
-            text={draft.answer_schema}
-            onChange={(answer_schema) => set({ answer_schema })}
-          />
+          <div>
+            <JsonField
+              label="Input schema"
+              hint="JSON Schema 2020-12 that allows only objects."
+              error={fieldError(failure, "input_schema")}
+              text={draft.input_schema}
+              onChange={(input_schema) => set({ input_schema })}
+            />
+            <DraftWarnings text={draft.input_schema} />
+          </div>
+          <div>
+            <JsonField
+              label="Answer schema"
+              hint="Corrections must match this schema as well."
+              error={fieldError(failure, "answer_schema")}
+              text={draft.answer_schema}
+              onChange={(answer_schema) => set({ answer_schema })}
+            />
+            <DraftWarnings text={draft.answer_schema} />
+          </div>
         </section>
       )}
       <section className="card padded stack" aria-label="Provider">
@@ -97,6 +106,16 @@ export const TaskForm = ({
           onChange={(provider) => set({ provider })}
         />
       </section>
+      <section className="card padded stack" aria-label="Review">
+        <label>
+          <input
+            type="checkbox"
+            checked={!draft.self_review}
+            onChange={({ target }) => set({ self_review: !target.checked })}
+          />{" "}
+          Corrections are staged by another person than their submitter
+        </label>
+      </section>
       <FailureNotice failure={failure} />
       <div className="dialog-actions">
         {children}
@@ -106,4 +125,10 @@ export const TaskForm = ({
       </div>
     </form>
   )
+}
+
+/** The warnings about a schema as typed; nothing until it is a JSON object. */
+const DraftWarnings = ({ text }: { readonly text: string }) => {
+  const parsed = parseJsonObject(text)
+  return Result.isFailure(parsed) ? null : <SchemaWarnings schema={parsed.success} />
 }

@@ -44,6 +44,7 @@ import emailVerification from "./0045_email_verification.ts"
 import wordIndex from "./0046_word_index.ts"
 import exampleScores from "./0047_example_scores.ts"
 import promptExamples from "./0048_prompt_examples.ts"
+import selfReview from "./0049_self_review.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -90,5 +91,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0045_email_verification": emailVerification,
   "0046_word_index": wordIndex,
   "0047_example_scores": exampleScores,
-  "0048_prompt_examples": promptExamples
+  "0048_prompt_examples": promptExamples,
+  "0049_self_review": selfReview
 }

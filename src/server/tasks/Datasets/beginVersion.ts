@@ -5,7 +5,14 @@ import { DatasetBaseChanged } from "../../../api/Problems.ts"
 import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 import { ContentDigest } from "../../../domain/tasks/ContentDigest.ts"
 import type { Dataset, JsonObject, NewExample } from "../../../domain/tasks/Dataset.ts"
-import { DatasetId, type ExampleId, type OrgId, ReleaseId, type TaskId } from "../../../domain/Ids.ts"
+import {
+  DatasetId,
+  type ExampleId,
+  type FeedbackId,
+  type OrgId,
+  ReleaseId,
+  type TaskId
+} from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { POSTING_BYTES, PostingBuffer } from "../../../domain/tasks/Postings.ts"
@@ -14,12 +21,15 @@ import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
 import { rowBytes } from "../../identity/StoredUsage.ts"
 import { rowsOf } from "../../store/rows.ts"
 import {
+  deleteInserted,
   endExamples,
+  findByIds,
   findSameInputs,
   inputDigest,
   insertExamples,
   type PreparedExample,
-  readContents
+  readContents,
+  type SameInputRow
 } from "./exampleRows.ts"
 import { appendPostings } from "./postingRows.ts"
 import { getContentState, getVersion, insertVersion, toDataset, type VersionRow } from "./versionRows.ts"
@@ -41,6 +51,12 @@ export interface DerivedVersion {
   readonly added: number
   /** Examples that replaced the base's example with the same input. */
   readonly replaced: number
+  /** Examples of the base that were removed and not replaced. */
+  readonly removed: number
+  /** Examples that a later one with the same input took the place of, so that the version does not contain them. */
+  readonly repeated: number
+  /** The feedback that those examples were made from. */
+  readonly superseded: ReadonlyArray<FeedbackId>
   /** Approximate size of the written examples. */
   readonly bytes: number
 }
@@ -98,9 +114,14 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   let replaced = 0
   let lastOrdinal = baseVersion?.last_ordinal ?? 0
   const postings = new PostingBuffer()
-  let batch: Array<PreparedExample> = []
+  // By the digest of the input: one example per input.
+  let batch = new Map<string, PreparedExample>()
   let characters = 0
   let bytes = VERSION_BYTES
+  let repeated = 0
+  const superseded: Array<FeedbackId> = []
+  /** How many examples with an input were removed, by its digest, unless it was put again. */
+  const removed = new Map<string, number>()
 
   const writePostings = Effect.gen(function* () {
     const written = postings.size * POSTING_BYTES
@@ -108,35 +129,53 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     bytes += written + chunks * rowBytes.posting_list
   })
 
-  const writeBatch = Effect.gen(function* () {
-    if (batch.length === 0) return
-    const examples = batch
-    batch = []
-    characters = 0
-    const digests = new Set(examples.map(({ digest }) => digest))
-    // A first version has no examples to replace.
-    const sameInputs = base === null ? [] : yield* findSameInputs(sql, org_id, version, [...digests])
-    // If an earlier batch contained the same input, it has already ended the base's example; both count as its replacement.
-    const ending = sameInputs.filter(({ ended }) => !ended)
-    // In chunks, because corrections of a few bytes may replace examples of megabytes.
-    for (const chunk of chunksByBytes(ending)) {
-      const ids = chunk.map(({ example_id }) => example_id)
-      for (const old of yield* readContents(sql, org_id, task_id, ids))
+  const supersede = (feedback: FeedbackId | null) => {
+    repeated++
+    if (feedback !== null) superseded.push(feedback)
+  }
+
+  /** Takes examples out of the content digest, in chunks, because corrections of a few bytes may replace examples of megabytes. */
+  const subtract = Effect.fnUntraced(function* (rows: ReadonlyArray<SameInputRow>) {
+    for (const chunk of chunksByBytes(rows)) {
+      for (const old of yield* readContents(sql, org_id, task_id, idsOf(chunk)))
         content.remove(digestMember(old.input, old.answer))
     }
+    count -= rows.length
+  })
+
+  const end = Effect.fnUntraced(function* (rows: ReadonlyArray<SameInputRow>) {
+    yield* subtract(rows)
+    yield* endExamples(sql, org_id, task_id, version, idsOf(rows))
+  })
+
+  const writeBatch = Effect.gen(function* () {
+    if (batch.size === 0) return
+    const examples = [...batch.values()]
+    const digests = [...batch.keys()]
+    batch = new Map()
+    characters = 0
+    // The first batch of a first version has nothing to replace.
+    const sameInputs =
+      base === null && last === undefined ? [] : yield* findSameInputs(sql, org_id, version, digests)
+    // Examples of earlier batches of this version, whose inputs are counted already.
+    const earlier = sameInputs.filter(({ inserted }) => inserted)
+    yield* subtract(earlier)
+    yield* deleteInserted(sql, org_id, task_id, version, idsOf(earlier))
+    for (const row of earlier) {
+      supersede(row.source_feedback_id)
+      bytes -= rowBytes.example + row.bytes
+    }
+    yield* end(sameInputs.filter(({ ended, inserted }) => !ended && !inserted))
     for (const { example } of examples) content.add(digestMember(example.input, example.answer))
     const ordinals = new Map(sameInputs.map(({ digest, ordinal }) => [digest, ordinal]))
-    const replacing = examples.filter(({ digest }) => ordinals.has(digest)).length
-    replaced += replacing
-    added += examples.length - replacing
-    count += examples.length - ending.length
-    yield* endExamples(
-      sql,
-      org_id,
-      task_id,
-      version,
-      ending.map(({ example_id }) => example_id)
-    )
+    const counted = new Set(earlier.map(({ digest }) => digest))
+    for (const digest of digests) {
+      if (counted.has(digest)) continue
+      if (ordinals.has(digest)) replaced++
+      else added++
+      removed.delete(digest)
+    }
+    count += examples.length
     const numbered = examples.map((prepared) => {
       const inherited = ordinals.get(prepared.digest)
       if (inherited !== undefined) return { ...prepared, ordinal: inherited }
@@ -150,7 +189,26 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   })
 
   return {
-    /** Adds an example to the version. It replaces the base's examples with the same input. */
+    /**
+     * Removes the base's examples with these ids or inputs. Returns the positions of those that the base does not have.
+     * Call it before the first `put`.
+     */
+    remove: Effect.fnUntraced(function* (selected: ReadonlyArray<ExampleId | JsonObject>) {
+      const keys = selected.map((one) => (typeof one === "string" ? one : inputDigest(task_id, one)))
+      const ids = selected.filter((one) => typeof one === "string")
+      const digests = keys.filter((_, index) => typeof selected[index] !== "string")
+      const rows = [
+        ...(yield* findByIds(sql, org_id, task_id, version, ids)),
+        ...(yield* findSameInputs(sql, org_id, version, digests))
+      ]
+      const found = new Set<string>(rows.flatMap(({ digest, example_id }) => [digest, example_id]))
+      // Selected by its id and by its input, an example is one row.
+      const distinct = [...new Map(rows.map((row) => [row.example_id, row])).values()]
+      for (const { digest } of distinct) removed.set(digest, (removed.get(digest) ?? 0) + 1)
+      yield* end(distinct)
+      return keys.flatMap((key, index) => (found.has(key) ? [] : [index]))
+    }),
+    /** Adds an example to the version. It replaces the base's examples with the same input, and one that was put before. */
     put: (example: NewExample) =>
       Effect.suspend(() => {
         const prepared: PreparedExample = {
@@ -160,16 +218,26 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
           digest: inputDigest(task_id, example.input),
           tokens: tokenize(example.input)
         }
-        batch.push(prepared)
+        const same = batch.get(prepared.digest)
+        if (same !== undefined) {
+          supersede(same.example.source_feedback_id)
+          bytes -= rowBytes.example + same.input.length + same.answer.length
+          // The later example comes last.
+          batch.delete(prepared.digest)
+        }
+        batch.set(prepared.digest, prepared)
         const length = prepared.input.length + prepared.answer.length
         characters += length
         bytes += rowBytes.example + length
-        return batch.length >= BATCH_EXAMPLES || characters >= BATCH_CHARACTERS ? writeBatch : Effect.void
+        return batch.size >= BATCH_EXAMPLES || characters >= BATCH_CHARACTERS ? writeBatch : Effect.void
       }),
-    /** Writes the version and makes it the task's newest. Returns `undefined` if no example was put: there are no empty versions. */
+    /**
+     * Writes the version and makes it the task's newest. Returns `undefined` if nothing changed, or if no example is left:
+     * there are no empty versions.
+     */
     finish: Effect.gen(function* () {
       yield* writeBatch
-      if (last === undefined || added + replaced === 0) return undefined
+      if (last === undefined || count === 0 || added + replaced + removed.size === 0) return undefined
       yield* writePostings
       const row: VersionRow = {
         dataset_id: yield* DatasetId.generate,
@@ -202,8 +270,18 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
             AND comparison_id IS NULL
         `
       }
-      const derived: DerivedVersion = { dataset: toDataset(row), added, replaced, bytes }
+      const derived: DerivedVersion = {
+        dataset: toDataset(row),
+        added,
+        replaced,
+        removed: [...removed.values()].reduce((sum, number) => sum + number, 0),
+        repeated,
+        superseded,
+        bytes
+      }
       return derived
     })
   }
 })
+
+const idsOf = (rows: ReadonlyArray<SameInputRow>) => rows.map(({ example_id }) => example_id)

@@ -7,6 +7,9 @@ import { withoutTimeouts } from "../../store/withoutTimeouts.ts"
 /** "csgt" in ASCII: the seed of dataset lock numbers. They collide with another advisory lock only with a probability of 2^-64. */
 const DATASET_LOCK = 0x63736774
 
+/** Most changes take less than a second; an import of a million examples takes minutes. */
+const RETRY_AFTER_SECONDS = 10
+
 const lockNumber = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   sql`hashtextextended(${`${org_id}/${task_id}`}::text, ${DATASET_LOCK}::bigint)`
 
@@ -46,7 +49,8 @@ export const awaitDatasetLock = Effect.fnUntraced(function* (
 export const datasetBusy: Effect.Effect<never, DatasetBusy> = Effect.fail(
   new DatasetBusy({
     detail:
-      "Another change of the task's dataset, such as an import, is in progress. Retry when it has finished."
+      "Another change of the task's dataset, such as an import, is in progress. Retry when it has finished.",
+    retry_after_seconds: RETRY_AFTER_SECONDS
   })
 )
 

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 import { JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
-import { ExampleId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
+import { ExampleId, FeedbackId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 
@@ -39,14 +39,19 @@ const SameInputRow = Schema.Struct({
   bytes: Schema.Int,
   /** The number of the input in the dataset. */
   ordinal: Schema.Int,
-  ended: Schema.Boolean
+  source_feedback_id: Schema.NullOr(FeedbackId),
+  /** Whether the version that is being created has ended the example. */
+  ended: Schema.Boolean,
+  /** Whether it has inserted the example. */
+  inserted: Schema.Boolean
 })
+export type SameInputRow = typeof SameInputRow.Type
 
 const sameInputRows = rowsOf(SameInputRow)
 
 /**
  * Finds the examples of the newest version that have one of these inputs. `version` is the version that is being created; the result
- * includes examples that it has already ended.
+ * includes examples that it has already ended or inserted.
  */
 export const findSameInputs = (
   sql: SqlClient.SqlClient,
@@ -55,12 +60,35 @@ export const findSameInputs = (
   digests: ReadonlyArray<string>
 ) =>
   sameInputRows.all(sql`
-    SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, ordinal, until_version IS NOT NULL AS ended
+    SELECT ${sameInputColumns(sql, version)}
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${textArray(digests)}) AS digest))
-      AND first_version < ${version}
+      AND first_version <= ${version}
       AND (until_version IS NULL OR until_version = ${version})
+  `)
+
+const sameInputColumns = (sql: SqlClient.SqlClient, version: number) => sql`
+  example_id, encode(input_digest, 'hex') AS digest, bytes, ordinal, source_feedback_id,
+  until_version IS NOT NULL AS ended, first_version = ${version} AS inserted
+`
+
+/** Finds the examples of the newest version with these ids. `version` is the version that is being created. */
+export const findByIds = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  version: number,
+  ids: ReadonlyArray<ExampleId>
+) =>
+  sameInputRows.all(sql`
+    SELECT ${sameInputColumns(sql, version)}
+    FROM dataset_examples
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND example_id = ANY(${textArray(ids)})
+      AND first_version < ${version}
+      AND until_version IS NULL
   `)
 
 const contentRows = rowsOf(Schema.Struct({ input: JsonObject, answer: JsonObject }))
@@ -96,6 +124,24 @@ export const endExamples = (
         WHERE org_id = ${org_id}
           AND task_id = ${task_id}
           AND example_id = ANY(${textArray(ids)})
+      `
+
+/** Deletes examples that this version, which is being created, has inserted. No other transaction has seen them. */
+export const deleteInserted = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  version: number,
+  ids: ReadonlyArray<ExampleId>
+) =>
+  ids.length === 0
+    ? Effect.void
+    : sql`
+        DELETE FROM dataset_examples
+        WHERE org_id = ${org_id}
+          AND task_id = ${task_id}
+          AND example_id = ANY(${textArray(ids)})
+          AND first_version = ${version}
       `
 
 /** Inserts examples, each with the number of its input, that are part of this version and later ones. Returns the highest new id. */

@@ -22,9 +22,15 @@ export const FeedbackHttp = HttpApiBuilder.group(
         ),
       get: ({ params }) => feedback.get(params.id),
       stage: ({ params }) => feedback.stage(params.id),
+      unstage: ({ params }) => feedback.unstage(params.id),
       reject: ({ params, payload }) => feedback.reject(params.id, payload?.note ?? null),
       preview: ({ params, query }) =>
         Effect.flatMap(feedback.preview(params.task_id, query), respondPromotionPreview),
+      preview_selection: ({ params, payload, query }) =>
+        Effect.flatMap(
+          feedback.previewSelection(params.task_id, query, payload.feedback_ids),
+          respondPromotionPreview
+        ),
       promote: ({ params, payload }) => feedback.promote(params.task_id, payload)
     })
   })

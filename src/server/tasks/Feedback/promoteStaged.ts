@@ -13,10 +13,11 @@ import { textArray } from "../../store/pgArrays.ts"
 import type { Datasets } from "../Datasets.ts"
 import { acquireDatasetLock } from "../Datasets/datasetLock.ts"
 import { redactionWarning, redactObject } from "../redactJson.ts"
+import { requireStaged } from "./requireStaged.ts"
 import { readNewestVersion, readStaged, readWithInputs, type StagedRow } from "./stagedRows.ts"
 
 /**
- * Creates the next dataset version from a task's staged corrections, in the caller's transaction. Acquires the dataset lock first, so that
+ * Creates the next dataset version from a task's staged corrections, all or those that the request names, in the caller's transaction. Acquires the dataset lock first, so that
  * of two concurrent promotions one waits and then finds a newer base. Then locks the corrections, and reads them in chunks, however many
  * there are.
  */
@@ -30,7 +31,9 @@ export const promoteStaged = Effect.fnUntraced(function* (
 ) {
   yield* acquireDatasetLock(sql, org_id, task_id)
   const base = yield* readNewestVersion(sql, org_id, task_id)
-  const plan = planPromotion(yield* readStaged(sql, org_id, task_id, "FOR NO KEY UPDATE"))
+  const selected = request.feedback_ids
+  const staged = yield* readStaged(sql, org_id, task_id, selected, "FOR NO KEY UPDATE")
+  const plan = planPromotion(staged)
   const current = { current_dataset_id: base, current_feedback_revision: plan.revision }
   if (base !== request.base_dataset_id) {
     return yield* new DatasetBaseChanged({
@@ -39,6 +42,7 @@ export const promoteStaged = Effect.fnUntraced(function* (
       ...current
     })
   }
+  yield* requireStaged(selected, staged, current)
   if (!Arr.isReadonlyArrayNonEmpty(plan.promoted)) {
     return yield* new NothingStaged({
       detail: "The task has no staged corrections. Stage a correction, then promote."
@@ -52,14 +56,17 @@ export const promoteStaged = Effect.fnUntraced(function* (
     })
   }
   const removed = { count: 0, pointers: new Array<string>() }
-  const { dataset } = yield* datasets.derive(
+  const derived = yield* datasets.derive(
     { org_id, task_id, base, by: actor, now },
     streamExamples(sql, org_id, plan).pipe(
       Stream.mapEffect((example) => redactInput(example, known, removed))
     )
   )
-  const promoted = idsOf(plan.promoted)
-  const superseded = plan.superseded.map(({ id }) => id)
+  const { dataset } = derived
+  // Inputs that differ in a secret alone are equal without it.
+  const equalWhenRedacted = new Set(derived.superseded)
+  const promoted = idsOf(plan.promoted).filter((id) => !equalWhenRedacted.has(id))
+  const superseded = [...plan.superseded.map(({ id }) => id), ...equalWhenRedacted]
   yield* updateStatus(sql, org_id, promoted, "promoted", dataset.id)
   yield* updateStatus(sql, org_id, superseded, "superseded", null)
   const redaction_warning = removed.count === 0 ? undefined : redactionWarning(removed)
@@ -103,8 +110,8 @@ const idsOf = (staged: ReadonlyArray<StagedRow>): ReadonlyArray<FeedbackId> =>
   staged.map(({ feedback_id }) => feedback_id)
 
 /**
- * The corrections as examples, read in chunks, in the order of their staging. If two corrections have the same input, the later example is
- * the one that the version contains, so the correction that was staged last wins.
+ * The corrections as examples, read in chunks, in the order of their staging. If two inputs are equal once they are redacted, the version
+ * contains the later example, so the correction that was staged last wins.
  */
 const streamExamples = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promotion<StagedRow>) =>
   Stream.fromIterable(chunksByBytes(sortByStagingTime(promoted))).pipe(

@@ -106,14 +106,22 @@ export const lockFeedbackForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, i
     FOR NO KEY UPDATE
   `)
 
+/** The input of a corrected run. */
+export interface CorrectedInput {
+  /** The digest of the input as a promotion stores it, without secrets. */
+  readonly digest: string
+  /** Its size as it was logged. */
+  readonly bytes: number
+}
+
 /** The changes of a review. */
 export interface Review {
   readonly status: FeedbackStatus
-  readonly at: Timestamp
-  readonly by: Actor
+  /** When and by whom the correction was reviewed; null once the review is undone. */
+  readonly verdict: { readonly at: Timestamp; readonly by: Actor } | null
   readonly note: string | null
-  /** The input of the corrected run, for a staged correction; null for a rejected one. */
-  readonly input: { readonly digest: string; readonly bytes: number } | null
+  /** The input of the corrected run, for a staged correction; otherwise null. */
+  readonly input: CorrectedInput | null
 }
 
 /** Writes a review and returns the updated row. */
@@ -121,15 +129,15 @@ export const writeReview = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   row: FeedbackRow,
-  { at, by, input, note, status }: Review
+  { input, note, status, verdict }: Review
 ) {
   yield* sql`
     UPDATE feedback
     SET
       status = ${status},
-      reviewed_at = ${toDate(at)},
-      reviewed_by_id = ${by.id},
-      reviewed_by_name = ${by.name},
+      reviewed_at = ${verdict === null ? null : toDate(verdict.at)},
+      reviewed_by_id = ${verdict?.by.id ?? null},
+      reviewed_by_name = ${verdict?.by.name ?? null},
       review_note = ${note},
       input_digest = ${input?.digest ?? null},
       input_bytes = ${input?.bytes ?? null}
@@ -139,9 +147,9 @@ export const writeReview = Effect.fnUntraced(function* (
   const reviewed: FeedbackRow = {
     ...row,
     status,
-    reviewed_at: at,
-    reviewed_by_id: by.id,
-    reviewed_by_name: by.name,
+    reviewed_at: verdict?.at ?? null,
+    reviewed_by_id: verdict?.by.id ?? null,
+    reviewed_by_name: verdict?.by.name ?? null,
     review_note: note
   }
   return reviewed

@@ -22,13 +22,14 @@ export type StagedRow = typeof StagedRow.Type
 const stagedRows = rowsOf(StagedRow)
 
 /**
- * Reads all staged corrections of a task, optionally with row locks until the transaction ends. If `input_bytes` is null, a replica of an
+ * Reads the staged corrections of a task, all or those with these ids, optionally with row locks until the transaction ends. If `input_bytes` is null, a replica of an
  * older version staged the correction, and the size is computed from the run.
  */
 export const readStaged = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
+  ids: ReadonlyArray<FeedbackId> | undefined,
   lock: "" | "FOR NO KEY UPDATE"
 ) =>
   stagedRows.all(sql`
@@ -42,6 +43,7 @@ export const readStaged = (
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND status = 'staged'
+      ${ids === undefined ? sql.literal("") : sql`AND feedback_id = ANY(${textArray(ids)})`}
     ORDER BY feedback_id
     ${sql.literal(lock)}
   `)
@@ -55,6 +57,15 @@ export const countStaged = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: Ta
       AND task_id = ${task_id}
       AND status = 'staged'
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+
+/** Whether the submitter of a correction may stage it. */
+export const allowsSelfReview = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
+  sql<{ readonly self_review: boolean }>`
+    SELECT self_review
+    FROM tasks
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+  `.pipe(Effect.map(([row]) => row?.self_review === true))
 
 const taskRows = rowsOf(Schema.Struct({ dataset_id: Schema.NullOr(DatasetId) }))
 
@@ -93,20 +104,24 @@ export const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Rea
     }
   )
 
-/** Counts how many of these inputs the task's newest dataset version contains. The digest includes the task: see `inputDigest`. */
+/**
+ * Counts how many of these inputs the task's newest dataset version contains, and in how many examples: versions of older releases can have
+ * several of one input. The digest includes the task: see `inputDigest`.
+ */
 export const countExistingInputs = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   digests: ReadonlyArray<string>
 ) =>
-  sql<{ readonly count: number }>`
-    SELECT count(*)::int AS count
+  sql<{ readonly inputs: number; readonly examples: number }>`
+    SELECT count(*)::int AS inputs, coalesce(sum(found.examples), 0)::int AS examples
     FROM unnest(${textArray(digests)}) AS digest
-    WHERE EXISTS (
-      SELECT 1
-      FROM dataset_examples
-      WHERE org_id = ${org_id}
-        AND input_digest = decode(digest, 'hex')
-        AND until_version IS NULL
-    )
-  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+      CROSS JOIN LATERAL (
+        SELECT count(*)::int AS examples
+        FROM dataset_examples
+        WHERE org_id = ${org_id}
+          AND input_digest = decode(digest, 'hex')
+          AND until_version IS NULL
+      ) AS found
+    WHERE found.examples > 0
+  `.pipe(Effect.map(([row]) => row ?? { inputs: 0, examples: 0 }))

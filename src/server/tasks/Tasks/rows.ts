@@ -28,6 +28,7 @@ const TaskRow = Schema.Struct({
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String,
+  self_review: Schema.Boolean,
   provider_key_set: Schema.Boolean
 })
 export type TaskRow = typeof TaskRow.Type
@@ -56,6 +57,7 @@ export const toTask = (row: TaskRow): Task => ({
   answer_schema: row.answer_schema,
   provider: row.provider,
   provider_key_set: row.provider_key_set,
+  self_review: row.self_review,
   live_release_id: row.live_release_id,
   dataset_id: row.dataset_id,
   created_at: row.created_at,
@@ -116,12 +118,12 @@ export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
 export const insertTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow) => sql`
   INSERT INTO tasks (
     org_id, task_id, name, instructions, input_schema, answer_schema, input_schema_digest, answer_schema_digest, provider, revision,
-    live_release_id, created_at, created_by_id, created_by_name
+    live_release_id, self_review, created_at, created_by_id, created_by_name
   )
   VALUES (
     ${org_id}, ${row.task_id}, ${row.name}, ${row.instructions}, ${JSON.stringify(row.input_schema)},
     ${JSON.stringify(row.answer_schema)}, ${row.input_schema_digest}, ${row.answer_schema_digest}, ${JSON.stringify(row.provider)},
-    ${row.revision}, ${row.live_release_id}, ${toDate(row.created_at)}, ${row.created_by_id}, ${row.created_by_name}
+    ${row.revision}, ${row.live_release_id}, ${row.self_review}, ${toDate(row.created_at)}, ${row.created_by_id}, ${row.created_by_name}
   )
 `
 
@@ -136,6 +138,7 @@ export const updateTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow
     input_schema_digest = ${row.input_schema_digest},
     answer_schema_digest = ${row.answer_schema_digest},
     provider = ${JSON.stringify(row.provider)},
+    self_review = ${row.self_review},
     revision = ${row.revision}
   WHERE org_id = ${org_id}
     AND task_id = ${row.task_id}

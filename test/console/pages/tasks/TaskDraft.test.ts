@@ -26,6 +26,7 @@ const task: Task = {
     price: { input_per_million: 3, output_per_million: 0 }
   }),
   provider_key_set: true,
+  self_review: true,
   live_release_id: Effect.runSync(ReleaseId.generate),
   dataset_id: null,
   created_at: DateTime.makeUnsafe(0),

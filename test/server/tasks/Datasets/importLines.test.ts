@@ -124,6 +124,8 @@ layer(service(), { excludeTestServices: true })("importLines", (it) => {
         for (const response of yield* Fiber.join(crowd)) {
           assert.strictEqual(response.status, 409)
           assert.strictEqual(response.body["code"], "DATASET_BUSY")
+          assert.strictEqual(response.headers.get("retry-after"), "10")
+          assert.strictEqual(response.body["retry_after_seconds"], 10)
         }
         assert.isTrue(Exit.isSuccess(yield* Effect.exit(finish)))
         // The refusal is not stored under the idempotency key: the same request is processed again.

@@ -32,6 +32,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       assert.deepInclude(preview, {
         examples_added: 1,
         examples_replaced: 1,
+        example_count: 2,
         correction_count: 2,
         superseded_count: 1,
         next_cursor: null
@@ -122,31 +123,159 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
     })
   )
 
-  it.effect("of two corrections with the same input, the one staged last is the answer", () =>
+  it.effect(
+    "of two corrections of runs with the same input, the one staged last is promoted and the other superseded",
+    () =>
+      Effect.gen(function* () {
+        const { admin, integration, reviewer } = yield* createDesk("equal inputs")
+        const task = yield* admin.tasks.create({ payload: sortingTask })
+        const params = { task_id: task.id }
+        const input = { text: "hi" }
+        const corrected = Effect.fnUntraced(function* (category: string) {
+          const run = yield* admin.tasks.run({ params, payload: { input, answer: { category: "other" } } })
+          const payload = { inference_log_id: run.trace_id, score: -1, correction: { category } } as const
+          return (yield* integration.feedback.create({ payload })).id
+        })
+        const earlier = yield* corrected("billing")
+        const later = yield* corrected("shipping")
+        for (const id of [earlier, later]) yield* reviewer.feedback.stage({ params: { id } })
+        const { feedback_revision, ...preview } = yield* reviewer.feedback.preview({ params })
+        assert.deepInclude(preview, {
+          correction_count: 1,
+          superseded: [{ id: earlier, superseded_by: later }],
+          examples_added: 1,
+          examples_replaced: 0,
+          example_count: 1
+        })
+        const { dataset, promoted } = yield* admin.feedback.promote({
+          params,
+          payload: { base_dataset_id: null, expected_feedback_revision: feedback_revision }
+        })
+        assert.strictEqual(dataset.example_count, 1)
+        assert.deepStrictEqual(promoted, [later])
+        assert.strictEqual((yield* admin.feedback.get({ params: { id: earlier } })).status, "superseded")
+        const { answer } = yield* admin.tasks.run({ params, payload: { input } })
+        assert.deepStrictEqual(answer, { category: "shipping" })
+        const { examples } = yield* admin.datasets.examples({ params: { id: dataset.id } })
+        assert.deepStrictEqual(
+          examples.map(({ source_feedback_id }) => source_feedback_id),
+          [later]
+        )
+      })
+  )
+
+  it.effect("inputs that differ in a secret alone are one input, in the preview too", () =>
     Effect.gen(function* () {
-      const { admin, integration, reviewer } = yield* createDesk("equal inputs")
-      const task = yield* admin.tasks.create({ payload: sortingTask })
-      const params = { task_id: task.id }
-      const input = { text: "hi" }
-      const corrected = Effect.fnUntraced(function* (category: string) {
-        const run = yield* admin.tasks.run({ params, payload: { input, answer: { category: "other" } } })
-        const payload = { inference_log_id: run.trace_id, score: -1, correction: { category } } as const
-        return (yield* integration.feedback.create({ payload })).id
+      const { admin, correct, dataset, params, reviewer, run, stage } =
+        yield* createDesk("equal when redacted")
+      const token = (letter: string) => `use ghp_16C7e42F292c6912E7710c838347Ae178B4${letter}`
+      const earlier = yield* stage((yield* correct(yield* run(token("a")), { category: "billing" })).id)
+      const later = yield* stage((yield* correct(yield* run(token("b")), { category: "shipping" })).id)
+      const preview = yield* reviewer.feedback.preview({ params })
+      assert.deepInclude(preview, {
+        superseded: [{ id: earlier.id, superseded_by: later.id }],
+        examples_added: 1,
+        example_count: 2
       })
-      const earlier = yield* corrected("billing")
-      const later = yield* corrected("shipping")
-      for (const id of [earlier, later]) yield* reviewer.feedback.stage({ params: { id } })
-      const { feedback_revision } = yield* reviewer.feedback.preview({ params })
-      const { dataset } = yield* admin.feedback.promote({
+      const promotion = yield* admin.feedback.promote({
         params,
-        payload: { base_dataset_id: null, expected_feedback_revision: feedback_revision }
+        payload: { base_dataset_id: dataset.id, expected_feedback_revision: preview.feedback_revision }
       })
-      const { answer } = yield* admin.tasks.run({ params, payload: { input } })
-      assert.deepStrictEqual(answer, { category: "shipping" })
-      const { examples } = yield* admin.datasets.examples({ params: { id: dataset.id } })
-      assert.deepStrictEqual(
-        examples.map(({ source_feedback_id }) => source_feedback_id),
-        [later, earlier]
+      assert.strictEqual(promotion.dataset.example_count, 2)
+      const again = yield* stage((yield* correct(yield* run(token("c")), { category: "other" })).id)
+      const next = yield* reviewer.feedback.preview({ params })
+      assert.deepInclude(next, { examples_added: 0, examples_replaced: 1, example_count: 2 })
+      const { dataset: made, promoted } = yield* admin.feedback.promote({
+        params,
+        payload: {
+          base_dataset_id: promotion.dataset.id,
+          expected_feedback_revision: next.feedback_revision
+        }
+      })
+      assert.strictEqual(made.example_count, 2)
+      assert.deepStrictEqual(promoted, [again.id])
+    })
+  )
+
+  it.effect(
+    "of corrections whose inputs a newly added secret makes equal, the one staged last is promoted",
+    () =>
+      Effect.gen(function* () {
+        const { admin, correct, dataset, params, run, stage } = yield* createDesk("newly redacted")
+        const earlier = yield* stage(
+          (yield* correct(yield* run("pay with ABC-111"), { category: "billing" })).id
+        )
+        const later = yield* stage((yield* correct(yield* run("pay with ABC-222"), { category: "other" })).id)
+        yield* admin.redaction_settings.replace({
+          payload: { patterns: [{ name: "code", pattern: "ABC-[0-9]+" }] }
+        })
+        const { feedback_revision } = yield* admin.feedback.preview({ params })
+        const { dataset: made, promoted } = yield* admin.feedback.promote({
+          params,
+          payload: { base_dataset_id: dataset.id, expected_feedback_revision: feedback_revision }
+        })
+        assert.strictEqual(made.example_count, 2)
+        assert.deepStrictEqual(promoted, [later.id])
+        assert.strictEqual((yield* admin.feedback.get({ params: { id: earlier.id } })).status, "superseded")
+      })
+  )
+
+  it.effect("some staged corrections are previewed and promoted, and the others stay staged", () =>
+    Effect.gen(function* () {
+      const { admin, correct, dataset, params, reviewer, run, stage } = yield* createDesk("selection")
+      const corrected = Effect.fnUntraced(function* (text: string, category: string) {
+        return (yield* stage((yield* correct(yield* run(text), { category })).id)).id
+      })
+      const one = yield* corrected("one", "billing")
+      const two = yield* corrected("two", "billing")
+      const newer = yield* corrected("one", "other")
+      const all = yield* reviewer.feedback.preview({ params })
+      const preview = yield* reviewer.feedback.preview_selection({ params, payload: { feedback_ids: [one] } })
+      assert.deepInclude(preview, {
+        correction_count: 1,
+        superseded: [],
+        examples_added: 1,
+        example_count: 2
+      })
+      assert.notStrictEqual(preview.feedback_revision, all.feedback_revision)
+      const promote = (expected_feedback_revision: string, base = dataset.id) =>
+        admin.feedback.promote({
+          params,
+          payload: { base_dataset_id: base, expected_feedback_revision, feedback_ids: [one] }
+        })
+      assert.strictEqual(yield* tagOf(promote(all.feedback_revision)), "FEEDBACK_CHANGED")
+      const { dataset: made, feedback_revision, promoted } = yield* promote(preview.feedback_revision)
+      assert.deepStrictEqual(promoted, [one])
+      assert.strictEqual(made.example_count, 2)
+      const rest = yield* reviewer.feedback.preview({ params })
+      assert.strictEqual(rest.feedback_revision, feedback_revision)
+      assert.sameMembers(
+        rest.corrections.map(({ id }) => id),
+        [two, newer]
+      )
+
+      const gone = yield* Effect.flip(promote(preview.feedback_revision, made.id))
+      assert.strictEqual(gone._tag, "FEEDBACK_CHANGED")
+      if (gone._tag === "FEEDBACK_CHANGED") {
+        assert.deepStrictEqual(
+          gone.errors?.map(({ pointer }) => pointer),
+          ["#/feedback_ids/0"]
+        )
+      }
+      const unknown = yield* Effect.flip(
+        reviewer.feedback.preview_selection({ params, payload: { feedback_ids: [two, one] } })
+      )
+      assert.strictEqual(unknown._tag, "FEEDBACK_CHANGED")
+      // Corrections of another task are not staged corrections of this one.
+      const other = yield* createDesk("selection elsewhere")
+      assert.strictEqual(
+        yield* tagOf(
+          other.reviewer.feedback.preview_selection({
+            params: other.params,
+            payload: { feedback_ids: [two] }
+          })
+        ),
+        "FEEDBACK_CHANGED"
       )
     })
   )

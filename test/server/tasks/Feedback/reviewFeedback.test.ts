@@ -4,9 +4,10 @@ import { SqlClient } from "effect/sql"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { createDesk, tagOf } from "../../../support/feedback.ts"
 import { send, service } from "../../../support/service.ts"
+import { sortingTask } from "../../../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
-  it.effect("a reviewer reads feedback with its run, and of two verdicts only the first takes effect", () =>
+  it.effect("a reviewer reads feedback with its run, and a rejected correction stays rejected", () =>
     Effect.gen(function* () {
       const { correct, integration, reviewer, run } = yield* createDesk("review")
       const trace_id = yield* run("hello")
@@ -18,10 +19,6 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
       assert.strictEqual(staged.status, "staged")
       assert.strictEqual(staged.reviewed_by?.name, "Ben")
       assert.deepStrictEqual(yield* reviewer.feedback.stage({ params }), staged)
-      assert.strictEqual(
-        yield* tagOf(reviewer.feedback.reject({ params, payload: {} })),
-        "FEEDBACK_NOT_PENDING"
-      )
 
       const other = { id: (yield* correct(trace_id, { category: "shipping" })).id }
       const rejected = yield* reviewer.feedback.reject({
@@ -61,9 +58,98 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
         ),
         { concurrency: "unbounded" }
       )
-      const taken = verdicts.flatMap((verdict) => (Result.isSuccess(verdict) ? [verdict.success.status] : []))
-      assert.lengthOf(new Set(taken), 1)
-      assert.isAtLeast(taken.length, 4)
+      // Whatever their order, the rejections succeed, and no staging after them does.
+      const taken = verdicts.map((verdict) =>
+        Result.isSuccess(verdict) ? verdict.success.status : verdict.failure._tag
+      )
+      assert.isAtLeast(taken.filter((status) => status === "rejected").length, 4)
+      assert.deepStrictEqual(
+        taken.filter((status) => status !== "rejected" && status !== "staged"),
+        taken.filter((status) => status === "FEEDBACK_NOT_PENDING")
+      )
+      const { feedback } = yield* reviewer.feedback.list({ query: { limit: 1 } })
+      assert.strictEqual(feedback[0]?.status, "rejected")
+    })
+  )
+
+  it.effect("a staged correction can be un-staged and rejected until it is promoted", () =>
+    Effect.gen(function* () {
+      const { admin, correct, dataset, params: task, reviewer, run } = yield* createDesk("undo")
+      const { id } = yield* correct(yield* run("undone"), { category: "billing" })
+      const params = { id }
+      const pending = yield* reviewer.feedback.get({ params })
+      yield* reviewer.feedback.stage({ params })
+      const before = yield* reviewer.feedback.preview({ params: task })
+      const unstaged = yield* reviewer.feedback.unstage({ params })
+      assert.deepInclude(unstaged, {
+        status: "pending",
+        reviewed_at: null,
+        reviewed_by: null,
+        review_note: null
+      })
+      assert.deepStrictEqual(yield* reviewer.feedback.unstage({ params }), unstaged)
+      assert.deepStrictEqual(yield* reviewer.feedback.get({ params }), pending)
+      assert.strictEqual((yield* reviewer.feedback.preview({ params: task })).correction_count, 0)
+      const { entries } = yield* admin.audit_log.list({ query: { action: "feedback.unstaged" } })
+      assert.deepStrictEqual(
+        entries.map(({ actor, target_id }) => [actor?.name, target_id]),
+        [["Ben", id]]
+      )
+
+      // What was previewed before is not what is staged now, although it is the same correction.
+      yield* reviewer.feedback.stage({ params })
+      const payload = { base_dataset_id: dataset.id, expected_feedback_revision: before.feedback_revision }
+      assert.strictEqual(yield* tagOf(admin.feedback.promote({ params: task, payload })), "FEEDBACK_CHANGED")
+
+      const rejected = yield* reviewer.feedback.reject({ params, payload: { note: "no" } })
+      assert.deepInclude(rejected, { status: "rejected", review_note: "no" })
+      assert.strictEqual(yield* tagOf(reviewer.feedback.unstage({ params })), "FEEDBACK_NOT_PENDING")
+      assert.strictEqual(yield* tagOf(reviewer.feedback.stage({ params })), "FEEDBACK_NOT_PENDING")
+
+      const other = { id: (yield* correct(yield* run("kept"), { category: "billing" })).id }
+      yield* reviewer.feedback.stage({ params: other })
+      const { base_dataset_id, feedback_revision } = yield* reviewer.feedback.preview({ params: task })
+      yield* admin.feedback.promote({
+        params: task,
+        payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+      })
+      assert.strictEqual(yield* tagOf(reviewer.feedback.unstage({ params: other })), "FEEDBACK_NOT_PENDING")
+      assert.strictEqual(
+        yield* tagOf(reviewer.feedback.reject({ params: other, payload: {} })),
+        "FEEDBACK_NOT_PENDING"
+      )
+    })
+  )
+
+  it.effect("with self_review off, another person's key has to stage a correction", () =>
+    Effect.gen(function* () {
+      const { admin, params, reviewer, run } = yield* createDesk("four eyes")
+      const trace_id = yield* run("hello")
+      const correct = Effect.fnUntraced(function* (category: string) {
+        const payload = { inference_log_id: trace_id, score: -1, correction: { category } } as const
+        return { id: (yield* admin.feedback.create({ payload })).id }
+      })
+      const before = yield* correct("billing")
+      assert.isTrue((yield* admin.tasks.get({ params })).self_review)
+      assert.strictEqual((yield* admin.feedback.stage({ params: before })).status, "staged")
+
+      yield* admin.tasks.update({ params, payload: { self_review: false } })
+      const own = yield* correct("other")
+      const refused = yield* Effect.flip(admin.feedback.stage({ params: own }))
+      assert.strictEqual(refused._tag, "SELF_REVIEW")
+      const made = yield* admin.api_keys.create({ payload: { name: "second", preset: "reviewer" } })
+      const throughNewKey = yield* send(`/v1/feedback/${own.id}/stage`, { method: "POST", key: made.secret })
+      assert.deepStrictEqual([throughNewKey.status, throughNewKey.body["code"]], [403, "SELF_REVIEW"])
+      // What is staged can be staged again, un-staged and rejected by its submitter.
+      assert.strictEqual((yield* admin.feedback.stage({ params: before })).status, "staged")
+      yield* admin.feedback.unstage({ params: before })
+      assert.strictEqual(yield* tagOf(admin.feedback.stage({ params: before })), "SELF_REVIEW")
+      assert.strictEqual((yield* admin.feedback.reject({ params: before, payload: {} })).status, "rejected")
+      assert.strictEqual((yield* reviewer.feedback.stage({ params: own })).status, "staged")
+      const task = yield* admin.tasks.create({ payload: { ...sortingTask, self_review: false } })
+      assert.isFalse(task.self_review)
+      const { entries } = yield* admin.audit_log.list({ query: { action: "task.updated" } })
+      assert.deepStrictEqual(entries[0]?.detail, { changed: ["self_review"] })
     })
   )
 
