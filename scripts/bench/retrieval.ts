@@ -9,7 +9,7 @@
  *
  * The last lines are the plans of the search's statements in the largest dataset.
  */
-import { Effect, Stream } from "effect"
+import { Effect, Schema, Stream } from "effect"
 import { SqlClient, Statement } from "effect/sql"
 import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync } from "node:fs"
@@ -50,6 +50,10 @@ const shuffled = <A>(values: ReadonlyArray<A>): ReadonlyArray<A> => {
 
 const translations = ["bbe", "web", "ylt", "dar", "leeser"]
 
+const decodeVerses = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Array(Schema.Record(Schema.String, Schema.String)))
+)
+
 /** Verses by number: of the translation of the inputs, then of those of the examples. */
 const readTranslations = (): ReadonlyArray<Readonly<Record<string, string>>> => {
   const folder = fileURLToPath(new URL("../../node_modules/.cache/verses", import.meta.url))
@@ -63,9 +67,7 @@ const readTranslations = (): ReadonlyArray<Readonly<Record<string, string>>> => 
   }
   const script = fileURLToPath(new URL("retrieval/verses.py", import.meta.url))
   const wheels = translations.map((name) => `${folder}/${wheelOf(name)}`).filter(existsSync)
-  return JSON.parse(
-    execFileSync("python3", [script, ...wheels], { encoding: "utf8", maxBuffer: 2 ** 28 })
-  ) as ReadonlyArray<Record<string, string>>
+  return decodeVerses(execFileSync("python3", [script, ...wheels], { encoding: "utf8", maxBuffer: 2 ** 28 }))
 }
 
 interface Corpus {
@@ -224,7 +226,7 @@ const program = (parts: ReadonlyArray<string>) =>
         const nearest = yield* timed(findNearest(sql, org_id, version, { text }, { k: 5 }), five)
         found.set(
           text,
-          nearest.map(({ answer }) => String(answer["meaning"]))
+          nearest.map(({ answer: { meaning } }) => (typeof meaning === "string" ? meaning : ""))
         )
         const best = exact.similarity(text)[0]?.score ?? 0
         if (Math.abs((nearest[0]?.score ?? 0) - best) < 1e-3) asExact++

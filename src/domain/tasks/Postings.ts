@@ -23,21 +23,26 @@ const lengthClass = (tokens: number): number => CLASS_STARTS.filter((start) => s
 export class PostingList {
   /** Number of postings. */
   readonly length: number
-  readonly #view: DataView
+  /** The postings as numbers. A look-up reads each several times, and reading from the bytes takes twice as long. */
+  readonly #postings: Uint32Array
 
   constructor(bytes: Uint8Array) {
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     this.length = Math.floor(bytes.byteLength / POSTING_BYTES)
+    this.#postings = new Uint32Array(this.length)
+    for (let index = 0; index < this.length; index++) {
+      this.#postings[index] = view.getUint32(index * POSTING_BYTES)
+    }
   }
 
   /** The ordinal of a posting. */
   ordinal(index: number): number {
-    return this.#view.getUint32(index * POSTING_BYTES) >>> 4
+    return (this.#postings[index] ?? 0) >>> 4
   }
 
   /** About how many tokens the text of a posting has. */
   tokens(index: number): number {
-    return CLASS_LENGTHS[this.#view.getUint32(index * POSTING_BYTES) & 15] ?? 0
+    return CLASS_LENGTHS[(this.#postings[index] ?? 0) & 15] ?? 0
   }
 
   /** Number of postings whose ordinal is at most `last`. */

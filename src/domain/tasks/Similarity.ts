@@ -18,6 +18,8 @@ export interface WeightedWords {
   readonly weights: ReadonlyMap<number, number>
   /** Sum of the weights. */
   readonly total: number
+  /** Mean of the weights: the weight of each word that the input does not have. */
+  readonly mean: number
 }
 
 /**
@@ -43,12 +45,13 @@ export const weightedWords = (
       return [word, count === 0 ? mean : weightOf(count, inputs)]
     })
   )
-  return { weights, total: [...weights.values()].reduce((sum, weight) => sum + weight, 0) }
+  const total = [...weights.values()].reduce((sum, weight) => sum + weight, 0)
+  return { weights, total, mean: total / Math.max(1, weights.size) }
 }
 
 /** The similarity, from the weight of the shared words and the number of the example's other words. */
-export const similarity = ({ total, weights }: WeightedWords, shared: number, others: number): number =>
-  shared === 0 ? 0 : shared / (total + (others * total) / weights.size)
+export const similarity = (words: WeightedWords, shared: number, others: number): number =>
+  shared === 0 ? 0 : shared / (words.total + others * words.mean)
 
 /** The similarity of an example's words to those of an input. */
 export const similarityOf = (words: WeightedWords, example: ReadonlyArray<number>): number => {

@@ -60,8 +60,9 @@ export const selectCandidates = (
     }
     for (let index = 0; index < count; index++) {
       const offset = touched[index] ?? 0
-      const others = Math.max(0, (tokenCounts[offset] ?? 0) - (sharedWords[offset] ?? 0))
-      const score = Math.min(STEPS, Math.floor(similarity(words, sums[offset] ?? 0, others) * STEPS))
+      const others = (tokenCounts[offset] ?? 0) - (sharedWords[offset] ?? 0)
+      const near = similarity(words, sums[offset] ?? 0, others > 0 ? others : 0)
+      const score = near >= 1 ? STEPS : Math.floor(near * STEPS)
       found[size] = start + offset
       scores[size] = score
       histogram[score] = (histogram[score] ?? 0) + 1
@@ -99,10 +100,10 @@ const best = (
   const chosen: Array<number> = []
   const equal = new Uint32Array(histogram[threshold] ?? 0)
   let equals = 0
-  for (const [index, ordinal] of found.entries()) {
+  for (let index = 0; index < found.length; index++) {
     const score = scores[index] ?? 0
-    if (score > threshold) chosen.push(ordinal)
-    else if (score === threshold) equal[equals++] = ordinal
+    if (score > threshold) chosen.push(found[index] ?? 0)
+    else if (score === threshold) equal[equals++] = found[index] ?? 0
   }
   const newest =
     equal.length <= limit - above ? equal : equal.toSorted().subarray(equal.length - (limit - above))

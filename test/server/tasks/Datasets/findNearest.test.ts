@@ -165,6 +165,14 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
         const inputs = ["my invoice", "late unpaid parcel", "is her order", "supercalifragilistic"]
         const answers = Effect.forEach(inputs, (input) => find(dataset.id, input, { k: 20 }))
         const before = yield* answers
+        // A few examples continue the posting lists' last rows, and many begin new ones.
+        const [few, ...more] = sortingExamples(
+          ...supportTexts.slice(1_600, 1_610).map((text) => [text, "billing"] as const)
+        )
+        const second = yield* admin.datasets.create({
+          params,
+          payload: { base_dataset_id: dataset.id, examples: [few!, ...more] }
+        })
         const later = supportTexts.slice(600, 1_600).map((text) => `${text} supercalifragilistic`)
         const [first, ...others] = sortingExamples(
           ...later.map((text) => [text, "billing"] as const),
@@ -173,7 +181,7 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
         )
         const next = yield* admin.datasets.create({
           params,
-          payload: { base_dataset_id: dataset.id, examples: [first!, ...others] }
+          payload: { base_dataset_id: second.id, examples: [first!, ...others] }
         })
         assert.deepStrictEqual(yield* answers, before)
         const [found] = yield* find(next.id, "supercalifragilistic", { k: 1 })
@@ -210,6 +218,9 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
         ["lost parcel", "other"],
         ["cat", "other"]
       ])
+      // A replacement is not counted as another input with its words.
+      const scores = (found: Effect.Success<ReturnType<typeof find>>) => found.map(({ score }) => score)
+      assert.deepStrictEqual(scores(yield* find(base)), scores(yield* find(dataset.id)))
     })
   )
 
