@@ -2,19 +2,18 @@ import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
-/** These assert limits of a second, or shares of processor time. Beside many others they would fail without a fault. */
-const TIMED = [
-  "test/faults/{Delivery,DeadConnections,chaos}.test.ts",
-  "test/server/delivery/Delivery/Shards.test.ts"
-]
+/** This one asserts shares of time. Beside many others it would fail without a fault. */
+const TIMED = ["test/faults/chaos.test.ts"]
 
-/** These start processes of their own, or read or change something of their whole process: memory, environment, hooks, metrics. */
+/** These read or change something of their whole process: memory, environment, hooks, metrics. */
 const OWN_PROCESS = [
-  "test/{cli,e2e,faults,scripts,support,testing}/**/*.test.ts",
+  "test/{support,testing}/**/*.test.ts",
+  "test/cli/{log,originalStack,stdout}.test.ts",
+  "test/cli/serve/layerIdleHeapTrim.test.ts",
+  "test/faults/robustness.test.ts",
   "test/server/egress/Egress.test.ts",
   "test/server/notifications/Notifications/{RecentEvents,hostile}.test.ts",
   "test/server/observability/*.test.ts",
-  "test/server/store/{EmbeddedPostgres.test.ts,EmbeddedPostgres/**/*.test.ts}",
   "test/server/tasks/Runs/layerRunSpans.test.ts"
 ]
 

@@ -116,19 +116,23 @@ const collect = async (lines: AsyncIterable<unknown>) => {
 const isIterable = (value: unknown): value is AsyncIterable<unknown> =>
   typeof value === "object" && value !== null && Symbol.asyncIterator in value
 
-/** Runs an operation of the Effect client on a recorded response; returns its outcome and the request that it sent. */
-const replay = (name: string, input: object, exchange: Exchange) =>
-  Effect.gen(function* () {
-    const sent: Array<{ readonly url: string; readonly request: HttpClientRequest.HttpClientRequest }> = []
-    const http = HttpClient.make((request, url) => {
-      sent.push({ url: url.href, request })
-      return Effect.succeed(HttpClientResponse.fromWeb(request, exchange.response.clone()))
-    })
-    const options = { url: "http://service", key: "csk_key", retries: 0 }
-    const client = yield* Effect.provide(
-      Client,
-      Client.layerHttp(options).pipe(Layer.provide(Layer.succeed(HttpClient.HttpClient, http)))
-    )
+/** The Effect client, on a recorded response; runs an operation and returns its outcome and the request that it sent. */
+const makeReplay = Effect.gen(function* () {
+  const recorded: { exchange?: Exchange } = {}
+  const sent: Array<{ readonly url: string; readonly request: HttpClientRequest.HttpClientRequest }> = []
+  const http = HttpClient.make((request, url) => {
+    sent.push({ url: url.href, request })
+    assert.isDefined(recorded.exchange)
+    return Effect.succeed(HttpClientResponse.fromWeb(request, recorded.exchange.response.clone()))
+  })
+  const options = { url: "http://service", key: "csk_key", retries: 0 }
+  const client = yield* Effect.provide(
+    Client,
+    Client.layerHttp(options).pipe(Layer.provide(Layer.succeed(HttpClient.HttpClient, http)))
+  )
+  return Effect.fnUntraced(function* (name: string, input: object, exchange: Exchange) {
+    recorded.exchange = exchange
+    sent.length = 0
     const outcome = yield* Effect.result(
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every operation of the client is such an effect
       (method(client, name)(input) as Effect.Effect<unknown, object>).pipe(
@@ -144,6 +148,9 @@ const replay = (name: string, input: object, exchange: Exchange) =>
     assert.isDefined(first)
     return { outcome, ...first }
   })
+})
+
+type Replay = Effect.Success<typeof makeReplay>
 
 const bodyOf = (request: HttpClientRequest.HttpClientRequest): unknown =>
   HttpBody.isHttpBody(request.body) && request.body._tag === "Uint8Array"
@@ -155,7 +162,8 @@ const compare = (
   name: string,
   request: Request,
   client: CountersignClient,
-  exchanges: ReadonlyArray<Exchange>
+  exchanges: ReadonlyArray<Exchange>,
+  replay: Replay
 ) =>
   Effect.gen(function* () {
     const { body, params, query } = request
@@ -225,11 +233,12 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
         const seeded = yield* seedOneOfEach("contract")
         const proxy = yield* recordingProxy(url)
         const client = connect({ url: proxy.url, key: seeded.key, retries: 0 })
+        const replay = yield* makeReplay
         for (const name of Object.keys(requests)) {
           if (name === "sessions.stream") continue
           const made = requests[name]?.(seeded) ?? {}
           const request = Effect.isEffect(made) ? yield* made : made
-          const error = yield* compare(name, request, client, proxy.exchanges)
+          const error = yield* compare(name, request, client, proxy.exchanges, replay)
           // The seeded collector rejects spans, the seeded endpoint has no receiver, and there is no mail server.
           if (name === "telemetry_destinations.test") assert.isTrue(isProblem(error, "EXPORT_FAILED"))
           else if (name === "notification_endpoints.verify")
@@ -255,13 +264,14 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
         const blind = yield* countersign.key({ scopes: ["org_config.write"] }, "problems")
         const keys = [Redacted.make("csk_nobody"), blind, yield* countersign.key({}, "elsewhere")]
         const seen = new Set<unknown>()
+        const replay = yield* makeReplay
         for (const key of keys) {
           const client = connect({ url: proxy.url, key, retries: 0 })
           for (const { name } of json) {
             const made = requests[name]?.(seeded) ?? {}
             const request = Effect.isEffect(made) ? yield* made : made
             // Another organization's lists are empty, and its creations succeed.
-            const error = yield* compare(name, request, client, proxy.exchanges)
+            const error = yield* compare(name, request, client, proxy.exchanges, replay)
             if (error instanceof Error) seen.add(Reflect.get(error, "code"))
           }
         }

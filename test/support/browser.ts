@@ -1,11 +1,10 @@
 import type { Vitest } from "@effect/vitest"
 import axe from "axe-core"
 import { Context, Effect, Layer, Redacted, type Scope } from "effect"
-import { spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
-import { fileURLToPath } from "node:url"
 import { type Browser as Chromium, type BrowserContextOptions, chromium, type Page } from "playwright-core"
 import type { NewApiKey } from "../../src/api/ApiKeys.ts"
+import { setup } from "../../scripts/setup.js"
 import { Countersign } from "../../src/testing/index.ts"
 
 /** The usual paths of a Chromium executable. */
@@ -47,8 +46,7 @@ export class Browser extends Context.Service<Browser, Chromium>()("countersign/t
     Browser,
     Effect.acquireRelease(
       Effect.promise(() => {
-        const setup = fileURLToPath(new URL("../../scripts/setup.js", import.meta.url))
-        spawnSync(process.execPath, [setup], { stdio: "inherit" })
+        setup()
         return chromium.launch({ executablePath: executablePath ?? "", args: flags })
       }),
       (browser) => Effect.promise(() => browser.close())
@@ -63,7 +61,7 @@ export interface OpenedPage {
 }
 
 /** The timeout of every wait in a page. Shorter than a test's timeout, so that a failure names the missing element. */
-const PAGE_TIMEOUT_MS = 20_000
+const PAGE_TIMEOUT_MS = 60_000
 
 /** Opens an empty page in a new browser context. */
 export const openPage = (

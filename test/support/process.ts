@@ -2,6 +2,7 @@ import { Effect, type Scope } from "effect"
 import { spawn } from "node:child_process"
 import type { Readable } from "node:stream"
 import { fileURLToPath } from "node:url"
+import { setup } from "../../scripts/setup.js"
 
 /** Exit code and output of a terminated process. */
 export interface ProcessExit {
@@ -25,7 +26,11 @@ export interface CliProcess {
   readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
 }
 
-const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url))
+let built: string | undefined
+
+/** The entry point of the bundle that `npm start` runs, or of the sources: a bundle starts in a quarter of the time. */
+const entryPoint = (): string =>
+  (built ??= setup({ withConsole: false }) ?? fileURLToPath(new URL("../../src/main.ts", import.meta.url)))
 
 /**
  * Starts `countersign <args>` with only PATH, the directory of compiled code and the given environment variables. Killed when the scope
@@ -38,7 +43,7 @@ export const spawnCli = (
   Effect.map(
     Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [main, ...args], {
+        spawn(process.execPath, [entryPoint(), ...args], {
           stdio: ["pipe", "pipe", "pipe"],
           env: {
             PATH: process.env["PATH"],
