@@ -53,10 +53,17 @@ const entries = Object.fromEntries(
   })
 )
 
-/** Builds the libraries into a `dist` directory. npm dependencies stay external. */
-export const buildLibraries = async (dist: string) => {
+/** Builds the libraries into a `dist` directory. npm dependencies stay external. `check: false` if the types have been checked before. */
+export const buildLibraries = async (dist: string, { check = true } = {}) => {
   const tsc = path.join(root, "node_modules", "typescript", "bin", "tsc")
-  const args = [tsc, "-p", "tsconfig.build.json", "--outDir", path.join(dist, "types")]
+  const args = [
+    tsc,
+    "-p",
+    "tsconfig.build.json",
+    "--outDir",
+    path.join(dist, "types"),
+    ...(check ? [] : ["--noCheck"])
+  ]
   const types = spawnSync(process.execPath, args, { cwd: root, stdio: "inherit" })
   if (types.status !== 0) throw new Error("type check failed")
 

@@ -48,7 +48,8 @@ const installPackage = async (temporary: string, modules: string) => {
   mkdirSync(source)
   const manifest: object = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"))
   writeFileSync(path.join(source, "package.json"), JSON.stringify({ ...manifest, scripts: {}, bin: {} }))
-  await buildLibraries(path.join(source, "dist"))
+  // The gate checks the types by a step of its own.
+  await buildLibraries(path.join(source, "dist"), { check: false })
   run("npm", ["pack", "--pack-destination", temporary], source)
   const tarball = readdirSync(temporary).find((name) => name.endsWith(".tgz"))
   if (tarball === undefined) assert.fail("npm pack wrote no tarball")
