@@ -17,12 +17,12 @@ const EXTENT = { before: 1, reach: 64 }
 describe("execInParts", () => {
   it("finds each match that one search of the whole text finds, at the same place, also where parts meet", () => {
     // The lookbehind and the end of a match need the characters around a part.
-    const expression = /(?<!x)a(b{1,40})(?=c)/g
-    for (const gap of [1, 7, 8_190, 8_191, 8_192, 8_193, 16_384]) {
+    const expression = /(?<!x)ab{1,40}/g
+    for (const gap of [1, 7, 8_190, 8_191, 8_192, 8_193, 8_240, 16_384]) {
       const filler = "-".repeat(gap)
-      const text = `abbc${filler}xabc${filler}abc${filler}a${"b".repeat(40)}c${filler}`
+      const text = `${filler}a${"b".repeat(40)}${filler}xab${filler}abb${filler}`
       const expected = Array.from(text.matchAll(expression), ({ 0: match, index }) => [index, match])
-      assert.lengthOf(expected, 3)
+      assert.lengthOf(expected, 2)
       const found: Array<unknown> = []
       for (let from = 0; ;) {
         const match = run(execInParts(expression, text, from, EXTENT)).result
