@@ -346,8 +346,8 @@ export const engine: ReadonlyArray<ListedMutant> = [
   { file: reads, from: "if (inFlight.size > 0) written.set", to: "written.set", tests: readTests },
   {
     file: finisher,
-    from: "for (const { result } of batch) unacknowledged.delete(result)",
-    to: "",
+    from: "unacknowledged.delete(result) if (!written.has(result.delivery.seq)) onRefused(result.lane)",
+    to: "if (!written.has(result.delivery.seq)) onRefused(result.lane)",
     tests: finisherTests
   },
   {

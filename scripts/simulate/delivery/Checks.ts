@@ -417,9 +417,12 @@ export class Checks {
     if (this.faults.explain(replica.number, LEASE_FAULTS)) return
     const mine = this.published.get(delivery.delivery_id)?.committedAt
     if (mine === undefined) return
+    const dueAt = this.model.queue.committedRow(String(delivery.seq))?.due_at ?? -Infinity
     for (const [, row] of this.model.queue.committed()) {
       if (row.destination_id !== delivery.destination_id || row.seq >= delivery.seq || row.attempt > 0)
         continue
+      // After the store's clock was set back, what is queued later may be due earlier.
+      if (row.due_at >= dueAt) continue
       const other = this.published.get(row.delivery_id)
       if (other?.committedAt === undefined || other.loadedAt !== undefined) continue
       if (other.committedAt < mine - OVERTAKING_MILLIS) {

@@ -323,9 +323,15 @@ const incident = (random: RandomStream, replicas: number, destinations: number):
         replica
       }))
       const statementMillis = random.between(500, 4_000)
+      // Failed attempts leave their rows in the queue, where a result that is recorded twice is seen.
+      const receivers = Array.from({ length: destinations }, (_, destination): ReadonlyArray<Action> => [
+        { _tag: "Receiver", at: at(0, 0), destination, mode: { _tag: "Failing" } },
+        { _tag: "Receiver", at: at(8_000, 500), destination, mode: { _tag: "Healthy" } }
+      ]).flat()
       return [
         { _tag: "SlowStore", at: at(0, 0), statementMillis, millis: 7_000 },
         ...cuts,
+        ...receivers,
         ...allPublish(1_000, 2_000)
       ]
     }
