@@ -10,6 +10,7 @@ import { FeedbackApi } from "./Feedback.ts"
 import { collectFieldErrors, ProblemFrame } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { RedactionSettingsApi } from "./RedactionSettings.ts"
+import { RunsApi } from "./Runs.ts"
 import { TasksApi } from "./Tasks.ts"
 import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
 
@@ -24,6 +25,7 @@ import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
 export class Api extends HttpApi.make("countersign")
   .add(ApiKeysApi)
   .add(TasksApi)
+  .add(RunsApi)
   .add(DatasetsApi)
   .add(ComparisonsApi)
   .add(ReleasesApi)

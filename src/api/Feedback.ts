@@ -10,6 +10,7 @@ import {
   StagedCorrection,
   SupersededCorrection
 } from "../domain/tasks/Feedback.ts"
+import { FeedbackQuality, MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
 import { DatasetId, FeedbackId, TaskId, TraceId } from "../domain/Ids.ts"
 import { timestamp } from "../domain/Time.ts"
 import { Authentication, requires, requiresEither } from "./Authorization.ts"
@@ -142,6 +143,9 @@ export const RejectRequest = Schema.Struct({
   description: "Why the correction is rejected. The body can be left out."
 })
 
+/** Days of feedback that are counted if the query names no number. */
+export const DEFAULT_QUALITY_DAYS = 30
+
 /** A page of feedback. */
 export const FeedbackPage = page("feedback", FeedbackRecord, FeedbackId)
 
@@ -235,6 +239,32 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           summary: "Reject a correction",
           description:
             "Rejects a pending or staged correction, optionally with a note to the submitter. Idempotent."
+        })
+      ),
+    HttpApiEndpoint.get("quality", "/v1/tasks/:task_id/feedback/quality", {
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      query: {
+        days: Schema.optionalKey(
+          Schema.Int.check(
+            Schema.isBetween(
+              { minimum: 1, maximum: MAX_QUALITY_DAYS },
+              { expected: `a whole number from 1 to ${MAX_QUALITY_DAYS}` }
+            )
+          )
+        ).annotateKey({
+          description: `Days up to today in UTC, 1 to ${MAX_QUALITY_DAYS}. Default ${DEFAULT_QUALITY_DAYS}.`
+        })
+      },
+      success: FeedbackQuality,
+      error: NotFound
+    })
+      .middleware(requires("feedback.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getFeedbackQuality",
+          summary: "Get feedback by release",
+          description:
+            "Counts the feedback on the task's runs by release and by day of the feedback, for the last days. Feedback on answers that clients logged is counted apart, with `release_id` null. The counts include feedback from the moment that it is stored."
         })
       ),
     HttpApiEndpoint.get("preview", "/v1/tasks/:task_id/feedback/preview", {

@@ -3,8 +3,8 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { JsonObject } from "../domain/tasks/Dataset.ts"
 import { SessionId, TaskId } from "../domain/Ids.ts"
 import { NewProvider } from "../domain/tasks/Provider.ts"
-import { TaskRun } from "../domain/tasks/Run.ts"
-import { Instructions, JsonSchema, SavedTask, Task } from "../domain/tasks/Task.ts"
+import { ModelCall, TaskRun } from "../domain/tasks/Run.ts"
+import { Instructions, JsonSchema, ReviewShare, SavedTask, Task } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -43,6 +43,9 @@ export const NewTask = Schema.Struct({
   self_review: Schema.optionalKey(Schema.Boolean).annotateKey({
     description:
       "Whether the API key that submitted a correction, or a key that it created, can stage it. Default true."
+  }),
+  review_share: Schema.optionalKey(ReviewShare).annotateKey({
+    description: "Share of the runs with an answer that is sampled for review, 0 to 1. Default 0."
   })
 }).annotate({ identifier: "NewTask", description: "A task to create." })
 export type NewTask = typeof NewTask.Type
@@ -63,6 +66,9 @@ export const TaskChange = Schema.Struct({
   }),
   self_review: Schema.optionalKey(Schema.Boolean).annotateKey({
     description: "Whether submitters of corrections can stage them. Absent: unchanged."
+  }),
+  review_share: Schema.optionalKey(ReviewShare).annotateKey({
+    description: "New share of runs that is sampled for review, 0 to 1. Absent: unchanged."
   })
 }).annotate({ identifier: "TaskChange", description: "Changes to a task. Absent members stay as they are." })
 export type TaskChange = typeof TaskChange.Type
@@ -73,13 +79,25 @@ export const NewRun = Schema.Struct({
     description:
       "An answer that you got from a model yourself, to be logged: valid against the answer schema. If absent, the live release answers."
   }),
+  answered_by: Schema.optionalKey(ModelCall).annotateKey({
+    description:
+      "The call to the model by which you got `answer`; refused without an `answer`. Default unknown."
+  }),
   session_id: Schema.optionalKey(Schema.NullOr(SessionId)).annotateKey({
     description: "The agent session that the run belongs to. Default null."
   }),
   metadata: Schema.optionalKey(Metadata).annotateKey({
     description: "The client's own data: a JSON object of at most 16,384 characters. Default empty."
   })
-}).annotate({ identifier: "NewRun", description: "A task to run, or a run to log." })
+})
+  .check(
+    Schema.makeFilter((run) =>
+      run.answered_by === undefined || run.answer !== undefined
+        ? undefined
+        : { path: ["answered_by"], issue: "Expected no `answered_by` without an `answer`" }
+    )
+  )
+  .annotate({ identifier: "NewRun", description: "A task to run, or a run to log." })
 export type NewRun = typeof NewRun.Type
 
 /** Response header with the run's trace ID. Failed runs have it too. */

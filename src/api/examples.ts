@@ -78,9 +78,25 @@ const task = {
   provider_key_set: true,
   self_review: true,
   live_release_id: ids.release,
+  review_share: 0.05,
   dataset_id: ids.dataset,
   created_at: "2026-11-21T02:33:05.123Z",
   created_by: ada
+}
+
+const runOrigin = {
+  release_id: ids.release,
+  dataset_id: ids.dataset,
+  source: "provider",
+  status: "succeeded",
+  failure: null,
+  provider: "openai",
+  model: openAi.model,
+  usage: { input_tokens: 184, output_tokens: 31 },
+  provider_calls: 1,
+  duration_ms: 771,
+  started_at: null,
+  created_at: "2026-11-21T03:00:00.000Z"
 }
 
 const dataset = {
@@ -376,7 +392,42 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   NewRelease: { comparison_id: ids.comparison },
   Feedback: pendingFeedback,
   NewFeedback: { inference_log_id: trace, score: -1, correction: answer },
-  FeedbackDetail: { ...pendingFeedback, input, answer: wrongAnswer },
+  FeedbackDetail: { ...pendingFeedback, input, answer: wrongAnswer, run: runOrigin },
+  FeedbackQuality: {
+    releases: [
+      {
+        release_id: ids.release,
+        positive: 41,
+        neutral: 3,
+        negative: 6,
+        score_mean: 0.7,
+        positive_share: { value: 0.82, low: 0.692, high: 0.902 },
+        first_day: "2026-11-21",
+        last_day: "2026-11-21"
+      }
+    ],
+    days: [
+      {
+        day: "2026-11-21",
+        release_id: ids.release,
+        positive: 41,
+        neutral: 3,
+        negative: 6,
+        score_mean: 0.7
+      }
+    ]
+  },
+  Run: {
+    trace_id: trace,
+    task_id: ids.task,
+    input,
+    answer: wrongAnswer,
+    ...runOrigin,
+    session_id: null,
+    metadata: { customer: "acme" },
+    created_by: agent,
+    awaits_review: false
+  },
   RejectRequest: { note: "The total is right as it was." },
   PromoteRequest: { base_dataset_id: ids.dataset, expected_feedback_revision: digest },
   PromotionPreview: {

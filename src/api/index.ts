@@ -20,6 +20,7 @@ export * from "./Pagination.ts"
 export * from "./Problem.ts"
 export * from "./Problems.ts"
 export * from "./RedactionSettings.ts"
+export * from "./Runs.ts"
 export * from "./SessionStream.ts"
 export * from "./Tasks.ts"
 export * from "./TelemetryDestinations.ts"
@@ -38,12 +39,17 @@ export {
 export * from "../domain/tasks/Comparison.ts"
 export * from "../domain/tasks/Dataset.ts"
 export * from "../domain/tasks/Feedback.ts"
+export {
+  DailyFeedback,
+  FeedbackQuality,
+  ReleaseFeedback
+} from "../domain/tasks/FeedbackQuality.ts"
 export type { UnknownMember } from "../domain/OpenEnum.ts"
 export * from "../domain/Ids.ts"
 export * from "../domain/delivery/NotificationEndpoint.ts"
 export * from "../domain/identity/Principal.ts"
 export * from "../domain/tasks/Provider.ts"
-export { TaskRun } from "../domain/tasks/Run.ts"
+export * from "../domain/tasks/Run.ts"
 export { PersonalData, RedactionPattern } from "../domain/redaction/RedactionRules.ts"
 export * from "../domain/identity/Scope.ts"
 export { SessionEventType } from "../domain/approvals/SessionEvent.ts"

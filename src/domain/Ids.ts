@@ -37,6 +37,15 @@ export const uuidV7Hex = (): string => {
 /** Reused by every call: `v7` writes into it, `hex` reads it. */
 const uuid = new Uint8Array(16)
 
+let timedSequence = 0
+
+/**
+ * The hex digits of a UUIDv7 of this time, in milliseconds since the Unix epoch, instead of the machine's. Of several
+ * of one millisecond, the later call's sorts after the earlier one's, until the 32-bit counter wraps.
+ */
+const uuidV7HexAt = (millis: number): string =>
+  hex(v7({ random: randomBytes(), msecs: millis, seq: timedSequence++ >>> 0 }, uuid))
+
 const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
 
 const hex = (bytes: Uint8Array): string => {
@@ -81,7 +90,16 @@ export type TaskId = typeof TaskId.Type
 export const ReleaseId = defineId("rel", Schema.brand("ReleaseId"))
 export type ReleaseId = typeof ReleaseId.Type
 
-export const RunId = defineId("run", Schema.brand("RunId"))
+const runIds = defineId("run", Schema.brand("RunId"))
+
+/** A run in the order of its task's runs. Its time is `created_at`, so that a range of ids is a range of time. */
+export const RunId = Object.assign(runIds, {
+  /** Generates an identifier of this time. */
+  generateAt: (at: DateTime.Utc) =>
+    Effect.sync(() => runIds.make(`run_${uuidV7HexAt(at.epochMilliseconds)}`, { disableChecks: true })),
+  /** A text that sorts after the identifiers of earlier times, and before all others. */
+  lowerBound: (at: DateTime.Utc) => `run_${uuidTimePrefix(at)}`
+})
 export type RunId = typeof RunId.Type
 
 export const FeedbackId = defineId("fbk", Schema.brand("FeedbackId"))

@@ -79,6 +79,8 @@ import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { RedactionSettingsHttp } from "./redaction/RedactionSettings/http.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RulesHttp } from "./approvals/Rules/http.ts"
+import { RunLog } from "./tasks/RunLog.ts"
+import { RunsHttp } from "./tasks/RunLog/http.ts"
 import { Runs } from "./tasks/Runs.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
@@ -207,6 +209,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Steps.layer,
         Approvals.layer,
         Runs.layer,
+        RunLog.layer,
         Releases.layer,
         Comparisons.layer(),
         Feedback.layer.pipe(Layer.provideMerge(Datasets.layer)),
@@ -287,6 +290,7 @@ const layerContractHandlers = layerHandlers(
   Layer.mergeAll(
     ApiKeysHttp,
     TasksHttp,
+    RunsHttp,
     DatasetsHttp,
     ComparisonsHttp,
     ReleasesHttp,
@@ -311,6 +315,7 @@ const layerContractHandlers = layerHandlers(
     RedactionSettings,
     Releases,
     Rules,
+    RunLog,
     Runs,
     Sessions,
     SessionStream,

@@ -12,6 +12,7 @@ export const Scope = documentedEnum({
   "tasks.read": "Read tasks, comparisons and releases.",
   "tasks.write": "Change tasks; start comparisons; release.",
   "tasks.run": "Run tasks.",
+  "runs.read": "Read the runs of tasks: their inputs, answers and metadata.",
   "datasets.read": "Read and export dataset versions.",
   "sessions.read": "Read agent sessions and follow their events.",
   "sessions.write": "Create and close agent sessions; submit steps and outcomes.",
@@ -29,7 +30,7 @@ export const scopes: Arr.NonEmptyReadonlyArray<Scope> = Scope.literals
 export const Preset = documentedEnum({
   admin: "Every scope.",
   reviewer:
-    "For people who decide: `feedback.read`, `feedback.write`, `tasks.read`, `datasets.read`, `sessions.read`, `approvals.read`, `approvals.decide`.",
+    "For people who decide: `feedback.read`, `feedback.write`, `tasks.read`, `runs.read`, `datasets.read`, `sessions.read`, `approvals.read`, `approvals.decide`.",
   runtime: "For agents: `tasks.read`, `tasks.run`, `sessions.read`, `sessions.write`, `approvals.read`.",
   integration: "For products that send feedback: `feedback.write`, `feedback.read`."
 })
@@ -41,6 +42,7 @@ const presets: Record<Preset, ReadonlyArray<Scope>> = {
     "feedback.read",
     "feedback.write",
     "tasks.read",
+    "runs.read",
     "datasets.read",
     "sessions.read",
     "approvals.read",

@@ -3,6 +3,7 @@ import { documentedEnum } from "../documentedEnum.ts"
 import { JsonObject } from "./Dataset.ts"
 import { DatasetId, FeedbackId, TaskId, TraceId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
+import { RunOrigin } from "./Run.ts"
 import { timestamp, Timestamp } from "../Time.ts"
 
 export const Score = Schema.Literals([1, 0, -1]).annotate({
@@ -58,7 +59,8 @@ export type FeedbackRecord = typeof FeedbackRecord.Type
 export const FeedbackDetail = Schema.Struct({
   ...FeedbackRecord.fields,
   input: JsonObject.annotateKey({ description: "The input of the run." }),
-  answer: Schema.NullOr(JsonObject).annotateKey({ description: "The run's answer. Null if the run failed." })
+  answer: Schema.NullOr(JsonObject).annotateKey({ description: "The run's answer. Null if the run failed." }),
+  run: RunOrigin.annotateKey({ description: "What answered the run." })
 }).annotate({
   identifier: "FeedbackDetail",
   description: "Feedback with the run that it is about, for review."

@@ -25,6 +25,11 @@ export type JsonSchema = typeof JsonSchema.Type
 /** Instructions for the model, sent besides the input and the answer schema. At most 100,000 characters. */
 export const Instructions = Schema.String.check(Schema.isMaxLength(100_000))
 
+/** Share of runs with an answer that is sampled for review. */
+export const ReviewShare = Schema.Finite.check(
+  Schema.isBetween({ minimum: 0, maximum: 1 }, { expected: "a share from 0 to 1" })
+)
+
 export const Task = Schema.Struct({
   id: TaskId.annotateKey({ description: "The task's ID." }),
   name: Schema.String.annotateKey({ description: "The task's name." }),
@@ -50,6 +55,9 @@ export const Task = Schema.Struct({
       "Whether the API key that submitted a correction, or a key that it created, can stage it. If false, that gets 403 `SELF_REVIEW`."
   }),
   live_release_id: ReleaseId.annotateKey({ description: "The release that answers runs." }),
+  review_share: ReviewShare.annotateKey({
+    description: "Share of the runs with an answer that is sampled for review, 0 to 1."
+  }),
   dataset_id: Schema.NullOr(DatasetId).annotateKey({
     description: "The newest version of the task's dataset. Null if it has none."
   }),

@@ -24,6 +24,7 @@ import {
   type SelfReview
 } from "../../api/Problems.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../../domain/tasks/Feedback.ts"
+import type { FeedbackQuality } from "../../domain/tasks/FeedbackQuality.ts"
 import { initialStatus } from "../../domain/tasks/FeedbackState.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
@@ -44,6 +45,7 @@ import { listFeedback } from "./Feedback/listFeedback.ts"
 import { previewPromotion } from "./Feedback/previewPromotion.ts"
 import { promoteStaged } from "./Feedback/promoteStaged.ts"
 import { redactCorrection } from "./Feedback/redactCorrection.ts"
+import { readQuality } from "./Feedback/readQuality.ts"
 import {
   readCorrectedInput,
   rejectFeedback,
@@ -59,7 +61,8 @@ import {
   type RunKey,
   toFeedback
 } from "./Feedback/rows.ts"
-import { getRun } from "./Runs/rows.ts"
+import { requireTask } from "./requireTask.ts"
+import { getRun, originOf } from "./Runs/rows.ts"
 
 /** Feedback per batched statement. */
 const MAX_BATCH = 64
@@ -108,6 +111,11 @@ export class Feedback extends Context.Service<
       id: FeedbackId,
       note: string | null
     ) => Effect.Effect<FeedbackRecord, NotFound | FeedbackNotPending, Authorized<"feedback.write">>
+    /** Counts the feedback on a task's runs, by release and day. */
+    readonly quality: (
+      task_id: TaskId,
+      days: number
+    ) => Effect.Effect<FeedbackQuality, NotFound, Authorized<"feedback.read">>
     /** Returns what `promote` would do now with all staged corrections, and the values that it requires. */
     readonly preview: (
       task_id: TaskId,
@@ -203,7 +211,7 @@ export class Feedback extends Context.Service<
           const run = yield* Effect.orDie(findRunTask({ org_id, trace_id: trace_id.value }))
           if (Option.isNone(run)) return yield* noRun
           yield* usage.requireCapacity(org_id, "feedback")
-          const { answer_schema_digest, secrets_version, task_id } = run.value
+          const { answer_schema_digest, release_id, run_id, secrets_version, task_id } = run.value
           const correction = input.correction ?? null
           const redacted =
             correction === null
@@ -228,7 +236,7 @@ export class Feedback extends Context.Service<
             review_note: null,
             dataset_id: null
           }
-          yield* Effect.orDie(insert({ org_id, record, correction: redacted?.text ?? null }))
+          yield* Effect.orDie(insert({ org_id, run_id, release_id, record, correction: redacted?.text ?? null }))
           return record
         }),
         list: Effect.fn("Feedback.list")(function* (request) {
@@ -240,8 +248,8 @@ export class Feedback extends Context.Service<
           const { org_id } = yield* Authorized("feedback.read")
           const [row] = yield* readFeedback(sql, org_id, [id])
           if (row === undefined) return yield* notFound("feedback")
-          const { answer, input } = yield* getRun(sql, org_id, row.trace_id)
-          return { ...toFeedback(row), input, answer }
+          const run = yield* getRun(sql, org_id, row.trace_id)
+          return { ...toFeedback(row), input: run.input, answer: run.answer, run: originOf(run) }
         }, dieOnDatabaseError),
         stage: Effect.fn("Feedback.stage")(function* (id) {
           const principal = yield* Authorized("feedback.write")
@@ -257,6 +265,11 @@ export class Feedback extends Context.Service<
           const redacted = note === null ? null : redactText(note, yield* secrets.forOrg(principal.org_id))
           return yield* rejectFeedback(reviewDeps, principal, id, redacted)
         }),
+        quality: Effect.fn("Feedback.quality")(function* (task_id, days) {
+          const { org_id } = yield* Authorized("feedback.read")
+          yield* requireTask(sql, org_id, task_id)
+          return yield* readQuality(sql, org_id, task_id, { days, now: yield* clock.now })
+        }, dieOnDatabaseError),
         preview: Effect.fn("Feedback.preview")(function* (task_id, request) {
           const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
           // Only a selection can name corrections that are not staged.

@@ -291,6 +291,7 @@ export class Runs extends Context.Service<
           provider,
           redacts_runs,
           release_id,
+          review_share,
           task_name
         } = task
         const plan = {
@@ -300,6 +301,7 @@ export class Runs extends Context.Service<
           release_id,
           provider,
           dataset_id,
+          review_share,
           redacts_runs
         }
         plans.set(planKey(org_id, task_id), plan, 1)

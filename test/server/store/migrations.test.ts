@@ -8,6 +8,7 @@ import { OrgId } from "../../../src/domain/Ids.ts"
 import { AuditChain } from "../../../src/server/identity/AuditChain.ts"
 import auditChain from "../../../src/server/store/migrations/0038_audit_chain.ts"
 import wordIndex from "../../../src/server/store/migrations/0046_word_index.ts"
+import runLists from "../../../src/server/store/migrations/0050_run_lists.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { migrations } from "../../../src/server/store/migrations/index.ts"
 import { TestDatabase } from "../../support/postgres.ts"
@@ -42,6 +43,73 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
         ORDER BY 1
       `
       assert.deepStrictEqual(missing, [])
+    })
+  )
+
+  it.effect("the migration of run lists indexes existing runs and counts existing feedback", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const asBefore = [
+        "DROP TABLE run_metadata, run_reviews, feedback_counts",
+        "DROP TRIGGER runs_metadata_added ON runs",
+        "DROP TRIGGER runs_removed ON runs",
+        "DROP TRIGGER feedback_run ON feedback",
+        "DROP TRIGGER feedback_added ON feedback",
+        "DROP TRIGGER feedback_removed ON feedback",
+        "DROP FUNCTION run_metadata_added, run_removed, feedback_run, feedback_added, feedback_removed",
+        "ALTER TABLE tasks DROP COLUMN review_share",
+        "ALTER TABLE runs DROP COLUMN bytes, DROP COLUMN started_at",
+        "DROP INDEX runs_task, runs_release, runs_failed",
+        "ALTER TABLE feedback DROP COLUMN run_id, DROP COLUMN release_id",
+        `INSERT INTO runs (
+          org_id, trace_id, run_id, task_id, release_id, source, status, input, answer, metadata, provider, model, input_tokens,
+          output_tokens, provider_calls, duration_ms, created_at, created_by_id, created_by_name
+        )
+        SELECT
+          'org', 'trace ' || source, 'run ' || source, 'task', 'release', source, 'succeeded', '{}', '{}',
+          '{"customer":"Ä","nested":{"a":1},"tries":1.5}', 'examples', 'nearest', 0, 0, 0, 1, now(), 'key', 'key'
+        FROM unnest(ARRAY['provider', 'logged']) AS source`,
+        `INSERT INTO feedback (
+          org_id, feedback_id, task_id, trace_id, score, bytes, status, created_at, created_by_id, created_by_name
+        )
+        SELECT 'org', 'feedback ' || n, 'task', trace_id, n - 1, 0, 'recorded', '2026-11-20T23:59:59Z', 'key', 'key'
+        FROM runs, generate_series(0, 2) AS n
+        WHERE n > 0 AND source = 'provider' OR n = 0 AND source = 'logged'`
+      ]
+      yield* Effect.forEach(asBefore, (statement) => sql.unsafe(statement))
+      yield* runLists
+      assert.deepStrictEqual(
+        yield* sql`SELECT score, run_id, release_id FROM feedback WHERE org_id = 'org' ORDER BY score`,
+        [
+          { score: -1, run_id: "run logged", release_id: null },
+          { score: 0, run_id: "run provider", release_id: "release" },
+          { score: 1, run_id: "run provider", release_id: "release" }
+        ]
+      )
+      assert.deepStrictEqual(
+        yield* sql`
+          SELECT release_id, day::text AS day, positive::int AS positive, neutral::int AS neutral, negative::int AS negative
+          FROM feedback_counts
+          WHERE org_id = 'org'
+          ORDER BY release_id
+        `,
+        [
+          { release_id: "", day: "2026-11-20", positive: 0, neutral: 0, negative: 1 },
+          { release_id: "release", day: "2026-11-20", positive: 1, neutral: 1, negative: 0 }
+        ]
+      )
+      assert.deepStrictEqual(
+        yield* sql`
+          SELECT run_id
+          FROM run_metadata
+          WHERE digest = substr(sha256(convert_to('customer="Ä"', 'UTF8')), 1, 16)
+          ORDER BY run_id
+        `,
+        [{ run_id: "run logged" }, { run_id: "run provider" }]
+      )
+      assert.deepStrictEqual(yield* sql`SELECT count(*)::int AS count FROM run_metadata`, [{ count: 4 }])
+      yield* sql`DELETE FROM feedback WHERE org_id = 'org'`
+      yield* sql`DELETE FROM runs WHERE org_id = 'org'`
     })
   )
 

@@ -19,6 +19,9 @@ export const requests: Readonly<
     params: { task_id: ids.task },
     body: { input: { text: "hello" }, session_id: ids.session }
   }),
+  "runs.list": ({ ids }) => ({ params: { task_id: ids.task }, query: { release_id: ids.release } }),
+  "runs.get": ({ ids }) => ({ params: { trace_id: ids.trace } }),
+  "runs.dismiss": ({ ids }) => ({ params: { trace_id: ids.sampled_trace } }),
   "datasets.list": ({ ids }) => ({ params: { task_id: ids.task } }),
   "datasets.get": ({ ids }) => ({ params: { id: ids.dataset } }),
   "datasets.examples": ({ ids }) => ({ params: { id: ids.dataset } }),
@@ -36,6 +39,7 @@ export const requests: Readonly<
   }),
   "feedback.list": ({ ids }) => ({ query: { task_id: ids.task, inference_log_id: ids.trace } }),
   "feedback.get": ({ ids }) => ({ params: { id: ids.staged } }),
+  "feedback.quality": ({ ids }) => ({ params: { task_id: ids.task } }),
   "feedback.create": ({ ids }) => ({
     body: { inference_log_id: ids.trace, score: -1, correction: { category: "other" } }
   }),

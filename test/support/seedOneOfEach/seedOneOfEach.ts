@@ -58,6 +58,12 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     (list) => list.some(({ status }) => status === "failed")
   )
 
+  yield* admin.tasks.update({ params, payload: { review_share: 1 } })
+  const sampled = yield* agent.tasks.run({
+    params,
+    payload: { input: { text: "hello" }, answer: { category: "other" } }
+  })
+
   const correct = (category: string) =>
     admin.feedback.create({
       payload: { inference_log_id: run.trace_id, score: -1, correction: { category } }
@@ -103,6 +109,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       comparison: comparison.id,
       release: release?.id ?? assert.fail("a release"),
       trace: run.trace_id,
+      sampled_trace: sampled.trace_id,
       feedback_to_stage: toStage.id,
       feedback_to_reject: toReject.id,
       feedback_to_unstage: toUnstage.id,

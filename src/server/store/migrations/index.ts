@@ -45,6 +45,7 @@ import wordIndex from "./0046_word_index.ts"
 import exampleScores from "./0047_example_scores.ts"
 import promptExamples from "./0048_prompt_examples.ts"
 import selfReview from "./0049_self_review.ts"
+import runLists from "./0050_run_lists.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -92,5 +93,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0046_word_index": wordIndex,
   "0047_example_scores": exampleScores,
   "0048_prompt_examples": promptExamples,
-  "0049_self_review": selfReview
+  "0049_self_review": selfReview,
+  "0050_run_lists": runLists
 }

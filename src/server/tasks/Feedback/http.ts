@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
-import { FeedbackPage, PromotionPreview } from "../../../api/Feedback.ts"
+import { DEFAULT_QUALITY_DAYS, FeedbackPage, PromotionPreview } from "../../../api/Feedback.ts"
 import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Feedback } from "../Feedback.ts"
 
@@ -24,6 +24,7 @@ export const FeedbackHttp = HttpApiBuilder.group(
       stage: ({ params }) => feedback.stage(params.id),
       unstage: ({ params }) => feedback.unstage(params.id),
       reject: ({ params, payload }) => feedback.reject(params.id, payload?.note ?? null),
+      quality: ({ params, query }) => feedback.quality(params.task_id, query.days ?? DEFAULT_QUALITY_DAYS),
       preview: ({ params, query }) =>
         Effect.flatMap(feedback.preview(params.task_id, query), respondPromotionPreview),
       preview_selection: ({ params, payload, query }) =>

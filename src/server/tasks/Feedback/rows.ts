@@ -2,7 +2,7 @@ import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { type FeedbackRecord, FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
-import { DatasetId, FeedbackId, KeyId, type OrgId, TaskId, TraceId } from "../../../domain/Ids.ts"
+import { DatasetId, FeedbackId, KeyId, type OrgId, ReleaseId, RunId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
@@ -55,6 +55,9 @@ export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
 /** Feedback to insert. `correction` is its JSON text. */
 export interface NewFeedbackRow {
   readonly org_id: OrgId
+  readonly run_id: RunId
+  /** The release that answered the run; null if the caller supplied the answer. */
+  readonly release_id: ReleaseId | null
   readonly record: FeedbackRecord
   readonly correction: string | null
 }
@@ -62,17 +65,19 @@ export interface NewFeedbackRow {
 /** Inserts feedback. */
 export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>) => sql`
   INSERT INTO feedback (
-    org_id, feedback_id, task_id, trace_id, score, correction, bytes, status, redaction_warning, created_at,
-    created_by_id, created_by_name
+    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, correction, bytes, status, redaction_warning,
+    created_at, created_by_id, created_by_name
   )
   SELECT
-    org_id, feedback_id, task_id, trace_id, score, correction::json, coalesce(octet_length(correction), 0), status,
-    redaction_warning, created_at, created_by_id, created_by_name
+    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, correction::json,
+    coalesce(octet_length(correction), 0), status, redaction_warning, created_at, created_by_id, created_by_name
   FROM unnest(
     ${textArray(rows.map(({ org_id }) => org_id))}::text[],
     ${textArray(rows.map(({ record }) => record.id))}::text[],
     ${textArray(rows.map(({ record }) => record.task_id))}::text[],
     ${textArray(rows.map(({ record }) => record.inference_log_id))}::text[],
+    ${textArray(rows.map(({ run_id }) => run_id))}::text[],
+    ${textArray(rows.map(({ release_id }) => release_id))}::text[],
     ${int4Array(rows.map(({ record }) => record.score))}::int[],
     ${textArray(rows.map(({ correction }) => correction))}::text[],
     ${textArray(rows.map(({ record }) => record.status))}::text[],
@@ -81,7 +86,7 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
     ${textArray(rows.map(({ record }) => record.created_by.id))}::text[],
     ${textArray(rows.map(({ record }) => record.created_by.name))}::text[]
   ) AS r (
-    org_id, feedback_id, task_id, trace_id, score, correction, status, redaction_warning, created_at,
+    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, correction, status, redaction_warning, created_at,
     created_by_id, created_by_name
   )
 `
@@ -161,9 +166,12 @@ export interface RunKey {
   readonly trace_id: TraceId
 }
 
-/** The task of a run, as far as new feedback needs it. */
+/** A run and its task, as far as new feedback needs them. */
 const RunTask = Schema.Struct({
   task_id: TaskId,
+  run_id: RunId,
+  /** The release that answered the run; null if the caller supplied the answer. */
+  release_id: Schema.NullOr(ReleaseId),
   /** The digest of the task's answer schema, which cannot change once the task has runs. */
   answer_schema_digest: Schema.String,
   /** The version of the organization's secrets: see `secretsVersion`. */
@@ -187,12 +195,13 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
       SELECT org_id, ${secretsVersion(sql, sql.literal("o.org_id"))} AS secrets_version
       FROM (SELECT DISTINCT org_id FROM named) AS o
     )
-    SELECT number::int AS number, task_id, answer_schema_digest, secrets_version
+    SELECT number::int AS number, task_id, run_id, release_id, answer_schema_digest, secrets_version
     FROM named AS n
       JOIN versions USING (org_id)
       -- LATERAL with LIMIT forces one index look-up per run, even in a generic plan made while the table was small.
       CROSS JOIN LATERAL (
-        SELECT task_id, answer_schema_digest
+        SELECT
+          task_id, run_id, CASE source WHEN 'provider' THEN release_id END AS release_id, answer_schema_digest
         FROM runs
           JOIN tasks USING (org_id, task_id)
         WHERE runs.org_id = n.org_id

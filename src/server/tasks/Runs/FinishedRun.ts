@@ -2,7 +2,7 @@ import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId, OrgId, ReleaseId, RunId, SessionId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
-import type { UsedExample } from "../../../domain/tasks/Run.ts"
+import type { ModelCall, UsedExample } from "../../../domain/tasks/Run.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { ProviderCall } from "../Providers.ts"
 
@@ -24,9 +24,12 @@ export interface FinishedRun {
   /** Why the run failed, as a sentence; null if it succeeded. */
   readonly failure: string | null
   readonly metadata: JsonObject
+  /** The provider of the release, which answered unless the caller did. */
   readonly provider: Provider
   /** The examples that the answer was made from, nearest first; empty if the caller answered. */
   readonly examples: ReadonlyArray<UsedExample>
+  /** What the caller reported of the call that produced its answer; null if it reported nothing, or did not answer. */
+  readonly answered_by: ModelCall | null
   readonly usage: Usage
   /** The calls to a model, in order; empty if the provider calls no model. */
   readonly calls: ReadonlyArray<ProviderCall>
@@ -35,5 +38,7 @@ export interface FinishedRun {
   /** The start of the run. */
   readonly created_at: Timestamp
   readonly duration_ms: number
+  /** Whether the run is sampled for review. */
+  readonly awaits_review: boolean
   readonly created_by: Actor
 }

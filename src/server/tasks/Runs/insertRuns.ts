@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError, Statement } from "effect/sql"
 import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import type { ModelCall } from "../../../domain/tasks/Run.ts"
 import type { FinishedRun } from "./FinishedRun.ts"
 import { claimCtes, claimsOf, type KeyClaim } from "./keyClaims.ts"
 import type { LoggedRunPlan } from "./runPlan.ts"
@@ -49,7 +50,9 @@ export const insertRuns = (
   rows: ReadonlyArray<NewRunRow>
 ): Effect.Effect<ReadonlyArray<boolean>, SqlError.SqlError> => {
   const texts = (of: (row: NewRunRow) => string | null) => sql`${textArray(rows.map(of))}::text[]`
-  const ints = (of: (run: FinishedRun) => number) => sql`${int4Array(rows.map(({ run }) => of(run)))}::int[]`
+  const ints = (of: (run: FinishedRun) => number | null) =>
+    sql`${int4Array(rows.map(({ run }) => of(run)))}::int[]`
+  const hasSampled = rows.some(({ run }) => run.awaits_review)
   const [saveResponse] = rows.flatMap((row) => row.saveResponse ?? [])
   const claims = claimsOf(rows)
   const isLogged =
@@ -73,25 +76,29 @@ export const insertRuns = (
         ${texts(({ run }) => run.failure)},
         ${texts(({ metadata }) => metadata)},
         ${texts(({ run }) => JSON.stringify(run.examples))},
-        ${texts(({ run }) => run.provider.kind)},
-        ${texts(({ run }) => run.provider.model)},
-        ${ints(({ usage }) => usage.input_tokens)},
-        ${ints(({ usage }) => usage.output_tokens)},
+        ${texts(({ run }) => callOf(run).provider ?? null)},
+        ${texts(({ run }) => callOf(run).model ?? null)},
+        ${ints((run) => callOf(run).usage?.input_tokens ?? null)},
+        ${ints((run) => callOf(run).usage?.output_tokens ?? null)},
         ${ints(({ calls }) => calls.length)},
-        ${float8Array(rows.map(({ run }) => run.duration_ms))}::float8[],
+        ${float8Array(rows.map(({ run }) => callOf(run).duration_ms ?? null))}::float8[],
+        ${timestamptzArray(rows.map(({ run }) => callOf(run).started_at ?? null))}::timestamptz[],
         ${texts(({ run }) => run.caller_traceparent)},
         ${timestamptzArray(rows.map(({ run }) => run.created_at))}::timestamptz[],
         ${texts(({ run }) => run.created_by.id)},
         ${texts(({ run }) => run.created_by.name)},
+        ${boolArray(rows.map(({ run }) => run.awaits_review))}::bool[],
         ${boolArray(rows.map(({ cachedPlan }) => cachedPlan !== null))}::bool[],
         ${texts(({ cachedPlan }) => cachedPlan?.task_name ?? null)},
         ${texts(({ cachedPlan }) => cachedPlan?.input_schema_digest ?? null)},
         ${texts(({ cachedPlan }) => cachedPlan?.answer_schema_digest ?? null)},
+        ${float8Array(rows.map(({ cachedPlan }) => cachedPlan?.review_share ?? null))}::float8[],
         ${boolArray(rows.map(({ cachedPlan }) => cachedPlan?.redacts_runs === true))}::bool[]
       ) WITH ORDINALITY AS n (
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, input, answer, failure, metadata, examples,
-        provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
-        created_by_name, is_cached, task_name, input_schema_digest, answer_schema_digest, redacts_runs, number
+        provider, model, input_tokens, output_tokens, provider_calls, duration_ms, started_at, caller_traceparent, created_at,
+        created_by_id, created_by_name, awaits_review, is_cached, task_name, input_schema_digest, answer_schema_digest,
+        review_share, redacts_runs, number
       )
     ), checked AS MATERIALIZED (
       SELECT
@@ -105,6 +112,7 @@ export const insertRuns = (
                 AND tasks.input_schema_digest = n.input_schema_digest
                 AND tasks.answer_schema_digest = n.answer_schema_digest
                 AND tasks.live_release_id = n.release_id
+                AND tasks.review_share = n.review_share
                 AND releases.dataset_id IS NOT DISTINCT FROM n.dataset_id
             FROM tasks
               JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
@@ -135,17 +143,29 @@ export const insertRuns = (
     , logged AS (
       INSERT INTO runs (
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
-        examples, provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
-        created_by_name
+        examples, bytes, provider, model, input_tokens, output_tokens, provider_calls, duration_ms, started_at, caller_traceparent,
+        created_at, created_by_id, created_by_name
       )
       SELECT
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source,
         CASE WHEN answer IS NULL THEN 'failed' ELSE 'succeeded' END, input::json, answer::json, failure, metadata::json,
-        examples::json, provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
+        examples::json, octet_length(input) + coalesce(octet_length(answer), 0) + octet_length(metadata), provider, model, input_tokens,
+        output_tokens, provider_calls, duration_ms, started_at, caller_traceparent, created_at, created_by_id,
         created_by_name
       FROM checked
       WHERE ${isLogged}
     )
+    ${
+      hasSampled
+        ? sql`, sampled AS (
+            INSERT INTO run_reviews (org_id, task_id, run_id)
+            SELECT org_id, task_id, run_id
+            FROM checked
+            WHERE awaits_review
+              AND ${isLogged}
+          )`
+        : sql.literal("")
+    }
     ${
       saveResponse === undefined
         ? sql.literal("")
@@ -161,3 +181,9 @@ export const insertRuns = (
     })
   )
 }
+
+/** The call that produced the answer: of the provider, or as the caller reported it. */
+const callOf = ({ answered_by, duration_ms, provider, source, usage }: FinishedRun): ModelCall =>
+  source === "logged"
+    ? (answered_by ?? {})
+    : { provider: provider.kind, model: provider.model, usage, duration_ms }

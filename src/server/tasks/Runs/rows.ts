@@ -2,22 +2,62 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { DatasetId, type OrgId, ReleaseId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { type RunOrigin, RunSource, RunStatus } from "../../../domain/tasks/Run.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 
-/** A logged run, with the columns that feedback needs. */
+/** A logged run: its content, and what answered it. */
 export const LoggedRun = Schema.Struct({
   trace_id: TraceId,
   task_id: TaskId,
   release_id: ReleaseId,
   dataset_id: Schema.NullOr(DatasetId),
-  status: Schema.Literals(["succeeded", "failed"]),
+  source: RunSource,
+  status: RunStatus,
   input: JsonObject,
   /** Null if the run failed. */
   answer: Schema.NullOr(JsonObject),
+  failure: Schema.NullOr(Schema.String),
+  provider: Schema.NullOr(Schema.String),
+  model: Schema.NullOr(Schema.String),
+  input_tokens: Schema.NullOr(Schema.Int),
+  output_tokens: Schema.NullOr(Schema.Int),
+  provider_calls: Schema.Int,
+  duration_ms: Schema.NullOr(Schema.Finite),
+  started_at: Schema.NullOr(TimestampFromDate),
   created_at: TimestampFromDate
 })
 export type LoggedRun = typeof LoggedRun.Type
+
+/** What answered a run, as the API has it. */
+export const originOf = ({
+  created_at,
+  dataset_id,
+  duration_ms,
+  failure,
+  input_tokens,
+  model,
+  output_tokens,
+  provider,
+  provider_calls,
+  release_id,
+  source,
+  started_at,
+  status
+}: LoggedRun): RunOrigin => ({
+  release_id,
+  dataset_id,
+  source,
+  status,
+  failure,
+  provider,
+  model,
+  usage: input_tokens === null || output_tokens === null ? null : { input_tokens, output_tokens },
+  provider_calls,
+  duration_ms,
+  started_at,
+  created_at
+})
 
 const columns = Object.keys(LoggedRun.fields).join(", ")
 

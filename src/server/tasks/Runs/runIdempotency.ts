@@ -5,7 +5,7 @@ import type { NewRun } from "../../../api/Tasks.ts"
 import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 import type { TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
-import { TaskRun } from "../../../domain/tasks/Run.ts"
+import { ModelCall, TaskRun } from "../../../domain/tasks/Run.ts"
 import { toDate } from "../../../domain/Time.ts"
 import {
   responsePlace,
@@ -40,6 +40,7 @@ const StoredResponse = Schema.fromJsonString(
 )
 const encodeResponse = Schema.encodeEffect(StoredResponse)
 const decodeResponse = Schema.decodeEffect(StoredResponse)
+const encodeModelCall = Schema.encodeSync(Schema.toCodecJson(ModelCall))
 
 /** A run request with its idempotency key. */
 export interface IdempotentRun {
@@ -122,9 +123,10 @@ export const makeRunIdempotency =
   }
 
 /** The request as JSON, without its absent members. */
-const asJson = ({ answer, input, metadata, session_id }: NewRun): Schema.Json => ({
+const asJson = ({ answer, answered_by, input, metadata, session_id }: NewRun): Schema.Json => ({
   input,
   ...(answer === undefined ? {} : { answer }),
+  ...(answered_by === undefined ? {} : { answered_by: encodeModelCall(answered_by) }),
   ...(metadata === undefined ? {} : { metadata }),
   ...(session_id === undefined ? {} : { session_id })
 })

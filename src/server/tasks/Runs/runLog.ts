@@ -51,10 +51,11 @@ export const beginRun = Effect.fnUntraced(function* (
   { claimKey, isPlanCached, plan, principal, redact, request, saveResponse, task_id, traceparent }: RunInput
 ) {
   const startedAt = yield* monotonicNow
+  const created_at = yield* clock.now
   const run = {
     org_id: principal.org_id,
     trace_id: yield* generateTraceId,
-    run_id: yield* RunId.generate,
+    run_id: yield* RunId.generateAt(created_at),
     task_id,
     task_name: plan.task_name,
     release_id: plan.release_id,
@@ -63,8 +64,9 @@ export const beginRun = Effect.fnUntraced(function* (
     input: request.input,
     metadata: request.metadata ?? {},
     provider: plan.provider,
+    answered_by: request.answered_by ?? null,
     caller_traceparent: parseTraceparent(traceparent),
-    created_at: yield* clock.now,
+    created_at,
     created_by: principal.actor
   }
 
@@ -73,7 +75,12 @@ export const beginRun = Effect.fnUntraced(function* (
     response?: TaskRun
   ) {
     yield* nextTurn
-    const finished = { ...run, ...outcome, duration_ms: Math.round((yield* monotonicNow) - startedAt) }
+    const finished = {
+      ...run,
+      ...outcome,
+      duration_ms: Math.round((yield* monotonicNow) - startedAt),
+      awaits_review: outcome.answer !== null && isSampled(run.trace_id, plan.review_share)
+    }
     const row = toNewRunRow(plan.redacts_runs ? yield* redact(finished) : finished, {
       cachedPlan: isPlanCached ? plan : null,
       saveResponse:
@@ -105,7 +112,10 @@ export const beginRun = Effect.fnUntraced(function* (
       )
     },
     logSuppliedAnswer: (answer) => {
-      const response = responseWith(answer, { examples: [], usage: noUsage })
+      const response = responseWith(answer, {
+        examples: [],
+        usage: request.answered_by?.usage ?? noUsage
+      })
       return Effect.map(
         log({ source: "logged", answer, failure: null, examples: [], usage: noUsage, calls: [] }, response),
         (isLogged) => (isLogged ? Option.some(response) : Option.none())
@@ -116,3 +126,7 @@ export const beginRun = Effect.fnUntraced(function* (
   }
   return handle
 })
+
+/** Whether a run is part of a share of the runs, by its random id. */
+const isSampled = (trace_id: TraceId, share: number): boolean =>
+  Number.parseInt(trace_id.slice(0, 8), 16) < share * 2 ** 32

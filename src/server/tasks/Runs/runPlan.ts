@@ -16,6 +16,8 @@ const RunPlan = Schema.Struct({
   instructions: Schema.String,
   provider: Provider,
   dataset_id: Schema.NullOr(DatasetId),
+  /** Share of the runs with an answer that is sampled for review. */
+  review_share: Schema.Finite,
   session_exists: Schema.Boolean,
   /** Whether the organization has runs redacted before they are logged. */
   redacts_runs: Schema.Boolean
@@ -31,6 +33,7 @@ export type LoggedRunPlan = Pick<
   | "release_id"
   | "provider"
   | "dataset_id"
+  | "review_share"
   | "redacts_runs"
 >
 
@@ -47,7 +50,7 @@ export const readRunPlan = (
     SELECT
       tasks.name AS task_name, input_schema_digest, answer_schema_digest,
       first_run_at IS NOT NULL OR tasks.dataset_id IS NOT NULL AS schemas_locked,
-      release_id, releases.instructions, releases.provider, releases.dataset_id,
+      release_id, releases.instructions, releases.provider, releases.dataset_id, review_share,
       ${
         session_id === null
           ? sql.literal("true")

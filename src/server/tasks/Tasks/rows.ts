@@ -23,6 +23,7 @@ const TaskRow = Schema.Struct({
   /** Incremented by each change of the working copy: the instructions, or the provider without its key. */
   revision: Schema.Int,
   live_release_id: ReleaseId,
+  review_share: Schema.Finite,
   dataset_id: Schema.NullOr(DatasetId),
   first_run_at: Schema.NullOr(TimestampFromDate),
   created_at: TimestampFromDate,
@@ -59,6 +60,7 @@ export const toTask = (row: TaskRow): Task => ({
   provider_key_set: row.provider_key_set,
   self_review: row.self_review,
   live_release_id: row.live_release_id,
+  review_share: row.review_share,
   dataset_id: row.dataset_id,
   created_at: row.created_at,
   created_by: { id: row.created_by_id, name: row.created_by_name }
@@ -118,12 +120,13 @@ export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
 export const insertTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow) => sql`
   INSERT INTO tasks (
     org_id, task_id, name, instructions, input_schema, answer_schema, input_schema_digest, answer_schema_digest, provider, revision,
-    live_release_id, self_review, created_at, created_by_id, created_by_name
+    live_release_id, self_review, review_share, created_at, created_by_id, created_by_name
   )
   VALUES (
     ${org_id}, ${row.task_id}, ${row.name}, ${row.instructions}, ${JSON.stringify(row.input_schema)},
     ${JSON.stringify(row.answer_schema)}, ${row.input_schema_digest}, ${row.answer_schema_digest}, ${JSON.stringify(row.provider)},
-    ${row.revision}, ${row.live_release_id}, ${row.self_review}, ${toDate(row.created_at)}, ${row.created_by_id}, ${row.created_by_name}
+    ${row.revision}, ${row.live_release_id}, ${row.self_review}, ${row.review_share}, ${toDate(row.created_at)},
+    ${row.created_by_id}, ${row.created_by_name}
   )
 `
 
@@ -139,6 +142,7 @@ export const updateTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow
     answer_schema_digest = ${row.answer_schema_digest},
     provider = ${JSON.stringify(row.provider)},
     self_review = ${row.self_review},
+    review_share = ${row.review_share},
     revision = ${row.revision}
   WHERE org_id = ${org_id}
     AND task_id = ${row.task_id}

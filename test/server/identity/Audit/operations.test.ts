@@ -17,6 +17,7 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "api_keys.revoke": ["key.revoked", "spare_key"],
   "tasks.create": ["task.created", "new"],
   "tasks.update": ["task.updated", "task"],
+  "runs.dismiss": ["run.review_dismissed", "sampled_trace"],
   "datasets.create": ["dataset.created", "new"],
   "datasets.export": ["dataset.exported", "dataset"],
   "comparisons.create": ["comparison.created", "new"],

@@ -26,11 +26,13 @@ const runOf = (input: FinishedRun["input"], answer: FinishedRun["answer"]): Fini
   metadata: {},
   provider: defaultProvider,
   examples: [],
+  answered_by: null,
   usage: noUsage,
   calls: [],
   caller_traceparent: null,
   created_at: DateTime.makeUnsafe(0),
   duration_ms: 1,
+  awaits_review: false,
   created_by: { id: KeyId.make(`key_${uuid}`), name: "a key" }
 })
 

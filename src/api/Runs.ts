@@ -1,0 +1,113 @@
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { documented } from "../domain/documented.ts"
+import { ReleaseId, RunId, TaskId, TraceId } from "../domain/Ids.ts"
+import { Score } from "../domain/tasks/Feedback.ts"
+import { RunRecord, RunSource, RunStatus } from "../domain/tasks/Run.ts"
+import { timestamp } from "../domain/Time.ts"
+import { Authentication, requires } from "./Authorization.ts"
+import { RequestBody } from "./Middleware.ts"
+import { page, pageQuery } from "./Pagination.ts"
+import { NotFound } from "./Problems.ts"
+
+/** Members of the metadata that one query can name. */
+const MAX_METADATA_MEMBERS = 8
+
+const MetadataFilter = Schema.fromJsonString(
+  Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Finite, Schema.Boolean])).check(
+    Schema.makeFilter(
+      (members) => {
+        const { length } = Object.keys(members)
+        return length > 0 && length <= MAX_METADATA_MEMBERS
+      },
+      { expected: `a JSON object of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans` }
+    )
+  )
+)
+
+/** The filters of the list. */
+export const runFilter = {
+  created_after: Schema.optionalKey(timestamp("Only runs of this time or later.")),
+  created_before: Schema.optionalKey(timestamp("Only runs before this time.")),
+  release_id: Schema.optionalKey(ReleaseId).annotateKey({
+    description: "Only runs that this release answered, without answers that clients logged."
+  }),
+  source: Schema.optionalKey(RunSource).annotateKey({ description: "Only runs with this source." }),
+  status: Schema.optionalKey(RunStatus).annotateKey({ description: "Only runs of this status." }),
+  score: Schema.optionalKey(Score).annotateKey({ description: "Only runs with feedback of this score." }),
+  has_feedback: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description: "Only runs with feedback (`true`) or without any (`false`)."
+  }),
+  awaits_review: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description: "Only runs in the review queue (`true`) or outside of it (`false`)."
+  }),
+  metadata: Schema.optionalKey(MetadataFilter).annotateKey({
+    description: `Only runs whose metadata has all of these members: a JSON object such as \`{"customer":"acme"}\`, of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans. Of a run, the first 16 members at the top level can be found by.`
+  }),
+  text: Schema.optionalKey(
+    Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), documented({ minLength: 1 }))
+  ).annotateKey({
+    description:
+      "Only runs whose input, answer or failure contains this text, 1 to 200 characters, in any case."
+  })
+}
+export type RunFilter = Schema.Struct.Type<typeof runFilter>
+
+/** A page of runs. */
+export const RunPage = page("runs", RunRecord, RunId)
+
+export class RunsApi extends HttpApiGroup.make("runs")
+  .add(
+    HttpApiEndpoint.get("list", "/v1/tasks/:task_id/runs", {
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      query: { ...pageQuery(RunId), ...runFilter },
+      success: RunPage,
+      error: NotFound
+    })
+      .middleware(requires("runs.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listRuns",
+          summary: "List runs",
+          description:
+            "Lists the task's runs, newest first. Filters can be combined. One request examines a limited number of runs, so a page can have fewer matches than `limit`, or none: continue until `next_cursor` is null."
+        })
+      ),
+    HttpApiEndpoint.get("get", "/v1/runs/:trace_id", {
+      params: { trace_id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+      success: RunRecord,
+      error: NotFound
+    })
+      .middleware(requires("runs.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getRun",
+          summary: "Get a run",
+          description:
+            "Returns one run. `GET /v1/feedback?inference_log_id=…` lists the feedback on it."
+        })
+      ),
+    HttpApiEndpoint.post("dismiss", "/v1/runs/:trace_id/dismiss-review", {
+      params: { trace_id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+      success: HttpApiSchema.NoContent,
+      error: NotFound
+    })
+      .middleware(requires("feedback.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "dismissRunReview",
+          summary: "Dismiss a review",
+          description:
+            "Removes a run from its task's review queue without feedback on it. Idempotent. Feedback removes it too."
+        })
+      )
+  )
+  .middleware(RequestBody)
+  .middleware(Authentication)
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Runs",
+      description:
+        "A run is one input of a task with its answer or failure, and what answered it. A task can sample a share of its runs for review: they wait in its review queue until someone gives feedback on them or dismisses them."
+    })
+  ) {}

@@ -1,0 +1,25 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { jsonResponse } from "../../../api/jsonResponse.ts"
+import { RunPage } from "../../../api/Runs.ts"
+import { RunLog } from "../RunLog.ts"
+
+const respondRunPage = jsonResponse(RunPage)
+
+/** The handlers of the `runs` group. */
+export const RunsHttp = HttpApiBuilder.group(
+  Api,
+  "runs",
+  Effect.fnUntraced(function* (handlers) {
+    const runs = yield* RunLog
+    return handlers.handleAll({
+      list: ({ params, query }) =>
+        Effect.flatMap(runs.list(params.task_id, query), ({ items, next_cursor }) =>
+          respondRunPage({ runs: items, next_cursor })
+        ),
+      get: ({ params }) => runs.get(params.trace_id),
+      dismiss: ({ params }) => runs.dismissReview(params.trace_id)
+    })
+  })
+)

@@ -1,0 +1,247 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
+import { DEFAULT_LIMIT, type PageRequest } from "../../../api/Pagination.ts"
+import type { RunFilter } from "../../../api/Runs.ts"
+import { type OrgId, RunId, type TaskId } from "../../../domain/Ids.ts"
+import type { RunRecord } from "../../../domain/tasks/Run.ts"
+import { Score } from "../../../domain/tasks/Feedback.ts"
+import { int4Array } from "../../store/pgArrays.ts"
+import { MAX_PAGE_BYTES, type Page } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
+import { readRuns } from "./rows.ts"
+
+/** Runs that one request examines if filters remain that its index does not answer. */
+const MAX_EXAMINED = 2_000
+
+/** Bytes of content that one request examines, for the same reason. The first run is examined whatever its size. */
+const MAX_EXAMINED_BYTES = 16 * 1024 * 1024
+
+/**
+ * Lists a page of a task's runs, newest first: at most `limit`, and about 256 KiB.
+ *
+ * One of the filters chooses the index that is scanned; the others are checked on the runs that it yields. So a rare
+ * combination of filters, or a rare text, could read all runs of the task: a request examines a limited number of
+ * them, and the next page continues where it ended. `next_cursor` is null only when no run is left.
+ */
+export const listRuns = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  request: PageRequest<RunId> & RunFilter
+) {
+  const limit = request.limit ?? DEFAULT_LIMIT
+  const scan = chooseScan(sql, org_id, task_id, request)
+  const conditions = remainingConditions(sql, request, scan.answers)
+  const examined = conditions.length === 0 ? limit : MAX_EXAMINED
+  const rows = yield* listedRows.all(sql`
+    WITH scanned AS MATERIALIZED (
+      ${scan.select(examined + 1)}
+    ),
+    candidates AS (
+      SELECT
+        run_id,
+        sum(bytes) OVER (ORDER BY run_id DESC) AS bytes,
+        row_number() OVER (ORDER BY run_id DESC) AS number
+      FROM (SELECT DISTINCT run_id FROM scanned) AS found
+        CROSS JOIN LATERAL (
+          SELECT coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes
+          FROM runs
+          WHERE runs.org_id = ${org_id}
+            AND runs.task_id = ${task_id}
+            AND runs.run_id = found.run_id
+          LIMIT 1
+        ) AS run
+    ),
+    examined AS MATERIALIZED (
+      SELECT run_id
+      FROM candidates
+      ${conditions.length === 0 ? sql.literal("") : sql`WHERE number = 1 OR bytes <= ${MAX_EXAMINED_BYTES}::int`}
+    ),
+    matched AS MATERIALIZED (
+      SELECT examined.run_id, run.bytes
+      FROM examined
+        CROSS JOIN LATERAL (
+          SELECT coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes
+          FROM runs
+          WHERE ${sql.and([
+            sql`runs.org_id = ${org_id}`,
+            sql`runs.task_id = ${task_id}`,
+            sql`runs.run_id = examined.run_id`,
+            ...conditions
+          ])}
+          LIMIT 1
+        ) AS run
+      ORDER BY examined.run_id DESC
+      LIMIT ${limit + 1}
+    ),
+    sized AS (
+      SELECT
+        run_id,
+        sum(bytes) OVER (ORDER BY run_id DESC) AS bytes,
+        row_number() OVER (ORDER BY run_id DESC) AS number
+      FROM matched
+    )
+    SELECT
+      run_id,
+      CASE WHEN number = 1 OR (number <= ${limit}::int AND bytes <= ${MAX_PAGE_BYTES}::int) THEN 'page' ELSE 'after' END AS part
+    FROM sized
+    UNION ALL
+    SELECT min(run_id), 'end'
+    FROM examined
+    HAVING (SELECT count(*) FROM scanned) > ${examined}
+      OR (SELECT count(*) FROM candidates) > count(*)
+  `)
+  const ids = rows.flatMap(({ part, run_id }) => (part === "page" && run_id !== null ? [run_id] : []))
+  const page: Page<RunRecord, RunId> = {
+    items: yield* readRuns(sql, org_id, task_id, ids),
+    // Further matches follow the page; or else further runs follow those that were examined.
+    next_cursor: rows.some(({ part }) => part === "after")
+      ? oldest(ids)
+      : (rows.find(({ part }) => part === "end")?.run_id ?? null)
+  }
+  return page
+})
+
+const listedRows = rowsOf(
+  Schema.Struct({ run_id: Schema.NullOr(RunId), part: Schema.Literals(["page", "after", "end"]) })
+)
+
+const oldest = (ids: ReadonlyArray<RunId>): RunId | null =>
+  ids.reduce<RunId | null>((least, id) => (least === null || id < least ? id : least), null)
+
+/** A scan of one index. */
+interface IndexScan {
+  /** The filters that it answers, so that they need not be checked. */
+  readonly answers: ReadonlyArray<keyof RunFilter>
+  /** Selects the ids of the newest runs of the scan. An id can occur more than once. */
+  readonly select: (limit: number) => Statement.Fragment
+}
+
+/** The index that is scanned for a filter: of several filters, the one that few runs match as a rule. */
+const chooseScan = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  request: PageRequest<RunId> & RunFilter
+): IndexScan => {
+  const range = [
+    sql`org_id = ${org_id}`,
+    ...(request.cursor === undefined ? [] : [sql`run_id < ${request.cursor}`]),
+    ...(request.created_after === undefined
+      ? []
+      : [sql`run_id >= ${RunId.lowerBound(request.created_after)}`]),
+    ...(request.created_before === undefined
+      ? []
+      : [sql`run_id < ${RunId.lowerBound(request.created_before)}`])
+  ]
+  const ofTask = sql`task_id = ${task_id}`
+  const scan = (
+    table: string,
+    answers: IndexScan["answers"],
+    ...conditions: ReadonlyArray<Statement.Fragment>
+  ): IndexScan => ({
+    answers,
+    select: (limit) => sql`
+      SELECT run_id
+      FROM ${sql(table)}
+      WHERE ${sql.and([...range, ...conditions])}
+      ORDER BY run_id DESC
+      LIMIT ${limit}
+    `
+  })
+  const [member] = Object.entries(request.metadata ?? {})
+  if (member !== undefined) {
+    const [name, value] = member
+    // Not in `answers`: the index has digests, and there may be other members.
+    return scan(
+      "run_metadata",
+      [],
+      ofTask,
+      sql`digest = substr(sha256(convert_to(${`${name}=${JSON.stringify(value)}`}, 'UTF8')), 1, 16)`
+    )
+  }
+  if (request.awaits_review === true) return scan("run_reviews", ["awaits_review"], ofTask)
+  if (request.score !== undefined || request.has_feedback === true) {
+    const scores = int4Array(request.score === undefined ? Score.literals : [request.score])
+    return {
+      answers: request.has_feedback === false ? ["score"] : ["score", "has_feedback"],
+      // One range of the index per score.
+      select: (limit) => sql`
+        SELECT found.run_id
+        FROM unnest(${scores}) AS scores (score)
+          CROSS JOIN LATERAL (
+            SELECT run_id
+            FROM feedback
+            WHERE ${sql.and([...range, ofTask])}
+              AND feedback.score = scores.score
+            ORDER BY run_id DESC
+            LIMIT ${limit}
+          ) AS found
+        ORDER BY found.run_id DESC
+        LIMIT ${limit}
+      `
+    }
+  }
+  if (request.status === "failed") return scan("runs", ["status"], ofTask, sql`status = 'failed'`)
+  if (request.release_id !== undefined) {
+    // Without the task, which another index begins with: a release of another task yields no run of this one.
+    return scan("runs", ["release_id"], sql`release_id = ${request.release_id}`, sql`source = 'provider'`)
+  }
+  return scan("runs", [], ofTask)
+}
+
+/** The conditions, on a row of `runs`, of the filters that the scan does not answer. */
+const remainingConditions = (
+  sql: SqlClient.SqlClient,
+  filter: RunFilter,
+  answers: IndexScan["answers"]
+): ReadonlyArray<Statement.Fragment> => {
+  const feedback = sql`
+    SELECT 1
+    FROM feedback
+    WHERE feedback.org_id = runs.org_id
+      AND feedback.trace_id = runs.trace_id
+  `
+  const review = sql`
+    SELECT 1
+    FROM run_reviews
+    WHERE run_reviews.org_id = runs.org_id
+      AND run_reviews.task_id = runs.task_id
+      AND run_reviews.run_id = runs.run_id
+  `
+  const conditions: { readonly [Name in keyof RunFilter]: ReadonlyArray<Statement.Fragment> } = {
+    release_id:
+      filter.release_id === undefined
+        ? []
+        : [sql`release_id = ${filter.release_id}`, sql`source = 'provider'`],
+    source: filter.source === undefined ? [] : [sql`source = ${filter.source}`],
+    status: filter.status === undefined ? [] : [sql`status = ${filter.status}`],
+    score:
+      filter.score === undefined ? [] : [sql`EXISTS (${feedback} AND feedback.score = ${filter.score}::int)`],
+    has_feedback:
+      filter.has_feedback === undefined
+        ? []
+        : [filter.has_feedback ? sql`EXISTS (${feedback})` : sql`NOT EXISTS (${feedback})`],
+    awaits_review:
+      filter.awaits_review === undefined
+        ? []
+        : [filter.awaits_review ? sql`EXISTS (${review})` : sql`NOT EXISTS (${review})`],
+    metadata: Object.entries(filter.metadata ?? {}).map(
+      ([name, value]) => sql`(metadata -> ${name}::text)::text = ${JSON.stringify(value)}`
+    ),
+    text: filter.text === undefined ? [] : [contains(sql, filter.text)]
+  }
+  return Object.entries(conditions).flatMap(([name, fragments]) =>
+    answers.some((answered) => answered === name) ? [] : fragments
+  )
+}
+
+/** Whether the content of a run contains a text, in any case. Input and answer are searched as JSON, so the text is escaped as in JSON. */
+const contains = (sql: SqlClient.SqlClient, text: string): Statement.Fragment => {
+  const escaped = JSON.stringify(text).slice(1, -1)
+  return sql`(
+    strpos(lower(input::text), lower(${escaped})) > 0
+    OR strpos(lower(answer::text), lower(${escaped})) > 0
+    OR strpos(lower(failure), lower(${text})) > 0
+  )`
+}
