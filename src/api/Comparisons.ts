@@ -7,7 +7,16 @@ import { Instructions, Release } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { ComparisonUnfinished, InvalidUrl, LimitReached, NotFound, ProviderKeyExists } from "./Problems.ts"
+import {
+  CandidateLost,
+  ComparisonUnfinished,
+  InvalidUrl,
+  LimitReached,
+  LiveReleaseChanged,
+  NotFound,
+  ProviderKeyExists
+} from "./Problems.ts"
+import { Comment } from "./Text.ts"
 
 export const NewComparison = Schema.Struct({
   candidate: Schema.optionalKey(
@@ -43,8 +52,24 @@ export type ComparisonDetail = typeof ComparisonDetail.Type
 export const ReleaseCandidate = Schema.Struct({
   comparison_id: ComparisonId.annotateKey({
     description: "A completed comparison of the task, whose candidate becomes live."
+  }),
+  force: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Release the candidate although it lost, or was compared with a release that is no longer live. Needs a `reason`. Default false."
+  }),
+  reason: Schema.optionalKey(Comment.check(Schema.isMinLength(1))).annotateKey({
+    description: "Why the candidate is released by force, for the audit log. 1 to 4,000 characters."
   })
-}).annotate({ identifier: "ReleaseCandidate", description: "Release a comparison's candidate." })
+})
+  .annotate({ description: "Release a comparison's candidate." })
+  .check(
+    Schema.makeFilter(({ force, reason }) =>
+      force === true && reason === undefined
+        ? { path: ["reason"], issue: "Expected a reason, because `force` is true" }
+        : undefined
+    )
+  )
+  .annotate({ identifier: "ReleaseCandidate" })
 
 export const ReleaseRollback = Schema.Struct({
   release_id: ReleaseId.annotateKey({
@@ -149,7 +174,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewRelease,
       success: Release.pipe(HttpApiSchema.status(201)),
-      error: [NotFound, ComparisonUnfinished]
+      error: [NotFound, ComparisonUnfinished, LiveReleaseChanged, CandidateLost]
     })
       .middleware(Idempotent)
       .middleware(requires("tasks.write"))
@@ -158,7 +183,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
           identifier: "createRelease",
           summary: "Release a candidate or roll back",
           description:
-            "Makes a completed comparison's candidate the live release, or rolls back to an earlier release by `release_id`. Idempotent: a release that is already live is returned unchanged."
+            "Makes a completed comparison's candidate the live release, or rolls back to an earlier release by `release_id`. A candidate that lost, or that was compared with a release that is no longer live, is refused unless `force` is true. Idempotent: a release that is already live is returned unchanged."
         })
       )
   )

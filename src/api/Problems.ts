@@ -7,7 +7,7 @@
  */
 import { Schema } from "effect"
 import { problem } from "./Problem.ts"
-import { DatasetId, TraceId } from "../domain/Ids.ts"
+import { DatasetId, ReleaseId, TraceId } from "../domain/Ids.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 
 export class InvalidRequest extends problem<InvalidRequest>()(
@@ -267,6 +267,23 @@ export class ComparisonUnfinished extends problem<ComparisonUnfinished>()(
   409,
   "Comparison not finished",
   "The comparison is still running, or it failed. Only the candidate of a completed one can be released."
+) {}
+
+export class LiveReleaseChanged extends problem<LiveReleaseChanged>()(
+  "LIVE_RELEASE_CHANGED",
+  409,
+  "Live release changed",
+  "The comparison's candidate was compared with a release that is no longer live. Start another comparison, or release it with `force` and a `reason`.",
+  {
+    current_release_id: ReleaseId.annotateKey({ description: "The release that is live." })
+  }
+) {}
+
+export class CandidateLost extends problem<CandidateLost>()(
+  "CANDIDATE_LOST",
+  409,
+  "Candidate lost",
+  "The candidate agreed with fewer examples than the live release, or has no answer for any. Release it with `force` and a `reason` if you want it nevertheless."
 ) {}
 
 export class IdempotencyKeyReused extends problem<IdempotencyKeyReused>()(

@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Schema, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { documented } from "../domain/documented.ts"
 import { ReleaseId, RunId, TaskId, TraceId } from "../domain/Ids.ts"
@@ -13,15 +13,27 @@ import { NotFound } from "./Problems.ts"
 /** Members of the metadata that one query can name. */
 const MAX_METADATA_MEMBERS = 8
 
-const MetadataFilter = Schema.fromJsonString(
-  Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Finite, Schema.Boolean])).check(
-    Schema.makeFilter(
-      (members) => {
-        const { length } = Object.keys(members)
-        return length > 0 && length <= MAX_METADATA_MEMBERS
-      },
-      { expected: `a JSON object of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans` }
-    )
+const MetadataMembers = Schema.Record(
+  Schema.String,
+  Schema.Union([Schema.String, Schema.Finite, Schema.Boolean])
+).check(
+  Schema.makeFilter(
+    (members) => {
+      const { length } = Object.keys(members)
+      return length > 0 && length <= MAX_METADATA_MEMBERS
+    },
+    { expected: `a JSON object of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans` }
+  )
+)
+
+const metadataDescription = `Only runs whose metadata has all of these members: a JSON object such as \`{"customer":"acme"}\`, of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans. Of a run, the first 16 members at the top level can be found by.`
+
+/** JSON in a parameter. Not `fromJsonString`, which documents the parameter as the text of another schema. */
+const metadataFilter = Schema.String.annotate({ description: metadataDescription }).pipe(
+  Schema.decodeTo(Schema.Unknown, SchemaTransformation.fromJsonString()),
+  Schema.decodeTo(
+    MetadataMembers,
+    SchemaTransformation.passthroughSupertype<typeof MetadataMembers.Encoded, unknown>()
   )
 )
 
@@ -41,9 +53,7 @@ export const runFilter = {
   awaits_review: Schema.optionalKey(Schema.Boolean).annotateKey({
     description: "Only runs in the review queue (`true`) or outside of it (`false`)."
   }),
-  metadata: Schema.optionalKey(MetadataFilter).annotateKey({
-    description: `Only runs whose metadata has all of these members: a JSON object such as \`{"customer":"acme"}\`, of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans. Of a run, the first 16 members at the top level can be found by.`
-  }),
+  metadata: Schema.optionalKey(metadataFilter).annotateKey({ description: metadataDescription }),
   text: Schema.optionalKey(
     Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), documented({ minLength: 1 }))
   ).annotateKey({
@@ -83,8 +93,7 @@ export class RunsApi extends HttpApiGroup.make("runs")
         OpenApi.annotations({
           identifier: "getRun",
           summary: "Get a run",
-          description:
-            "Returns one run. `GET /v1/feedback?inference_log_id=…` lists the feedback on it."
+          description: "Returns one run. `GET /v1/feedback?inference_log_id=…` lists the feedback on it."
         })
       ),
     HttpApiEndpoint.post("dismiss", "/v1/runs/:trace_id/dismiss-review", {

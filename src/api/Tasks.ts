@@ -90,6 +90,7 @@ export const NewRun = Schema.Struct({
     description: "The client's own data: a JSON object of at most 16,384 characters. Default empty."
   })
 })
+  .annotate({ description: "A task to run, or a run to log." })
   .check(
     Schema.makeFilter((run) =>
       run.answered_by === undefined || run.answer !== undefined
@@ -97,7 +98,7 @@ export const NewRun = Schema.Struct({
         : { path: ["answered_by"], issue: "Expected no `answered_by` without an `answer`" }
     )
   )
-  .annotate({ identifier: "NewRun", description: "A task to run, or a run to log." })
+  .annotate({ identifier: "NewRun" })
 export type NewRun = typeof NewRun.Type
 
 /** Response header with the run's trace ID. Failed runs have it too. */

@@ -596,6 +596,7 @@ export const problemExampleFields: Readonly<Record<string, Readonly<Record<strin
   RedactionSettingsChanged: { current_revision: 3 },
   DatasetBaseChanged: { current_dataset_id: ids.nextDataset },
   FeedbackChanged: { current_dataset_id: ids.dataset, current_feedback_revision: digest },
+  LiveReleaseChanged: { current_release_id: ids.nextRelease },
   CursorExpired: { first_kept: 120 },
   RateLimited: { retry_after_seconds: 2 },
   DatasetBusy: { retry_after_seconds: 10 },

@@ -39,11 +39,7 @@ export {
 export * from "../domain/tasks/Comparison.ts"
 export * from "../domain/tasks/Dataset.ts"
 export * from "../domain/tasks/Feedback.ts"
-export {
-  DailyFeedback,
-  FeedbackQuality,
-  ReleaseFeedback
-} from "../domain/tasks/FeedbackQuality.ts"
+export { DailyFeedback, FeedbackQuality, ReleaseFeedback } from "../domain/tasks/FeedbackQuality.ts"
 export type { UnknownMember } from "../domain/OpenEnum.ts"
 export * from "../domain/Ids.ts"
 export * from "../domain/delivery/NotificationEndpoint.ts"

@@ -24,6 +24,8 @@ import {
 import { headersOf, responseHeaders } from "./openApiDocument/responseHeaders.ts"
 import { refer, sharedSchemas } from "./openApiDocument/sharedSchemas.ts"
 import { discriminate, namesOf, referTo, simplify } from "./openApiDocument/simplify.ts"
+import { MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
+import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
 import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
 import { webhookDocs } from "./webhookDocs.ts"
 
@@ -174,6 +176,14 @@ const typedParameter = (schema: Node, name: unknown): Node => {
   const values = list(schema["enum"]).map(String)
   if (name === "limit" && schema["pattern"] === NUMBER)
     return { type: "integer", format: "int32", minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }
+  if (name === "days" && schema["pattern"] === NUMBER)
+    return {
+      type: "integer",
+      format: "int32",
+      minimum: 1,
+      maximum: MAX_QUALITY_DAYS,
+      default: DEFAULT_QUALITY_DAYS
+    }
   if (schema["pattern"] === NUMBER_CURSOR)
     return { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   if (values.join() === "true,false") return { type: "boolean" }

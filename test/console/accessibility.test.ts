@@ -54,6 +54,8 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
     open: [(page) => page.getByLabel(/^OpenAI-compatible model/).check()]
   },
   { path: `/tasks/${at.task_id}`, shows: "Configuration" },
+  { path: `/tasks/${at.task_id}/runs`, shows: "Answered by" },
+  { path: `/runs/${at.trace_id}`, shows: "Your feedback", open: [press("Correct the answer")] },
   { path: `/tasks/${at.task_id}/edit`, shows: "Save working copy" },
   { path: `/tasks/${at.task_id}/datasets`, shows: "Version 2", open: [press("Add examples")] },
   { path: `/tasks/${at.task_id}/comparisons`, shows: "Completed" },

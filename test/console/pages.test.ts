@@ -59,7 +59,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         page.on("response", (response) => {
           if (response.status() === 403) refused.push(response.url())
         })
-        const tabs = ["Overview", "Datasets", "Comparisons", "Releases"]
+        const tabs = ["Overview", "Runs", "Datasets", "Comparisons", "Releases"]
         for (const [path, shows, offered] of [
           ["/approvals", "Pending 1", ["Pending 1", "Closed"]],
           [`/approvals/${at.approval_id}`, "Arguments", ["Pending 1", "Closed", "Approve a", "Reject r"]],
@@ -70,6 +70,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           ["/rules", "Read-only", []],
           ["/tasks", "Newest version", []],
           [`/tasks/${at.task_id}`, "Configuration", tabs],
+          [`/tasks/${at.task_id}/runs`, "Answered by", [...tabs, "Search", "Reload"]],
+          [`/runs/${at.trace_id}`, "Your feedback", ["Correct", "Incorrect", "Correct the answer"]],
           [`/tasks/${at.task_id}/datasets`, "Version 2", tabs],
           [`/tasks/${at.task_id}/comparisons`, "Completed", tabs],
           [`/tasks/${at.task_id}/releases`, "first release", tabs],

@@ -154,7 +154,8 @@ const seedTask = Effect.fnUntraced(function* (admin: ClientCalls, reviewer: Clie
   })
   yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
   const { dataset_id } = yield* admin.tasks.get({ params })
-  return { task_id: task.id, dataset_id, feedback_id, comparison_id: comparison.id }
+  const { inference_log_id: trace_id } = yield* admin.feedback.get({ params: { id: feedback_id } })
+  return { task_id: task.id, dataset_id, feedback_id, trace_id, comparison_id: comparison.id }
 })
 
 /** Returns a function that runs the task on a text and submits a correction of the answer. */

@@ -100,6 +100,13 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/tasks/Task.tsx"))
   },
   {
+    path: "/runs/:id",
+    navParent: "/tasks",
+    title: "Run",
+    scope: "runs.read",
+    ...page(() => import("../pages/runs/Run.tsx"))
+  },
+  {
     path: "/datasets/:id",
     navParent: "/tasks",
     title: "Dataset",

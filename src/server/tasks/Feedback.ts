@@ -236,7 +236,9 @@ export class Feedback extends Context.Service<
             review_note: null,
             dataset_id: null
           }
-          yield* Effect.orDie(insert({ org_id, run_id, release_id, record, correction: redacted?.text ?? null }))
+          yield* Effect.orDie(
+            insert({ org_id, run_id, release_id, record, correction: redacted?.text ?? null })
+          )
           return record
         }),
         list: Effect.fn("Feedback.list")(function* (request) {

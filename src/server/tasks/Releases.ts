@@ -1,12 +1,16 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
-import type { NewRelease } from "../../api/Comparisons.ts"
+import type { NewRelease, ReleaseCandidate } from "../../api/Comparisons.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import { ComparisonUnfinished, NotFound } from "../../api/Problems.ts"
-import { type ComparisonId, type OrgId, ReleaseId, type TaskId } from "../../domain/Ids.ts"
+import { CandidateLost, ComparisonUnfinished, LiveReleaseChanged, NotFound } from "../../api/Problems.ts"
+import { type OrgId, ReleaseId, type TaskId } from "../../domain/Ids.ts"
+import type { ComparisonSummary } from "../../domain/tasks/Comparison.ts"
+import { summarizeTally } from "../../domain/tasks/ComparisonTally.ts"
 import type { Release } from "../../domain/tasks/Task.ts"
+import { redactText } from "../../domain/redaction/Redaction.ts"
 import { Audit } from "../identity/Audit.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { findComparison } from "./Comparisons/rows.ts"
 import { atomic } from "../store/transaction.ts"
 import type { Page } from "../store/Pagination.ts"
@@ -27,12 +31,17 @@ export class Releases extends Context.Service<
     /**
      * Makes the candidate of a finished comparison live, or rolls back to an earlier release. Returns the live release if it already is
      * that one. A promotion also sets the task's working copy to the candidate, unless the working copy has changed since the comparison
-     * was created; a rollback does not change the working copy.
+     * was created; a rollback does not change the working copy. Without `force`, refuses a candidate that lost, or that was compared with
+     * another release than the live one.
      */
     readonly create: (
       task_id: TaskId,
       input: NewRelease
-    ) => Effect.Effect<Release, NotFound | ComparisonUnfinished, Authorized<"tasks.write">>
+    ) => Effect.Effect<
+      Release,
+      NotFound | ComparisonUnfinished | LiveReleaseChanged | CandidateLost,
+      Authorized<"tasks.write">
+    >
   }
 >()("countersign/server/tasks/Releases") {
   static readonly layer = Layer.effect(
@@ -42,12 +51,13 @@ export class Releases extends Context.Service<
       const atomically = atomic(sql)
       const audit = yield* Audit
       const clock = yield* StoreClock
+      const secrets = yield* KnownSecrets
 
       const chooseCandidate = Effect.fnUntraced(function* (
         org_id: OrgId,
         task: TaskRow,
         live: Release,
-        comparison_id: ComparisonId
+        { comparison_id, force = false }: typeof ReleaseCandidate.Type
       ) {
         const comparison = yield* findComparison(sql, org_id, comparison_id)
         if (comparison?.task_id !== task.task_id) return yield* noComparison
@@ -59,6 +69,19 @@ export class Releases extends Context.Service<
                 : `The comparison is still running: ${comparison.compared} of ${comparison.example_count} examples compared. Retry when it is completed.`
           })
         }
+        const isLive = live.comparison_id === comparison_id
+        if (!isLive && !force) {
+          // A rollback makes the same content live under another id.
+          if (![live.id, live.restored_release_id].includes(comparison.live_release_id)) {
+            return yield* new LiveReleaseChanged({
+              detail:
+                "Another release was made live after the comparison was started. Compare the candidate with it, or send `force` with a `reason`.",
+              current_release_id: live.id
+            })
+          }
+          const defeat = defeatOf(summarizeTally(comparison.tally))
+          if (defeat !== undefined) return yield* new CandidateLost({ detail: defeat })
+        }
         const content = {
           instructions: comparison.candidate_instructions,
           provider: comparison.candidate_provider,
@@ -68,7 +91,7 @@ export class Releases extends Context.Service<
         }
         const choice: ReleaseChoice = {
           content,
-          isLive: live.comparison_id === comparison_id,
+          isLive,
           workingCopy: task.revision === comparison.task_revision ? content : task
         }
         return choice
@@ -108,6 +131,11 @@ export class Releases extends Context.Service<
           const principal = yield* Authorized("tasks.write")
           const { actor, org_id } = principal
           const now = yield* clock.now
+          const forced = "comparison_id" in input && input.force === true
+          const reason =
+            forced && input.reason !== undefined
+              ? redactText(input.reason, yield* secrets.forOrg(org_id))
+              : undefined
           return yield* atomically(
             Effect.gen(function* () {
               // The row lock serializes concurrent releases of the task.
@@ -116,7 +144,7 @@ export class Releases extends Context.Service<
               const { content, isLive, workingCopy } =
                 "release_id" in input
                   ? yield* chooseEarlier(org_id, task, live, input.release_id)
-                  : yield* chooseCandidate(org_id, task, live, input.comparison_id)
+                  : yield* chooseCandidate(org_id, task, live, input)
               if (isLive) return live
               const release: Release = {
                 id: yield* ReleaseId.generate,
@@ -135,7 +163,13 @@ export class Releases extends Context.Service<
                 WHERE org_id = ${org_id}
                   AND task_id = ${task_id}
               `
-              yield* audit.record(principal, "release.created", release.id, { task_id, ...input })
+              yield* audit.record(principal, "release.created", release.id, {
+                task_id,
+                ...("release_id" in input
+                  ? { release_id: input.release_id }
+                  : { comparison_id: input.comparison_id }),
+                ...(forced ? { force: true, reason: reason ?? "" } : {})
+              })
               return release
             })
           )
@@ -154,6 +188,15 @@ interface ReleaseChoice {
   readonly isLive: boolean
   /** The task's working copy afterwards. */
   readonly workingCopy: Pick<Release, "instructions" | "provider">
+}
+
+/** Why the comparison speaks against the candidate; undefined if it does not. */
+const defeatOf = ({ candidate, live }: ComparisonSummary): string | undefined => {
+  if (candidate.agreement === null || live.agreement === null) return undefined
+  if (candidate.latency_ms === null) return "The candidate has no answer for any of the examples."
+  return candidate.agreed < live.agreed
+    ? `The candidate agreed with ${candidate.agreed} examples, the live release with ${live.agreed}.`
+    : undefined
 }
 
 const notOfTask = (pointer: string, noun: string) =>

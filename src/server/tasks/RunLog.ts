@@ -27,9 +27,7 @@ export class RunLog extends Context.Service<
     /** Returns one run. */
     readonly get: (trace_id: TraceId) => Effect.Effect<RunRecord, NotFound, Authorized<"runs.read">>
     /** Removes a run from the review queue of its task. Idempotent. */
-    readonly dismissReview: (
-      trace_id: TraceId
-    ) => Effect.Effect<void, NotFound, Authorized<"feedback.write">>
+    readonly dismissReview: (trace_id: TraceId) => Effect.Effect<void, NotFound, Authorized<"feedback.write">>
   }
 >()("countersign/server/tasks/RunLog") {
   static readonly layer = Layer.effect(

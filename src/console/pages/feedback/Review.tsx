@@ -18,6 +18,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { answeredBy } from "../runs/Runs.tsx"
 import { feedbackStatuses } from "./feedbackStatuses.ts"
 import { scoreText } from "./scoreText.ts"
 
@@ -151,7 +152,15 @@ const LoadedFeedback = ({
         )}
       </section>
       <p className="quiet small">
-        Run <span className="id">{detail.inference_log_id}</span>
+        Run{" "}
+        {can("runs.read") ? (
+          <Link to={`/runs/${detail.inference_log_id}`}>
+            <span className="id">{detail.inference_log_id}</span>
+          </Link>
+        ) : (
+          <span className="id">{detail.inference_log_id}</span>
+        )}
+        , answered by <UntrustedText text={answeredBy(detail.run)} />
       </p>
       {detail.status === "pending" && can("feedback.write") ? (
         <ReviewForm verdict={verdict} pending={review.pending} onVerdict={onVerdict} onSubmit={run} />

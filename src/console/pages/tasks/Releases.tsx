@@ -11,79 +11,83 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { DatasetLink } from "./DatasetLink.tsx"
+import { ReleaseQuality } from "./ReleaseQuality.tsx"
 
 /** A task's releases, newest first, each with a button that rolls back to it. */
 export const Releases = ({ task }: { readonly task: Task }) => {
   const can = useCan()
   return (
-    <PagedList atom={releasesAtom(task.id)}>
-      {(releases) => (
-        <ol className="cards">
-          {releases.map((release) => (
-            <li key={release.id} className="card padded stack">
-              <div className="change-head">
-                <h2>
-                  <AbsoluteTime time={release.created_at} />
-                </h2>
-                {release.id === task.live_release_id ? (
-                  <Badge tone="good">Live</Badge>
-                ) : can("tasks.write") ? (
-                  <RollbackButton release={release} />
-                ) : null}
-              </div>
-              <dl className="facts">
-                <div>
-                  <dt>Released by</dt>
-                  <dd>
-                    <UntrustedText text={release.created_by.name} />
-                  </dd>
+    <div className="stack">
+      {can("feedback.read") ? <ReleaseQuality task_id={task.id} /> : null}
+      <PagedList atom={releasesAtom(task.id)}>
+        {(releases) => (
+          <ol className="cards">
+            {releases.map((release) => (
+              <li key={release.id} className="card padded stack">
+                <div className="change-head">
+                  <h2>
+                    <AbsoluteTime time={release.created_at} />
+                  </h2>
+                  {release.id === task.live_release_id ? (
+                    <Badge tone="good">Live</Badge>
+                  ) : can("tasks.write") ? (
+                    <RollbackButton release={release} />
+                  ) : null}
                 </div>
-                <div>
-                  <dt>Provider</dt>
-                  <dd>
-                    {release.provider.kind === "examples" ? (
-                      "Nearest example"
-                    ) : (
-                      <UntrustedText text={release.provider.model} />
-                    )}
-                  </dd>
-                </div>
-                <div>
-                  <dt>Dataset</dt>
-                  <dd>
-                    {release.dataset_id === null ? (
-                      "none"
-                    ) : (
-                      <DatasetLink task={task.id} id={release.dataset_id} />
-                    )}
-                  </dd>
-                </div>
-                <div>
-                  <dt>Comparison</dt>
-                  <dd>
-                    {release.restored_release_id !== null ? (
-                      "none (rollback)"
-                    ) : release.comparison_id === null ? (
-                      "none (first release)"
-                    ) : (
-                      <Link to={`/comparisons/${release.comparison_id}`}>View comparison</Link>
-                    )}
-                  </dd>
-                </div>
-              </dl>
-              {release.instructions === "" ? null : (
-                <details>
-                  <summary>Instructions</summary>
-                  <p className="prose">
-                    <UntrustedText text={release.instructions} />
-                  </p>
-                </details>
-              )}
-            </li>
-          ))}
-        </ol>
-      )}
-    </PagedList>
+                <dl className="facts">
+                  <div>
+                    <dt>Released by</dt>
+                    <dd>
+                      <UntrustedText text={release.created_by.name} />
+                    </dd>
+                  </div>
+                  <div>
+                    <dt>Provider</dt>
+                    <dd>
+                      {release.provider.kind === "examples" ? (
+                        "Nearest example"
+                      ) : (
+                        <UntrustedText text={release.provider.model} />
+                      )}
+                    </dd>
+                  </div>
+                  <div>
+                    <dt>Dataset</dt>
+                    <dd>
+                      {release.dataset_id === null ? (
+                        "none"
+                      ) : (
+                        <DatasetLink task={task.id} id={release.dataset_id} />
+                      )}
+                    </dd>
+                  </div>
+                  <div>
+                    <dt>Comparison</dt>
+                    <dd>
+                      {release.restored_release_id !== null ? (
+                        "none (rollback)"
+                      ) : release.comparison_id === null ? (
+                        "none (first release)"
+                      ) : (
+                        <Link to={`/comparisons/${release.comparison_id}`}>View comparison</Link>
+                      )}
+                    </dd>
+                  </div>
+                </dl>
+                {release.instructions === "" ? null : (
+                  <details>
+                    <summary>Instructions</summary>
+                    <p className="prose">
+                      <UntrustedText text={release.instructions} />
+                    </p>
+                  </details>
+                )}
+              </li>
+            ))}
+          </ol>
+        )}
+      </PagedList>
+    </div>
   )
 }
 

@@ -13,6 +13,7 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
+import { Runs } from "../runs/Runs.tsx"
 import { Comparisons } from "./Comparisons.tsx"
 import { Datasets } from "./Datasets.tsx"
 import { Releases } from "./Releases.tsx"
@@ -20,7 +21,7 @@ import { SchemaWarnings } from "./SchemaWarnings.tsx"
 
 const isTaskId = Schema.is(TaskId)
 
-/** One task: overview, dataset versions, comparisons and releases. */
+/** One task: overview, runs, dataset versions, comparisons and releases. */
 export default function Task({ params }: PageProps) {
   const id = params["id"]
   return isTaskId(id) ? <LoadedTask id={id} tab={params["tab"]} /> : <EmptyState title="Task not found" />
@@ -28,6 +29,7 @@ export default function Task({ params }: PageProps) {
 
 const allTabs = [
   ["overview", "Overview"],
+  ["runs", "Runs"],
   ["datasets", "Datasets"],
   ["comparisons", "Comparisons"],
   ["releases", "Releases"]
@@ -36,7 +38,9 @@ const allTabs = [
 const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: string | undefined }) => {
   const result = useAtomValue(taskAtom(id))
   const can = useCan()
-  const tabs = allTabs.filter(([name]) => name !== "datasets" || can("datasets.read"))
+  const tabs = allTabs.filter(
+    ([name]) => (name !== "datasets" || can("datasets.read")) && (name !== "runs" || can("runs.read"))
+  )
   const tab = tabs.find(([name]) => name === wanted)?.[0] ?? "overview"
   return (
     <AsyncContent result={result} atom={taskAtom(id)}>
@@ -60,6 +64,8 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
           </PageHeader>
           {tab === "overview" ? (
             <Overview task={task} />
+          ) : tab === "runs" ? (
+            <Runs task={task} />
           ) : tab === "datasets" ? (
             <Datasets task={task} />
           ) : tab === "comparisons" ? (
@@ -149,6 +155,14 @@ const Overview = ({ task }: { readonly task: TaskModel }) => {
               </dd>
             </div>
           ) : null}
+          <div>
+            <dt>Sampled for review</dt>
+            <dd>
+              {task.review_share === 0
+                ? "no runs"
+                : `${(task.review_share * 100).toLocaleString("en")} % of runs`}
+            </dd>
+          </div>
           <div>
             <dt>Created</dt>
             <dd>

@@ -37,6 +37,8 @@ export interface ProviderDraft {
   readonly answer_schema: string
   readonly self_review: boolean
   readonly provider: ProviderDraft
+  /** Percentage of runs that is sampled for review. */
+  readonly review_percent: string
 }
 
 const defaultProvider: ProviderDraft = {
@@ -72,7 +74,8 @@ export const newTaskDraft: TaskDraft = {
     additionalProperties: false
   }),
   self_review: true,
-  provider: defaultProvider
+  provider: defaultProvider,
+  review_percent: "0"
 }
 
 const numberText = (number: number | null | undefined): string =>
@@ -85,9 +88,11 @@ export const toTaskDraft = ({
   instructions,
   name,
   provider,
+  review_share,
   self_review
 }: Task): TaskDraft => ({
   name,
+  review_percent: String(Number((review_share * 100).toFixed(6))),
   instructions,
   input_schema: formatJson(input_schema),
   answer_schema: formatJson(answer_schema),
@@ -164,7 +169,8 @@ export const toNewTask = (draft: TaskDraft): NewTask | undefined => {
     input_schema: inputSchema.success,
     answer_schema: answerSchema.success,
     provider: toProvider(draft.provider),
-    self_review: draft.self_review
+    self_review: draft.self_review,
+    review_share: (parseNumber(draft.review_percent) ?? 0) / 100
   }
 }
 
@@ -172,7 +178,7 @@ export const toNewTask = (draft: TaskDraft): NewTask | undefined => {
 export const toTaskChange = (task: Task, draft: TaskDraft): TaskChange | undefined => {
   const edited = toNewTask(draft)
   if (edited?.provider === undefined) return undefined
-  const { answer_schema, input_schema, name, provider } = edited
+  const { answer_schema, input_schema, name, provider, review_share = 0 } = edited
   const hasNewKey = provider.kind === "openai" && provider.api_key !== undefined
   return {
     ...(name === task.name ? {} : { name }),
@@ -180,6 +186,7 @@ export const toTaskChange = (task: Task, draft: TaskDraft): TaskChange | undefin
     ...(jsonEquals(input_schema, task.input_schema) ? {} : { input_schema }),
     ...(jsonEquals(answer_schema, task.answer_schema) ? {} : { answer_schema }),
     ...(draft.self_review === task.self_review ? {} : { self_review: draft.self_review }),
+    ...(Math.abs(review_share - task.review_share) < 1e-9 ? {} : { review_share }),
     ...(!hasNewKey && jsonEquals(withProviderDefaults(provider), task.provider) ? {} : { provider })
   }
 }

@@ -70,6 +70,25 @@ export const TaskForm = ({
           )}
         </Field>
       </section>
+      <section className="card padded stack" aria-label="Review">
+        <Field
+          label="Runs sampled for review, in percent"
+          hint="Chosen at random. They wait in the review queue until someone gives feedback on them."
+          error={fieldError(failure, "review_share")}
+        >
+          {(field) => (
+            <input
+              {...field}
+              type="number"
+              min={0}
+              max={100}
+              step="any"
+              value={draft.review_percent}
+              onChange={({ target }) => set({ review_percent: target.value })}
+            />
+          )}
+        </Field>
+      </section>
       {schemasLocked ? (
         <p className="notice">
           Input and answer schemas are locked because the dataset uses them. Create a new task to change them.

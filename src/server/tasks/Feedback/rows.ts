@@ -2,7 +2,16 @@ import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { type FeedbackRecord, FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
-import { DatasetId, FeedbackId, KeyId, type OrgId, ReleaseId, RunId, TaskId, TraceId } from "../../../domain/Ids.ts"
+import {
+  DatasetId,
+  FeedbackId,
+  KeyId,
+  type OrgId,
+  ReleaseId,
+  RunId,
+  TaskId,
+  TraceId
+} from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"

@@ -28,6 +28,7 @@ const task: Task = {
   provider_key_set: true,
   self_review: true,
   live_release_id: Effect.runSync(ReleaseId.generate),
+  review_share: 0,
   dataset_id: null,
   created_at: DateTime.makeUnsafe(0),
   created_by: { id: Effect.runSync(KeyId.generate), name: "Ada" }

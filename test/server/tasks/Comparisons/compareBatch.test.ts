@@ -350,8 +350,15 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         yield* comparisons.runOnce
 
         const first = yield* release
-        const second = yield* Effect.provide(releases.create(task_id, { comparison_id: other.id }), by)
-        const back = yield* release
+        const force = { force: true, reason: "A test of repeated releases." }
+        const second = yield* Effect.provide(
+          releases.create(task_id, { comparison_id: other.id, ...force }),
+          by
+        )
+        const back = yield* Effect.provide(
+          releases.create(task_id, { comparison_id: comparison.id, ...force }),
+          by
+        )
         assert.notStrictEqual(back.id, first.id)
         assert.deepInclude(back, { comparison_id: comparison.id, dataset_id: first.dataset_id })
         const { items } = yield* Effect.provide(releases.list(task_id, {}), by)

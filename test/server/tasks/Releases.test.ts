@@ -1,0 +1,140 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { NewComparison } from "../../../src/api/Comparisons.ts"
+import type { ClientCalls } from "../../../src/client/Client.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
+import { pointersOf, service } from "../../support/service.ts"
+import { createSortingTask, createTeamClients } from "../../support/tasks.ts"
+import type { TaskId } from "../../../src/domain/Ids.ts"
+
+/** Compares a candidate with the live release, and waits until the comparison is completed. */
+const compare = Effect.fnUntraced(function* (
+  admin: ClientCalls,
+  params: { readonly task_id: TaskId },
+  payload: NewComparison
+) {
+  const { comparison } = yield* admin.comparisons.create({ params, payload })
+  yield* Effect.repeat(admin.comparisons.get({ params: { id: comparison.id }, query: {} }), {
+    until: ({ comparison: { status } }) => status === "completed"
+  })
+  return comparison.id
+})
+
+layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
+  "Releases",
+  (it) => {
+    it.effect("a candidate is released only over the release that it was compared with", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("stale")
+        const { params, task } = yield* createSortingTask(admin, ["a", "other"])
+        const one = yield* compare(admin, params, { candidate: { instructions: "One." } })
+        const two = yield* compare(admin, params, { candidate: { instructions: "Two." } })
+        const release = (
+          comparison_id: typeof one,
+          force?: { readonly force: true; readonly reason: string }
+        ) => admin.releases.create({ params, payload: { comparison_id, ...force } })
+        const live = yield* release(two)
+        const refused = yield* Effect.flip(release(one))
+        assert.strictEqual(refused._tag, "LIVE_RELEASE_CHANGED")
+        assert.strictEqual(
+          refused._tag === "LIVE_RELEASE_CHANGED" ? refused.current_release_id : undefined,
+          live.id
+        )
+        assert.strictEqual((yield* admin.tasks.get({ params })).live_release_id, live.id)
+        // Repeating the release that is live already changes nothing, so it is not refused.
+        assert.strictEqual((yield* release(two)).id, live.id)
+
+        // After a rollback the content that it was compared with is live again.
+        yield* admin.releases.create({ params, payload: { release_id: task.live_release_id } })
+        assert.strictEqual((yield* release(one)).instructions, "One.")
+
+        const forced = yield* release(two, {
+          force: true,
+          reason: "One was a mistake; password: hunter2-hunter2"
+        })
+        assert.strictEqual(forced.instructions, "Two.")
+        const { entries } = yield* admin.audit_log.list({ query: { target_id: forced.id } })
+        assert.deepStrictEqual(
+          entries.map(({ detail }) => detail),
+          [
+            {
+              task_id: task.id,
+              comparison_id: two,
+              force: true,
+              reason: "One was a mistake; password: [REDACTED]"
+            }
+          ]
+        )
+      })
+    )
+
+    it.effect(
+      "a candidate that agrees with fewer examples than the live release is refused without force",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* createTeamClients("lost")
+          const { dataset, params } = yield* createSortingTask(admin, ["a", "other"])
+          const { dataset_id: first } = { dataset_id: dataset.id }
+          yield* admin.datasets.create({
+            params,
+            payload: {
+              base_dataset_id: first,
+              examples: [{ input: { text: "a" }, answer: { category: "billing" } }]
+            }
+          })
+          const better = yield* compare(admin, params, {})
+          yield* admin.releases.create({ params, payload: { comparison_id: better } })
+          const worse = yield* compare(admin, params, { candidate: { dataset_id: first } })
+          const refused = yield* Effect.flip(
+            admin.releases.create({ params, payload: { comparison_id: worse } })
+          )
+          assert.strictEqual(refused._tag, "CANDIDATE_LOST")
+          assert.propertyVal(
+            refused,
+            "detail",
+            "The candidate agreed with 0 examples, the live release with 1."
+          )
+          const forced = yield* admin.releases.create({
+            params,
+            payload: { comparison_id: worse, force: true, reason: "For a demonstration." }
+          })
+          assert.strictEqual(forced.dataset_id, first)
+        })
+    )
+
+    it.effect(
+      "a candidate without any answer is refused without force, although the live release has none either",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* createTeamClients("silent")
+          const { params } = yield* createSortingTask(admin, ["a", "other"])
+          const server = yield* startScriptedServer([{ status: 401, body: {} }])
+          const provider = { kind: "openai", base_url: server.url, model: "small" } as const
+          const silent = yield* compare(admin, params, { candidate: { provider } })
+          yield* admin.releases.create({
+            params,
+            payload: { comparison_id: silent, force: true, reason: "For the next step." }
+          })
+          const again = yield* compare(admin, params, { candidate: { provider } })
+          const refused = yield* Effect.flip(
+            admin.releases.create({ params, payload: { comparison_id: again } })
+          )
+          assert.strictEqual(refused._tag, "CANDIDATE_LOST")
+          assert.propertyVal(refused, "detail", "The candidate has no answer for any of the examples.")
+        })
+    )
+
+    it.effect("force without a reason is refused, naming the reason", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("no reason")
+        const { params } = yield* createSortingTask(admin, ["a", "other"])
+        const id = yield* compare(admin, params, {})
+        const refused = yield* Effect.flip(
+          admin.releases.create({ params, payload: { comparison_id: id, force: true } })
+        )
+        assert.strictEqual(refused._tag, "INVALID_REQUEST")
+        assert.include(pointersOf(refused), "#/reason")
+      })
+    )
+  }
+)
