@@ -35,6 +35,17 @@ describe("connect", () => {
     })
   )
 
+  it.live("sends an object in a query as JSON", () =>
+    withServer([{ status: 200, body: { runs: [], next_cursor: null } }], async (client, { seen }) => {
+      await client.runs.list({
+        params: { task_id: `tsk_${"0".repeat(32)}` },
+        query: { metadata: { customer: "acme & co", tries: 2 } }
+      })
+      const url = new URL(seen[0]?.url ?? "", "http://localhost")
+      assert.strictEqual(url.searchParams.get("metadata"), '{"customer":"acme & co","tries":2}')
+    })
+  )
+
   it.live("accepts ids as plain strings and sends no invalid id", () => {
     const step = {
       step_id: "refund-1",

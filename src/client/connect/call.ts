@@ -90,10 +90,13 @@ export const buildRequest = (
   return { ...request, headers: { ...headers, "content-type": "application/json" }, body }
 }
 
-/** The members of a part that has been converted, as text. */
+/** The members of a part that has been converted, as text; an object as JSON. */
 const texts = (part: unknown): ReadonlyArray<readonly [name: string, text: string]> =>
   typeof part === "object" && part !== null
-    ? Object.entries(part).map(([name, value]) => [name, String(value)])
+    ? Object.entries(part).map(([name, value]) => [
+        name,
+        typeof value === "object" && value !== null ? JSON.stringify(value) : String(value)
+      ])
     : []
 
 const encodeSegment = (operation: string, name: string, value: string): string => {
