@@ -40,6 +40,13 @@ export const AcceptedComparison = Schema.Struct({
   comparison: Comparison.annotateKey({ description: "The comparison." })
 }).annotate({ identifier: "AcceptedComparison", description: "A comparison that was started." })
 
+export const EndedComparison = Schema.Struct({
+  comparison: Comparison.annotateKey({ description: "The comparison." })
+}).annotate({
+  identifier: "EndedComparison",
+  description: "A comparison that was cancelled, or that had ended before."
+})
+
 export const ComparisonDetail = Schema.Struct({
   comparison: Comparison.annotateKey({ description: "The comparison." }),
   ...page("results", ComparisonResult, ExampleId).fields
@@ -139,6 +146,20 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
           summary: "Get a comparison",
           description:
             "Returns one comparison: its progress, its summary, and one page of examples with both answers."
+        })
+      ),
+    HttpApiEndpoint.post("cancel", "/comparisons/:id/cancel", {
+      params: { id: ComparisonId.annotateKey({ description: "The comparison's ID." }) },
+      success: EndedComparison,
+      error: NotFound
+    })
+      .middleware(requires("tasks.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "cancelComparison",
+          summary: "Cancel a comparison",
+          description:
+            "Ends a running comparison: no further example is started. Calls to a model that are in progress, for at most four examples, end first; their results and usage are added. Idempotent: a comparison that has ended is returned unchanged."
         })
       )
   )

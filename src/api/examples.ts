@@ -93,6 +93,7 @@ const runOrigin = {
   provider: "openai",
   model: openAi.model,
   usage: { input_tokens: 184, output_tokens: 31 },
+  examples: [{ id: ids.example, score: 0.82 }],
   provider_calls: 1,
   duration_ms: 771,
   started_at: null,
@@ -386,6 +387,9 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
         fields: []
       }
     }
+  },
+  EndedComparison: {
+    comparison: { ...comparison, status: "cancelled", failure: "Cancelled by Ada Lovelace." }
   },
   ComparisonDetail: { comparison, results: [result], next_cursor: null },
   Release: release,

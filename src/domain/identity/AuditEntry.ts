@@ -41,6 +41,7 @@ export const AuditAction = documentedEnum({
   "dataset.created": "A dataset version was created.",
   "dataset.exported": "A dataset version was exported through the API.",
   "comparison.created": "A comparison was started.",
+  "comparison.cancelled": "A comparison was cancelled.",
   "release.created": "A release was made live."
 })
 export type AuditAction = typeof AuditAction.Type

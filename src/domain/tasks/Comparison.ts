@@ -110,7 +110,8 @@ export type ComparisonSummary = typeof ComparisonSummary.Type
 export const ComparisonStatus = documentedEnum({
   running: "Examples are still being answered.",
   completed: "Every example was answered by both sides. Final.",
-  failed: "It ended after repeated internal errors; `failure` says so. Final. Start another one to retry."
+  failed: "It ended after repeated internal errors; `failure` says so. Final. Start another one to retry.",
+  cancelled: "It was cancelled before every example was answered; `failure` says by whom. Final."
 })
 
 export const Comparison = Schema.Struct({
@@ -138,10 +139,10 @@ export const Comparison = Schema.Struct({
   created_at: timestamp("When the comparison was started."),
   created_by: Actor.annotateKey({ description: "The API key that started it." }),
   finished_at: Schema.NullOr(Timestamp).annotateKey({
-    description: "When it completed or failed. Null while it is running."
+    description: "When it completed, failed or was cancelled. Null while it is running."
   }),
   failure: Schema.NullOr(Schema.String).annotateKey({
-    description: "Why it failed. Null unless the status is `failed`."
+    description: "Why it ended early. Null unless the status is `failed` or `cancelled`."
   })
 }).annotate({
   identifier: "Comparison",

@@ -101,6 +101,9 @@ export const RunOrigin = Schema.Struct({
   usage: Schema.NullOr(Usage).annotateKey({
     description: "Tokens that the provider counted, or that the client reported. Null if unknown."
   }),
+  examples: Schema.Array(UsedExample).annotateKey({
+    description: "The examples that the answer was made from, nearest first. Empty for a logged answer."
+  }),
   provider_calls: Schema.Int.annotateKey({
     description: "Calls of the service to the provider, retries included. 0 for a logged answer."
   }),

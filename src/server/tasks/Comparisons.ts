@@ -15,7 +15,7 @@ import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
-import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
+import { dieOnDatabaseError, isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -29,10 +29,12 @@ import {
 } from "./Comparisons/lease.ts"
 import { recordBatch } from "./Comparisons/recordBatch.ts"
 import {
+  cancelComparison,
   type ComparisonRow,
   countRunning,
   findComparison,
   insertComparison,
+  isCancelled,
   listComparisons,
   listResults,
   toComparison
@@ -111,6 +113,8 @@ export class Comparisons extends Context.Service<
       NotFound | InvalidUrl | LimitReached | ProviderKeyExists,
       Authorized<"tasks.write">
     >
+    /** Ends a running comparison. One that has ended is returned unchanged. */
+    readonly cancel: (id: ComparisonId) => Effect.Effect<Comparison, NotFound, Authorized<"tasks.write">>
     /** Claims one comparison and works on it until it is finished or the time slice is over. None if no comparison is claimable. */
     readonly runOnce: Effect.Effect<Option.Option<ComparisonRun>>
     /** Finds claimable comparisons and wakes a worker for each, up to the number of workers. Returns how many. */
@@ -153,12 +157,15 @@ export class Comparisons extends Context.Service<
           const isTimeSliceOver = Effect.map(monotonicNow, (now) => now >= sliceEnd)
           let row = claimed
           while (row.status === "running" && !(yield* isTimeSliceOver)) {
-            const batch = yield* compareBatch(sql, providers, job, row, isTimeSliceOver)
+            const isStopped = Effect.flatMap(isTimeSliceOver, (isOver) =>
+              isOver ? Effect.succeed(true) : isCancelled(sql, claimed)
+            )
+            const batch = yield* compareBatch(sql, providers, job, row, isStopped)
             const now = yield* clock.now
-            const bytes = yield* atomically(recordBatch(sql, batch, now, lease))
-            if (bytes === undefined) break
-            usage.add(row.org_id, { bytes })
-            row = batch.row
+            const recorded = yield* atomically(recordBatch(sql, batch, now, lease))
+            if (recorded === undefined) break
+            usage.add(row.org_id, { bytes: recorded.bytes })
+            row = { ...batch.row, status: recorded.status }
           }
           return row
         })
@@ -219,6 +226,24 @@ export class Comparisons extends Context.Service<
               next_cursor: results.next_cursor
             }
           }),
+          cancel: Effect.fn("Comparisons.cancel")(function* (id) {
+            const principal = yield* Authorized("tasks.write")
+            const { actor, org_id } = principal
+            const end = { at: yield* clock.now, failure: `Cancelled by ${actor.name}.` }
+            return yield* atomically(
+              Effect.gen(function* () {
+                const cancelled = yield* cancelComparison(sql, org_id, id, end)
+                if (cancelled !== undefined) {
+                  const { compared, example_count, task_id } = cancelled
+                  const detail = { task_id, compared, example_count }
+                  yield* audit.record(principal, "comparison.cancelled", id, detail)
+                  return toComparison(cancelled)
+                }
+                const row = yield* findComparison(sql, org_id, id)
+                return row === undefined ? yield* notFound("comparison") : toComparison(row)
+              })
+            )
+          }, dieOnDatabaseError),
           create: Effect.fn("Comparisons.create")(function* (task_id, { candidate = {} }) {
             const principal = yield* Authorized("tasks.write")
             const { actor, org_id } = principal

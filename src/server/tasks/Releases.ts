@@ -64,8 +64,8 @@ export class Releases extends Context.Service<
         if (comparison.status !== "completed") {
           return yield* new ComparisonUnfinished({
             detail:
-              comparison.status === "failed"
-                ? "The comparison failed, so nothing shows whether its candidate is better. Start another one."
+              comparison.status === "failed" || comparison.status === "cancelled"
+                ? `The comparison ${comparison.status === "failed" ? "failed" : "was cancelled"}, so nothing shows whether its candidate is better. Start another one.`
                 : `The comparison is still running: ${comparison.compared} of ${comparison.example_count} examples compared. Retry when it is completed.`
           })
         }

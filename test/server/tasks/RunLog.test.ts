@@ -44,7 +44,9 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
       const { dataset, log, reviewer, task } = yield* createDesk("read")
       const run = yield* log("where is it", { metadata: { customer: "acme" } })
       const found = yield* reviewer.runs.get({ params: { trace_id: run.trace_id } })
-      const { created_by, duration_ms, ...rest } = found
+      const { created_by, duration_ms, examples, ...rest } = found
+      assert.deepStrictEqual(examples, run.examples)
+      assert.lengthOf(examples, 1)
       assert.strictEqual(created_by.name, "runtime")
       assert.isAtLeast(duration_ms ?? assert.fail("a duration"), 0)
       assert.deepStrictEqual(rest, {

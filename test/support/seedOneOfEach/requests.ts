@@ -28,6 +28,7 @@ export const requests: Readonly<
   "datasets.export": ({ ids }) => ({ params: { id: ids.dataset } }),
   "comparisons.list": ({ ids }) => ({ params: { task_id: ids.task } }),
   "comparisons.get": ({ ids }) => ({ params: { id: ids.comparison } }),
+  "comparisons.cancel": ({ ids }) => ({ params: { id: ids.comparison } }),
   "comparisons.create": ({ ids }) => ({
     params: { task_id: ids.task },
     body: { candidate: { dataset_id: ids.dataset } }

@@ -38,6 +38,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "dataset.created": "created a dataset version",
   "dataset.exported": "exported a dataset version",
   "comparison.created": "started a comparison",
+  "comparison.cancelled": "cancelled a comparison",
   "release.created": "created a release"
 }
 

@@ -71,6 +71,8 @@ const StatusBadge = ({ status }: Pick<ComparisonModel, "status">) => {
       return <Badge tone="good">Completed</Badge>
     case "failed":
       return <Badge tone="bad">Failed</Badge>
+    case "cancelled":
+      return <Badge tone="quiet">Cancelled</Badge>
   }
 }
 
@@ -131,6 +133,21 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
             </span>
             <progress max={comparison.example_count} value={comparison.compared} />
           </label>
+          {can("tasks.write") ? (
+            <div>
+              <ConfirmButton
+                label="Cancel comparison"
+                title="Cancel this comparison?"
+                act={() => apiClient.comparisons.cancel({ params: { id } })}
+                onDone={() => {
+                  refresh(comparisonAtom(id))
+                  showToast("Comparison cancelled")
+                }}
+              >
+                <p>No further example is started. The results so far are kept.</p>
+              </ConfirmButton>
+            </div>
+          ) : null}
         </div>
       ) : null}
       <div className="two-columns">

@@ -78,6 +78,8 @@ const Row = ({ comparison }: { readonly comparison: Comparison }) => (
         <Badge tone="good">Completed</Badge>
       ) : comparison.status === "failed" ? (
         <Badge tone="bad">Failed</Badge>
+      ) : comparison.status === "cancelled" ? (
+        <Badge tone="quiet">Cancelled</Badge>
       ) : (
         <Badge tone="wait">
           {comparison.compared} of {comparison.example_count}

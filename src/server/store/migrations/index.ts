@@ -46,6 +46,7 @@ import exampleScores from "./0047_example_scores.ts"
 import promptExamples from "./0048_prompt_examples.ts"
 import selfReview from "./0049_self_review.ts"
 import runLists from "./0050_run_lists.ts"
+import cancelledComparisons from "./0051_cancelled_comparisons.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -94,5 +95,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0047_example_scores": exampleScores,
   "0048_prompt_examples": promptExamples,
   "0049_self_review": selfReview,
-  "0050_run_lists": runLists
+  "0050_run_lists": runLists,
+  "0051_cancelled_comparisons": cancelledComparisons
 }

@@ -1,5 +1,5 @@
 import { Array as Arr, Effect, Option } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, SqlError } from "effect/sql"
 import { compareAnswers } from "../../../domain/tasks/Agreement.ts"
 import type { Outcome } from "../../../domain/tasks/Comparison.ts"
 import { addToTally, type ComparedExample } from "../../../domain/tasks/ComparisonTally.ts"
@@ -68,15 +68,15 @@ export interface ComparisonBatch {
 }
 
 /**
- * Answers the next examples after `row.last_example_id` by both sides: at least one, at most a batch. Starts no further example once the
- * time slice is over, because each may take minutes. Writes nothing.
+ * Answers the next examples after `row.last_example_id` by both sides: at least one, at most a batch. Starts no further example once
+ * `isStopped`: the time slice is over, or the comparison was cancelled. Each may take minutes. Writes nothing.
  */
 export const compareBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   providers: Providers["Service"],
   job: ComparisonJob,
   row: ComparisonRow,
-  isTimeSliceOver: Effect.Effect<boolean>
+  isStopped: Effect.Effect<boolean, SqlError.SqlError>
 ) {
   const { examples, next } = yield* readExamples(sql, row.org_id, job.version, {
     after: row.last_example_id ?? undefined,
@@ -92,7 +92,7 @@ export const compareBatch = Effect.fnUntraced(function* (
   let isFull = false
   const compare = Effect.fnUntraced(function* (example: Example) {
     // Examples start in order, so once one is left for the next batch, all later ones are too.
-    isFull ||= characters > MAX_BATCH_CHARACTERS || (started > 0 && (yield* isTimeSliceOver))
+    isFull ||= characters > MAX_BATCH_CHARACTERS || (started > 0 && (yield* isStopped))
     if (isFull) return Option.none()
     started++
     const [byCandidate, byLive] = yield* Effect.all(

@@ -20,7 +20,8 @@ export const ComparisonsHttp = HttpApiBuilder.group(
         ),
       create: ({ params, payload }) =>
         Effect.map(comparisons.create(params.task_id, payload), (comparison) => ({ comparison })),
-      get: ({ params, query }) => comparisons.get(params.id, query)
+      get: ({ params, query }) => comparisons.get(params.id, query),
+      cancel: ({ params }) => Effect.map(comparisons.cancel(params.id), (comparison) => ({ comparison }))
     })
   })
 )

@@ -41,7 +41,10 @@ export const countClaimable = (sql: SqlClient.SqlClient, now: Timestamp, limit: 
     ) claimable
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
-/** Extends the lease until a time, if this epoch still owns the comparison. Returns whether it does. */
+/**
+ * Extends the lease until a time, if this epoch still owns the comparison. Returns whether it does. The owner of a
+ * cancelled one keeps it until it has recorded the calls that were in progress.
+ */
 export const renewLease = (sql: SqlClient.SqlClient, row: ComparisonRow, until: Timestamp) =>
   sql`
     UPDATE comparisons
@@ -49,7 +52,7 @@ export const renewLease = (sql: SqlClient.SqlClient, row: ComparisonRow, until: 
     WHERE org_id = ${row.org_id}
       AND comparison_id = ${row.comparison_id}
       AND lease_epoch = ${row.lease_epoch}
-      AND status = 'running'
+      AND status IN ('running', 'cancelled')
     RETURNING 1 AS renewed
   `.pipe(Effect.map((rows) => rows.length > 0))
 

@@ -1,8 +1,10 @@
-import { DateTime, type Duration, Effect } from "effect"
+import { DateTime, type Duration, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { ComparisonStatus } from "../../../domain/tasks/Comparison.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { rowBytes } from "../../identity/StoredUsage.ts"
 import { textArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
 import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
 
 /** Characters of results in one statement. A PostgreSQL protocol message of the client is limited to 16 MiB. */
@@ -10,8 +12,9 @@ const MAX_STATEMENT_CHARACTERS = 2 ** 21
 
 /**
  * Writes a batch's results and the comparison's progress, and renews the lease. Call it in a transaction. Returns the
- * approximate size of the results; undefined if another replica has claimed the comparison, in which case nothing was
- * written.
+ * approximate size of the results and the status; undefined if another replica has claimed the comparison, in which
+ * case nothing was written. A comparison that was cancelled meanwhile stays cancelled, with the results of the batch:
+ * they were paid for.
  */
 export const recordBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -19,22 +22,22 @@ export const recordBatch = Effect.fnUntraced(function* (
   now: Timestamp,
   lease: Duration.Duration
 ) {
-  const updated = yield* sql`
+  const updated = yield* updatedRows.first(sql`
     UPDATE comparisons
     SET
-      status = ${row.status},
+      status = CASE WHEN status = 'cancelled' THEN status ELSE ${row.status} END,
       compared = ${row.compared},
       last_example_id = ${row.last_example_id},
       tally = ${JSON.stringify(row.tally)},
       lease_until = ${toDate(DateTime.addDuration(now, lease))},
       attempts = 0,
-      finished_at = ${row.status === "completed" ? toDate(now) : null}
+      finished_at = CASE WHEN status = 'cancelled' THEN finished_at ELSE ${row.status === "completed" ? toDate(now) : null}::timestamptz END
     WHERE org_id = ${row.org_id}
       AND comparison_id = ${row.comparison_id}
       AND lease_epoch = ${row.lease_epoch}
-    RETURNING 1 AS updated
-  `
-  if (updated.length === 0) return undefined
+    RETURNING status
+  `)
+  if (updated === undefined) return undefined
   let bytes = 0
   for (const chunk of chunksOf(compared)) {
     yield* sql`
@@ -48,8 +51,10 @@ export const recordBatch = Effect.fnUntraced(function* (
     `
     for (const { candidate, live } of chunk) bytes += rowBytes.result + candidate.length + live.length
   }
-  return bytes
+  return { bytes, status: updated.status }
 })
+
+const updatedRows = rowsOf(Schema.Struct({ status: ComparisonStatus }))
 
 /** The results as JSON texts, in chunks that fit one statement. */
 const chunksOf = (compared: ReadonlyArray<ExampleComparison>) => {

@@ -5,7 +5,7 @@ import { type Comparison, ComparisonResult, ComparisonStatus } from "../../../do
 import { ComparisonTally, summarizeTally } from "../../../domain/tasks/ComparisonTally.ts"
 import { ComparisonId, DatasetId, ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
-import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import {
   toPageWithinBytes,
   beforeCursor,
@@ -106,6 +106,32 @@ export const countRunning = (sql: SqlClient.SqlClient, org_id: OrgId) =>
     WHERE org_id = ${org_id}
       AND status = 'running'
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+
+/** Ends a running comparison as cancelled. Returns it; `undefined` if it has ended, or there is none. */
+export const cancelComparison = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  id: ComparisonId,
+  { at, failure }: { readonly at: Timestamp; readonly failure: string }
+) =>
+  comparisonRows.first(sql`
+    UPDATE comparisons
+    SET status = 'cancelled', failure = ${failure}, finished_at = ${toDate(at)}
+    WHERE org_id = ${org_id}
+      AND comparison_id = ${id}
+      AND status = 'running'
+    RETURNING ${sql.literal(comparisonColumns)}
+  `)
+
+/** Whether a comparison was cancelled. */
+export const isCancelled = (sql: SqlClient.SqlClient, { comparison_id, org_id }: ComparisonRow) =>
+  sql`
+    SELECT 1 AS found
+    FROM comparisons
+    WHERE org_id = ${org_id}
+      AND comparison_id = ${comparison_id}
+      AND status = 'cancelled'
+  `.pipe(Effect.map((rows) => rows.length > 0))
 
 /** Inserts a new comparison. */
 export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) => sql`

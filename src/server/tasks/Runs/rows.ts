@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { DatasetId, type OrgId, ReleaseId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import { type RunOrigin, RunSource, RunStatus } from "../../../domain/tasks/Run.ts"
+import { type RunOrigin, RunSource, RunStatus, UsedExample } from "../../../domain/tasks/Run.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 
@@ -22,6 +22,7 @@ export const LoggedRun = Schema.Struct({
   model: Schema.NullOr(Schema.String),
   input_tokens: Schema.NullOr(Schema.Int),
   output_tokens: Schema.NullOr(Schema.Int),
+  examples: Schema.Array(UsedExample),
   provider_calls: Schema.Int,
   duration_ms: Schema.NullOr(Schema.Finite),
   started_at: Schema.NullOr(TimestampFromDate),
@@ -34,6 +35,7 @@ export const originOf = ({
   created_at,
   dataset_id,
   duration_ms,
+  examples,
   failure,
   input_tokens,
   model,
@@ -53,6 +55,7 @@ export const originOf = ({
   provider,
   model,
   usage: input_tokens === null || output_tokens === null ? null : { input_tokens, output_tokens },
+  examples,
   provider_calls,
   duration_ms,
   started_at,

@@ -50,6 +50,7 @@ const unrecorded: Readonly<Record<string, string>> = {
   "tasks.run": "a run is a log record itself, with its key; thousands a second would bury other entries",
   "feedback.create": "the feedback records its author; it has no effect before it is staged",
   "feedback.preview_selection": "a preview changes nothing",
+  "comparisons.cancel": "the seeded comparison has ended, so nothing changes",
   "redaction_settings.preview": "a preview changes nothing",
   "sessions.create": "the session records its creator",
   "sessions.step": "the step is an event of its session",
