@@ -60,6 +60,115 @@ AS $function$
     END
     $function$;
 
+CREATE OR REPLACE FUNCTION public.feedback_added()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      BEGIN
+        
+  INSERT INTO feedback_counts AS c (org_id, task_id, day, release_id, slot, positive, neutral, negative)
+  SELECT
+    org_id, task_id, (created_at AT TIME ZONE 'UTC')::date, coalesce(release_id, ''), pg_backend_pid() % 16,
+    count(*) FILTER (WHERE score = 1), count(*) FILTER (WHERE score = 0),
+    count(*) FILTER (WHERE score = -1)
+  FROM added
+  GROUP BY 1, 2, 3, 4
+  -- All statements lock counters in the same order, or two of them could deadlock.
+  ORDER BY 1, 2, 3, 4
+  ON CONFLICT (org_id, task_id, day, release_id, slot) DO UPDATE
+  SET
+    positive = c.positive + excluded.positive,
+    neutral = c.neutral + excluded.neutral,
+    negative = c.negative + excluded.negative;
+        DELETE FROM run_reviews
+        USING added
+        WHERE run_reviews.org_id = added.org_id
+          AND run_reviews.task_id = added.task_id
+          AND run_reviews.run_id = added.run_id;
+        RETURN NULL;
+      END
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.feedback_removed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      BEGIN
+        
+  INSERT INTO feedback_counts AS c (org_id, task_id, day, release_id, slot, positive, neutral, negative)
+  SELECT
+    org_id, task_id, (created_at AT TIME ZONE 'UTC')::date, coalesce(release_id, ''), pg_backend_pid() % 16,
+    -count(*) FILTER (WHERE score = 1), -count(*) FILTER (WHERE score = 0),
+    -count(*) FILTER (WHERE score = -1)
+  FROM removed
+  GROUP BY 1, 2, 3, 4
+  -- All statements lock counters in the same order, or two of them could deadlock.
+  ORDER BY 1, 2, 3, 4
+  ON CONFLICT (org_id, task_id, day, release_id, slot) DO UPDATE
+  SET
+    positive = c.positive + excluded.positive,
+    neutral = c.neutral + excluded.neutral,
+    negative = c.negative + excluded.negative;
+        RETURN NULL;
+      END
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.feedback_run()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      BEGIN
+        SELECT runs.run_id, CASE runs.source WHEN 'provider' THEN runs.release_id END
+        INTO NEW.run_id, NEW.release_id
+        FROM runs
+        WHERE runs.org_id = NEW.org_id
+          AND runs.trace_id = NEW.trace_id;
+        RETURN NEW;
+      END
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.run_metadata_added()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      BEGIN
+        INSERT INTO run_metadata (org_id, task_id, digest, run_id)
+        SELECT NEW.org_id, NEW.task_id, digest, NEW.run_id
+        FROM (
+  SELECT substr(sha256(convert_to(member.key || '=' || member.value::text, 'UTF8')), 1, 16) AS digest
+  FROM json_each(NEW.metadata) WITH ORDINALITY AS member (key, value, number)
+  WHERE json_typeof(member.value) IN ('string', 'number', 'boolean')
+  ORDER BY number
+  LIMIT 16) AS member
+        ON CONFLICT DO NOTHING;
+        RETURN NULL;
+      END
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.run_removed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      BEGIN
+        DELETE FROM run_metadata
+        USING (
+  SELECT substr(sha256(convert_to(member.key || '=' || member.value::text, 'UTF8')), 1, 16) AS digest
+  FROM json_each(OLD.metadata) WITH ORDINALITY AS member (key, value, number)
+  WHERE json_typeof(member.value) IN ('string', 'number', 'boolean')
+  ORDER BY number
+  LIMIT 16) AS member
+        WHERE run_metadata.org_id = OLD.org_id
+          AND run_metadata.task_id = OLD.task_id
+          AND run_metadata.digest = member.digest
+          AND run_metadata.run_id = OLD.run_id;
+        DELETE FROM run_reviews
+        WHERE org_id = OLD.org_id
+          AND task_id = OLD.task_id
+          AND run_id = OLD.run_id;
+        RETURN NULL;
+      END
+    $function$;
+
 CREATE OR REPLACE FUNCTION public.secret_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -367,7 +476,7 @@ CREATE TABLE comparisons (
   attempts integer DEFAULT 0 NOT NULL,
   failure text,
   CONSTRAINT comparisons_pkey PRIMARY KEY (org_id, comparison_id),
-  CONSTRAINT comparisons_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text, 'failed'::text])))
+  CONSTRAINT comparisons_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
 ) WITH (fillfactor=70);
 CREATE INDEX comparisons_at_work ON comparisons USING btree (org_id) WHERE (status = 'running'::text);
 CREATE INDEX comparisons_running ON comparisons USING btree (lease_until NULLS FIRST) WHERE (status = 'running'::text);
@@ -394,7 +503,7 @@ COMMENT ON COLUMN comparisons.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN comparisons.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN comparisons.finished_at IS 'When it was completed; null: running.';
 COMMENT ON COLUMN comparisons.attempts IS 'Claims since a batch was last recorded, without those that a shutdown or a database outage ended.';
-COMMENT ON COLUMN comparisons.failure IS 'Why it failed; null unless the status is failed.';
+COMMENT ON COLUMN comparisons.failure IS 'Why it failed, or who cancelled it; null unless the status is failed or cancelled.';
 
 CREATE TABLE console_sessions (
   org_id text COLLATE "C" NOT NULL,
@@ -681,12 +790,15 @@ CREATE TABLE feedback (
   input_digest text COLLATE "C",
   dataset_id text COLLATE "C",
   input_bytes integer,
+  run_id text COLLATE "C",
+  release_id text COLLATE "C",
   CONSTRAINT feedback_pkey PRIMARY KEY (org_id, feedback_id),
   CONSTRAINT feedback_score_check CHECK ((score = ANY (ARRAY['-1'::integer, 0, 1]))),
   CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'promoted'::text, 'superseded'::text])))
 ) WITH (fillfactor=80);
 CREATE INDEX feedback_lists ON feedback USING btree (org_id, status, score, feedback_id DESC);
 CREATE INDEX feedback_run ON feedback USING btree (org_id, trace_id, feedback_id DESC);
+CREATE INDEX feedback_runs ON feedback USING btree (org_id, task_id, score, run_id DESC);
 CREATE INDEX feedback_task_lists ON feedback USING btree (org_id, task_id, status, score, feedback_id DESC);
 COMMENT ON TABLE feedback IS 'Feedback on runs: a score and, optionally, a correction that reviewers stage and promote.';
 COMMENT ON COLUMN feedback.org_id IS 'Organization that owns the row.';
@@ -708,6 +820,29 @@ COMMENT ON COLUMN feedback.review_note IS 'Note of the reviewer to the submitter
 COMMENT ON COLUMN feedback.input_digest IS 'Digest of the task id and the run''s input, as in dataset_examples, set when the correction is staged; null: not staged.';
 COMMENT ON COLUMN feedback.dataset_id IS 'Dataset version that the correction was promoted into; null: not promoted.';
 COMMENT ON COLUMN feedback.input_bytes IS 'Size of the run''s input as text, in bytes, set when the correction is staged; null: not staged.';
+COMMENT ON COLUMN feedback.run_id IS 'Run that the feedback is about, in the order of runs.';
+COMMENT ON COLUMN feedback.release_id IS 'Release that answered the run; null: the client supplied the answer.';
+
+CREATE TABLE feedback_counts (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  day date NOT NULL,
+  release_id text COLLATE "C" NOT NULL,
+  slot smallint NOT NULL,
+  positive bigint NOT NULL,
+  neutral bigint NOT NULL,
+  negative bigint NOT NULL,
+  CONSTRAINT feedback_counts_pkey PRIMARY KEY (org_id, task_id, day, release_id, slot)
+) WITH (fillfactor=50);
+COMMENT ON TABLE feedback_counts IS 'Counts of feedback per release and day of the feedback. Kept by triggers on feedback. A count is the sum over all slots.';
+COMMENT ON COLUMN feedback_counts.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN feedback_counts.task_id IS 'Task of the runs.';
+COMMENT ON COLUMN feedback_counts.day IS 'Day of the feedback, in UTC.';
+COMMENT ON COLUMN feedback_counts.release_id IS 'Release that answered the runs; empty: the client supplied the answers.';
+COMMENT ON COLUMN feedback_counts.slot IS 'Part of the counter: concurrent statements add to different ones.';
+COMMENT ON COLUMN feedback_counts.positive IS 'Feedback with the score 1.';
+COMMENT ON COLUMN feedback_counts.neutral IS 'Feedback with the score 0.';
+COMMENT ON COLUMN feedback_counts.negative IS 'Feedback with the score -1.';
 
 CREATE TABLE governed_steps (
   org_id text COLLATE "C" NOT NULL,
@@ -894,6 +1029,30 @@ COMMENT ON COLUMN releases.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN releases.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN releases.restored_release_id IS 'Earlier release that it restores; null: it restores none.';
 
+CREATE TABLE run_metadata (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  digest bytea NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  CONSTRAINT run_metadata_pkey PRIMARY KEY (org_id, task_id, digest, run_id)
+);
+COMMENT ON TABLE run_metadata IS 'Members of the metadata of runs, for lists by them. Kept by triggers on runs.';
+COMMENT ON COLUMN run_metadata.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN run_metadata.task_id IS 'Task of the run.';
+COMMENT ON COLUMN run_metadata.digest IS 'First 16 bytes of the SHA-256 of the member: name, =, and its value as JSON. Of a run, its first 16 members that are strings, numbers or booleans.';
+COMMENT ON COLUMN run_metadata.run_id IS 'Run.';
+
+CREATE TABLE run_reviews (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  CONSTRAINT run_reviews_pkey PRIMARY KEY (org_id, task_id, run_id)
+);
+COMMENT ON TABLE run_reviews IS 'Runs that were sampled for review and wait for it. Feedback on the run, or its deletion, removes the row by a trigger.';
+COMMENT ON COLUMN run_reviews.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN run_reviews.task_id IS 'Task of the run.';
+COMMENT ON COLUMN run_reviews.run_id IS 'Run.';
+
 CREATE TABLE runs (
   org_id text COLLATE "C" NOT NULL,
   trace_id text COLLATE "C" NOT NULL,
@@ -908,21 +1067,26 @@ CREATE TABLE runs (
   answer json,
   failure text,
   metadata json NOT NULL,
-  provider text NOT NULL,
-  model text NOT NULL,
-  input_tokens integer NOT NULL,
-  output_tokens integer NOT NULL,
+  provider text,
+  model text,
+  input_tokens integer,
+  output_tokens integer,
   provider_calls integer NOT NULL,
-  duration_ms double precision NOT NULL,
+  duration_ms double precision,
   caller_traceparent text,
   created_at timestamp with time zone NOT NULL,
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
   examples json DEFAULT '[]'::json NOT NULL,
+  bytes integer,
+  started_at timestamp with time zone,
   CONSTRAINT runs_pkey PRIMARY KEY (org_id, trace_id),
   CONSTRAINT runs_source_check CHECK ((source = ANY (ARRAY['provider'::text, 'logged'::text]))),
   CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
 );
+CREATE INDEX runs_failed ON runs USING btree (org_id, task_id, run_id DESC) WHERE (status = 'failed'::text);
+CREATE INDEX runs_release ON runs USING btree (org_id, release_id, run_id DESC) WHERE (source = 'provider'::text);
+CREATE UNIQUE INDEX runs_task ON runs USING btree (org_id, task_id, run_id DESC);
 COMMENT ON TABLE runs IS 'Log of runs: one input and its answer or failure.';
 COMMENT ON COLUMN runs.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN runs.trace_id IS 'W3C trace id of the run, its identifier in the API.';
@@ -937,17 +1101,19 @@ COMMENT ON COLUMN runs.input IS 'Input, as sent by the caller.';
 COMMENT ON COLUMN runs.answer IS 'Answer; null: the run failed.';
 COMMENT ON COLUMN runs.failure IS 'Why the run failed; null: it succeeded.';
 COMMENT ON COLUMN runs.metadata IS 'JSON object from the caller.';
-COMMENT ON COLUMN runs.provider IS 'Kind of provider.';
-COMMENT ON COLUMN runs.model IS 'Model that answered.';
-COMMENT ON COLUMN runs.input_tokens IS 'Tokens sent to the model.';
-COMMENT ON COLUMN runs.output_tokens IS 'Tokens generated by the model.';
+COMMENT ON COLUMN runs.provider IS 'Kind of provider; of a logged answer the one that the client reported; null: not reported. Older logged runs have that of the live release.';
+COMMENT ON COLUMN runs.model IS 'Model that answered; of a logged answer the one that the client reported; null: not reported.';
+COMMENT ON COLUMN runs.input_tokens IS 'Tokens sent to the model; null: the client logged the answer without.';
+COMMENT ON COLUMN runs.output_tokens IS 'Tokens generated by the model; null: the client logged the answer without.';
 COMMENT ON COLUMN runs.provider_calls IS 'Calls to the provider, retries included.';
-COMMENT ON COLUMN runs.duration_ms IS 'Duration of the run, in milliseconds.';
+COMMENT ON COLUMN runs.duration_ms IS 'How long the answer took, in milliseconds; null: the client logged the answer without.';
 COMMENT ON COLUMN runs.caller_traceparent IS 'The caller''s traceparent header; null: none, or not valid.';
 COMMENT ON COLUMN runs.created_at IS 'When the run started.';
 COMMENT ON COLUMN runs.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN runs.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN runs.examples IS 'Examples that the answer was made from, nearest first: their ids and scores.';
+COMMENT ON COLUMN runs.bytes IS 'Size of input, answer and metadata as text, in bytes; null: logged before this column was added.';
+COMMENT ON COLUMN runs.started_at IS 'When the client''s call to its model started; null: not logged, or not reported.';
 
 CREATE TABLE schema_migrations (
   migration_id integer NOT NULL,
@@ -1007,7 +1173,9 @@ CREATE TABLE tasks (
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
   self_review boolean DEFAULT true NOT NULL,
-  CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id)
+  review_share double precision DEFAULT 0 NOT NULL,
+  CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id),
+  CONSTRAINT tasks_review_share_check CHECK (((review_share >= (0)::double precision) AND (review_share <= (1)::double precision)))
 ) WITH (fillfactor=80);
 COMMENT ON TABLE tasks IS 'Tasks: instructions, schemas and a provider, answered by the live release.';
 COMMENT ON COLUMN tasks.org_id IS 'Organization that owns the row.';
@@ -1028,6 +1196,7 @@ COMMENT ON COLUMN tasks.created_at IS 'When the task was created.';
 COMMENT ON COLUMN tasks.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN tasks.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN tasks.self_review IS 'Whether the key that submitted a correction, or a key that it created, may stage it.';
+COMMENT ON COLUMN tasks.review_share IS 'Share of the runs with an answer that is sampled for review.';
 
 CREATE TABLE telemetry_batches (
   org_id text COLLATE "C" NOT NULL,
@@ -1087,10 +1256,20 @@ CREATE CONSTRAINT TRIGGER audit_log_chain AFTER INSERT ON public.audit_log DEFER
 
 CREATE TRIGGER audit_log_keeps_all BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_append_only();
 
+CREATE TRIGGER feedback_added AFTER INSERT ON public.feedback REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION feedback_added();
+
+CREATE TRIGGER feedback_removed AFTER DELETE ON public.feedback REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION feedback_removed();
+
+CREATE TRIGGER feedback_run BEFORE INSERT ON public.feedback FOR EACH ROW WHEN ((new.run_id IS NULL)) EXECUTE FUNCTION feedback_run();
+
 CREATE CONSTRAINT TRIGGER notification_endpoints_secret_changed AFTER INSERT OR UPDATE OF secret ON public.notification_endpoints DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
 
 CREATE CONSTRAINT TRIGGER provider_keys_secret_changed AFTER INSERT OR UPDATE OF api_key ON public.provider_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
 
 CREATE CONSTRAINT TRIGGER redaction_settings_secret_changed AFTER INSERT OR UPDATE OF rules ON public.redaction_settings DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+
+CREATE TRIGGER runs_metadata_added AFTER INSERT ON public.runs FOR EACH ROW WHEN (((new.metadata)::text <> '{}'::text)) EXECUTE FUNCTION run_metadata_added();
+
+CREATE TRIGGER runs_removed AFTER DELETE ON public.runs FOR EACH ROW EXECUTE FUNCTION run_removed();
 
 CREATE CONSTRAINT TRIGGER telemetry_destinations_secret_changed AFTER INSERT OR UPDATE OF headers ON public.telemetry_destinations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();

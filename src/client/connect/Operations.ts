@@ -19,6 +19,12 @@ export interface Operations {
    * and a provider. Running it logs a run, which feedback refers to.
    */
   readonly tasks: TasksOperations
+  /**
+   * A run is one input of a task with its answer or failure, and what answered it. A task can sample a
+   * share of its runs for review: they wait in its review queue until someone gives feedback on them or
+   * dismisses them.
+   */
+  readonly runs: RunsOperations
   /** A dataset holds examples of right answers to a task, in versions that never change. */
   readonly datasets: DatasetsOperations
   /**
@@ -173,6 +179,41 @@ export interface TasksOperations {
   readonly run: (input: RunTaskInput, options?: CallOptions) => Promise<TaskRun>
 }
 
+/**
+ * A run is one input of a task with its answer or failure, and what answered it. A task can sample a
+ * share of its runs for review: they wait in its review queue until someone gives feedback on them or
+ * dismisses them.
+ */
+export interface RunsOperations {
+  /**
+   * List runs.
+   *
+   * Lists the task's runs, newest first. Filters can be combined. One request examines a limited number
+   * of runs, so a page can have fewer matches than `limit`, or none: continue until `next_cursor` is
+   * null.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly list: (input: ListRunsInput, options?: CallOptions) => Promise<RunPage>
+  /**
+   * Get a run.
+   *
+   * Returns one run. `GET /v1/feedback?inference_log_id=…` lists the feedback on it.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly get: (input: GetRunInput, options?: CallOptions) => Promise<Run>
+  /**
+   * Dismiss a review.
+   *
+   * Removes a run from its task's review queue without feedback on it. Idempotent. Feedback removes it
+   * too.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly dismiss: (input: DismissRunReviewInput, options?: CallOptions) => Promise<void>
+}
+
 /** A dataset holds examples of right answers to a task, in versions that never change. */
 export interface DatasetsOperations {
   /**
@@ -257,6 +298,16 @@ export interface ComparisonsOperations {
    * @throws NOT_FOUND, or a problem of any operation.
    */
   readonly get: (input: GetComparisonInput, options?: CallOptions) => Promise<ComparisonDetail>
+  /**
+   * Cancel a comparison.
+   *
+   * Ends a running comparison: no further example is started. Calls to a model that are in progress, for
+   * at most four examples, end first; their results and usage are added. Idempotent: a comparison that
+   * has ended is returned unchanged.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly cancel: (input: CancelComparisonInput, options?: CallOptions) => Promise<EndedComparison>
 }
 
 /**
@@ -276,9 +327,11 @@ export interface ReleasesOperations {
    * Release a candidate or roll back.
    *
    * Makes a completed comparison's candidate the live release, or rolls back to an earlier release by
-   * `release_id`. Idempotent: a release that is already live is returned unchanged.
+   * `release_id`. A candidate that lost, or that was compared with a release that is no longer live, is
+   * refused unless `force` is true. Idempotent: a release that is already live is returned unchanged.
    *
-   * @throws NOT_FOUND, COMPARISON_UNFINISHED, or a problem of any operation.
+   * @throws NOT_FOUND, COMPARISON_UNFINISHED, LIVE_RELEASE_CHANGED, CANDIDATE_LOST, or a problem of any
+   * operation.
    */
   readonly create: (input: CreateReleaseInput, options?: CallOptions) => Promise<Release>
 }
@@ -343,6 +396,16 @@ export interface FeedbackOperations {
    * @throws NOT_FOUND, FEEDBACK_NOT_PENDING, or a problem of any operation.
    */
   readonly reject: (input: RejectFeedbackInput, options?: CallOptions) => Promise<Feedback>
+  /**
+   * Get feedback by release.
+   *
+   * Counts the feedback on the task's runs by release and by day of the feedback, for the last days.
+   * Feedback on answers that clients logged is counted apart, with `release_id` null. The counts include
+   * feedback from the moment that it is stored.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly quality: (input: GetFeedbackQualityInput, options?: CallOptions) => Promise<FeedbackQuality>
   /**
    * Preview a promotion.
    *
@@ -794,6 +857,7 @@ export interface ApiKey {
     | "tasks.read"
     | "tasks.write"
     | "tasks.run"
+    | "runs.read"
     | "datasets.read"
     | "sessions.read"
     | "sessions.write"
@@ -857,7 +921,7 @@ export interface NewApiKey {
    * A named set of scopes. Required unless `scopes` is given.
    *
    * - `admin`: Every scope.
-   * - `reviewer`: For people who decide: `feedback.read`, `feedback.write`, `tasks.read`,
+   * - `reviewer`: For people who decide: `feedback.read`, `feedback.write`, `tasks.read`, `runs.read`,
    *   `datasets.read`, `sessions.read`, `approvals.read`, `approvals.decide`.
    * - `runtime`: For agents: `tasks.read`, `tasks.run`, `sessions.read`, `sessions.write`,
    *   `approvals.read`.
@@ -879,6 +943,7 @@ export interface NewApiKey {
           | "tasks.read"
           | "tasks.write"
           | "tasks.run"
+          | "runs.read"
           | "datasets.read"
           | "sessions.read"
           | "sessions.write"
@@ -897,6 +962,7 @@ export interface NewApiKey {
           | "tasks.read"
           | "tasks.write"
           | "tasks.run"
+          | "runs.read"
           | "datasets.read"
           | "sessions.read"
           | "sessions.write"
@@ -1107,6 +1173,8 @@ export interface Task {
   readonly self_review: boolean
   /** The release that answers runs. */
   readonly live_release_id: string
+  /** Share of the runs with an answer that is sampled for review, 0 to 1. */
+  readonly review_share: number
   /** The newest version of the task's dataset. Null if it has none. */
   readonly dataset_id: string | null
   /** When the task was created. */
@@ -1226,6 +1294,8 @@ export interface NewTask {
    * true.
    */
   readonly self_review?: boolean | undefined
+  /** Share of the runs with an answer that is sampled for review, 0 to 1. Default 0. */
+  readonly review_share?: number | undefined
 }
 
 /** The input of `tasks.create`. */
@@ -1280,6 +1350,8 @@ export interface SavedTask {
   readonly self_review: boolean
   /** The release that answers runs. */
   readonly live_release_id: string
+  /** Share of the runs with an answer that is sampled for review, 0 to 1. */
+  readonly review_share: number
   /** The newest version of the task's dataset. Null if it has none. */
   readonly dataset_id: string | null
   /** When the task was created. */
@@ -1316,6 +1388,8 @@ export interface TaskChange {
   readonly provider?: NewProvider | undefined
   /** Whether submitters of corrections can stage them. Absent: unchanged. */
   readonly self_review?: boolean | undefined
+  /** New share of runs that is sampled for review, 0 to 1. Absent: unchanged. */
+  readonly review_share?: number | undefined
 }
 
 /** The input of `tasks.update`. */
@@ -1329,6 +1403,27 @@ export interface UpdateTaskInput {
   readonly payload?: TaskChange | undefined
 }
 
+/** The call to a model by which a client got the answer that it logs. */
+export interface ModelCall {
+  /** The provider that you called, such as `anthropic`. 1 to 200 characters. Default unknown. */
+  readonly provider?: string | undefined
+  /** The model that answered. 1 to 200 characters. Default unknown. */
+  readonly model?: string | undefined
+  /** Tokens that the provider counted. Default unknown. */
+  readonly usage?:
+    | {
+        /** Input tokens. */
+        readonly input_tokens: number
+        /** Output tokens. */
+        readonly output_tokens: number
+      }
+    | undefined
+  /** When the call started. Default unknown. */
+  readonly started_at?: Date | string | undefined
+  /** How long the call took, in milliseconds, at most a day. Default unknown. */
+  readonly duration_ms?: number | undefined
+}
+
 /** A task to run, or a run to log. */
 export interface NewRun {
   /** The input, valid against the task's input schema. */
@@ -1338,6 +1433,8 @@ export interface NewRun {
    * absent, the live release answers.
    */
   readonly answer?: object | undefined
+  /** The call to the model by which you got `answer`; refused without an `answer`. Default unknown. */
+  readonly answered_by?: ModelCall | undefined
   /** The agent session that the run belongs to. Default null. */
   readonly session_id?: string | null | undefined
   /** The client's own data: a JSON object of at most 16,384 characters. Default empty. */
@@ -1412,6 +1509,151 @@ export interface TaskRun {
   readonly usage: Usage
   /** When the run started. */
   readonly created_at: Date
+}
+
+/** The input of `runs.list`. */
+export interface ListRunsInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The task's ID. */
+    readonly task_id: string
+  }
+  /** The query. */
+  readonly query?:
+    | {
+        /** Items per page, 1 to 100. Default 50. */
+        readonly limit?: number | undefined
+        /** Where to continue: the `next_cursor` of the previous page. Absent for the first page. */
+        readonly cursor?: string | undefined
+        /** Only runs of this time or later. */
+        readonly created_after?: Date | string | undefined
+        /** Only runs before this time. */
+        readonly created_before?: Date | string | undefined
+        /** Only runs that this release answered, without answers that clients logged. */
+        readonly release_id?: string | undefined
+        /**
+         * Only runs with this source.
+         *
+         * - `provider`: The release's provider answered.
+         * - `logged`: The client supplied the answer.
+         */
+        readonly source?: "provider" | "logged" | undefined
+        /**
+         * Only runs of this status.
+         *
+         * - `succeeded`: The run has an answer.
+         * - `failed`: The run has no answer; `failure` says why.
+         */
+        readonly status?: "succeeded" | "failed" | undefined
+        /**
+         * Only runs with feedback of this score.
+         *
+         * - `1`: the answer is right.
+         * - `0`: neutral.
+         * - `-1`: the answer is wrong.
+         */
+        readonly score?: 1 | 0 | -1 | undefined
+        /** Only runs with feedback (`true`) or without any (`false`). */
+        readonly has_feedback?: boolean | undefined
+        /** Only runs in the review queue (`true`) or outside of it (`false`). */
+        readonly awaits_review?: boolean | undefined
+        /**
+         * Only runs whose metadata has all of these members: a JSON object such as `{"customer":"acme"}`, of 1
+         * to 8 strings, numbers and booleans. Of a run, the first 16 members at the top level can be found by.
+         */
+        readonly metadata?: Readonly<Record<string, string | number | boolean>> | undefined
+        /** Only runs whose input, answer or failure contains this text, 1 to 200 characters, in any case. */
+        readonly text?: string | undefined
+      }
+    | undefined
+}
+
+/** A logged run. */
+export interface Run {
+  /** The run's ID: its W3C trace ID. Feedback names the run by it, as `inference_log_id`. */
+  readonly trace_id: string
+  /** The task. */
+  readonly task_id: string
+  /** The input. */
+  readonly input: object
+  /** The answer. Null if the run failed. */
+  readonly answer: object | null
+  /**
+   * The release that answered. If `source` is `logged`: the release that was live when the answer was
+   * logged.
+   */
+  readonly release_id: string
+  /** The dataset version of that release. Null if it has none. */
+  readonly dataset_id: string | null
+  /**
+   * Who answered.
+   *
+   * - `provider`: The release's provider answered.
+   * - `logged`: The client supplied the answer.
+   */
+  readonly source: "provider" | "logged"
+  /**
+   * Whether the run has an answer.
+   *
+   * - `succeeded`: The run has an answer.
+   * - `failed`: The run has no answer; `failure` says why.
+   */
+  readonly status: "succeeded" | "failed"
+  /** Why the run failed. Null if it succeeded. */
+  readonly failure: string | null
+  /** The kind of provider that was called, or the provider that the client reported. Null if unknown. */
+  readonly provider: string | null
+  /** The model that was called, or that the client reported. Null if unknown. */
+  readonly model: string | null
+  /** Tokens that the provider counted, or that the client reported. Null if unknown. */
+  readonly usage: Usage | null
+  /** The examples that the answer was made from, nearest first. Empty for a logged answer. */
+  readonly examples: ReadonlyArray<UsedExample>
+  /** Calls of the service to the provider, retries included. 0 for a logged answer. */
+  readonly provider_calls: number
+  /** How long the answer took, in milliseconds. Null if the client logged it without. */
+  readonly duration_ms: number | null
+  /** When the client's call to the model started. Null unless the client logged the answer with it. */
+  readonly started_at: Date | null
+  /** When the run started, or when the client's answer was logged. */
+  readonly created_at: Date
+  /** The agent session that the run belongs to. Null if none. */
+  readonly session_id: string | null
+  /** The client's own data. */
+  readonly metadata: object
+  /** The API key that ran the task. */
+  readonly created_by: Actor
+  /**
+   * Whether the run is in the task's review queue: it was sampled for review, and nobody has given
+   * feedback on it or dismissed it.
+   */
+  readonly awaits_review: boolean
+}
+
+/** One page of the list, newest first. */
+export interface RunPage {
+  /** The items of this page, newest first. */
+  readonly runs: ReadonlyArray<Run>
+  /** Pass it as `cursor` to get the next page. Null on the last page. */
+  readonly next_cursor: string | null
+}
+
+/** The input of `runs.get`. */
+export interface GetRunInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The run's `trace_id`. */
+    readonly trace_id: string
+  }
+}
+
+/** The input of `runs.dismiss`. */
+export interface DismissRunReviewInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The run's `trace_id`. */
+    readonly trace_id: string
+  }
 }
 
 /** The input of `datasets.list`. */
@@ -1704,8 +1946,9 @@ export interface Comparison {
    * - `completed`: Every example was answered by both sides. Final.
    * - `failed`: It ended after repeated internal errors; `failure` says so. Final. Start another one to
    *   retry.
+   * - `cancelled`: It was cancelled before every example was answered; `failure` says by whom. Final.
    */
-  readonly status: "running" | "completed" | "failed"
+  readonly status: "running" | "completed" | "failed" | "cancelled"
   /** The configuration that is tried. */
   readonly candidate: {
     /** The candidate's instructions. */
@@ -1732,9 +1975,9 @@ export interface Comparison {
   readonly created_at: Date
   /** The API key that started it. */
   readonly created_by: Actor
-  /** When it completed or failed. Null while it is running. */
+  /** When it completed, failed or was cancelled. Null while it is running. */
   readonly finished_at: Date | null
-  /** Why it failed. Null unless the status is `failed`. */
+  /** Why it ended early. Null unless the status is `failed` or `cancelled`. */
   readonly failure: string | null
 }
 
@@ -1855,6 +2098,21 @@ export interface ComparisonDetail {
   readonly next_cursor: string | null
 }
 
+/** The input of `comparisons.cancel`. */
+export interface CancelComparisonInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The comparison's ID. */
+    readonly id: string
+  }
+}
+
+/** A comparison that was cancelled, or that had ended before. */
+export interface EndedComparison {
+  /** The comparison. */
+  readonly comparison: Comparison
+}
+
 /** The input of `releases.list`. */
 export interface ListReleasesInput {
   /** The variables of the path. */
@@ -1907,6 +2165,13 @@ export interface ReleasePage {
 export interface ReleaseCandidate {
   /** A completed comparison of the task, whose candidate becomes live. */
   readonly comparison_id: string
+  /**
+   * Release the candidate although it lost, or was compared with a release that is no longer live. Needs
+   * a `reason`. Default false.
+   */
+  readonly force?: boolean | undefined
+  /** Why the candidate is released by force, for the audit log. 1 to 4,000 characters. */
+  readonly reason?: string | undefined
 }
 
 /** Roll back to an earlier release. */
@@ -2080,6 +2345,49 @@ export interface GetFeedbackInput {
   }
 }
 
+/** What answered a run. */
+export interface RunOrigin {
+  /**
+   * The release that answered. If `source` is `logged`: the release that was live when the answer was
+   * logged.
+   */
+  readonly release_id: string
+  /** The dataset version of that release. Null if it has none. */
+  readonly dataset_id: string | null
+  /**
+   * Who answered.
+   *
+   * - `provider`: The release's provider answered.
+   * - `logged`: The client supplied the answer.
+   */
+  readonly source: "provider" | "logged"
+  /**
+   * Whether the run has an answer.
+   *
+   * - `succeeded`: The run has an answer.
+   * - `failed`: The run has no answer; `failure` says why.
+   */
+  readonly status: "succeeded" | "failed"
+  /** Why the run failed. Null if it succeeded. */
+  readonly failure: string | null
+  /** The kind of provider that was called, or the provider that the client reported. Null if unknown. */
+  readonly provider: string | null
+  /** The model that was called, or that the client reported. Null if unknown. */
+  readonly model: string | null
+  /** Tokens that the provider counted, or that the client reported. Null if unknown. */
+  readonly usage: Usage | null
+  /** The examples that the answer was made from, nearest first. Empty for a logged answer. */
+  readonly examples: ReadonlyArray<UsedExample>
+  /** Calls of the service to the provider, retries included. 0 for a logged answer. */
+  readonly provider_calls: number
+  /** How long the answer took, in milliseconds. Null if the client logged it without. */
+  readonly duration_ms: number | null
+  /** When the client's call to the model started. Null unless the client logged the answer with it. */
+  readonly started_at: Date | null
+  /** When the run started, or when the client's answer was logged. */
+  readonly created_at: Date
+}
+
 /** Feedback with the run that it is about, for review. */
 export interface FeedbackDetail {
   /** The feedback's ID. */
@@ -2127,6 +2435,8 @@ export interface FeedbackDetail {
   readonly input: object
   /** The run's answer. Null if the run failed. */
   readonly answer: object | null
+  /** What answered the run. */
+  readonly run: RunOrigin
 }
 
 /** The input of `feedback.stage`. */
@@ -2162,6 +2472,76 @@ export interface RejectFeedbackInput {
   }
   /** The request body. Why the correction is rejected. The body can be left out. */
   readonly payload?: RejectRequest | undefined
+}
+
+/** The input of `feedback.quality`. */
+export interface GetFeedbackQualityInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The task's ID. */
+    readonly task_id: string
+  }
+  /** The query. */
+  readonly query?:
+    | {
+        /** Days up to today in UTC, 1 to 366. Default 30. */
+        readonly days?: number | undefined
+      }
+    | undefined
+}
+
+/** Feedback on the runs of one release, over all counted days. */
+export interface ReleaseFeedback {
+  /** The release that answered the runs. Null for answers that clients logged. */
+  readonly release_id: string | null
+  /** Feedback with the score 1. */
+  readonly positive: number
+  /** Feedback with the score 0. */
+  readonly neutral: number
+  /** Feedback with the score -1. */
+  readonly negative: number
+  /** Mean of the scores, -1 to 1. Null without feedback. */
+  readonly score_mean: number | null
+  /** Share of the feedback with the score 1, with its Wilson interval. Null without feedback. */
+  readonly positive_share: {
+    /** The share. */
+    readonly value: number
+    /** Lower bound of its 95 % confidence interval. */
+    readonly low: number
+    /** Upper bound of its 95 % confidence interval. */
+    readonly high: number
+  } | null
+  /** First of the days with feedback. */
+  readonly first_day: string
+  /** Last of the days with feedback. */
+  readonly last_day: string
+}
+
+/** Feedback of one day on the runs of one release. */
+export interface DailyFeedback {
+  /** Day of the feedback in UTC, such as `2026-11-21`. */
+  readonly day: string
+  /** The release that answered the runs. Null for answers that clients logged. */
+  readonly release_id: string | null
+  /** Feedback with the score 1. */
+  readonly positive: number
+  /** Feedback with the score 0. */
+  readonly neutral: number
+  /** Feedback with the score -1. */
+  readonly negative: number
+  /** Mean of the scores, -1 to 1. Null without feedback. */
+  readonly score_mean: number | null
+}
+
+/** How the answers of a task's releases were scored. */
+export interface FeedbackQuality {
+  /** Totals per release, the release with the newest feedback first. */
+  readonly releases: ReadonlyArray<ReleaseFeedback>
+  /**
+   * Counts per day and release, newest day first. Days without feedback are absent. At most 2,000; the
+   * totals then cover only these.
+   */
+  readonly days: ReadonlyArray<DailyFeedback>
 }
 
 /** The input of `feedback.preview`. */
@@ -3311,11 +3691,13 @@ export interface ListAuditEntriesInput {
          * - `feedback.unstaged`: The staging of a correction was undone.
          * - `feedback.rejected`: A correction was rejected.
          * - `feedback.promoted`: Staged corrections were promoted into a dataset version.
+         * - `run.review_dismissed`: A run was removed from its task's review queue without feedback.
          * - `task.created`: A task was created.
          * - `task.updated`: A task was changed.
          * - `dataset.created`: A dataset version was created.
          * - `dataset.exported`: A dataset version was exported through the API.
          * - `comparison.created`: A comparison was started.
+         * - `comparison.cancelled`: A comparison was cancelled.
          * - `release.created`: A release was made live.
          */
         readonly action?:
@@ -3348,11 +3730,13 @@ export interface ListAuditEntriesInput {
           | "feedback.unstaged"
           | "feedback.rejected"
           | "feedback.promoted"
+          | "run.review_dismissed"
           | "task.created"
           | "task.updated"
           | "dataset.created"
           | "dataset.exported"
           | "comparison.created"
+          | "comparison.cancelled"
           | "release.created"
           | undefined
         /** Only entries about the resource with this ID. */
@@ -3402,11 +3786,13 @@ export interface AuditEntry {
     | "feedback.unstaged"
     | "feedback.rejected"
     | "feedback.promoted"
+    | "run.review_dismissed"
     | "task.created"
     | "task.updated"
     | "dataset.created"
     | "dataset.exported"
     | "comparison.created"
+    | "comparison.cancelled"
     | "release.created"
     | (string & {})
   /** The ID of the resource that was changed or exported. */
@@ -3857,6 +4243,17 @@ export interface ApprovalExpiredProblem extends ServiceProblem {
 }
 
 /**
+ * The candidate agreed with fewer examples than the live release, or has no answer for any. Release it
+ * with `force` and a `reason` if you want it nevertheless.
+ */
+export interface CandidateLostProblem extends ServiceProblem {
+  /** Always `CANDIDATE_LOST`. */
+  readonly code: "CANDIDATE_LOST"
+  /** Always 409. */
+  readonly status: 409
+}
+
+/**
  * The comparison is still running, or it failed. Only the candidate of a completed one can be
  * released.
  */
@@ -4031,6 +4428,7 @@ export interface InsufficientScopeProblem extends ServiceProblem {
    * - `tasks.read`: Read tasks, comparisons and releases.
    * - `tasks.write`: Change tasks; start comparisons; release.
    * - `tasks.run`: Run tasks.
+   * - `runs.read`: Read the runs of tasks: their inputs, answers and metadata.
    * - `datasets.read`: Read and export dataset versions.
    * - `sessions.read`: Read agent sessions and follow their events.
    * - `sessions.write`: Create and close agent sessions; submit steps and outcomes.
@@ -4049,6 +4447,7 @@ export interface InsufficientScopeProblem extends ServiceProblem {
     | "tasks.read"
     | "tasks.write"
     | "tasks.run"
+    | "runs.read"
     | "datasets.read"
     | "sessions.read"
     | "sessions.write"
@@ -4151,6 +4550,19 @@ export interface LimitReachedProblem extends ServiceProblem {
   readonly code: "LIMIT_REACHED"
   /** Always 409. */
   readonly status: 409
+}
+
+/**
+ * The comparison's candidate was compared with a release that is no longer live. Start another
+ * comparison, or release it with `force` and a `reason`.
+ */
+export interface LiveReleaseChangedProblem extends ServiceProblem {
+  /** Always `LIVE_RELEASE_CHANGED`. */
+  readonly code: "LIVE_RELEASE_CHANGED"
+  /** Always 409. */
+  readonly status: 409
+  /** The release that is live. */
+  readonly current_release_id: string
 }
 
 /** The path exists but does not accept this method. The header `allow` lists the methods it accepts. */
@@ -4386,6 +4798,7 @@ export type AnyServiceProblem =
   | AdminRequiredProblem
   | ApprovalAlreadyDecidedProblem
   | ApprovalExpiredProblem
+  | CandidateLostProblem
   | ComparisonUnfinishedProblem
   | CorrectionNeedsSafeValueProblem
   | CursorExpiredProblem
@@ -4413,6 +4826,7 @@ export type AnyServiceProblem =
   | InvalidWebhookEventsProblem
   | LastAdminKeyProblem
   | LimitReachedProblem
+  | LiveReleaseChangedProblem
   | MethodNotAllowedProblem
   | NothingStagedProblem
   | NotFoundProblem

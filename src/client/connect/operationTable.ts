@@ -37,6 +37,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
           "tasks.read",
           "tasks.write",
           "tasks.run",
+          "runs.read",
           "datasets.read",
           "sessions.read",
           "sessions.write",
@@ -63,6 +64,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     provider_key_set: "boolean",
     self_review: "boolean",
     live_release_id: "rel_",
+    review_share: "number",
     dataset_id: ["or", ["dst_", "null"]],
     created_at: "time",
     created_by: "Actor"
@@ -91,7 +93,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     input_schema: "object",
     answer_schema: "object",
     "provider?": "NewProvider",
-    "self_review?": "boolean"
+    "self_review?": "boolean",
+    "review_share?": "number"
   },
   NewProvider: ["or", ["NewExamplesProvider", "NewOpenAiProvider"]],
   NewExamplesProvider: { kind: ["is", ["examples"]], "min_score?": "number" },
@@ -121,6 +124,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     provider_key_set: "boolean",
     self_review: "boolean",
     live_release_id: "rel_",
+    review_share: "number",
     dataset_id: ["or", ["dst_", "null"]],
     created_at: "time",
     created_by: "Actor",
@@ -133,13 +137,22 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "input_schema?": "object",
     "answer_schema?": "object",
     "provider?": "NewProvider",
-    "self_review?": "boolean"
+    "self_review?": "boolean",
+    "review_share?": "number"
   },
   NewRun: {
     input: "object",
     "answer?": "object",
+    "answered_by?": "ModelCall",
     "session_id?": ["or", ["ses_", "null"]],
     "metadata?": "object"
+  },
+  ModelCall: {
+    "provider?": "string",
+    "model?": "string",
+    "usage?": { input_tokens: "number", output_tokens: "number" },
+    "started_at?": "time",
+    "duration_ms?": "number"
   },
   TaskRun: {
     trace_id: "string",
@@ -153,6 +166,29 @@ export const shapes: Readonly<Record<string, Shape>> = {
   },
   UsedExample: { id: "exm_", score: "number" },
   Usage: { input_tokens: "number", output_tokens: "number" },
+  Run: {
+    trace_id: "string",
+    task_id: "tsk_",
+    input: "object",
+    answer: ["or", ["object", "null"]],
+    release_id: "rel_",
+    dataset_id: ["or", ["dst_", "null"]],
+    source: ["is", ["provider", "logged"]],
+    status: ["is", ["succeeded", "failed"]],
+    failure: ["or", ["string", "null"]],
+    provider: ["or", ["string", "null"]],
+    model: ["or", ["string", "null"]],
+    usage: ["or", ["Usage", "null"]],
+    examples: ["list", "UsedExample"],
+    provider_calls: "number",
+    duration_ms: ["or", ["number", "null"]],
+    started_at: ["or", ["time", "null"]],
+    created_at: "time",
+    session_id: ["or", ["ses_", "null"]],
+    metadata: "object",
+    created_by: "Actor",
+    awaits_review: "boolean"
+  },
   Dataset: {
     id: "dst_",
     task_id: "tsk_",
@@ -194,7 +230,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
   Comparison: {
     id: "cmp_",
     task_id: "tsk_",
-    status: ["is", ["running", "completed", "failed"]],
+    status: ["is", ["running", "completed", "failed", "cancelled"]],
     candidate: { instructions: "string", provider: "Provider", dataset_id: ["or", ["dst_", "null"]] },
     live_release_id: "rel_",
     dataset_id: "dst_",
@@ -248,6 +284,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     cost: ["or", ["number", "null"]],
     duration_ms: "number"
   },
+  EndedComparison: { comparison: "Comparison" },
   Release: {
     id: "rel_",
     task_id: "tsk_",
@@ -260,7 +297,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_by: "Actor"
   },
   NewRelease: ["or", ["ReleaseCandidate", "ReleaseRollback"]],
-  ReleaseCandidate: { comparison_id: "cmp_" },
+  ReleaseCandidate: { comparison_id: "cmp_", "force?": "boolean", "reason?": "string" },
   ReleaseRollback: { release_id: "rel_" },
   NewFeedback: {
     inference_log_id: "string",
@@ -297,9 +334,44 @@ export const shapes: Readonly<Record<string, Shape>> = {
     review_note: ["or", ["string", "null"]],
     dataset_id: ["or", ["dst_", "null"]],
     input: "object",
-    answer: ["or", ["object", "null"]]
+    answer: ["or", ["object", "null"]],
+    run: "RunOrigin"
+  },
+  RunOrigin: {
+    release_id: "rel_",
+    dataset_id: ["or", ["dst_", "null"]],
+    source: ["is", ["provider", "logged"]],
+    status: ["is", ["succeeded", "failed"]],
+    failure: ["or", ["string", "null"]],
+    provider: ["or", ["string", "null"]],
+    model: ["or", ["string", "null"]],
+    usage: ["or", ["Usage", "null"]],
+    examples: ["list", "UsedExample"],
+    provider_calls: "number",
+    duration_ms: ["or", ["number", "null"]],
+    started_at: ["or", ["time", "null"]],
+    created_at: "time"
   },
   RejectRequest: { "note?": ["or", ["string", "null"]] },
+  FeedbackQuality: { releases: ["list", "ReleaseFeedback"], days: ["list", "DailyFeedback"] },
+  ReleaseFeedback: {
+    release_id: ["or", ["rel_", "null"]],
+    positive: "number",
+    neutral: "number",
+    negative: "number",
+    score_mean: ["or", ["number", "null"]],
+    positive_share: ["or", [{ value: "number", low: "number", high: "number" }, "null"]],
+    first_day: "string",
+    last_day: "string"
+  },
+  DailyFeedback: {
+    day: "string",
+    release_id: ["or", ["rel_", "null"]],
+    positive: "number",
+    neutral: "number",
+    negative: "number",
+    score_mean: ["or", ["number", "null"]]
+  },
   PromotionPreview: {
     base_dataset_id: ["or", ["dst_", "null"]],
     feedback_revision: "string",
@@ -677,6 +749,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   ADMIN_REQUIRED: {},
   APPROVAL_ALREADY_DECIDED: { approval: "Approval" },
   APPROVAL_EXPIRED: { approval: "Approval" },
+  CANDIDATE_LOST: {},
   COMPARISON_UNFINISHED: {},
   CORRECTION_NEEDS_SAFE_VALUE: {},
   CURSOR_EXPIRED: { first_kept: "number" },
@@ -707,6 +780,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
         "tasks.read",
         "tasks.write",
         "tasks.run",
+        "runs.read",
         "datasets.read",
         "sessions.read",
         "sessions.write",
@@ -729,6 +803,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   INVALID_WEBHOOK_EVENTS: {},
   LAST_ADMIN_KEY: {},
   LIMIT_REACHED: {},
+  LIVE_RELEASE_CHANGED: { current_release_id: "rel_" },
   METHOD_NOT_ALLOWED: {},
   NOTHING_STAGED: {},
   NOT_FOUND: {},
@@ -841,6 +916,42 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       json: "TaskRun"
     }
   },
+  runs: {
+    list: {
+      method: "GET",
+      path: "/v1/tasks/:task_id/runs",
+      params: { task_id: "tsk_" },
+      query: {
+        "limit?": "number",
+        "cursor?": "string",
+        "created_after?": "time",
+        "created_before?": "time",
+        "release_id?": "rel_",
+        "source?": ["is", ["provider", "logged"]],
+        "status?": ["is", ["succeeded", "failed"]],
+        "score?": ["is", [1, 0, -1]],
+        "has_feedback?": "boolean",
+        "awaits_review?": "boolean",
+        "metadata?": ["record", ["or", ["string", "number", "boolean"]]],
+        "text?": "string"
+      },
+      status: 200,
+      json: { runs: ["list", "Run"], next_cursor: ["or", ["string", "null"]] }
+    },
+    get: {
+      method: "GET",
+      path: "/v1/runs/:trace_id",
+      params: { trace_id: "string" },
+      status: 200,
+      json: "Run"
+    },
+    dismiss: {
+      method: "POST",
+      path: "/v1/runs/:trace_id/dismiss-review",
+      params: { trace_id: "string" },
+      status: 204
+    }
+  },
   datasets: {
     list: {
       method: "GET",
@@ -903,6 +1014,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       query: { "limit?": "number", "cursor?": "string" },
       status: 200,
       json: "ComparisonDetail"
+    },
+    cancel: {
+      method: "POST",
+      path: "/v1/comparisons/:id/cancel",
+      params: { id: "cmp_" },
+      status: 200,
+      json: "EndedComparison"
     }
   },
   releases: {
@@ -981,6 +1099,14 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       payloadOptional: true,
       status: 200,
       json: "Feedback"
+    },
+    quality: {
+      method: "GET",
+      path: "/v1/tasks/:task_id/feedback/quality",
+      params: { task_id: "tsk_" },
+      query: { "days?": "number" },
+      status: 200,
+      json: "FeedbackQuality"
     },
     preview: {
       method: "GET",
@@ -1237,11 +1363,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "feedback.unstaged",
             "feedback.rejected",
             "feedback.promoted",
+            "run.review_dismissed",
             "task.created",
             "task.updated",
             "dataset.created",
             "dataset.exported",
             "comparison.created",
+            "comparison.cancelled",
             "release.created"
           ]
         ],
