@@ -224,7 +224,7 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
         const task = yield* newTask
         const setSchemas = (answer_schema: string) => sql`
         UPDATE tasks
-        SET provider = '{"kind": "examples", "model": "nearest"}', input_schema = '{"type": "object"}',
+        SET provider = '{"kind": "examples", "model": "nearest", "min_score": 0}', input_schema = '{"type": "object"}',
           answer_schema = ${answer_schema}::json, answer_schema_digest = ${answer_schema}
         WHERE task_id = ${task.task_id}
       `
