@@ -37,6 +37,9 @@ const CLOCK_MILLIS = 700
 /** After a fault of the store or of clocks, the service's time may be wrong until two measurements have followed, in milliseconds. */
 const CLOCK_AFTERMATH_MILLIS = 65_000
 
+/** A replica whose first measurement of the time was slow repeats it within this time, in milliseconds. */
+const START_MILLIS = 12_000
+
 const CLOCK_FAULTS: ReadonlyArray<Fault["_tag"]> = [
   "StepStoreClock",
   "SlowStore",
@@ -317,6 +320,7 @@ export class Checks {
         !replica.host.isAlive ||
         replica.host.isFrozen ||
         replica.clockMillis === undefined ||
+        simulation.now - replica.readySince < START_MILLIS ||
         !hasRightTime
       )
         continue

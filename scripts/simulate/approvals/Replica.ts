@@ -41,6 +41,8 @@ export class Replica implements Machine {
   readonly number: number
   readonly host: Host
   isReady = false
+  /** When it was ready first, in milliseconds of the simulation. */
+  readySince = Infinity
   stoppingSince: number | undefined
   /** The time of the service, in milliseconds since the Unix epoch; undefined until it has started. */
   clockMillis: (() => number) | undefined
@@ -80,6 +82,7 @@ export class Replica implements Machine {
         this.#services = services
         this.clockMillis = millisUnsafe
         this.isReady = true
+        this.readySince = world.simulation.now
         world.simulation.log(() => `${name}: is ready`)
         yield* this.#stop.await
         this.isReady = false

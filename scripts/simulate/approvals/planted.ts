@@ -61,7 +61,7 @@ export const approvalBugs: Readonly<Record<string, PlantedBug>> = {
   },
   "time-of-the-machine": {
     file: "src/server/store/StoreClock.ts",
-    from: "if (Math.abs(measured - offset) > roundTrip / 2 + 1) offset = Math.round(measured)",
+    from: "if (Math.abs(nearest - offset) > 1) offset = Math.round(nearest)",
     to: ""
   },
   "time-moved-with-the-machine": {

@@ -7,7 +7,10 @@ import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 /** Interval between measurements of the offset to the database's clock. */
 const MEASURE_EVERY = Duration.seconds(30)
 
-/** Pause after a failed measurement. */
+/** A measurement that took longer is repeated soon, in milliseconds: the offset may be wrong by as much. */
+const INACCURATE_MILLIS = 250
+
+/** Pause after a failed or inaccurate measurement. */
 const RETRY_AFTER = Duration.seconds(5)
 
 /** The offset is measured again at once when the machine's clock has moved this far against the monotonic clock, in milliseconds. */
@@ -62,16 +65,18 @@ export class StoreClock extends Context.Service<
         const nearest = Math.min(Math.max(offset, least), most)
         if (Math.abs(nearest - offset) > 1) offset = Math.round(nearest)
         measuredMachineOffset = machineOffsetBefore
+        return most - least > INACCURATE_MILLIS ? { next: RETRY_AFTER } : undefined
       })
 
-      yield* measure
+      const first = yield* measure
       yield* startWorkers([
         runWorker({
           name: "clock_offset",
           runOnce: measure,
           every: MEASURE_EVERY,
           wakeUp: isMoved.await,
-          firstRun: "after_pause",
+          // The time may be wrong by as much as the first measurement took.
+          firstRun: first === undefined ? "after_pause" : "immediately",
           retryAfter: RETRY_AFTER
         })
       ])

@@ -66,6 +66,30 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("StoreClock", (it) =
       })
     )
 
+    it.effect("soon after a start during which the database was slow", () =>
+      Effect.gen(function* () {
+        const { ahead, clock } = machineClock()
+        // The response to the first measurement takes two seconds of the process's time.
+        let responses = 0
+        const slow = yield* afterEachResponse(
+          Effect.sync(() => {
+            if (responses++ > 0) return
+            ahead.ofDay += 2_000
+            ahead.monotonic += 2_000
+          })
+        )
+        const storeClock = yield* Effect.provideService(startStoreClock(clock), SqlClient.SqlClient, slow)
+        // Long before the next regular measurement.
+        yield* Effect.timeout(
+          eventually(
+            Effect.sync(() => differenceFromNow(storeClock)),
+            (difference) => difference < TOLERANCE
+          ),
+          "15 seconds"
+        )
+      })
+    )
+
     it.effect("while the machine's clock is set ahead or back", () =>
       Effect.gen(function* () {
         const { ahead, clock } = machineClock()
