@@ -68,8 +68,8 @@ export const tasks: ReadonlyArray<ListedMutant> = [
   },
   {
     file: lease,
-    from: "AND lease_epoch = ${row.lease_epoch} AND status = 'running' RETURNING 1 AS renewed",
-    to: "AND status = 'running' RETURNING 1 AS renewed",
+    from: "AND lease_epoch = ${row.lease_epoch} AND status IN ('running', 'cancelled') RETURNING 1 AS renewed",
+    to: "AND status IN ('running', 'cancelled') RETURNING 1 AS renewed",
     tests: [...batchTests, "faults/Comparisons.test.ts"]
   },
   {

@@ -120,7 +120,7 @@ describe("The schemas of the document", () => {
       const media = part["text/event-stream"] ?? part["application/x-ndjson"]
       return media === undefined ? [] : [node(node(media)["schema"])["type"]]
     })
-    assert.deepStrictEqual(texts, ["string", "string"])
+    assert.deepStrictEqual(texts, ["string", "string", "string"])
   })
 
   it("refer to components that exist", () => {
