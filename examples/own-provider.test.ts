@@ -10,6 +10,7 @@ const OwnProvider = Layer.succeed(Providers, {
   answer: ({ input }) =>
     Effect.succeed({
       answer: { category: JSON.stringify(input).includes("invoice") ? "billing" : "other" },
+      examples: [],
       usage: noUsage,
       calls: []
     })

@@ -178,7 +178,7 @@ const program = Effect.gen(function* () {
     const times: Array<number> = []
     const version = yield* getVersion(sql, org_id, id)
     for (let index = 0; index < lookUps; index++) {
-      yield* timed(findNearest(sql, org_id, version, halfOf(index * 31, words)), times)
+      yield* timed(findNearest(sql, org_id, version, halfOf(index * 31, words), { k: 1 }), times)
     }
     return times
   })
