@@ -32,13 +32,15 @@ describe("ApiReference", () => {
   it.effect("each response takes a turn of its client's address, also after the first rendering", () =>
     Effect.gen(function* () {
       const taken: Array<string> = []
-      const turns = makeLoopTurns()
+      const { arrive, charge, hasCompany, take } = makeLoopTurns()
       const counted = {
-        ...turns,
+        arrive,
+        charge,
+        hasCompany,
         take: (key: string) =>
           Effect.andThen(
             Effect.sync(() => void taken.push(key)),
-            turns.take(key)
+            take(key)
           )
       }
       yield* Effect.gen(function* () {

@@ -70,6 +70,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
+        const { arrive, charge, take } = makeLoopTurns()
         for (const [hasCompany, isLarge, expected] of [
           [false, false, 8],
           [true, false, 4],
@@ -84,7 +85,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
           const waiting = yield* Effect.replicateEffect(
             Effect.forkChild(
               Effect.provideService(request(held), LoopTurns, {
-                ...makeLoopTurns(),
+                arrive,
+                charge,
+                take,
                 hasCompany: () => hasCompany
               })
             ),
