@@ -5,10 +5,13 @@
  *     npm run mutants                     every mutant (an hour on two cores)
  *     npm run mutants -- delivery shards  only those whose area, file or change contains one of the words
  *     npm run mutants -- --shard 2/5      the second fifth of them
+ *     npm run mutants -- --workers 1      one at a time, to leave processors to others
  *     npm run mutants -- --check          only that each line of the list is still in the source (part of `npm test`)
  *
- * Each mutant runs in a copy of the checkout, so that the checkout is never broken, even if this process is killed.
+ * Each mutant runs in a copy of the checkout, so that the checkout is never broken, even if this process is killed. A
+ * later run on the same machine is faster: it first tries the test that noticed a mutant the last time.
  */
+import { availableParallelism } from "node:os"
 import { parseArgs } from "node:util"
 import { checkList, mutants, type Outcome, unexplained } from "./mutants/list.ts"
 
@@ -22,7 +25,12 @@ const print = ({ killedBy, millis, mutant }: Outcome): void => {
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { check: { type: "boolean", default: false }, shard: { type: "string", default: "1/1" } }
+  options: {
+    check: { type: "boolean", default: false },
+    shard: { type: "string", default: "1/1" },
+    // Many tests wait most of their time: for a lease, a deadline, a page.
+    workers: { type: "string", default: String(Math.ceil(availableParallelism() * 1.5)) }
+  }
 })
 
 const stale = checkList()
@@ -39,10 +47,8 @@ else {
   )
   const { runMutants } = await import("./mutants/run.ts")
   const [shard = 1, shards = 1] = values.shard.split("/").map(Number)
-  const outcomes = await runMutants(
-    chosen.filter((_, index) => index % shards === shard - 1),
-    print
-  )
+  const some = chosen.filter((_, index) => index % shards === shard - 1)
+  const outcomes = await runMutants(some, Number(values.workers), print)
   const survivors = unexplained(outcomes)
   const killed = outcomes.filter(({ killedBy }) => killedBy !== undefined).length
   const equivalent = outcomes.length - killed - survivors.length

@@ -3,20 +3,17 @@ import { Effect, Exit, Redacted, Scope } from "effect"
 import { type ChildProcess, execFileSync, fork } from "node:child_process"
 import { once } from "node:events"
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { availableParallelism, tmpdir } from "node:os"
+import { tmpdir } from "node:os"
 import path from "node:path"
 import { testServer } from "../../test/support/testServer.ts"
 import { lastNoticedBy, rememberNoticedBy } from "./lastRun.ts"
 import { mutate, type Mutant, type Outcome, root } from "./list.ts"
 
-/** Copies at a time. Many tests wait most of their time: for a lease, a deadline, a page. */
-const WORKERS = Math.ceil(availableParallelism() * 1.5)
-
 /**
  * A test file that takes this long with a mutant, and this many times as long as without, is killed: a hanging test is
- * a failing one.
+ * a failing one. Longer than the time-out of any test, which ends first unless the event loop is blocked.
  */
-const TIMEOUT_MILLIS = 90_000
+const TIMEOUT_MILLIS = 180_000
 const TIMEOUT_FACTOR = 5
 const BASELINE_TIMEOUT_MILLIS = 600_000
 
@@ -149,9 +146,10 @@ const makeBaseline = () => {
 const groupByTest = (mutants: ReadonlyArray<Mutant>): Array<Array<Mutant>> =>
   [...Map.groupBy(mutants, ({ tests }) => tests[0]).values()].toSorted((a, b) => b.length - a.length)
 
-/** Runs mutants, reports each outcome as it is known, and returns them all. */
+/** Runs mutants in so many copies at a time, reports each outcome as it is known, and returns them all. */
 export const runMutants = async (
   mutants: ReadonlyArray<Mutant>,
+  workers: number,
   report: (outcome: Outcome) => void
 ): Promise<ReadonlyArray<Outcome>> => {
   const copies = mkdtempSync(path.join(tmpdir(), "countersign-mutants-"))
@@ -219,7 +217,7 @@ export const runMutants = async (
   }
 
   try {
-    await Promise.all(Array.from({ length: Math.min(WORKERS, groups.length) }, (_, worker) => work(worker)))
+    await Promise.all(Array.from({ length: Math.min(workers, groups.length) }, (_, worker) => work(worker)))
   } finally {
     for (const runner of runners) runner.kill()
     await close()

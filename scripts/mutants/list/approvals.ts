@@ -170,20 +170,8 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/approvals/Approvals.ts",
-    from: "if (refusal !== null || first === undefined || second !== undefined) return undefined",
-    to: "if (refusal !== null || first === undefined) return undefined",
-    tests: [...decisions, ...writer]
-  },
-  {
-    file: "server/approvals/Approvals.ts",
     from: "const redacted = yield* redactComment(principal, request)",
     to: "const redacted = request",
     tests: ["server/redaction/RedactionSettings.test.ts"]
-  },
-  {
-    file: "server/approvals/Deadlines.ts",
-    from: "more: rows.length === batchSize",
-    to: "more: false",
-    tests: deadlines
   }
 ]

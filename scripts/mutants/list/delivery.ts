@@ -1,6 +1,7 @@
 /** Mutants of the delivery engine. */
 import type { ListedMutant } from "../list.ts"
 
+const leaseTests = ["server/delivery/Delivery/leases.test.ts"]
 const ownership = ["server/delivery/Delivery/ownership.test.ts"]
 const engine = [
   "server/delivery/Delivery/Shards.test.ts",
@@ -42,8 +43,8 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     tests: ownership
   },
   { file: shards, from: "&& one.leaseUntil - now >= marginMillis", to: "", tests: ownership },
-  { file: shardStore, from: "epoch = epoch + 1,", to: "epoch = epoch,", tests: engine },
-  { file: shardStore, from: "FOR UPDATE SKIP LOCKED", to: "", tests: engine },
+  { file: shardStore, from: "epoch = epoch + 1,", to: "epoch = epoch,", tests: leaseTests },
+  { file: shardStore, from: "FOR UPDATE SKIP LOCKED", to: "", tests: leaseTests },
   {
     file: shards,
     from: "if (epochs.get(one.shard) === one.epoch)",

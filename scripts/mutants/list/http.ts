@@ -59,12 +59,6 @@ export const http: ReadonlyArray<ListedMutant> = [
     tests: idempotencyTests
   },
   {
-    file: "server/http/Idempotency.ts",
-    from: "const until = (yield* monotonicNow) + WAIT_MILLIS",
-    to: "const until = (yield* monotonicNow) + 2 * WAIT_MILLIS",
-    tests: idempotencyTests
-  },
-  {
     file: "server/http/RateLimits.ts",
     from: "current.get(name) ?? previous.get(name) ?? now",
     to: "current.get(name) ?? now",

@@ -410,6 +410,33 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
     })
   )
 
+  it.effect(
+    "after the reviewers' window an admin decides at once, before the deadline worker has escalated",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, params } = yield* team("late decision")
+        yield* admin.approval_rules.replace({
+          payload: { rules: [{ effect: "require_approval", review_seconds: 60, escalation_seconds: 60 }] }
+        })
+        const asked = yield* agent.sessions.step({ params, payload: step })
+        const sql = yield* SqlClient.SqlClient
+        // The worker looks for `next_due_at`, which stays.
+        yield* sql`
+        UPDATE approvals
+        SET
+          review_deadline_at = review_deadline_at - interval '61 seconds',
+          expires_at = expires_at - interval '61 seconds'
+        WHERE approval_id = ${asked.approval_id}
+      `
+        const decided = yield* admin.approvals.decide({
+          params: pending(asked.approval_id),
+          payload: { decision: "approve" }
+        })
+        assert.deepInclude(decided, { status: "approved", stage: "admin" })
+        assert.strictEqual((yield* agent.sessions.step({ params, payload: step })).decision, "allow")
+      })
+  )
+
   it.effect("closing a session rejects its pending approvals without a decider", () =>
     Effect.gen(function* () {
       const { agent, params, reviewer } = yield* team("closing")

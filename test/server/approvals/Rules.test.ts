@@ -162,6 +162,10 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         [[{ effect: "allow", tool: "" }], "#/rules/0/tool"],
         [[{ effect: "allow", escalation_seconds: 2_592_001 }], "#/rules/0/escalation_seconds"],
         [
+          [{ effect: "require_approval", review_seconds: 60, expiring_seconds: 60 }],
+          "#/rules/0/expiring_seconds"
+        ],
+        [
           [
             { id, effect: "allow" },
             { id, effect: "reject" }

@@ -1,9 +1,10 @@
 import { assert, describe } from "@effect/vitest"
-import { Clock, Effect, Queue } from "effect"
+import { Clock, Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { monotonicMillis } from "../../../../src/server/concurrency/monotonicMillis.ts"
 import { defaultLease, makeShards } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { makeShardStore } from "../../../../src/server/delivery/Delivery/ShardStore.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import {
   delivered,
   manualChannel,
@@ -110,5 +111,29 @@ describe("Leases", () => {
         yield* eventually(queueLength, (length) => length === 0)
       }).pipe(withEngine([channel], { lease }))
     })
+  )
+
+  testWithDatabase(
+    "a replica that claims shards does not wait for another that is claiming some of them",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const one = yield* replica("one")
+        const locked = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const other = yield* Effect.forkChild(
+          transaction(
+            sql`UPDATE delivery_shards SET epoch = epoch + 1 WHERE shard < 8`.pipe(
+              Effect.andThen(Deferred.succeed(locked, undefined)),
+              Effect.andThen(Deferred.await(commit))
+            )
+          )
+        )
+        yield* Deferred.await(locked)
+        yield* one.rebalance
+        assert.sameMembers([...one.owned.keys()], [8, 9, 10, 11, 12, 13, 14, 15])
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(other)
+      })
   )
 })

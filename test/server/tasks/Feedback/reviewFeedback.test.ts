@@ -1,7 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Result } from "effect"
+import { Deferred, Effect, Fiber, Result } from "effect"
 import { SqlClient } from "effect/sql"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
+import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import { createDesk, tagOf } from "../../../support/feedback.ts"
 import { send, service } from "../../../support/service.ts"
 import { sortingTask } from "../../../support/tasks.ts"
@@ -150,6 +152,31 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
       assert.isFalse(task.self_review)
       const { entries } = yield* admin.audit_log.list({ query: { action: "task.updated" } })
       assert.deepStrictEqual(entries[0]?.detail, { changed: ["self_review"] })
+    })
+  )
+
+  it.effect("a verdict that waits for another replica's verdict of the same correction is refused", () =>
+    Effect.gen(function* () {
+      const { correct, reviewer, run } = yield* createDesk("verdicts at once")
+      const sql = yield* SqlClient.SqlClient
+      const { id } = yield* correct(yield* run("hello"), { category: "billing" })
+      const written = yield* Deferred.make<void>()
+      const commit = yield* Deferred.make<void>()
+      const other = yield* Effect.forkChild(
+        transaction(
+          sql`
+            UPDATE feedback
+            SET status = 'rejected', reviewed_at = now(), reviewed_by_id = 'key', reviewed_by_name = 'Eve'
+            WHERE feedback_id = ${id}
+          `.pipe(Effect.andThen(Deferred.succeed(written, undefined)), Effect.andThen(Deferred.await(commit)))
+        )
+      )
+      yield* Deferred.await(written)
+      const waiting = yield* Effect.forkChild(tagOf(reviewer.feedback.stage({ params: { id } })))
+      yield* transaction(waitForBlockedStatements(1))
+      yield* Deferred.succeed(commit, undefined)
+      yield* Fiber.join(other)
+      assert.strictEqual(yield* Fiber.join(waiting), "FEEDBACK_NOT_PENDING")
     })
   )
 
