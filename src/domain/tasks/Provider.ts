@@ -183,10 +183,12 @@ export const NewOpenAiProvider = Schema.Struct({
     Schema.Struct({
       examples: Schema.optionalKey(FewShot.fields.examples),
       max_tokens: Schema.optionalKey(FewShot.fields.max_tokens)
-    }).annotate({
-      identifier: "NewFewShot",
-      description: "The examples of the dataset that the model sees in its prompt."
     })
+      .annotate({
+        identifier: "NewFewShot",
+        description: "The examples of the dataset that the model sees in its prompt."
+      })
+      .annotateKey({ description: "The examples of the dataset that the model sees in its prompt." })
   ),
   structured_output: Schema.optionalKey(OpenAiProvider.fields.structured_output),
   timeout_seconds: Schema.optionalKey(OpenAiProvider.fields.timeout_seconds),
