@@ -2,8 +2,11 @@ import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
-/** This one asserts shares of time. Beside many others it would fail without a fault. */
-const TIMED = ["test/faults/chaos.test.ts"]
+/** These stop, starve or disconnect databases and processes, and assert what happens in time. Others beside them slow all of that. */
+const TIMED = [
+  "test/faults/{chaos,DeadConnections,Delivery,Disk,Standby}.test.ts",
+  "test/server/delivery/Delivery/Shards.test.ts"
+]
 
 /** These read or change something of their whole process: memory, environment, hooks, metrics. */
 const OWN_PROCESS = [

@@ -10,6 +10,9 @@ import { RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { NotFound } from "./Problems.ts"
 
+/** PostgreSQL's text cannot contain NUL, so no stored text does. */
+const hasNoNul = (text: string): boolean => !text.includes("\0")
+
 /** Members of the metadata that one query can name. */
 const MAX_METADATA_MEMBERS = 8
 
@@ -19,8 +22,8 @@ const MetadataMembers = Schema.Record(
 ).check(
   Schema.makeFilter(
     (members) => {
-      const { length } = Object.keys(members)
-      return length > 0 && length <= MAX_METADATA_MEMBERS
+      const names = Object.keys(members)
+      return names.length > 0 && names.length <= MAX_METADATA_MEMBERS && names.every(hasNoNul)
     },
     { expected: `a JSON object of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans` }
   )
@@ -55,7 +58,12 @@ export const runFilter = {
   }),
   metadata: Schema.optionalKey(metadataFilter).annotateKey({ description: metadataDescription }),
   text: Schema.optionalKey(
-    Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), documented({ minLength: 1 }))
+    Schema.String.check(
+      Schema.isMinLength(1),
+      Schema.isMaxLength(200),
+      Schema.makeFilter(hasNoNul, { expected: "a text without NUL" }),
+      documented({ minLength: 1 })
+    )
   ).annotateKey({
     description:
       "Only runs whose input, answer or failure contains this text, 1 to 200 characters, in any case."

@@ -30,6 +30,7 @@ export * from "../domain/approvals/Approval.ts"
 export { ApprovalRule, RuleEffect } from "../domain/approvals/ApprovalRule.ts"
 export { ApprovalEventType, approvalEventTypes } from "../domain/approvals/ApprovalEvent.ts"
 export * from "../domain/identity/AuditEntry.ts"
+export * from "../domain/identity/ChainedAuditEntry.ts"
 export {
   DeliveryAttempt,
   DeliveryDetail,

@@ -323,6 +323,7 @@ describe("a run through the client", () => {
     release_id: `rel_${"0".repeat(32)}`,
     dataset_id: null,
     answer: { category: "billing" },
+    examples: [],
     usage: { input_tokens: 1, output_tokens: 1 },
     created_at: "2026-11-21T02:33:05.123Z"
   }

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { createServer, type ServerResponse } from "node:http"
+import { text } from "node:stream/consumers"
 import { TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
@@ -13,34 +14,44 @@ const environment = Layer.provideMerge(
   service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } })
 )
 
-/** A model server on loopback that answers "billing" to everything. From the second request on, it blocks until `release`. */
+/**
+ * A model server on loopback that answers "billing" to everything, and after `learn` "shipping" where that is right. From the second
+ * request on, it blocks until `release`.
+ */
 const model = Effect.acquireRelease(
   Effect.promise(async () => {
     const blocked: Array<ServerResponse> = []
     let requests = 0
     let isReleased = false
-    const answer = (response: ServerResponse) =>
+    let hasLearned = false
+    /** The question is the last message; earlier ones are examples. */
+    const categoryOf = (body: string): string =>
+      hasLearned && /parcel|late/.test(body.slice(body.lastIndexOf('"content"'))) ? "shipping" : "billing"
+    const answer = (response: ServerResponse, category = "billing") =>
       response.writeHead(200, { "content-type": "application/json" }).end(
         JSON.stringify({
           choices: [
-            { finish_reason: "stop", message: { role: "assistant", content: '{"category":"billing"}' } }
+            { finish_reason: "stop", message: { role: "assistant", content: JSON.stringify({ category }) } }
           ],
           usage: { prompt_tokens: 11, completion_tokens: 3, total_tokens: 14 }
         })
       )
     const server = createServer((request, response) => {
-      request.resume().on("end", () => {
+      text(request).then((body) => {
         requests++
-        if (isReleased || requests === 1) answer(response)
+        if (isReleased || requests === 1) answer(response, categoryOf(body))
         else blocked.push(response)
-      })
+      }, assert.fail)
     })
     const port = await listenOnFreePort(server)
     const release = () => {
       isReleased = true
       for (const response of blocked.splice(0)) answer(response)
     }
-    return { server, release, url: `http://127.0.0.1:${port}/v1` }
+    const learn = () => {
+      hasLearned = true
+    }
+    return { server, learn, release, url: `http://127.0.0.1:${port}/v1` }
   }),
   ({ server }) =>
     Effect.sync(() => {
@@ -150,13 +161,23 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
           await page.getByText("Differs in 1 field").first().waitFor()
           await page.getByRole("button", { name: "Promote candidate" }).click()
           await page.getByRole("button", { name: "Promote", exact: true }).click()
+          await page.getByText(/the live release with 4/).waitFor()
+          await page.getByRole("button", { name: "Cancel" }).click()
+          modelServer.learn()
+          await page.goBack()
+          await page.getByRole("button", { name: "Comparisons" }).click()
+          await page.getByRole("button", { name: "Run comparison" }).click()
+          await agreement.getByText(/Difference: 0 points/).waitFor()
+          await page.getByRole("button", { name: "Promote candidate" }).click()
+          await page.getByRole("button", { name: "Promote", exact: true }).click()
           await page.getByRole("listitem").filter({ hasText: "small" }).getByText("✓ Live").waitFor()
           const first = page.getByRole("listitem").filter({ hasText: "first release" })
           await first.waitFor()
           assert.strictEqual(await page.getByRole("button", { name: "Roll back to this release" }).count(), 1)
         })
-        const run = yield* admin.tasks.run({ params, payload: { input: { text: "where is my parcel" } } })
-        assert.deepStrictEqual(run.answer, { category: "billing" })
+        const question = { input: { text: "where is my invoice for the parcel" } }
+        const run = yield* admin.tasks.run({ params, payload: question })
+        assert.isNotNull(run.usage)
         yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "Roll back to this release" }).click()
           await page.getByRole("button", { name: "Roll back", exact: true }).click()
@@ -167,7 +188,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
             .waitFor()
         })
         const back = yield* admin.tasks.run({ params, payload: { input: { text: "where is my parcel" } } })
-        assert.deepStrictEqual(back.answer, { category: "shipping" })
+        assert.deepStrictEqual([back.answer, back.usage], [{ category: "shipping" }, null])
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
     120_000

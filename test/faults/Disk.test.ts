@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process"
 import { chmodSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { eventually } from "../support/eventually.ts"
 import { spawnCli } from "../support/process.ts"
 
 /** A tmpfs of 220 MB, if this user may mount one. */
@@ -74,7 +75,7 @@ describe("Embedded PostgreSQL on a full disk", () => {
         assert.strictEqual(refused.retryAfter, "1")
         assert.propertyVal(refused.body, "code", "UNAVAILABLE")
         const readiness = Effect.promise(async () => (await fetch(`${url}/readyz`)).status)
-        assert.strictEqual(yield* readiness, 503)
+        yield* eventually(readiness, (status) => status === 503)
         for (let again = 0; again < 20; again++) yield* post
         const log = yield* service.waitForStderr(/the disk is full|No space left on device/)
         // The server may end, fail to start, and refuse a statement: a line each, and none per request.

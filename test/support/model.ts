@@ -46,7 +46,9 @@ export const startModelServer = (
           const chunks: Array<Buffer> = []
           request.on("data", (chunk: Buffer) => chunks.push(chunk))
           request.on("end", () => {
-            const [system, user] = decodeChat(Buffer.concat(chunks).toString()).messages
+            const { messages } = decodeChat(Buffer.concat(chunks).toString())
+            // Between them are examples.
+            const [system, user] = [messages[0], messages.at(-1)]
             const question: ModelQuestion = {
               instructions: system?.content.split("\n")[0] ?? "",
               ...decodeInput(user?.content ?? "")

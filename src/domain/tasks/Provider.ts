@@ -159,6 +159,15 @@ export const NewExamplesProvider = Schema.Struct({
   description: "Answers with the nearest example of the release's dataset."
 })
 
+export const NewFewShot = Schema.Struct({
+  examples: Schema.optionalKey(FewShot.fields.examples),
+  max_tokens: Schema.optionalKey(FewShot.fields.max_tokens)
+}).annotate({
+  identifier: "NewFewShot",
+  description: "The examples of the dataset that the model sees in its prompt."
+})
+export type NewFewShot = typeof NewFewShot.Type
+
 export const NewOpenAiProvider = Schema.Struct({
   kind: OpenAiProvider.fields.kind,
   base_url: OpenAiProvider.fields.base_url,
@@ -180,15 +189,7 @@ export const NewOpenAiProvider = Schema.Struct({
   max_tokens: Schema.optionalKey(OpenAiProvider.fields.max_tokens),
   reasoning_effort: Schema.optionalKey(OpenAiProvider.fields.reasoning_effort),
   few_shot: Schema.optionalKey(
-    Schema.Struct({
-      examples: Schema.optionalKey(FewShot.fields.examples),
-      max_tokens: Schema.optionalKey(FewShot.fields.max_tokens)
-    })
-      .annotate({
-        identifier: "NewFewShot",
-        description: "The examples of the dataset that the model sees in its prompt."
-      })
-      .annotateKey({ description: "The examples of the dataset that the model sees in its prompt." })
+    NewFewShot.annotateKey({ description: "The examples of the dataset that the model sees in its prompt." })
   ),
   structured_output: Schema.optionalKey(OpenAiProvider.fields.structured_output),
   timeout_seconds: Schema.optionalKey(OpenAiProvider.fields.timeout_seconds),

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Effect } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import type { DatasetId } from "../../../src/domain/Ids.ts"
@@ -90,14 +90,25 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("DatasetC
       const { id: task_id } = yield* tasks.create({
         payload: { name: "sort", input_schema: { type: "object" }, answer_schema: { type: "object" } }
       })
-      const version = (count: number, n: number, base?: typeof DatasetId.Type) =>
-        datasets.create({
+      /** A version as earlier releases made it: with all examples of one input. */
+      const version = Effect.fnUntraced(function* (count: number, n: number, base?: typeof DatasetId.Type) {
+        const dataset = yield* datasets.create({
           params: { task_id },
           payload: {
             ...(base === undefined ? {} : { base_dataset_id: base }),
-            examples: Arr.makeBy(count, () => ({ input: { text: "a" }, answer: { n } }))
+            examples: [{ input: { text: "a" }, answer: { n } }]
           }
         })
+        yield* sql`
+          INSERT INTO dataset_examples
+          SELECT (jsonb_populate_record(e, jsonb_build_object('example_id', 'exm_' || md5(${n} || ' ' || copy)))).*
+          FROM dataset_examples AS e, generate_series(2, ${count}::int) AS copy
+          WHERE task_id = ${task_id}
+            AND first_version = ${dataset.version}
+        `
+        yield* sql`UPDATE datasets SET example_count = ${count} WHERE dataset_id = ${dataset.id}`
+        return dataset
+      })
       const two = yield* version(2, 1)
       const one = yield* version(1, 2, two.id)
       const made =

@@ -336,7 +336,11 @@ describe("Delivery", () => {
         yield* eventually(queueLength, (count) => count === 0)
         assert.isBelow(sent, 30)
         const list = yield* awaitRecords(to, allHaveStatus("failed"))
-        assert.deepInclude(list[0], { attempts: 0, last_error: "expired in queue before it could be sent" })
+        // Fewer than thirty were sent, so most expired before their first attempt.
+        const unsent = list.filter(({ attempts }) => attempts === 0)
+        assert.isAtLeast(unsent.length, list.length - 30)
+        for (const { last_error } of unsent)
+          assert.strictEqual(last_error, "expired in queue before it could be sent")
         hangs = false
         yield* delivery.replay(to.org_id, to.destination_id, recordId(list[0]))
         yield* awaitRecords(to, (after) => after[0]?.status === "delivered")

@@ -289,6 +289,7 @@ const unsealedColumns = [
   "console_sessions.digest",
   "dataset_examples.input_digest",
   "dataset_postings.postings",
+  "run_metadata.digest",
   "datasets.content_state",
   "email_verification_links.token_digest",
   "idempotency_keys.fingerprint"

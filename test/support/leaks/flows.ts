@@ -143,7 +143,12 @@ export const provider = Effect.fnUntraced(function* ({ ask, hunt }: Scene, to: P
   const comparison = ask("GET", `/v1/comparisons/${compared.text("comparison.id")}`)
   const done = yield* eventually(comparison, ({ text }) => text("comparison.status") === "completed")
   assert.include(JSON.stringify(done.json), '"failed":1')
-  const release = { comparison_id: compared.text("comparison.id") }
+  // The candidate has no answer, because its provider fails.
+  const release = {
+    comparison_id: compared.text("comparison.id"),
+    force: true,
+    reason: "to see what is stored"
+  }
   yield* Effect.tap(ask("POST", `${path}/releases`, release), is(201))
 })
 

@@ -52,7 +52,10 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
       const [one, other] = [yield* asOrganization(), yield* asOrganization()]
       const released = yield* Deferred.make<void>()
       const waiting = yield* Effect.replicateEffect(
-        Effect.forkChild(one(atomic(sql)(Deferred.await(released)))),
+        // Alone, whatever other tests of this process send.
+        Effect.forkChild(
+          Effect.provideService(one(atomic(sql)(Deferred.await(released))), LoopTurns, makeLoopTurns())
+        ),
         20
       )
       yield* eventually(

@@ -420,7 +420,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       yield* sql`
         INSERT INTO runs
         SELECT (jsonb_populate_record(runs, jsonb_build_object(
-          'trace_id', md5(n::text), 'input', json_build_object('text', 'text ' || n)
+          'trace_id', md5(n::text), 'run_id', 'run_' || md5(n::text), 'input', json_build_object('text', 'text ' || n)
         ))).*
         FROM runs, generate_series(1, 3000) AS n
         WHERE trace_id = (SELECT trace_id FROM feedback WHERE feedback_id = ${id})

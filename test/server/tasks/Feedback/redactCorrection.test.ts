@@ -40,6 +40,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const {
             answer: _,
             input: __,
+            run: ___,
             ...stored
           } = yield* reviewer.feedback.get({ params: { id: created.id } })
           assert.deepStrictEqual(stored, created)
