@@ -91,8 +91,8 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "no-reread": [
     {
       file: `${engine}/Reader.ts`,
-      from: "again ? Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0) : one.watermark",
-      to: "one.watermark"
+      from: "if (!again) return one.watermark",
+      to: "if (now >= 0) return one.watermark"
     }
   ],
   "no-sweep": [

@@ -21,12 +21,17 @@ const REREAD_ROWS = 250
 const STABLE_AFTER_MILLIS = 2_000
 
 /**
- * The minimum pause between two such rereads, and the minimum as a multiple of the last reread's duration. If every
- * signal reread them, waiting rows would be read hundreds of times a second, and an engine that is behind would fall
- * further behind.
+ * The minimum pause between two such rereads, the pause as a multiple of the last reread's duration, and its maximum. If
+ * every signal reread them, waiting rows would be read hundreds of times a second, and an engine that is behind would
+ * fall further behind. After a read that hung, rows that committed late must not wait for the sweep, behind which newer
+ * rows of their destination would be sent.
  */
 const REREAD_INTERVAL_MILLIS = 100
 const REREAD_COST_FACTOR = 10
+const MAX_REREAD_PAUSE_MILLIS = 2_000
+
+const rereadPause = (lastReadMillis: number): number =>
+  Math.min(MAX_REREAD_PAUSE_MILLIS, Math.max(REREAD_INTERVAL_MILLIS, lastReadMillis * REREAD_COST_FACTOR))
 
 /** New rows per shard in one read, so that accepting the rows of all shards does not block the event loop for long. */
 const TAIL_ROWS = 250
@@ -117,12 +122,15 @@ export const makeReader = (
       const again = now >= rereadDue
       rereadPending = !again
       const watermarks = owned.map((one) => {
+        if (!again) return one.watermark
+        const from = Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0)
+        // Moved after this reread, which may be the first for a while: rows below it are not read again.
         if (now - one.stableSince >= STABLE_AFTER_MILLIS) {
           one.stableWatermark = one.nextStableWatermark
           one.nextStableWatermark = one.watermark
           one.stableSince = now
         }
-        return again ? Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0) : one.watermark
+        return from
       })
       const limit = again ? REREAD_ROWS + TAIL_ROWS : TAIL_ROWS
       return dispatcher.trackRead(store.tail(numbers, watermarks, limit), (rows) => {
@@ -136,7 +144,7 @@ export const makeReader = (
         }
         dispatcher.offer(rows, readAt(), now)
         const after = monotonicMillis(clock)
-        if (again) rereadDue = after + Math.max(REREAD_INTERVAL_MILLIS, (after - now) * REREAD_COST_FACTOR)
+        if (again) rereadDue = after + rereadPause(after - now)
       })
     })
 
