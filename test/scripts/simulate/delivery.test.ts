@@ -5,14 +5,18 @@ import { runSeed } from "../../../scripts/simulate/delivery/run.ts"
 /** Seeds of the gate; `npm run simulate` runs more. */
 const SEEDS = 30
 
+/** Seeds that failed once: a row that commits late, after a read that hung, was overtaken. */
+const FAILED_ONCE = [1272]
+
 /** Timeout on a busy machine. */
 const TEST_MILLIS = 120_000
 
 describe("Simulation of the delivery engine", () => {
   it(
-    "the guarantees hold in the first seeds, whatever the faults",
+    "the guarantees hold in the first seeds and in those that failed once, whatever the faults",
     () => {
-      for (let seed = 1; seed <= SEEDS; seed++) {
+      const first = Array.from({ length: SEEDS }, (_, index) => index + 1)
+      for (const seed of [...first, ...FAILED_ONCE]) {
         const { broken } = runSeed(seed)
         assert.isUndefined(broken, `npm run simulate -- --seed ${seed}`)
       }
