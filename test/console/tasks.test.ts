@@ -1,7 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { createServer, type ServerResponse } from "node:http"
-import { text } from "node:stream/consumers"
 import { TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
@@ -37,11 +36,13 @@ const model = Effect.acquireRelease(
         })
       )
     const server = createServer((request, response) => {
-      text(request).then((body) => {
+      const chunks: Array<Buffer> = []
+      request.on("data", (chunk: Buffer) => chunks.push(chunk))
+      request.on("end", () => {
         requests++
-        if (isReleased || requests === 1) answer(response, categoryOf(body))
+        if (isReleased || requests === 1) answer(response, categoryOf(Buffer.concat(chunks).toString()))
         else blocked.push(response)
-      }, assert.fail)
+      })
     })
     const port = await listenOnFreePort(server)
     const release = () => {
