@@ -43,6 +43,9 @@ const ENDPOINTS = 20
 const PER_TRANSACTION = 10
 /** About as long as it takes to commit and send the events of one round. */
 const FAULT_WITHIN_MILLIS = 300
+/** How often more events are published for a fault that found no request in flight, and the wait for one each time. */
+const EXTRA_ROUNDS = 5
+const BUSY_WITHIN = "1 second"
 /** The longest wait for the rest at the end: every lease, and every retry. */
 const SETTLE = "3 minutes"
 
@@ -111,10 +114,11 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     }
   }).pipe(withoutEngine)
 
-  /** Faults must hit requests in flight: waits until there are some, or none will come any more. */
-  type Busy = (address?: string) => Effect.Effect<void>
+  /** Faults must hit requests in flight: waits until there are some. */
+  type Publishing = Effect.Services<typeof publish>
+  type Busy = (address?: string) => Effect.Effect<void, never, Publishing>
 
-  const inflict: Readonly<Record<Fault, (busy: Busy) => Effect.Effect<void>>> = {
+  const inflict: Readonly<Record<Fault, (busy: Busy) => Effect.Effect<void, never, Publishing>>> = {
     kill: Effect.fnUntraced(function* (busy) {
       const replica = yield* any
       yield* remove(replica)
@@ -193,11 +197,19 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     // The fault happens at some moment while events are committed and sent.
     const publishing = yield* Effect.forkChild(publish)
     yield* Effect.sleep(options.random() * FAULT_WITHIN_MILLIS)
-    yield* inflict[fault]((address) =>
-      until(
-        Effect.sync(() => receiver.inFlight(address) > 0 || publishing.pollUnsafe() !== undefined),
-        "2 millis"
-      )
+    yield* inflict[fault](
+      Effect.fnUntraced(function* (address?: string) {
+        const isBusy = () => receiver.inFlight(address) > 0
+        yield* until(
+          Effect.sync(() => isBusy() || publishing.pollUnsafe() !== undefined),
+          "2 millis"
+        )
+        // A fast machine may have sent all of them by then.
+        for (let round = 0; round < EXTRA_ROUNDS && !isBusy(); round++) {
+          yield* publish
+          yield* Effect.timeoutOption(until(Effect.sync(isBusy), "2 millis"), BUSY_WITHIN)
+        }
+      })
     )
     yield* Fiber.join(publishing)
     done[fault]++
