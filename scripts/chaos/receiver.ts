@@ -11,6 +11,8 @@ export interface Arrival {
   /** When its connection was free again: after the response, or because the sender was gone. */
   ended: number | undefined
   readonly status: number
+  /** When the replica signed it, in Unix seconds. */
+  readonly signedAt: number
 }
 
 /** The requests of one event. */
@@ -62,7 +64,8 @@ export const startReceiver = (random: () => number): Effect.Effect<Receiver, nev
           const event = String(request.headers["x-svc-event-id"])
           const by = request.socket.localAddress ?? ""
           const status = random() * FAILS_ONE_IN < 1 ? 503 : 204
-          const last: Arrival = { by, at: performance.now(), ended: undefined, status }
+          const signedAt = Number(request.headers["webhook-timestamp"])
+          const last: Arrival = { by, at: performance.now(), ended: undefined, status, signedAt }
           const requests = [...(arrived.get(event)?.requests ?? []), last]
           arrived.set(event, { count: requests.length, requests, last })
           add(by, 1)

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { persistently } from "./persistently.ts"
-import type { Arrived, Receiver } from "./receiver.ts"
+import type { Arrival, Arrived, Receiver } from "./receiver.ts"
 
 /** A pending delivery. */
 interface Pending {
@@ -88,6 +88,33 @@ interface NotedFault {
   readonly at: number
 }
 
+/** A replica that was frozen, with the times at which it froze and resumed, in milliseconds on the monotonic clock. */
+export interface Freeze {
+  readonly address: string
+  readonly frozenAt: number
+  /** The same moment in Unix milliseconds. */
+  readonly frozenAtUnix: number
+  readonly resumedAt: number
+}
+
+/**
+ * The event whose request the replica was about to write when it froze: signed before, and written first thing after it
+ * resumed. A process looks at the clock right before it writes a request, but it can be frozen between the two. It has one
+ * thread, so there is at most one such request in a freeze.
+ */
+export const requestAtFreeze = (
+  arrived: ReadonlyMap<string, { readonly requests: ReadonlyArray<Omit<Arrival, "ended" | "status">> }>,
+  { address, frozenAt, frozenAtUnix, resumedAt }: Freeze
+): string | undefined => {
+  const candidates = [...arrived].flatMap(([event_id, { requests }]) =>
+    requests
+      .filter(({ at, by }) => by === address && at > frozenAt && at >= resumedAt)
+      .filter(({ signedAt }) => signedAt * 1000 <= frozenAtUnix)
+      .map(({ at }) => ({ at, event_id }))
+  )
+  return candidates.toSorted((a, b) => a.at - b.at)[0]?.event_id
+}
+
 /** The requests of an event and the faults, one line each, in the order of their times in milliseconds. */
 const timeline = (
   { requests }: Arrived,
@@ -111,6 +138,7 @@ const timeline = (
 export const makeReconciliation = (sql: SqlClient.SqlClient, receiver: Receiver) => {
   const allowed = new Map<string, number>()
   const faults: Array<NotedFault> = []
+  const freezes: Array<Freeze> = []
   const began = performance.now()
 
   const pending = persistently(
@@ -132,9 +160,22 @@ export const makeReconciliation = (sql: SqlClient.SqlClient, receiver: Receiver)
         if (seen.count - attempts > before) allowed.set(event_id, before + 1)
       }
     }),
+    /** Notes a freeze that ends now. */
+    noteResume: ({ address, frozenAt, frozenAtUnix }: Omit<Freeze, "resumedAt">): void => {
+      const resumedAt = performance.now()
+      faults.push({ what: `resume ${address}`, at: resumedAt })
+      freezes.push({ address, frozenAt, frozenAtUnix, resumedAt })
+    },
     /** Whether nothing is pending. */
     settled: Effect.map(pending, (list) => list.length === 0),
-    totals: Effect.map(readEntries(sql), (list) => tally(list, receiver.arrived, allowed)),
+    totals: Effect.map(readEntries(sql), (list) => {
+      const withFreezes = new Map(allowed)
+      for (const freeze of freezes) {
+        const event_id = requestAtFreeze(receiver.arrived, freeze)
+        if (event_id !== undefined) withFreezes.set(event_id, (allowed.get(event_id) ?? 0) + 1)
+      }
+      return tally(list, receiver.arrived, withFreezes)
+    }),
     /** What happened to an event, for a reader who looks for the reason of a duplicate. */
     timelineOf: (event_id: string): ReadonlyArray<string> => {
       const arrived = receiver.arrived.get(event_id)

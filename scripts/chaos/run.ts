@@ -136,6 +136,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       yield* remove(replica)
       yield* busy(replica.address)
       const began = performance.now()
+      const frozenAtUnix = Date.now()
       replica.child.kill("SIGSTOP")
       yield* receiver.caughtUp
       yield* reconciliation.noteFault("freeze", replica.address)
@@ -144,7 +145,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
         watchTakeover(replica.owner, began).pipe(
           Effect.andThen(
             Effect.sync(() => {
-              reconciliation.note(`resume ${replica.address}`)
+              reconciliation.noteResume({ address: replica.address, frozenAt: began, frozenAtUnix })
               replica.child.kill("SIGCONT")
             })
           ),

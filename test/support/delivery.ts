@@ -7,6 +7,8 @@ import type { AttemptOutcome } from "../../src/domain/delivery/DeliveryState.ts"
 import { DeliveryId, EndpointId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { parseAllowedNetworks } from "../../src/domain/network/PublicAddress.ts"
 import { generateSigningSecret } from "../../src/domain/delivery/WebhookSignature.ts"
+import { monotonicNow } from "../../src/server/concurrency/monotonicMillis.ts"
+import type { SendAttempt } from "../../src/server/delivery/Channel.ts"
 import { processClock } from "../../src/server/concurrency/processClock.ts"
 import { transaction } from "../../src/server/store/transaction.ts"
 import {
@@ -99,7 +101,7 @@ export const manualChannel = (policy: ChannelPolicy) =>
       ids: DeliveryId,
       policy,
       load: (ref) =>
-        Effect.succeed(
+        Effect.succeed(() =>
           Effect.callback<AttemptOutcome>((resume) => {
             Queue.offerUnsafe(attempts, {
               delivery: ref,
@@ -138,6 +140,10 @@ export const startDispatcher = Effect.fnUntraced(function* (
   return { dispatcher, lease, owned, regain }
 })
 
+/** Loads and sends at once, as the engine does. */
+export const sendLoaded = <E, R>(load: Effect.Effect<SendAttempt, E, R>) =>
+  Effect.flatMap(load, (send) => Effect.flatMap(monotonicNow, send))
+
 /** A channel that completes each attempt immediately, and offers the sent deliveries to a queue. */
 export const respondingChannel = (
   policy: ChannelPolicy,
@@ -150,7 +156,7 @@ export const respondingChannel = (
       ids: DeliveryId,
       policy,
       load: (ref) =>
-        Effect.succeed(
+        Effect.succeed(() =>
           Effect.sync(() => {
             const nth = (counts.get(ref.delivery_id) ?? 0) + 1
             counts.set(ref.delivery_id, nth)

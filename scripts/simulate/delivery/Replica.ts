@@ -243,13 +243,12 @@ export class Replica {
     this.world.checks.loads(this, ref)
     if (random.chance(this.world.plan.defectChance)) throw new Error("A defect of the channel")
     const network = `network ${this.world.numberOf(ref.destination_id) % 2}`
-    const sending = Effect.suspend((): SendAttempt =>
+    const sending: SendAttempt = (began) =>
       this.world.disabled.has(ref.destination_id)
-        ? refuse("the destination is disabled")
+        ? refuse("the destination is disabled")(began)
         : admit(network)
           ? this.#send(ref)
           : Effect.fail(new AttemptHeld())
-    )
     if (!random.chance(SLOW_LOAD_CHANCE)) return Effect.succeed(sending)
     const read = this.#engineClient.statement("load", function* () {
       yield { _tag: "Pause" }

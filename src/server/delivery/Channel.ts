@@ -49,8 +49,12 @@ export type AdmitNetwork = (network: string) => boolean
 /** Nothing was sent, because the rate limit of the network was reached. The delivery returns to its queue unchanged. */
 export class AttemptHeld extends Data.TaggedError("AttemptHeld") {}
 
-/** Sends a loaded delivery. */
-export type SendAttempt = Effect.Effect<AttemptOutcome, AttemptHeld>
+/**
+ * Sends a loaded delivery. `began` is the monotonic time in milliseconds at which the engine checked its lease; the
+ * deadline counts from then. A process that is suspended between this check and the first byte then sends nothing when it
+ * resumes, because by then another replica may have sent the same delivery.
+ */
+export type SendAttempt = (began: number) => Effect.Effect<AttemptOutcome, AttemptHeld>
 
 /**
  * The defaults of the contract for webhooks: ten attempts, 10,000 queued deliveries, 8 concurrent attempts, 5 s. The
@@ -111,5 +115,7 @@ export interface Channel {
 }
 
 /** The `load` result for a delivery that must not be sent; `error` becomes its `last_error`. */
-export const refuse = (error: string): Effect.Effect<AttemptOutcome> =>
-  Effect.succeed({ _tag: "Refused", error })
+export const refuse = (error: string): SendAttempt => {
+  const refused = Effect.succeed<AttemptOutcome>({ _tag: "Refused", error })
+  return () => refused
+}

@@ -43,6 +43,8 @@ export interface EgressRequest {
   readonly body: Uint8Array
   /** Covers DNS, connect, TLS, writing the request, and reading the response's headers and body. */
   readonly timeout: Duration.Input
+  /** When `timeout` begins, in milliseconds on the monotonic clock. Default: when the request is sent. */
+  readonly began?: number | undefined
   /** Reading a response body stops here, and the connection is closed. */
   readonly maxResponseBytes: number
   /**
@@ -180,7 +182,7 @@ const makeSend = (
       }
       const url = parsedUrl.success
       const millis = Duration.toMillis(request.timeout)
-      const until = now() + millis
+      const until = (request.began ?? now()) + millis
       const progress = new Progress(request.maxResponseBytes)
       return Effect.flatMap(addressesOf(request, url, millis), (addresses) =>
         dial(request, url, addresses, progress, until)

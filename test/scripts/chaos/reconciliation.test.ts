@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Entry, tally } from "../../../scripts/chaos/reconciliation.ts"
+import { type Entry, requestAtFreeze, tally } from "../../../scripts/chaos/reconciliation.ts"
 
 const entry = (event_id: string, attempts: number): Entry => ({
   event_id,
@@ -50,5 +50,22 @@ describe("tally", () => {
     assert.strictEqual(tally(list, arrived({ unseen: 1, miscounted: 1, doubled: 2 }), new Map()).stale, 3)
     const timedOut = { ...entry("timed out", 2), answered: 1 }
     assert.strictEqual(tally([timedOut], arrived({ "timed out": 1 }), new Map()).stale, 0)
+  })
+})
+
+describe("requestAtFreeze", () => {
+  const freeze = { address: "127.1.0.2", frozenAt: 5_000, frozenAtUnix: 100_500, resumedAt: 17_000 }
+  const request = (at: number, signedAt: number, by = freeze.address) => ({ at, by, signedAt })
+  const find = (requests: Readonly<Record<string, ReadonlyArray<ReturnType<typeof request>>>>) =>
+    requestAtFreeze(new Map(Object.entries(requests).map(([id, list]) => [id, { requests: list }])), freeze)
+
+  it("finds the one request that was signed before the freeze and written after it", () => {
+    assert.strictEqual(find({ before: [request(4_999, 100)], late: [request(17_001, 100)] }), "late")
+    assert.strictEqual(find({ later: [request(17_002, 100)], first: [request(17_001, 99)] }), "first")
+  })
+
+  it("finds none that was signed after the freeze, or that another replica sent", () => {
+    assert.isUndefined(find({ new: [request(17_001, 112)], other: [request(17_001, 100, "127.1.0.3")] }))
+    assert.isUndefined(find({ before: [request(4_999, 100)] }))
   })
 })

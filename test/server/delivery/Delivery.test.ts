@@ -325,7 +325,7 @@ describe("Delivery", () => {
         load: (ref, admit) =>
           Effect.suspend(() => {
             sent++
-            return hangs ? Effect.succeed(Effect.never) : well.load(ref, admit)
+            return hangs ? Effect.succeed(() => Effect.never) : well.load(ref, admit)
           })
       }
       yield* Effect.gen(function* () {

@@ -5,6 +5,7 @@ import fc from "fast-check"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { Socket } from "node:net"
 import { nameServer, type Zone } from "../../support/dns.ts"
+import { suspendableClock } from "../../support/suspendableClock.ts"
 import { answers, egress, ok, peer, post } from "./Egress/peers.ts"
 
 const hooks = "hooks.acme.com"
@@ -331,24 +332,13 @@ describe("Egress.vet", () => {
 describe("Egress › suspended process", () => {
   it.live("a request whose deadline passed while the process was suspended is not written", () =>
     Effect.gen(function* () {
-      const clock = yield* Clock.Clock
-      let suspendedNanos = 0n
-      // Its timers do not fire yet, as right after a process continues.
-      const jumping: Clock.Clock = {
-        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
-        currentTimeMillis: clock.currentTimeMillis,
-        currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
-        currentTimeNanos: clock.currentTimeNanos,
-        monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe() + suspendedNanos,
-        monotonicTimeNanos: clock.monotonicTimeNanos,
-        sleep: (duration) => clock.sleep(duration)
-      }
+      const { clock, suspend } = yield* suspendableClock
       const receiver = yield* peer(answers(ok()))
-      const { send } = yield* Effect.provideService(egress(), Clock.Clock, jumping)
+      const { send } = yield* Effect.provideService(egress(), Clock.Clock, clock)
       const sent = yield* Effect.forkChild(Effect.flip(send(post(`http://127.0.0.1:${receiver.port}/`))), {
         startImmediately: true
       })
-      suspendedNanos = 3_600_000_000_000n
+      suspend(3_600)
       assert.strictEqual((yield* Fiber.join(sent)).reason, "TimedOut")
       assert.lengthOf(receiver.requests, 0)
     })

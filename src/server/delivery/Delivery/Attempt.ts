@@ -81,7 +81,7 @@ export const makeAttempt = (
     if (!admit(lane, delivery)) return
     const startedAt = dueClock.currentTimeMillisUnsafe()
     let overdue = false
-    const fiber = fork(sending)
+    const fiber = fork(Effect.suspend(() => sending(before)))
     const cancelTimer = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
       overdue = true
       fiber.interruptUnsafe()

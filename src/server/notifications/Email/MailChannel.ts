@@ -18,7 +18,7 @@ import {
   defaultChannelPolicy,
   type DeliveryRef
 } from "../../delivery/Delivery.ts"
-import { refuse } from "../../delivery/Channel.ts"
+import { refuse, type SendAttempt } from "../../delivery/Channel.ts"
 import { expireEvents } from "../../delivery/expireEvents.ts"
 import { findVerificationMail, insertLink } from "../../identity/EmailAddresses.ts"
 import { VerificationPolicy } from "../../identity/VerificationPolicy.ts"
@@ -93,16 +93,15 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
   }
 
   /** Sends an email within the limit of its address. The message id is the same for every attempt. */
-  const sendMail = ({ event_id, org_id }: DeliveryRef, mail: Omit<Mail, "messageId">) =>
-    Effect.tap(
-      withinLimit(org_id, mail.to, transport.send({ ...mail, messageId: `<${event_id}@${host}>` })),
-      logTransition
-    )
+  const sendMail = ({ event_id, org_id }: DeliveryRef, mail: Omit<Mail, "messageId">): SendAttempt => {
+    const sent = withinLimit(org_id, mail.to, transport.send({ ...mail, messageId: `<${event_id}@${host}>` }))
+    return () => Effect.tap(sent, logTransition)
+  }
 
   const load: Channel["load"] = Effect.fnUntraced(function* (ref) {
     const now = DateTime.makeUnsafe(clock.millisUnsafe())
     const found = yield* loadMail(sql, now, ref.org_id, ref.event_id, verifiedOnly)
-    if (transport.server === undefined) return noMailServer
+    if (transport.server === undefined) return () => noMailServer
     if (Option.isNone(found)) return yield* loadVerification(ref, now)
     const obsolete = whyObsolete(found.value)
     if (obsolete !== null) return refuse(obsolete)

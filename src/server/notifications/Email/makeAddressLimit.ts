@@ -4,7 +4,6 @@ import type { OrgId } from "../../../domain/Ids.ts"
 import { rateLimitWithin, takeToken } from "../../../domain/identity/RateLimit.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
-import { refuse } from "../../delivery/Channel.ts"
 import type { LimitUse } from "../../observability/LimitUse.ts"
 
 const HOUR_MILLIS = 3_600_000
@@ -21,7 +20,10 @@ const MAX_ADDRESSES = 100_000
 export const makeAddressLimit = (perHour: number, use: (typeof LimitUse)["Service"]) => {
   const limit = rateLimitWithin(perHour, HOUR_MILLIS)
   const buckets = new LruCache<number>({ entries: MAX_ADDRESSES, weight: MAX_ADDRESSES })
-  const refused = refuse(`more than ${perHour} emails to this address within an hour`)
+  const refused = Effect.succeed<AttemptOutcome>({
+    _tag: "Refused",
+    error: `more than ${perHour} emails to this address within an hour`
+  })
 
   return (
     org_id: OrgId,

@@ -122,14 +122,15 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   })
 
   // `send` and `load` run for every delivery: plain composition, no generators.
-  const send = (
-    ref: DeliveryRef,
-    type: string,
-    body: Uint8Array,
-    endpoint: UnsealedEndpoint,
-    admit: AdmitNetwork
-  ): SendAttempt =>
-    Effect.suspend(() => {
+  const send =
+    (
+      ref: DeliveryRef,
+      type: string,
+      body: Uint8Array,
+      endpoint: UnsealedEndpoint,
+      admit: AdmitNetwork
+    ): SendAttempt =>
+    (began) => {
       const now = clock.currentTimeMillisUnsafe()
       return Effect.matchEffect(
         egress.send({
@@ -149,6 +150,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
           },
           body,
           timeout: policy.deadlineMillis,
+          began,
           maxResponseBytes: MAX_RESPONSE_BYTES,
           admit: (address) => admit(addressNetwork(address))
         }),
@@ -158,7 +160,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
             reason === "HeldBack" ? Effect.fail(new AttemptHeld()) : Effect.succeed(retry(phrase))
         }
       )
-    })
+    }
 
   // Unsealed here and not when it is sent: the engine then asks for the host.
   const loadStored = (ref: DeliveryRef, admit: AdmitNetwork) =>
@@ -182,7 +184,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         if (cached !== undefined) return Effect.succeed(send(ref, type, body, cached, admit))
         return Effect.match(endpoints.unseal(ref, sealed), {
           onSuccess: (endpoint) => send(ref, type, body, endpoint, admit),
-          onFailure: (error) =>
+          onFailure: (error) => () =>
             Effect.as(Effect.logError("Could not decrypt a webhook endpoint", error), undecryptable)
         })
       }

@@ -102,19 +102,19 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
             ? undefined
             : box.unsealBytes(place, payload)
       if (spans === null || unsealed === undefined) return refuse("the spans have expired")
-      return Effect.gen(function* () {
+      const opened = Effect.gen(function* () {
         const to = yield* unsealAddress(box, ref.org_id, ref.destination_id, { url, headers })
         return { to, body: yield* unsealed }
-      }).pipe(
-        Effect.matchEffect({
-          onSuccess: ({ body, to }) => sendSpans(egress, ref, to, body, spans),
+      })
+      return (began) =>
+        Effect.matchEffect(opened, {
+          onSuccess: ({ body, to }) => sendSpans(egress, ref, to, body, spans, began),
           onFailure: (error) =>
             Effect.as(
               Effect.logError("Could not decrypt a batch of spans or its destination", error),
               unsealFailed
             )
         })
-      )
     })
 
   /** Updates the counts to match the log; deletes payloads, except of failed batches, which can be replayed. */

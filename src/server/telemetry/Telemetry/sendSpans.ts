@@ -59,7 +59,8 @@ export const sendSpans = (
   { destination_id, org_id }: { readonly destination_id: string; readonly org_id: string },
   to: CollectorAddress,
   payload: Uint8Array,
-  spans: number
+  spans: number,
+  began?: number
 ): Effect.Effect<ExportOutcome> =>
   egress
     .send({
@@ -75,6 +76,7 @@ export const sendSpans = (
       },
       body: payload,
       timeout: EXPORT_MILLIS,
+      began,
       maxResponseBytes: MAX_RESPONSE_BYTES
     })
     .pipe(

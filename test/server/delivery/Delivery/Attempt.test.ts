@@ -7,10 +7,12 @@ import { makeTimerWheel } from "../../../../src/server/concurrency/TimerWheel.ts
 import type { AttemptHeld } from "../../../../src/server/delivery/Channel.ts"
 import { type Channel, defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
 import { makeAttempt } from "../../../../src/server/delivery/Delivery/Attempt.ts"
+import type { AttemptOutcome } from "../../../../src/domain/delivery/DeliveryState.ts"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
 import type { QueuedDelivery } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
 import { ownedShard } from "../../../support/delivery.ts"
+import { suspendableClock } from "../../../support/suspendableClock.ts"
 
 const id = "0".repeat(32)
 
@@ -28,7 +30,10 @@ const item: QueuedDelivery = {
 }
 
 /** Makes one attempt on a channel. Returns a queue with its end. */
-const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
+const attempt = Effect.fnUntraced(function* (
+  load: Channel["load"],
+  canStart: (now: number) => boolean = () => true
+) {
   const clock = yield* Clock.Clock
   const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError | AttemptHeld>()
   const ends = yield* Queue.unbounded<string>()
@@ -39,16 +44,23 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
     load,
     expire: () => Effect.succeed(0)
   }
-  const start = makeAttempt(clock, clock, { canStart: () => true }, yield* makeTimerWheel, fork, {
-    finished: ({ outcome }) =>
-      Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
-    admit: () => true,
-    admitNetwork: () => true,
-    held: () => Queue.offerUnsafe(ends, "held"),
-    loaded: () => {},
-    started: () => {},
-    requeue: () => Queue.offerUnsafe(ends, "put back")
-  })
+  const start = makeAttempt(
+    clock,
+    clock,
+    { canStart: (_: unknown, now: number) => canStart(now) },
+    yield* makeTimerWheel,
+    fork,
+    {
+      finished: ({ outcome }) =>
+        Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
+      admit: () => true,
+      admitNetwork: () => true,
+      held: () => Queue.offerUnsafe(ends, "held"),
+      loaded: () => {},
+      started: () => {},
+      requeue: () => Queue.offerUnsafe(ends, "put back")
+    }
+  )
   start(new Lane("key", channel, ownedShard(1), item, healthy), item)
   return ends
 })
@@ -62,6 +74,30 @@ describe("Attempt", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect(
+    "an attempt begins at the time at which its lease was checked, also if the process is suspended then",
+    () =>
+      Effect.gen(function* () {
+        const { clock, suspend } = yield* suspendableClock
+        const began: Array<number> = []
+        const checked: Array<number> = []
+        const ends = yield* attempt(
+          () =>
+            Effect.succeed((at) => {
+              began.push(at)
+              return Effect.succeed<AttemptOutcome>({ _tag: "Delivered", status: 204 })
+            }),
+          (now) => {
+            checked.push(now)
+            suspend(12)
+            return true
+          }
+        ).pipe(Effect.provideService(Clock.Clock, clock))
+        assert.strictEqual(yield* Queue.take(ends), "Delivered")
+        assert.deepStrictEqual(began, checked)
+      }).pipe(Effect.scoped)
+  )
+
   it.effect("an attempt ends also when load or send throws or is interrupted", () =>
     Effect.gen(function* () {
       const throwing = attempt(() => {
@@ -69,14 +105,14 @@ describe("Attempt", () => {
       })
       assert.strictEqual(yield* Queue.take(yield* throwing), "put back")
       assert.strictEqual(yield* Queue.take(yield* attempt(() => Effect.interrupt)), "put back")
-      const ends = yield* attempt(() => Effect.succeed(Effect.interrupt))
+      const ends = yield* attempt(() => Effect.succeed(() => Effect.interrupt))
       assert.strictEqual(yield* Queue.take(ends), "internal error")
     }).pipe(Effect.scoped)
   )
 
   it.effect("an attempt that its channel does not end is interrupted at the deadline", () =>
     Effect.gen(function* () {
-      const ends = yield* attempt(() => Effect.succeed(Effect.never))
+      const ends = yield* attempt(() => Effect.succeed(() => Effect.never))
       yield* TestClock.adjust("6 seconds")
       assert.strictEqual(yield* Queue.take(ends), "timed out")
     }).pipe(Effect.scoped)

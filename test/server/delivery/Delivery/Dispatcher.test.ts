@@ -67,8 +67,7 @@ describe("Dispatcher", () => {
       const channel: Channel = {
         ...(yield* manualChannel(quickPolicy())).channel,
         load: ({ event_id }) =>
-          Effect.as(
-            Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store)),
+          Effect.as(Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store)), () =>
             Effect.as(Queue.offer(sent, event_id), delivered)
           )
       }
@@ -250,7 +249,7 @@ describe("Dispatcher", () => {
           ...(yield* manualChannel(policy)).channel,
           receiverOf: ({ destination_id }) => (destination_id === "other" ? "free.example" : "busy.example"),
           load: ({ destination_id, event_id }) =>
-            Effect.succeed(
+            Effect.succeed(() =>
               Effect.sync(() => {
                 sent.push(`${destination_id} ${Number(event_id.slice(-3))}`)
                 return delivered
@@ -291,7 +290,7 @@ describe("Dispatcher", () => {
         ...(yield* manualChannel(policy)).channel,
         receiverOf: ({ destination_id }) => `${destination_id}.victim.example`,
         load: ({ destination_id, event_id }, admit) =>
-          Effect.succeed(
+          Effect.succeed(() =>
             Effect.suspend(() => {
               if (!admit(destination_id === "other" ? "2.2.2.0/24" : "1.1.1.0/24"))
                 return Effect.fail(new AttemptHeld())
@@ -336,8 +335,7 @@ describe("Dispatcher", () => {
         const channel: Channel = {
           ...(yield* manualChannel(policy)).channel,
           load: (_, admit) =>
-            Effect.as(
-              Effect.sleep("5 millis"),
+            Effect.as(Effect.sleep("5 millis"), () =>
               Effect.suspend(() => {
                 if (!admit("1.1.1.0/24")) return Effect.fail(new AttemptHeld())
                 sent++
@@ -370,7 +368,7 @@ describe("Dispatcher", () => {
         const channel: Channel = {
           ...(yield* manualChannel(policy)).channel,
           load: ({ destination_id }, admit) =>
-            Effect.succeed(
+            Effect.succeed(() =>
               Effect.suspend(() => {
                 // Each address is dialled only if the one before it did not answer.
                 if (!networksOf(destination_id).every(admit)) return Effect.fail(new AttemptHeld())

@@ -295,7 +295,10 @@ describe("Shards", () => {
       const { channel } = yield* manualChannel(quickPolicy())
       // Loads use the engine's own connections, and wait there.
       const slow = Effect.map(SqlClient.SqlClient, (own): ReadonlyArray<Channel> => [
-        { ...channel, load: () => Effect.as(own`SELECT pg_advisory_xact_lock(1)`, Effect.succeed(delivered)) }
+        {
+          ...channel,
+          load: () => Effect.as(own`SELECT pg_advisory_xact_lock(1)`, () => Effect.succeed(delivered))
+        }
       ])
       const renewed = sql<{ readonly renewed: boolean }>`
         SELECT count(*) >= ${ENGINE_CONNECTIONS - 2}::int

@@ -86,7 +86,7 @@ describe("Fairness", () => {
         load: (ref, admit) =>
           slow.has(ref.destination_id)
             ? held.channel.load(ref, admit)
-            : Effect.succeed(Effect.succeed(delivered))
+            : Effect.succeed(() => Effect.succeed(delivered))
       }
       yield* Effect.gen(function* () {
         for (let count = 0; count < 4; count++) {

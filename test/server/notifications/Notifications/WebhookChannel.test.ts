@@ -3,6 +3,7 @@ import { DateTime, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHmac } from "node:crypto"
 import { Webhook } from "standardwebhooks"
+import { monotonicNow } from "../../../../src/server/concurrency/monotonicMillis.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import type { DeliveryRef } from "../../../../src/server/delivery/Delivery.ts"
@@ -19,6 +20,7 @@ import {
   insertEndpoint,
   awaitRecords,
   processTime,
+  sendLoaded,
   testWithWebhooks,
   withWebhookEngine
 } from "../../../support/delivery.ts"
@@ -107,7 +109,7 @@ describe("WebhookChannel", () => {
           event_id,
           delivery_id: "ndl"
         }))
-        const attempt = (one: DeliveryRef) => Effect.flatten(load(one, () => true))
+        const attempt = (one: DeliveryRef) => sendLoaded(load(one, () => true))
         const keep = ({ event_id }: DeliveryRef) =>
           Effect.map(
             sql<{ readonly version: string }>`
@@ -157,6 +159,26 @@ describe("WebhookChannel", () => {
       })
   )
 
+  testWithWebhooks("nothing is sent if the process was suspended after the lease was checked", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const receiver = yield* startScriptedServer([ok])
+      const { load, policy } = yield* Effect.provideService(WebhookChannel.make(), StoreClock, processTime)
+      const { destination_id, org_id } = yield* insertEndpoint(receiver.url)
+      const event_id = yield* EventId.generate
+      const event = { org_id, event_id, type: "test", approval_id: null, body: Buffer.from(body) } as const
+      yield* insertEvents(sql, [{ ...event, occurred_at: yield* DateTime.now }])
+      const send = yield* load({ org_id, destination_id, event_id, delivery_id: "ndl" }, () => true)
+      const checked = yield* monotonicNow
+      assert.deepInclude(yield* send(checked - policy.deadlineMillis), {
+        _tag: "Retry",
+        error: "timed out waiting for a response"
+      })
+      assert.strictEqual(receiver.seen.length, 0)
+      assert.deepInclude(yield* send(checked), { _tag: "Delivered" })
+    })
+  )
+
   testWithWebhooks("2xx is success, 410 disables the endpoint, and every other status is retried", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -168,7 +190,7 @@ describe("WebhookChannel", () => {
       const event = { org_id, event_id, type: "test", approval_id: null, body: Buffer.from(body) } as const
       yield* insertEvents(sql, [{ ...event, occurred_at: yield* DateTime.now }])
       const outcomes = yield* Effect.forEach(statuses, () =>
-        Effect.flatten(load({ org_id, destination_id, event_id, delivery_id: "ndl" }, () => true))
+        sendLoaded(load({ org_id, destination_id, event_id, delivery_id: "ndl" }, () => true))
       )
       assert.deepStrictEqual(
         outcomes.map(({ _tag }) => _tag),
@@ -203,7 +225,7 @@ describe("WebhookChannel", () => {
       yield* insertEvents(sql, [{ ...event, occurred_at: yield* DateTime.now }])
       const attempt = Effect.suspend(() => {
         recent.keep(event, [{ endpoint_id, version: row?.version ?? "" }])
-        return Effect.flatten(
+        return sendLoaded(
           load({ org_id, destination_id: endpoint_id, event_id, delivery_id: "ndl" }, () => true)
         )
       })
