@@ -25,6 +25,15 @@ import {
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
+const unused = Effect.die("The finisher reads nothing")
+const unreadStore: Omit<DeliveryStore, "recordResults"> = {
+  tail: () => unused,
+  nonEmpty: () => unused,
+  heads: () => unused,
+  refill: () => unused,
+  saveHealth: () => unused
+}
+
 describe("Finisher", () => {
   testWithDatabase(
     "a destination that answers 410 is disabled even if the database is unavailable at first, without delaying other results",
@@ -223,19 +232,48 @@ describe("Finisher", () => {
   )
 
   it.effect(
+    "a channel is notified only of deliveries whose results were written, and not of one that a new owner has",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
+        const completed: Array<number> = []
+        const notified: Channel = {
+          ...channel,
+          onCompleted: (list) => Effect.sync(() => void completed.push(list.length))
+        }
+        const { dispatcher } = yield* startDispatcher(notified)
+        const refused: Array<string> = []
+        let owner = "other"
+        const store: DeliveryStore = {
+          ...unreadStore,
+          recordResults: (batch, onWritten) => {
+            const written = new Set(owner === "this" ? batch.map(({ result }) => result.delivery.seq) : [])
+            return Effect.as(onWritten?.(written) ?? Effect.void, written)
+          }
+        }
+        const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher, ({ key }) => {
+          refused.push(key)
+        })
+        dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0, 0)
+        for (const attempt of yield* Queue.takeN(attempts, 2)) {
+          yield* attempt.complete(delivered)
+          yield* worker.runOnce
+          owner = "this"
+        }
+        assert.deepStrictEqual(completed, [1])
+        assert.lengthOf(refused, 1)
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect(
     "after a defect while results are recorded, their shard can be released, and nothing is sent twice",
     () =>
       Effect.gen(function* () {
         const { attempts, channel } = yield* manualChannel(quickPolicy())
         const { dispatcher, owned } = yield* startDispatcher(channel)
         let hasDefect = false
-        const unused = Effect.die("The finisher reads nothing")
         const store: DeliveryStore = {
-          tail: () => unused,
-          nonEmpty: () => unused,
-          heads: () => unused,
-          refill: () => unused,
-          saveHealth: () => unused,
+          ...unreadStore,
           recordResults: (batch) =>
             hasDefect
               ? Effect.die("a defect of the store")
