@@ -25,7 +25,7 @@ const SECTIONS: ReadonlyArray<readonly [title: string, names: RegExp]> = [
   ["Keys and tokens", /^COUNTERSIGN_(MASTER_KEY|ADMIN_KEY|METRICS_TOKEN|AUDIT_.*)$/],
   [
     "Limits of keys and organizations",
-    /^COUNTERSIGN_(RATE_LIMIT_|ORGANIZATION_|KEY_|OPEN_SESSION_LIMIT|STORED_|RUN_CONCURRENCY)/
+    /^COUNTERSIGN_(RATE_LIMIT_|ORGANIZATION_|KEY_|OPEN_SESSION_LIMIT|STORED_|RUN_CONCURRENCY|READ_CONCURRENCY|LARGE_BODY_)/
   ],
   ["Email", /^COUNTERSIGN_(SMTP|MAIL)_/],
   ["Outgoing connections", /^COUNTERSIGN_(DNS|EGRESS|PROVIDER)_/],

@@ -75,6 +75,7 @@ import { Releases } from "./tasks/Releases.ts"
 import { ReleasesHttp } from "./tasks/Releases/http.ts"
 import * as RequestBody from "./http/RequestBody.ts"
 import * as RequestLog from "./http/RequestLog.ts"
+import { WorkLimits } from "./http/WorkLimits.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { RedactionSettingsHttp } from "./redaction/RedactionSettings/http.ts"
 import { Rules } from "./approvals/Rules.ts"
@@ -123,6 +124,7 @@ export type ServiceSettings = Pick<
   | "publicUrl"
   | "rateLimits"
   | "logRequests"
+  | "workLimits"
   | "organizationLimits"
   | "verification"
   | "keyRetention"
@@ -351,6 +353,7 @@ export const layerRoutes = (settings: ServiceSettings) =>
   ).pipe(
     Layer.provide([
       RateLimits.layer(settings.rateLimits),
+      Layer.succeed(WorkLimits, settings.workLimits),
       ClientAddress.layer(settings.connections),
       RequestLog.layer(settings.logRequests)
     ])

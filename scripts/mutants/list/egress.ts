@@ -122,6 +122,7 @@ export const egress: ReadonlyArray<ListedMutant> = [
     to: 'end(false, "TimedOut")',
     tests: exchangeTests
   },
+  { file: exchange, from: "immediate = setImmediate(expire)", to: "expire()", tests: exchangeTests },
   {
     file: resolver,
     from: "limit(organization)(lookup(name))",

@@ -70,6 +70,12 @@ export const engine: ReadonlyArray<ListedMutant> = [
     tests: [...dispatcherTests, "server/delivery/Delivery/Attempt.test.ts"]
   },
   {
+    file: "server/delivery/Delivery/Attempt.ts",
+    from: "cancelTimer = timers.schedule(GRACE_MILLIS[1], interrupt)",
+    to: "interrupt()",
+    tests: ["server/delivery/Delivery/Attempt.test.ts"]
+  },
+  {
     file: dispatcher,
     from: 'if (verdict === "ignored" || !lanes.has(lane)) return',
     to: 'if (verdict === "ignored") return',

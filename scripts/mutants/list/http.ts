@@ -180,6 +180,24 @@ export const http: ReadonlyArray<ListedMutant> = [
     tests: consoleTests
   },
   {
+    file: "server/http/listen/Connections.ts",
+    from: "largest.connections <= client.connections + 1",
+    to: "largest.connections <= client.connections",
+    tests: ["server/http/listen/Connections.test.ts"]
+  },
+  {
+    file: "server/http/authenticatedResponse.ts",
+    from: "response.status === FORBIDDEN",
+    to: "false",
+    tests: ["server/identity/AuthenticationRefusals.test.ts"]
+  },
+  {
+    file: "server/http/authenticatedResponse.ts",
+    from: "quota.addHeaders(response)",
+    to: "response",
+    tests: rateLimitTests
+  },
+  {
     file: "server/console/Console/authentication.ts",
     from: "Stream.interruptWhen(response.body.stream, sessions.ended(session))",
     to: "response.body.stream",

@@ -12,6 +12,7 @@ const stream = "server/approvals/SessionStream.ts"
 const streamRows = "server/approvals/SessionStream/rows.ts"
 
 export const streams: ReadonlyArray<ListedMutant> = [
+  { file: feed, from: "isShutDown || isFull(org_id, key_id)", to: "isShutDown", tests: feedTests },
   { file: hub, from: "mustRead: true,", to: "mustRead: false,", tests: [...hubTests, ...streamTests] },
   { file: hub, from: "hasEnded: isClosed,", to: "hasEnded: false,", tests: hubTests },
   {

@@ -242,6 +242,18 @@ export const tasks: ReadonlyArray<ListedMutant> = [
     tests: runTests
   },
   {
+    file: "server/tasks/Runs/limitLargeRuns.ts",
+    from: "withPermit(row.run.org_id)(insert(row))",
+    to: "insert(row)",
+    tests: ["server/tasks/Runs/limitLargeRuns.test.ts"]
+  },
+  {
+    file: "server/tasks/Runs.ts",
+    from: "Effect.andThen(requireCapacity, perform(",
+    to: "Effect.andThen(Effect.void, perform(",
+    tests: ["server/identity/StoredUsage.test.ts"]
+  },
+  {
     file: "server/tasks/Runs/makeRunSlots.ts",
     from: "waiting.runs >= limits.concurrentRuns",
     to: "waiting.runs > limits.concurrentRuns",

@@ -8,12 +8,12 @@ export const responseHeaders = {
   },
   RateLimitPolicy: {
     description:
-      'The rate limit of the API key, such as `"key";q=500;w=1`: `q` requests per window of `w` seconds (draft-ietf-httpapi-ratelimit-headers-10). Absent if rate limits are off.',
+      'The limits that apply to the request, such as `"key";q=500;w=1`: `q` requests per window of `w` seconds (draft-ietf-httpapi-ratelimit-headers-10). One without `w` does not renew with time. `qu` is what it counts, if not requests. Limits of stored amounts are named from 80 % of their use on. Absent if there are none.',
     schema: { type: "string" }
   },
   RateLimit: {
     description:
-      'The remaining rate limit, such as `"key";r=499;t=1`: `r` requests in the next `t` seconds. Absent if rate limits are off.',
+      'What is left of these limits, such as `"key";r=499;t=1`: `r` requests in the next `t` seconds. Absent if there are none.',
     schema: { type: "string" }
   },
   Challenge: {

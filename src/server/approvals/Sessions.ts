@@ -18,6 +18,7 @@ import { makeCountLimit } from "../identity/makeCountLimit.ts"
 import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
 import { rowBytes, StoredUsage } from "../identity/StoredUsage.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
+import { isNearLimit, reportQuota } from "../observability/reportQuota.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import type { Page } from "../store/Pagination.ts"
@@ -83,6 +84,8 @@ export class Sessions extends Context.Service<
       /** Checks the organization's limit of open sessions. */
       const requireCapacity = Effect.fnUntraced(function* (org_id: OrgId) {
         const ratio = yield* Effect.orDie(admit(org_id))
+        const left = { limit: openSessions, remaining: ratio === undefined ? 0 : openSessions * (1 - ratio) }
+        if (isNearLimit(left)) yield* reportQuota({ name: "open_sessions", ...left })
         if (ratio !== undefined) return use.used("open_sessions", ratio)
         use.refused("open_sessions")
         return yield* new LimitReached({

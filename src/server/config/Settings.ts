@@ -96,9 +96,11 @@ export interface Settings {
     readonly flush: Duration.Duration
     readonly payloadRetention: Duration.Duration
   }
-  /** Requests per second, of each key and of each organization; 0 disables a limit. */
   /** Whether every request is logged. */
   readonly logRequests: boolean
+  /** What the requests of one organization can have in progress on a replica. */
+  readonly workLimits: { readonly reads: number; readonly largeBodyBytes: number }
+  /** Requests per second, of each key and of each organization; 0 disables a limit. */
   readonly rateLimits: { readonly perKey: number; readonly perOrganization: number }
   /** Limits of one organization at a time; 0 disables a limit. */
   readonly organizationLimits: {
@@ -320,6 +322,10 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       payloadRetention: values.COUNTERSIGN_TELEMETRY_PAYLOAD_HOURS
     },
     logRequests: values.COUNTERSIGN_LOG_REQUESTS,
+    workLimits: {
+      reads: values.COUNTERSIGN_READ_CONCURRENCY,
+      largeBodyBytes: values.COUNTERSIGN_LARGE_BODY_MEBIBYTES * 1024 ** 2
+    },
     rateLimits: {
       perKey: values.COUNTERSIGN_RATE_LIMIT_PER_SECOND,
       perOrganization: values.COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND

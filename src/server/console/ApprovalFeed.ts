@@ -84,19 +84,6 @@ export class ApprovalFeed extends Context.Service<
         Queue.endUnsafe(subscriber.queue)
       }
 
-      /** Adds a subscriber, which counts towards the limits until its stream ends. */
-      const subscribe = Effect.fnUntraced(function* (org_id: OrgId, key_id: KeyId) {
-        const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BUFFERED)
-        const subscriber: FeedSubscriber = { org_id, key_id, queue }
-        Queue.offerUnsafe(queue, OPENING)
-        if (isShutDown) Queue.endUnsafe(queue)
-        else {
-          slots.add(org_id, subscriber)
-          subscribers.add(subscriber)
-        }
-        return subscriber
-      })
-
       const isFull = (org_id: OrgId, key_id: KeyId): boolean => {
         let ofKey = 0
         for (const subscriber of subscribers) if (subscriber.key_id === key_id) ofKey++
@@ -104,6 +91,22 @@ export class ApprovalFeed extends Context.Service<
           slots.sizeOf(org_id) >= MAX_PER_ORGANIZATION || ofKey >= MAX_PER_KEY || !slots.hasSlotFor(org_id)
         )
       }
+
+      /**
+       * Adds a subscriber, which counts towards the limits until its stream ends. If others have reached a limit since the
+       * request was admitted, its stream ends immediately, and the browser's next request is refused.
+       */
+      const subscribe = Effect.fnUntraced(function* (org_id: OrgId, key_id: KeyId) {
+        const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BUFFERED)
+        const subscriber: FeedSubscriber = { org_id, key_id, queue }
+        Queue.offerUnsafe(queue, OPENING)
+        if (isShutDown || isFull(org_id, key_id)) Queue.endUnsafe(queue)
+        else {
+          slots.add(org_id, subscriber)
+          subscribers.add(subscriber)
+        }
+        return subscriber
+      })
 
       const publishChanges = Effect.gen(function* () {
         const sessions = buffer.take()

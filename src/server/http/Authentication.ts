@@ -13,6 +13,7 @@ import type { InsufficientScope } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
 import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
+import { makeAuthenticatedResponse } from "./authenticatedResponse.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import { makeFairReads } from "./FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
@@ -29,6 +30,7 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
     const client = yield* ClientAddress
     const reads = yield* makeFairReads
     const log = yield* makeRequestLog
+    const respond = yield* makeAuthenticatedResponse
     const turns = yield* LoopTurns
     /** Per address, one refused request is answered per pass of the event loop. */
     const authenticate = (credential: Redacted.Redacted<string>) =>
@@ -47,14 +49,16 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
       api_key: (operation, { credential, endpoint }) =>
         Effect.flatMap(authenticate(credential), (principal) =>
           Effect.flatMap(log.caller(principal, limits.admitRequest(principal)), (quota) =>
-            Effect.map(
+            respond(
+              principal,
+              quota
+            )(
               quota.refused === undefined
                 ? reads.run(
                     principal.org_id,
                     endpoint
                   )(Effect.provideService(operation, CurrentPrincipal, principal))
-                : problemResponse(rateLimitExceeded(quota.refused)),
-              quota.addHeaders
+                : problemResponse(rateLimitExceeded(quota.refused))
             )
           )
         )

@@ -8,16 +8,11 @@ import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { inTurns, LoopTurns, streamInTurns } from "../concurrency/LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { COUNTED_BYTES, setOrganization, UnsentResponses } from "./UnsentResponses.ts"
+import { WorkLimits } from "./WorkLimits.ts"
 
 /**
- * Reads that run concurrently for one organization; others wait in order. A list of a hundred takes milliseconds of the event loop and a
- * connection of the pool, so an unlimited number of them would delay the requests of all other organizations.
- */
-const CONCURRENT_READS = 4
-
-/**
- * Permits that a read takes while other organizations send requests: their statements wait behind those of at most two
- * reads on a connection (head-of-line blocking).
+ * Permits that a read takes while other organizations send requests: their statements then wait behind those of half as
+ * many reads on a connection (head-of-line blocking).
  */
 const PERMITS_IN_COMPANY = 2
 
@@ -62,7 +57,17 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
   const turns = yield* LoopTurns
   const unsent = yield* UnsentResponses
   const use = yield* LimitUse
-  const withReadPermit = makeKeyedSemaphore({ permits: CONCURRENT_READS, onTimeout: tooManyReads })
+  // A list of a hundred takes milliseconds of the event loop and a connection of the pool, so an unlimited number of them
+  // would delay the requests of all other organizations.
+  const { reads } = yield* WorkLimits
+  const permitsInCompany = Math.min(PERMITS_IN_COMPANY, reads)
+  const withReadPermit = makeKeyedSemaphore({
+    permits: reads,
+    onTimeout: Effect.suspend(() => {
+      use.refused("concurrent_reads")
+      return tooManyReads(reads)
+    })
+  })
   const tooManyUnread = Effect.suspend(() => {
     use.refused("unread_responses")
     return Effect.fail(
@@ -93,7 +98,7 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
           if (method !== "GET") return turns.hasCompany(org_id) ? Effect.andThen(turn, counted) : counted
           return withReadPermit(
             org_id,
-            turns.hasCompany(org_id) ? PERMITS_IN_COMPANY : 1
+            turns.hasCompany(org_id) ? permitsInCompany : 1
           )(
             Effect.andThen(
               Effect.andThen(awaitRoom(org_id), turn),
@@ -143,9 +148,10 @@ const inTurnsWhileSent = (response: HttpServerResponse.HttpServerResponse, turn:
     : response
 }
 
-const tooManyReads = Effect.fail(
-  new RateLimited({
-    detail: `Too many concurrent reads of this organization: ${CONCURRENT_READS} run at a time, and this one waited 5 s. Send fewer at once.`,
-    retry_after_seconds: 1
-  })
-)
+const tooManyReads = (limit: number) =>
+  Effect.fail(
+    new RateLimited({
+      detail: `Too many concurrent reads of this organization: ${limit} run at a time, and this one waited 5 s. Send fewer at once.`,
+      retry_after_seconds: 1
+    })
+  )

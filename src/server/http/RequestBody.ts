@@ -8,24 +8,21 @@ import { InvalidRequest, PayloadTooLarge, RateLimited, UnsupportedMediaType } fr
 import type { Scope } from "../../domain/identity/Scope.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { inTurns, LoopTurns } from "../concurrency/LoopTurns.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { addressKey } from "./listen/Connections.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { checkAtOnce, checkInTurns } from "./RequestBody/checkContent.ts"
+import { WorkLimits } from "./WorkLimits.ts"
 
 /** Bytes above which a request is large: it waits for its organization's next turn between the steps of its work. */
 const LARGE_BODY = 64 * 1024
 
 /**
- * Bytes of large bodies in progress that an organization can have on this replica, from before they are read until the
- * response. A body takes about six times its size in memory.
- */
-const MAX_LARGE_BYTES = 32 * 2 ** 20
-
-/**
- * The same for requests without an API key or console session: of one address, and of all addresses. A slow sender
- * keeps its bytes until its connection is cut, so one address must not be able to use up the bytes of all addresses.
+ * Bytes of large bodies in progress for requests without an API key or console session, instead of an organization's:
+ * of one address, and of all addresses. A slow sender keeps its bytes until its connection is cut, so one address must
+ * not be able to use up the bytes of all addresses.
  */
 const MAX_ANONYMOUS_BYTES_PER_ADDRESS = 4 * 2 ** 20
 const MAX_ANONYMOUS_BYTES = 32 * 2 ** 20
@@ -49,15 +46,20 @@ export const layer: Layer.Layer<RequestBody, never, ClientAddress> = Layer.effec
   Effect.gen(function* () {
     const turns = yield* LoopTurns
     const client = yield* ClientAddress
-    const withLargeBytes = makeKeyedSemaphore({ permits: MAX_LARGE_BYTES, onTimeout: tooManyLarge })
-    const withAddressBytes = makeKeyedSemaphore({
-      permits: MAX_ANONYMOUS_BYTES_PER_ADDRESS,
-      onTimeout: tooManyOfAddress
-    })
-    const withAnonymousBytes = makeKeyedSemaphore({
-      permits: MAX_ANONYMOUS_BYTES,
-      onTimeout: tooManyAnonymous
-    })
+    const use = yield* LimitUse
+    // A body takes about six times its size in memory.
+    const { largeBodyBytes } = yield* WorkLimits
+    const semaphoreOf = (permits: number, refusal: Effect.Effect<never, RateLimited>) =>
+      makeKeyedSemaphore({
+        permits,
+        onTimeout: Effect.suspend(() => {
+          use.refused("large_bodies")
+          return refusal
+        })
+      })
+    const withLargeBytes = semaphoreOf(largeBodyBytes, tooManyLarge(largeBodyBytes))
+    const withAddressBytes = semaphoreOf(MAX_ANONYMOUS_BYTES_PER_ADDRESS, tooManyOfAddress)
+    const withAnonymousBytes = semaphoreOf(MAX_ANONYMOUS_BYTES, tooManyAnonymous)
     const withAnonymous = (address: string, bytes: number) => {
       const ofAddress = withAddressBytes(address, bytes)
       const ofAll = withAnonymousBytes("all", bytes)
@@ -106,12 +108,13 @@ const declaredBytes = ({ headers }: HttpServerRequest.HttpServerRequest): number
   return headers["transfer-encoding"] === undefined ? 0 : Number.POSITIVE_INFINITY
 }
 
-const tooManyLarge = Effect.fail(
-  new RateLimited({
-    detail: `This organization has ${MAX_LARGE_BYTES} bytes of large bodies in progress, and this one waited 5 s. Send fewer at once.`,
-    retry_after_seconds: 1
-  })
-)
+const tooManyLarge = (limit: number) =>
+  Effect.fail(
+    new RateLimited({
+      detail: `This organization has ${limit} bytes of large bodies in progress, and this one waited 5 s. Send fewer at once.`,
+      retry_after_seconds: 1
+    })
+  )
 
 const tooManyOfAddress = Effect.fail(
   new RateLimited({

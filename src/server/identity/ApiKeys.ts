@@ -48,6 +48,7 @@ import { Revocations } from "./Revocations.ts"
 import { VerificationLinks } from "./VerificationLinks.ts"
 import { VerificationPolicy } from "./VerificationPolicy.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
+import { reportQuota } from "../observability/reportQuota.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -167,6 +168,7 @@ export class ApiKeys extends Context.Service<
       const requireCapacity = Effect.fnUntraced(function* (org_id: OrgId, now: Timestamp) {
         if (maxKeys === 0) return
         const usable = yield* countUsableKeys(sql, org_id, now, maxKeys)
+        yield* reportQuota({ name: "api_keys", limit: maxKeys, remaining: maxKeys - usable - 1 })
         if (usable < maxKeys) {
           const maxStored = maxKeys * STORED_KEYS_PER_USABLE
           if ((yield* countStoredKeys(sql, org_id, maxStored)) < maxStored)

@@ -5,7 +5,10 @@ import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { authenticationRefusals } from "../observability/metricDefinitions.ts"
 import type { KeyRef } from "./KeyRef.ts"
 
-/** Why a request was not authenticated. `session`: its console session is unknown or has ended. */
+/**
+ * Why a request was not authenticated. `session`: its console session is unknown or has ended. `forbidden`: it was
+ * authenticated, and refused with 403, for a scope that its key lacks or a decision that is not its own.
+ */
 export const refusalReasons = [
   "malformed",
   "checksum",
@@ -13,16 +16,17 @@ export const refusalReasons = [
   "revoked",
   "expired",
   "address",
-  "session"
+  "session",
+  "forbidden"
 ] as const
 export type RefusalReason = (typeof refusalReasons)[number]
 
-/** A request that was not authenticated. */
+/** A request that was not authenticated or not authorized. */
 export interface AuthenticationRefusal {
   readonly reason: RefusalReason
   /** The client's address. */
   readonly address: string
-  /** The key, if there is one: it was revoked, has expired, or may not be used from this address. */
+  /** The key, if there is one: it was revoked, has expired, may not be used from this address, or lacks a right. */
   readonly key?: KeyRef | undefined
 }
 
@@ -37,7 +41,7 @@ interface RefusalCount extends AuthenticationRefusal {
 }
 
 /**
- * Counts refused authentications in a metric, and logs them once a minute: one line for each reason, network and key,
+ * Counts refused authentications and authorizations in a metric, and logs them once a minute: one line for each reason, network and key,
  * up to 100 lines, then one for each reason, however many requests an attacker sends. By default nothing is recorded.
  */
 export const AuthenticationRefusals = Context.Reference<{
@@ -64,7 +68,7 @@ export const layerAuthenticationRefusals: Layer.Layer<never> = Layer.effect(
         Effect.forEach(
           lines,
           ({ address, count, key, reason }) =>
-            Effect.logWarning("Refused authentication", {
+            Effect.logWarning(reason === "forbidden" ? "Refused authorization" : "Refused authentication", {
               reason,
               address,
               count,

@@ -17,6 +17,7 @@ import type { KeyRef } from "./KeyRef.ts"
 import { OrganizationLimits } from "./OrganizationLimits.ts"
 import { Organizations } from "./Organizations.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
+import { reportQuota } from "../observability/reportQuota.ts"
 import { atomic, requireTransaction } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -81,6 +82,12 @@ export class EmailAddresses extends Context.Service<
         if (perHour === 0) return 0
         const times = yield* listRequestTimes(sql, org_id, DateTime.subtractDuration(now, HOUR), perHour)
         use.used("verification_links", Math.min(1, (times.length + 1) / perHour))
+        yield* reportQuota({
+          name: "verification_links",
+          limit: perHour,
+          remaining: perHour - times.length - 1,
+          windowSeconds: HOUR_MILLIS / 1_000
+        })
         const [oldest] = times
         return oldest === undefined || times.length < perHour
           ? 0

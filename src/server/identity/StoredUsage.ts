@@ -6,6 +6,7 @@ import { LruCache } from "../concurrency/LruCache.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { type LimitName, LimitUse } from "../observability/LimitUse.ts"
+import { isNearLimit, reportQuota } from "../observability/reportQuota.ts"
 import { OrganizationLimits } from "./OrganizationLimits.ts"
 import { addUsage, readUsage, type StoredAmounts } from "./StoredUsage/rows.ts"
 
@@ -46,6 +47,9 @@ interface CachedAmounts {
   readonly readAt: number
 }
 
+/** What is counted beside the total size. */
+type StoredKind = "runs" | "feedback"
+
 /** A limit of stored amounts. */
 interface StoredLimit {
   readonly of: keyof StoredAmounts
@@ -68,7 +72,9 @@ export class StoredUsage extends Context.Service<
   StoredUsage,
   {
     /** Fails if the organization has reached its total size, or its number of this kind. */
-    readonly requireCapacity: (org_id: OrgId, kind?: "runs" | "feedback") => Effect.Effect<void, LimitReached>
+    readonly requireCapacity: (org_id: OrgId, kind?: StoredKind) => Effect.Effect<void, LimitReached>
+    /** Whether `requireCapacity` would succeed, for a caller that refuses nothing yet. */
+    readonly hasCapacity: (org_id: OrgId, kind?: StoredKind) => Effect.Effect<boolean>
     /** Adds committed amounts. */
     readonly add: (org_id: OrgId, added: Partial<StoredAmounts>) => void
     /** The current amounts; additions of other replicas may be missing for 30 seconds. */
@@ -108,17 +114,43 @@ export class StoredUsage extends Context.Service<
           })
         })
 
-      const check = (amounts: StoredAmounts, kind: "runs" | "feedback" | undefined) => {
-        for (const { detail, limit, name, of } of limits) {
-          if (of !== "bytes" && of !== kind) continue
-          if (amounts[of] < limit) {
-            use.used(name, amounts[of] / limit)
-            continue
-          }
-          use.refused(name)
-          return Effect.fail(new LimitReached({ detail }))
-        }
-        return Effect.void
+      const applies = ({ of }: StoredLimit, kind: StoredKind | undefined): boolean =>
+        of === "bytes" || of === kind
+
+      /** The first limit that is reached. Notes how much of the others is used. */
+      const findReached = (amounts: StoredAmounts, kind: StoredKind | undefined): StoredLimit | undefined =>
+        limits.find((one) => {
+          if (!applies(one, kind)) return false
+          const ratio = amounts[one.of] / one.limit
+          if (ratio < 1) use.used(one.name, ratio)
+          return ratio >= 1
+        })
+
+      const check = (
+        amounts: StoredAmounts,
+        kind: StoredKind | undefined
+      ): Effect.Effect<void, LimitReached> => {
+        const reached = findReached(amounts, kind)
+        const near = limits.filter(
+          (one) =>
+            applies(one, kind) && isNearLimit({ limit: one.limit, remaining: one.limit - amounts[one.of] })
+        )
+        // A reached limit is near as well.
+        if (near.length === 0) return Effect.void
+        const reported = Effect.forEach(
+          near,
+          ({ limit, name, of }) =>
+            reportQuota({
+              name,
+              limit,
+              remaining: limit - amounts[of],
+              ...(of === "bytes" ? ({ unit: "content-bytes" } as const) : {})
+            }),
+          { discard: true }
+        )
+        if (reached === undefined) return reported
+        use.refused(reached.name)
+        return Effect.andThen(reported, Effect.fail(new LimitReached({ detail: reached.detail })))
       }
 
       // One at a time: `flushing` holds the sums of one statement, and a caller returns when earlier ones are written too.
@@ -153,6 +185,10 @@ export class StoredUsage extends Context.Service<
       return StoredUsage.of({
         requireCapacity: (org_id, kind) =>
           limits.length === 0 ? Effect.void : Effect.flatMap(read(org_id), (amounts) => check(amounts, kind)),
+        hasCapacity: (org_id, kind) =>
+          limits.length === 0
+            ? Effect.succeed(true)
+            : Effect.map(read(org_id), (amounts) => findReached(amounts, kind) === undefined),
         add: (org_id, added) => void pending.set(org_id, sum({ ...nothing, ...added }, pending.get(org_id))),
         read,
         flush

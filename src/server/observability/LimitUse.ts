@@ -20,7 +20,9 @@ export const limitNames = [
   "address_mails",
   "verification_links",
   "email_confirmations",
-  "unread_responses"
+  "unread_responses",
+  "concurrent_reads",
+  "large_bodies"
 ] as const
 export type LimitName = (typeof limitNames)[number]
 

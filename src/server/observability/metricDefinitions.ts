@@ -55,11 +55,11 @@ export const connectionsRefused = series((reason: string) =>
   })
 )
 
-/** `reason`: stalled, memory, slow or pipelining. */
+/** `reason`: stalled, memory, slow, pipelining or crowded. */
 export const connectionsCut = series((reason: string) =>
   Metric.counter("countersign_http_connections_cut_total", {
     description:
-      "Client connections that the service closed: the client read nothing of a response (stalled) or read it too slowly (slow), unread responses took too much memory (memory), or too many requests were pipelined (pipelining)",
+      "Client connections that the service closed: the client read nothing of a response (stalled) or read it too slowly (slow), unread responses took too much memory (memory), too many requests were pipelined (pipelining), or the limit of all connections was reached and its address had the most (crowded)",
     attributes: { reason },
     incremental: true
   })
@@ -151,7 +151,7 @@ export const limitRefusals = series((limit: string) =>
 export const authenticationRefusals = series((reason: string) =>
   Metric.counter("countersign_authentication_refusals_total", {
     description:
-      "Requests that this replica did not authenticate, by reason: malformed or missing key, checksum, unknown, revoked, expired, address (not allowed for the key), session (of the console)",
+      "Requests that this replica did not authenticate, by reason: malformed or missing key, checksum, unknown, revoked, expired, address (not allowed for the key), session (of the console); forbidden: refused with 403 by what the key may do",
     attributes: { reason },
     incremental: true
   })

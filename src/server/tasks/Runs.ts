@@ -20,17 +20,16 @@ import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
 import type { TaskRun } from "../../domain/tasks/Run.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
-import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { nextTurn } from "../concurrency/LoopTurns.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
-import { permitTimeout } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
 import { beginRun, type RunHandle, type RunInput } from "./Runs/runLog.ts"
 import { type SaveResponse, makeKeyClaim, makeRunIdempotency } from "./Runs/runIdempotency.ts"
 import type { FinishedRun } from "./Runs/FinishedRun.ts"
 import { insertRuns, type NewRunRow } from "./Runs/insertRuns.ts"
+import { isLargeRun, limitLargeRuns, textLength } from "./Runs/limitLargeRuns.ts"
 import { makeRunSlots } from "./Runs/makeRunSlots.ts"
 import { lockSchemas, type LoggedRunPlan, readRunPlan, type RunPlan } from "./Runs/runPlan.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
@@ -61,18 +60,6 @@ export const RunFinished = Context.Reference<(run: FinishedRun) => Effect.Effect
 
 /** Runs that one statement logs. */
 const MAX_BATCH = 64
-
-/** Characters of JSON above which a run is logged by a statement of its own. */
-const LARGE_RUN = 64 * 1024
-
-/**
- * Large runs of one organization that are logged at a time. Their statements are pipelined on connections that others
- * use too, so more of them would delay the small statements of all organizations.
- */
-const CONCURRENT_LARGE_RUNS = 2
-
-const textLength = ({ answer, input, metadata }: NewRunRow): number =>
-  input.length + (answer?.length ?? 0) + metadata.length
 
 /** Cached plans, over all organizations: some 10 MB. */
 const MAX_CACHED_PLANS = 10_000
@@ -128,7 +115,7 @@ export class Runs extends Context.Service<
       // Batched, because runs are logged at a high rate.
       const insertRow = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
-        isLarge: (row: NewRunRow) => row.saveResponse !== undefined || textLength(row) > LARGE_RUN,
+        isLarge: (row: NewRunRow) => row.saveResponse !== undefined || isLargeRun(row),
         abandonedMillis: ABANDONED_WRITE_MILLIS,
         run: (rows) =>
           Effect.tap(insertRuns(sql, rows), (logged) =>
@@ -146,14 +133,7 @@ export class Runs extends Context.Service<
           )
       })
 
-      const withLargePermit = makeKeyedSemaphore({
-        permits: CONCURRENT_LARGE_RUNS,
-        // Longer than a statement may take: a run that was paid for is logged if the database responds at all.
-        timeout: ABANDONED_WRITE_MILLIS,
-        onTimeout: permitTimeout
-      })
-      const insert = (row: NewRunRow) =>
-        textLength(row) > LARGE_RUN ? withLargePermit(row.run.org_id)(insertRow(row)) : insertRow(row)
+      const insert = limitLargeRuns(insertRow)
 
       const schemaOf = (
         org_id: OrgId,
@@ -337,11 +317,15 @@ export class Runs extends Context.Service<
         // Untraced, because runs are logged at a high rate.
         run: Effect.fnUntraced(function* (task_id, request, headers) {
           const principal = yield* Authorized("tasks.run")
-          yield* usage.requireCapacity(principal.org_id, "runs")
+          const requireCapacity = usage.requireCapacity(principal.org_id, "runs")
           const key = headers["idempotency-key"]
-          if (key === undefined) return yield* perform(principal, task_id, request, headers)
+          if (key === undefined) {
+            yield* requireCapacity
+            return yield* perform(principal, task_id, request, headers)
+          }
           const keyed = { principal, key, task_id, request }
-          if (request.answer !== undefined) {
+          // A repeated request gets its response also if storage is full by now: a refusal waits for the claim of the key.
+          if (request.answer !== undefined && (yield* usage.hasCapacity(principal.org_id, "runs"))) {
             const { traceparent } = headers
             const input = {
               principal,
@@ -358,7 +342,7 @@ export class Runs extends Context.Service<
             if (Option.isSome(logged) && Option.isSome(logged.value)) return logged.value.value
           }
           return yield* idempotent(keyed, (saveResponse) =>
-            perform(principal, task_id, request, headers, saveResponse)
+            Effect.andThen(requireCapacity, perform(principal, task_id, request, headers, saveResponse))
           )
         })
       })

@@ -167,6 +167,19 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         }).pipe(Effect.scoped, Effect.orDie)
     )
 
+    it.effect("streams that are opened at the same moment do not exceed the limit of their key", () =>
+      Effect.gen(function* () {
+        const feed = yield* ApprovalFeed
+        // Each was admitted before any of them runs.
+        const admitted = yield* asReviewer("at once", Effect.replicateEffect(feed.open, 110))
+        const running = yield* Effect.forEach(admitted, (stream) =>
+          Effect.forkChild(Stream.runDrain(stream), { startImmediately: true })
+        )
+        yield* Effect.yieldNow
+        assert.strictEqual(running.filter((fiber) => fiber.pollUnsafe() === undefined).length, 100)
+      }).pipe(Effect.scoped, Effect.orDie)
+    )
+
     it.effect("two organizations that use up the feeds of the replica do not keep out a third", () =>
       Effect.gen(function* () {
         const feed = yield* ApprovalFeed

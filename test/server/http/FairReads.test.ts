@@ -11,6 +11,8 @@ import {
   makeUnsentResponses,
   UnsentResponses
 } from "../../../src/server/http/UnsentResponses.ts"
+import { LimitUse } from "../../../src/server/observability/LimitUse.ts"
+import { WorkLimits } from "../../../src/server/http/WorkLimits.ts"
 import { rowsOf } from "../../../src/server/store/rows.ts"
 
 const ok = Effect.succeed(HttpServerResponse.text("ok"))
@@ -77,6 +79,31 @@ describe("FairReads", () => {
       yield* release
       assert.strictEqual((yield* Fiber.join(fifth)).status, 200)
     }).pipe(Effect.provideService(LoopTurns, freeTurns))
+  )
+
+  it.effect(
+    "with a limit of one read, a second one waits, also while other organizations send requests",
+    () =>
+      Effect.gen(function* () {
+        const reads = yield* makeFairReads
+        const org = yield* OrgId.generate
+        const end = yield* Deferred.make<void>()
+        let started = 0
+        const held = Effect.andThen(
+          Effect.sync(() => void started++),
+          Effect.andThen(Deferred.await(end), ok)
+        )
+        const both = yield* Effect.forkChild(
+          Effect.replicateEffect(reads.run(org, GET)(held), 2, { concurrency: "unbounded" })
+        )
+        yield* Effect.yieldNow
+        assert.strictEqual(started, 1)
+        yield* Deferred.succeed(end, undefined)
+        assert.lengthOf(yield* Fiber.join(both), 2)
+      }).pipe(
+        Effect.provideService(LoopTurns, turnsWith({ hasCompany: true })),
+        Effect.provideService(WorkLimits, { reads: 1, largeBodyBytes: 0 })
+      )
   )
 
   it.effect("a write takes a turn while other organizations send requests", () =>
@@ -172,8 +199,9 @@ describe("FairReads", () => {
     })
   )
 
-  it.effect("a read that waits five seconds fails with 429, which says how many run at a time", () =>
-    Effect.gen(function* () {
+  it.effect("a read that waits five seconds fails with 429, which says how many run at a time", () => {
+    const refusals: Array<string> = []
+    return Effect.gen(function* () {
       const { org, reads, release } = yield* setUp
       const fifth = yield* Effect.forkChild(Effect.flip(reads.run(org, GET)(Effect.die("must not start"))))
       yield* Effect.yieldNow
@@ -181,9 +209,17 @@ describe("FairReads", () => {
       const problem = yield* Fiber.join(fifth)
       assert.instanceOf(problem, RateLimited)
       assert.include(problem.detail, "4 run at a time")
+      assert.deepStrictEqual(refusals, ["concurrent_reads"])
       yield* release
-    }).pipe(Effect.provideService(LoopTurns, freeTurns))
-  )
+    }).pipe(
+      Effect.provideService(LoopTurns, freeTurns),
+      Effect.provideService(LimitUse, {
+        used: () => undefined,
+        refused: (limit) => void refusals.push(limit),
+        collect: Effect.void
+      })
+    )
+  })
 
   it.effect("a read of an organization that does not read its responses waits, then gets 429", () =>
     Effect.gen(function* () {

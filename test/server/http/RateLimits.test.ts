@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
-import { KeyId, OrgId } from "../../../src/domain/Ids.ts"
+import { KeyId, OrgId, SessionId } from "../../../src/domain/Ids.ts"
 import { RateLimits, type Requester } from "../../../src/server/http/RateLimits.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
@@ -47,6 +47,32 @@ layer(service(limited), { excludeTestServices: true })("RateLimits per key", (it
     })
   )
 })
+
+layer(service({ environment: { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "100" } }), { excludeTestServices: true })(
+  "RateLimits headers",
+  (it) => {
+    it.effect("every response to an authenticated request has them, problems too", () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const key = yield* countersign.key({ preset: "runtime" })
+        const post = (path: string, body: string) => send(path, { key, method: "POST", body })
+        const answers = [
+          yield* send("/v1/agent-sessions", { key }),
+          yield* send("/v1/api-keys", { key }),
+          yield* send(`/v1/agent-sessions/${yield* SessionId.generate}`, { key }),
+          yield* post("/v1/agent-sessions", "no JSON"),
+          yield* post("/v1/agent-sessions", JSON.stringify({ metadata: { a: "x".repeat(2 ** 21) } })),
+          yield* post("/v1/api-keys", "{}")
+        ]
+        assert.deepStrictEqual(statuses(answers), [200, 403, 404, 400, 413, 403])
+        for (const { headers } of answers) {
+          assert.strictEqual(headers.get("ratelimit-policy"), '"key";q=100;w=1')
+          assert.match(headers.get("ratelimit") ?? "", /^"key";r=\d+;t=1$/)
+        }
+      })
+    )
+  }
+)
 
 layer(service({ environment: { COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "3" } }), {
   excludeTestServices: true

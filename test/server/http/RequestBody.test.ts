@@ -66,7 +66,14 @@ const sendPieces = (port: number, pieces: ReadonlyArray<string | Uint8Array>): E
     return Effect.sync(() => socket.destroy())
   })
 
-layer(service().pipe(Layer.provide(countedTurns)), { excludeTestServices: true })("RequestBody", (it) => {
+const METRICS_TOKEN = "request-body-metrics"
+
+layer(
+  service({
+    environment: { COUNTERSIGN_METRICS_TOKEN: METRICS_TOKEN, COUNTERSIGN_LARGE_BODY_MEBIBYTES: "8" }
+  }).pipe(Layer.provide(countedTurns)),
+  { excludeTestServices: true }
+)("RequestBody", (it) => {
   it.effect("a body that arrives byte by byte is read whole", () =>
     Effect.gen(function* () {
       const { key, url } = yield* Countersign
@@ -169,9 +176,9 @@ layer(service().pipe(Layer.provide(countedTurns)), { excludeTestServices: true }
       const create = (admin: Redacted.Redacted) =>
         send("/v1/agent-sessions", { method: "POST", key: admin, body: large })
       const [busy, calm] = [yield* key({}, "busy"), yield* key({}, "calm")]
-      // 32 MiB of which no byte is ever sent. The service has read the heads once it asks for the bodies.
+      // 8 MiB, the limit here, of which no byte is ever sent. The service has read the heads once it asks for the bodies.
       const sockets = yield* Effect.forEach(
-        Array.from({ length: 32 }, () => headOf(busy, "Content-Length: 1048576", "Expect: 100-continue")),
+        Array.from({ length: 8 }, () => headOf(busy, "Content-Length: 1048576", "Expect: 100-continue")),
         (head) => openWith(portOf(url), head),
         { concurrency: "unbounded" }
       )
@@ -181,6 +188,27 @@ layer(service().pipe(Layer.provide(countedTurns)), { excludeTestServices: true }
       assert.isUndefined(waiting.pollUnsafe())
       for (const socket of sockets) socket.destroy()
       assert.strictEqual((yield* Fiber.join(waiting)).status, 201)
+    })
+  )
+
+  it.effect("a large body that waits five seconds for others gets 429, which the metrics count", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const busy = yield* key({}, "waits")
+      const sockets = yield* Effect.forEach(
+        Array.from({ length: 8 }, () => headOf(busy, "Content-Length: 1048576", "Expect: 100-continue")),
+        (head) => openWith(portOf(url), head),
+        { concurrency: "unbounded" }
+      )
+      const refused = yield* send("/v1/agent-sessions", {
+        method: "POST",
+        key: busy,
+        body: JSON.stringify({ other: "x".repeat(1_000_000) })
+      })
+      for (const socket of sockets) socket.destroy()
+      assert.deepStrictEqual([refused.status, refused.body["code"]], [429, "RATE_LIMITED"])
+      const metrics = String((yield* send("/metrics", { key: METRICS_TOKEN })).body["text"])
+      assert.match(metrics, /countersign_limit_refusals_total\{limit="large_bodies"\} 1\n/)
     })
   )
 

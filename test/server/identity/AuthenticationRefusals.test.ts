@@ -33,11 +33,21 @@ layer(service(metrics).pipe(Layer.provideMerge(log.layer)), { excludeTestService
           assert.strictEqual(status, 401)
         }
         yield* send("/console/api/v1/tasks", { headers: { cookie: "countersign=nonsense" } })
+        const runtime = yield* countersign.key({ preset: "runtime" }, "refusals")
+        for (const method of ["GET", "POST"]) {
+          const { status } = yield* send("/v1/api-keys", {
+            key: runtime,
+            method,
+            ...(method === "POST" ? { body: "{}" } : {})
+          })
+          assert.strictEqual(status, 403)
+        }
         const metrics = yield* send("/metrics", { key: "a-token-for-the-metrics" })
         for (const [reason, count] of [
           ["revoked", 2],
           ["malformed", 2],
           ["session", 1],
+          ["forbidden", 2],
           ["address", 0]
         ]) {
           assert.include(

@@ -16,6 +16,9 @@ const limited = {
   COUNTERSIGN_RUN_CONCURRENCY_MEBIBYTES: "1"
 }
 
+/** Size of `{"text":"a"}` as the limit counts it: two values, a name and a character. */
+const SMALL_INPUT_BYTES = 8 + 8 + 4 + 1
+
 const post = (path: string, key: Parameters<typeof send>[1] & {}, body: object = {}) =>
   send(path, { ...key, method: "POST", body: JSON.stringify(body) })
 
@@ -23,6 +26,9 @@ const outcomes = (answers: ReadonlyArray<Answer>) =>
   answers
     .map(({ body: { code }, status }) => (typeof code === "string" ? `${status} ${code}` : String(status)))
     .toSorted()
+
+/** The rate limit headers of a response. */
+const quotasOf = ({ headers }: Answer) => [headers.get("ratelimit-policy"), headers.get("ratelimit")]
 
 const times = <A>(count: number, one: A): ReadonlyArray<A> => Array.from({ length: count }, () => one)
 
@@ -39,6 +45,10 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Organiz
       assert.deepStrictEqual(outcomes(answers), [...times(3, "201"), ...times(5, "409 LIMIT_REACHED")])
       const refusal = answers.find(({ status }) => status === 409)
       assert.match(String(refusal?.body["detail"]), /limit 4 for each organization.*Revoke one first/)
+      assert.deepStrictEqual(
+        answers.map(quotasOf).toSorted(([, a], [, b]) => String(b).localeCompare(String(a))),
+        [2, 1, 0, 0, 0, 0, 0, 0].map((left) => ['"api_keys";q=4', `"api_keys";r=${left}`])
+      )
 
       const { keys } = yield* (yield* countersign.clientWith(key)).api_keys.list({ query: {} })
       const spare = keys.find(({ name }) => name.startsWith("agent"))
@@ -61,6 +71,8 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Organiz
       const answers = yield* Effect.all(times(5, open))
       assert.deepStrictEqual(outcomes(answers), [...times(3, "201"), ...times(2, "409 LIMIT_REACHED")])
       assert.match(String(answers[4]?.body["detail"]), /limit 3 for each organization.*Close some/)
+      const full = ['"open_sessions";q=3', '"open_sessions";r=0']
+      assert.deepStrictEqual(answers.map(quotasOf), [...times(2, [null, null]), ...times(3, full)])
 
       const first = String(answers[0]?.body["session_id"])
       assert.strictEqual((yield* post(`/v1/agent-sessions/${first}/close`, { key })).status, 200)
@@ -93,6 +105,10 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Organiz
       assert.deepStrictEqual(outcomes([refused]), ["429 RATE_LIMITED"])
       assert.match(String(refused.body["detail"]), /has 2 runs waiting for a model provider/)
       assert.strictEqual(refused.headers.get("retry-after"), "1")
+      assert.deepStrictEqual(quotasOf(refused), [
+        '"concurrent_runs";q=2;qu="concurrent-requests", "run_bytes";q=1048576;qu="content-bytes"',
+        `"concurrent_runs";r=0, "run_bytes";r=${1_048_576 - 2 * SMALL_INPUT_BYTES}`
+      ])
       // A run that calls no provider is not limited.
       assert.strictEqual((yield* small({ answer: { category: "other" } })).status, 200)
 

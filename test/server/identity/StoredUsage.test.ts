@@ -58,6 +58,11 @@ layer(service({ environment: limited }), { excludeTestServices: true })("StoredU
       const runs = yield* Effect.replicateEffect(log("x"), 4)
       assert.deepStrictEqual(runs.map(outcome), ["200", "200", "200", "409 LIMIT_REACHED"])
       assert.match(String(runs[3]?.body["detail"]), /limit 3 for each organization.*operator/)
+      assert.deepStrictEqual(
+        runs.map(({ headers }) => headers.get("ratelimit")),
+        [null, null, null, '"stored_runs";r=0']
+      )
+      assert.strictEqual(runs[3]?.headers.get("ratelimit-policy"), '"stored_runs";q=3')
       const inference_log_id = runs[0]?.body["trace_id"]
       const give = post("/v1/feedback", key, { inference_log_id, score: 1 })
       const given = yield* Effect.replicateEffect(give, 3)
@@ -69,6 +74,27 @@ layer(service({ environment: limited }), { excludeTestServices: true })("StoredU
       assert.isAbove(stored.bytes, 3_000)
       const metrics = String((yield* send("/metrics", { key: METRICS_TOKEN })).body["text"])
       assert.match(metrics, /countersign_limit_refusals_total\{limit="stored_runs"\} 1\n/)
+    })
+  )
+
+  it.effect("a run that is repeated with its idempotency key gets its response also if storage is full", () =>
+    Effect.gen(function* () {
+      const { id, key, log } = yield* seedTask("repeated")
+      const run = (idempotencyKey: string, body: object) =>
+        send(`/v1/tasks/${id}/run`, {
+          key,
+          method: "POST",
+          headers: { "idempotency-key": idempotencyKey },
+          body: JSON.stringify(body)
+        })
+      const supplied = { input: { text: "a" }, answer: { category: "other" } }
+      const first = yield* run("first", supplied)
+      assert.strictEqual(first.status, 200)
+      yield* Effect.replicateEffect(log("x"), 2)
+      assert.strictEqual(outcome(yield* run("second", supplied)), "409 LIMIT_REACHED")
+      assert.deepStrictEqual((yield* run("first", supplied)).body, first.body)
+      // The refusal has not claimed the key.
+      assert.strictEqual(outcome(yield* run("second", { input: { text: "b" } })), "409 LIMIT_REACHED")
     })
   )
 

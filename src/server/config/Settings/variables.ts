@@ -37,7 +37,8 @@ export const variables = {
     read: read.host
   }),
   COUNTERSIGN_CONNECTION_LIMIT: withDefault("10000", {
-    description: "Open client connections; further ones get 503",
+    description:
+      "Open client connections. Beyond it, the address with the most gives one up for another address, or further ones get 503",
     unit: "connections",
     read: count
   }),
@@ -324,6 +325,18 @@ export const variables = {
     description: "Maximum size of the inputs of these runs in all, per organization and replica; 0: no limit",
     unit: "MiB",
     read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_READ_CONCURRENCY: withDefault("4", {
+    description:
+      "Number of reads (GET) of an organization that run at a time on each replica, or half as many while other organizations send requests. Others wait up to five seconds",
+    unit: "requests",
+    read: read.wholeNumber(1, 1_000)
+  }),
+  COUNTERSIGN_LARGE_BODY_MEBIBYTES: withDefault("32", {
+    description:
+      "Total size of an organization's bodies of more than 64 KiB that are in progress on each replica. Others wait up to five seconds",
+    unit: "MiB",
+    read: read.wholeNumber(4, 100_000)
   }),
   COUNTERSIGN_STORED_RUN_LIMIT: withDefault("10000000", {
     description: "Approximate maximum number of logged runs per organization; 0: no limit",

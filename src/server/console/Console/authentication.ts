@@ -2,6 +2,7 @@ import { Effect, Layer, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
+import { makeAuthenticatedResponse } from "../../http/authenticatedResponse.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { makeFairReads } from "../../http/FairReads.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
@@ -22,6 +23,7 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
       const client = yield* ClientAddress
       const reads = yield* makeFairReads
       const log = yield* makeRequestLog
+      const respond = yield* makeAuthenticatedResponse
       return Authentication.of({
         api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
           const request = yield* HttpServerRequest.HttpServerRequest
@@ -40,7 +42,7 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
                   endpoint
                 )(Effect.provideService(operation, CurrentPrincipal, principal))
               : problemResponse(rateLimitExceeded(quota.refused))
-          const response = quota.addHeaders(yield* handled)
+          const response = yield* respond(principal, quota)(handled)
           return response.body._tag === "Stream"
             ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
                 status: response.status,

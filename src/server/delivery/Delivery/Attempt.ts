@@ -12,8 +12,11 @@ import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 /**
  * How long after its channel's deadline an attempt is interrupted, in milliseconds. A channel ends by itself at the
  * deadline, with any status the peer has sent by then; an interruption at the same moment would lose that status.
+ *
+ * In two steps: after a stall of the process, all timers that were due meanwhile fire together, and this one may fire
+ * before the channel's. Its second step begins after the stall, when the channel has noticed its deadline too.
  */
-const GRACE_MILLIS = 100
+const GRACE_MILLIS = [50, 50] as const
 
 /**
  * The longest load of payload and destination, in milliseconds: a hanging database must not occupy a slot, a delivery
@@ -82,9 +85,12 @@ export const makeAttempt = (
     const startedAt = dueClock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(Effect.suspend(() => sending(before)))
-    const cancelTimer = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
+    const interrupt = () => {
       overdue = true
       fiber.interruptUnsafe()
+    }
+    let cancelTimer = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS[0], () => {
+      cancelTimer = timers.schedule(GRACE_MILLIS[1], interrupt)
     })
     fiber.addObserver((exit) => {
       cancelTimer()

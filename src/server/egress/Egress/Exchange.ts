@@ -101,10 +101,21 @@ export const exchange = (
       controller?.abort(aborted)
     }
 
-    const cancelTimer = deadline.onExpiry(() => {
+    const expire = (): void => {
       end(false, "TimedOut")
       cut()
+    }
+
+    let immediate: NodeJS.Immediate | undefined
+    const stopTimer = deadline.onExpiry(() => {
+      // Not immediately: after a stall of the process, timers run before the sockets are read. A response that arrived
+      // in time is read first.
+      immediate = setImmediate(expire)
     })
+    const cancelTimer = (): void => {
+      stopTimer()
+      clearImmediate(immediate)
+    }
 
     dispatcher.dispatch(
       {

@@ -35,10 +35,10 @@ export const connectionRefusals = ["address", "total"] as const
 export type ConnectionRefusal = (typeof connectionRefusals)[number]
 
 /**
- * Why a connection is closed: its client reads nothing, or too slowly, unread responses take too much memory, or too
- * many requests are pipelined.
+ * Why a connection is closed: its client reads nothing, or too slowly, unread responses take too much memory, too many
+ * requests are pipelined, or the limit of all connections is reached and its address has the most.
  */
-export const connectionCuts = ["stalled", ...unsentCuts, "pipelining"] as const
+export const connectionCuts = ["stalled", ...unsentCuts, "pipelining", "crowded"] as const
 export type ConnectionCut = (typeof connectionCuts)[number]
 
 /** Called for each change of the connections, for the metrics. */
@@ -85,7 +85,7 @@ export class Connections {
   /** Refused connections since the start. */
   readonly refused: Record<ConnectionRefusal, number> = { address: 0, total: 0 }
   /** Connections that were cut since the start. */
-  readonly cuts: Record<ConnectionCut, number> = { stalled: 0, memory: 0, slow: 0, pipelining: 0 }
+  readonly cuts: Record<ConnectionCut, number> = { stalled: 0, memory: 0, slow: 0, pipelining: 0, crowded: 0 }
 
   constructor(limits: ConnectionLimits, observer: ConnectionObserver = noObserver) {
     this.#limits = limits
@@ -106,17 +106,20 @@ export class Connections {
     return this.#connections.get(socket)
   }
 
-  /** Counts a connection until it closes, unless a limit refuses it. */
+  /**
+   * Counts a connection until it closes, unless a limit refuses it. If the limit of all connections is reached, the
+   * address with the most gives one up, so that a few addresses cannot keep out the others.
+   */
   admit(socket: Socket): ConnectionRefusal | undefined {
     const address = socket.remoteAddress ?? ""
     const key = addressKey(address)
     const known = this.#clients.get(key)
     const client = known ?? this.#newClient(key, address)
     const refusal =
-      this.#connections.size >= this.#limits.connections
-        ? "total"
-        : client.limited && client.connections >= this.#limits.connectionsPerAddress
-          ? "address"
+      client.limited && client.connections >= this.#limits.connectionsPerAddress
+        ? "address"
+        : this.#connections.size >= this.#limits.connections && !this.#makeRoomFor(client)
+          ? "total"
           : undefined
     if (refusal !== undefined) {
       this.refused[refusal]++
@@ -148,11 +151,35 @@ export class Connections {
     return waiting.length >= this.#limits.pipelined
   }
 
+  /**
+   * Cuts a connection of the address with the most, preferably one that serves no request. Returns false, and cuts none,
+   * if that address would then not have more than the new connection's.
+   */
+  #makeRoomFor(client: Client): boolean {
+    let largest: Client | undefined
+    for (const one of this.#clients.values()) {
+      if (one.limited && one.connections > (largest?.connections ?? 0)) largest = one
+    }
+    if (largest === undefined || largest.connections <= client.connections + 1) return false
+    let chosen: Socket | undefined
+    for (const [socket, connection] of this.#connections) {
+      if (connection.client !== largest || socket.destroyed) continue
+      chosen = socket
+      if (isIdle(connection)) break
+    }
+    if (chosen === undefined) return false
+    this.cut(chosen, "crowded")
+    return true
+  }
+
   #newClient(key: string, address: string): Client {
     const trusted = this.#trusted.check(address, address.includes(":") ? "ipv6" : "ipv4")
     return { key, limited: !trusted, connections: 0 }
   }
 }
+
+const isIdle = ({ response, waiting }: Connection): boolean =>
+  waiting.length === 0 && (response === undefined || response.writableFinished)
 
 /** The key under which an address is counted: IPv6 clients usually have a network of 64 bits to themselves. */
 export const addressKey = (address: string): string => {

@@ -2,6 +2,7 @@ import { Effect, type Schema } from "effect"
 import { RateLimited } from "../../../api/Problems.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 import type { LimitUse } from "../../observability/LimitUse.ts"
+import { reportQuota } from "../../observability/reportQuota.ts"
 import type { OrganizationLimitValues } from "../../identity/OrganizationLimits.ts"
 
 /** Seconds after which a refused run may be tried again. */
@@ -27,10 +28,31 @@ export const makeRunSlots = (
       Effect.uninterruptibleMask((restore): Effect.Effect<A, E | RateLimited, R> => {
         const waiting = organizations.get(org_id) ?? { runs: 0, bytes: 0 }
         const bytes = limits.runBytes === 0 ? 0 : sizeOf(input)
+        /** Names the limits in the response, with what is left of them now. */
+        const report = Effect.suspend(() =>
+          Effect.andThen(
+            limits.concurrentRuns === 0
+              ? Effect.void
+              : reportQuota({
+                  name: "concurrent_runs",
+                  limit: limits.concurrentRuns,
+                  remaining: limits.concurrentRuns - waiting.runs,
+                  unit: "concurrent-requests"
+                }),
+            limits.runBytes === 0
+              ? Effect.void
+              : reportQuota({
+                  name: "run_bytes",
+                  limit: limits.runBytes,
+                  remaining: limits.runBytes - waiting.bytes,
+                  unit: "content-bytes"
+                })
+          )
+        )
         if (limits.concurrentRuns > 0) {
           if (waiting.runs >= limits.concurrentRuns) {
             use.refused("concurrent_runs")
-            return refuse(`${limits.concurrentRuns} runs`)
+            return Effect.andThen(report, refuse(`${limits.concurrentRuns} runs`))
           }
           use.used("concurrent_runs", (waiting.runs + 1) / limits.concurrentRuns)
         }
@@ -38,7 +60,10 @@ export const makeRunSlots = (
           // A single run is admitted whatever its size: bodies have a limit of their own.
           if (waiting.runs > 0 && waiting.bytes + bytes > limits.runBytes) {
             use.refused("run_bytes")
-            return refuse(`runs with inputs of ${limits.runBytes / MEBIBYTE} MiB in all`)
+            return Effect.andThen(
+              report,
+              refuse(`runs with inputs of ${limits.runBytes / MEBIBYTE} MiB in all`)
+            )
           }
           use.used("run_bytes", (waiting.bytes + bytes) / limits.runBytes)
         }
@@ -46,7 +71,7 @@ export const makeRunSlots = (
         waiting.runs++
         waiting.bytes += bytes
         return Effect.ensuring(
-          restore(run),
+          Effect.andThen(report, restore(run)),
           Effect.sync(() => {
             waiting.runs--
             waiting.bytes -= bytes

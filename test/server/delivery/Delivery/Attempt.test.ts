@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, FiberSet, Queue } from "effect"
+import { Clock, Deferred, Effect, FiberSet, Queue } from "effect"
 import type { SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
+import type { AttemptOutcome } from "../../../../src/domain/delivery/DeliveryState.ts"
 import { DeliveryId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
-import { makeTimerWheel } from "../../../../src/server/concurrency/TimerWheel.ts"
+import { makeTimerWheel, type TimerWheel } from "../../../../src/server/concurrency/TimerWheel.ts"
 import type { AttemptHeld } from "../../../../src/server/delivery/Channel.ts"
 import { type Channel, defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
 import { makeAttempt } from "../../../../src/server/delivery/Delivery/Attempt.ts"
-import type { AttemptOutcome } from "../../../../src/domain/delivery/DeliveryState.ts"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
 import type { QueuedDelivery } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
@@ -32,7 +32,10 @@ const item: QueuedDelivery = {
 /** Makes one attempt on a channel. Returns a queue with its end. */
 const attempt = Effect.fnUntraced(function* (
   load: Channel["load"],
-  canStart: (now: number) => boolean = () => true
+  {
+    canStart = () => true,
+    wheel
+  }: { readonly canStart?: (now: number) => boolean; readonly wheel?: TimerWheel } = {}
 ) {
   const clock = yield* Clock.Clock
   const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError | AttemptHeld>()
@@ -48,7 +51,7 @@ const attempt = Effect.fnUntraced(function* (
     clock,
     clock,
     { canStart: (_: unknown, now: number) => canStart(now) },
-    yield* makeTimerWheel,
+    wheel ?? (yield* makeTimerWheel),
     fork,
     {
       finished: ({ outcome }) =>
@@ -87,10 +90,12 @@ describe("Attempt", () => {
               began.push(at)
               return Effect.succeed<AttemptOutcome>({ _tag: "Delivered", status: 204 })
             }),
-          (now) => {
-            checked.push(now)
-            suspend(12)
-            return true
+          {
+            canStart: (now) => {
+              checked.push(now)
+              suspend(12)
+              return true
+            }
           }
         ).pipe(Effect.provideService(Clock.Clock, clock))
         assert.strictEqual(yield* Queue.take(ends), "Delivered")
@@ -115,6 +120,31 @@ describe("Attempt", () => {
       const ends = yield* attempt(() => Effect.succeed(() => Effect.never))
       yield* TestClock.adjust("6 seconds")
       assert.strictEqual(yield* Queue.take(ends), "timed out")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("after a stall of the process, a channel that ends at its deadline is not interrupted", () =>
+    Effect.gen(function* () {
+      const timers = new Set<() => void>()
+      const wheel: TimerWheel = {
+        schedule: (_millis, callback) => {
+          const timer = () => {
+            timers.delete(timer)
+            callback()
+          }
+          timers.add(timer)
+          return () => void timers.delete(timer)
+        }
+      }
+      const end = yield* Deferred.make<AttemptOutcome>()
+      const ends = yield* attempt(() => Effect.succeed(() => Deferred.await(end)), { wheel })
+      const [overdue] = timers
+      assert.isDefined(overdue)
+      // The channel's timer is due as well when the stall ends, and fires second.
+      overdue?.()
+      yield* Deferred.succeed(end, { _tag: "Delivered", status: 200 })
+      assert.strictEqual(yield* Queue.take(ends), "Delivered")
+      assert.strictEqual(timers.size, 0)
     }).pipe(Effect.scoped)
   )
 })

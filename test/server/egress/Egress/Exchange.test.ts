@@ -285,6 +285,22 @@ describe("exchange › interruption", () => {
 })
 
 describe("exchange › suspended process", () => {
+  it.live(
+    "a response that arrived before the deadline is read although the process noticed the deadline first",
+    () =>
+      Effect.gen(function* () {
+        const stalled = new Int32Array(new SharedArrayBuffer(4))
+        const result = yield* to(
+          (socket) => {
+            socket.write(ok("read late"))
+            Atomics.wait(stalled, 0, 0, 500)
+          },
+          { timeout: tight }
+        )
+        assert.isTrue(result._tag === "Success" && result.success.complete && result.success.status === 200)
+      })
+  )
+
   it.effect("nothing is written over a connection that opens after the deadline", () =>
     Effect.gen(function* () {
       const connected = yield* Deferred.make<Dispatcher.DispatchHandler>()

@@ -6,7 +6,11 @@ import type { RequestListener } from "node:http"
 import * as Net from "node:net"
 import { fileURLToPath } from "node:url"
 import { defaultListenLimits, type ListenLimits, makeServer } from "../../../../src/server/http/listen.ts"
-import { addressKey } from "../../../../src/server/http/listen/Connections.ts"
+import {
+  addressKey,
+  Connections,
+  defaultConnectionLimits
+} from "../../../../src/server/http/listen/Connections.ts"
 import {
   defaultUnsentLimits,
   makeUnsentResponses,
@@ -294,5 +298,54 @@ describe("Connections: a process with a small heap", () => {
         assert.isNull(child.exitCode)
       }),
     { timeout: 120_000 }
+  )
+})
+
+describe("Connections: the limit of all connections", () => {
+  /** A connection of an address. */
+  const connectionFrom = (address: string): Net.Socket =>
+    Object.defineProperty(new Net.Socket(), "remoteAddress", { value: address }).on("error", () => undefined)
+
+  it.live("an address with many connections gives one up for another address, down to as many", () =>
+    Effect.gen(function* () {
+      const connections = new Connections({ ...defaultConnectionLimits, connections: 4 })
+      const crowd = Array.from({ length: 4 }, () => connectionFrom("203.0.113.1"))
+      for (const socket of crowd) assert.isUndefined(connections.admit(socket))
+      const closed = () => crowd.filter((socket) => socket.destroyed).length
+      assert.strictEqual(connections.admit(connectionFrom("203.0.113.1")), "total")
+      const [first, second, third] = Array.from({ length: 3 }, () => connectionFrom("203.0.113.2"))
+      assert.isUndefined(connections.admit(first!))
+      yield* until(() => connections.open === 4)
+      assert.isUndefined(connections.admit(second!))
+      yield* until(() => connections.open === 4)
+      assert.strictEqual(closed(), 2)
+      // Both have two now.
+      assert.strictEqual(connections.admit(third!), "total")
+      assert.isFalse(first!.destroyed || second!.destroyed)
+      assert.strictEqual(connections.cuts.crowded, 2)
+    })
+  )
+
+  it.live("a connection without a request is given up before one with a request", () =>
+    Effect.gen(function* () {
+      const inProgress: Array<Net.Socket> = []
+      const { port, server } = yield* listening(
+        { connections: 3 },
+        (request) => void inProgress.push(request.socket)
+      )
+      // Between the requests in progress, a connection without one.
+      for (const [index, bytes] of [GET, "", GET].entries()) {
+        yield* unread(port, bytes)
+        yield* until(() => server.clients.open === index + 1)
+      }
+      yield* until(() => inProgress.length === 2)
+      const other = connectionFrom("203.0.113.2")
+      assert.isUndefined(server.clients.admit(other))
+      yield* until(() => server.clients.open === 3)
+      assert.strictEqual(server.clients.cuts.crowded, 1)
+      assert.isFalse(inProgress.some((socket) => socket.destroyed))
+      other.destroy()
+      yield* until(() => server.clients.open === 2)
+    })
   )
 })

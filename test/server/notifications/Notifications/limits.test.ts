@@ -29,6 +29,10 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Notific
       assert.strictEqual(answers[2]?.body["code"], "RATE_LIMITED")
       assert.match(String(answers[2]?.body["detail"]), /2 test events per minute/)
       assert.isAtMost(Number(answers[2]?.headers.get("retry-after")), 30)
+      assert.deepStrictEqual(
+        answers.map(({ headers }) => [headers.get("ratelimit-policy"), headers.get("ratelimit")]),
+        [1, 0, 0].map((left) => ['"endpoint_tests";q=2;w=60', `"endpoint_tests";r=${left};t=60`])
+      )
       assert.strictEqual((yield* test(other.params.id)).status, 202)
     })
   )

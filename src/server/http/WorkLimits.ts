@@ -1,0 +1,14 @@
+import { Context } from "effect"
+
+/** Limits of what the requests of one organization have in progress on this replica. Further requests wait. */
+export interface WorkLimitValues {
+  /** Reads that run concurrently. */
+  readonly reads: number
+  /** Bytes of bodies of more than 64 KiB, from before they are read until the response. At least one body's. */
+  readonly largeBodyBytes: number
+}
+
+/** The limits of every organization of the installation. */
+export const WorkLimits = Context.Reference<WorkLimitValues>("countersign/server/http/WorkLimits", {
+  defaultValue: () => ({ reads: 4, largeBodyBytes: 32 * 2 ** 20 })
+})
