@@ -2,7 +2,7 @@
 import { approvalBugs } from "./approvals/planted.ts"
 import { plantedBugs } from "./planted.ts"
 
-export type { SeedOutcome } from "./delivery/run.ts"
+export type { SeedOutcome } from "./core/seeds.ts"
 
 export const simulations = {
   delivery: { load: () => import("./delivery/run.ts"), bugs: plantedBugs },

@@ -11,6 +11,7 @@ import { Steps } from "../../../src/server/approvals/Steps.ts"
 import { Faults } from "../core/Faults.ts"
 import { Notifications } from "../core/Notifications.ts"
 import type { RandomStream } from "../core/RandomStream.ts"
+import { type Outcome, runToEnd } from "../core/runToEnd.ts"
 import { Simulation } from "../core/Simulation.ts"
 import { Store } from "../core/Store.ts"
 import { StoreNetwork } from "../core/StoreClient.ts"
@@ -28,21 +29,6 @@ const CHECK_EVERY_MILLIS = 250
 
 /** A request that has no answer after this time is sent again, to any replica, in milliseconds. Only requests that must succeed are. */
 const RETRY_MILLIS = 5_000
-
-/** The most events of one run. A run that needs more does not come to an end. */
-const MAX_STEPS = 3_000_000
-
-/** The result of a run. */
-export interface Outcome {
-  /** The broken invariant; undefined if all hold. */
-  readonly broken: string | undefined
-  readonly steps: number
-  /** In milliseconds of virtual time. */
-  readonly lasted: number
-  /** Identifies the course of the run: the same for each run of a plan. */
-  readonly fingerprint: string
-  readonly counts: Readonly<Record<string, number>>
-}
 
 const hex = (number: number): string => number.toString(16).padStart(32, "0")
 
@@ -98,24 +84,13 @@ export class World {
     for (const action of plan.actions) simulation.schedule(action.at, () => this.#act(action))
     this.#checkRegularly()
     simulation.schedule(ACTION_MILLIS, () => this.#end())
-    try {
-      while (
-        !this.#isFinished &&
-        checks.broken === undefined &&
-        simulation.steps < MAX_STEPS &&
-        simulation.step()
-      );
-    } catch (error) {
-      checks.fail(error instanceof Error ? (error.stack ?? error.message) : String(error))
-    }
-    if (simulation.steps >= MAX_STEPS) checks.fail(`More than ${MAX_STEPS} events`)
-    return {
-      broken: checks.broken,
-      steps: simulation.steps,
-      lasted: simulation.now,
-      fingerprint: `${simulation.steps} ${simulation.now} ${simulation.random.next()} ${this.store.random.next()}`,
-      counts: { ...checks.counts, ...this.store.counts, faults: plan.actions.filter(isFault).length }
-    }
+    return runToEnd({
+      simulation,
+      store: this.store,
+      checks,
+      isFinished: () => this.#isFinished,
+      faults: plan.actions.filter(isFault).length
+    })
   }
 
   startReplica(number: number): void {

@@ -6,7 +6,7 @@ import type { QueuedDelivery } from "../../../src/server/delivery/Delivery/Queue
 import { defaultLease, SHARDS } from "../../../src/server/delivery/Delivery/Shards.ts"
 import type { Statement } from "../core/Store.ts"
 import type { DeliveryModel, RecordedAttempt, ShardEntry, StoredHealth } from "./DeliveryModel.ts"
-import { AFTERMATH_MILLIS, Faults, LEASE_FAULTS } from "./Faults.ts"
+import { AFTERMATH_MILLIS, LEASE_FAULTS, quietSince } from "./aftermath.ts"
 import type { Plan } from "./Plan.ts"
 import { Records } from "./Records.ts"
 import type { Replica } from "./Replica.ts"
@@ -74,7 +74,6 @@ export class Checks {
   broken: string | undefined
   readonly counts = { attempts: 0, published: 0, duplicates: 0, expiries: 0, claims: 0 }
   readonly published = new Map<string, Published>()
-  readonly faults: Faults
   readonly stale: StaleOwners
   readonly waits: Waits
   readonly #records: Records
@@ -95,9 +94,8 @@ export class Checks {
     this.model = world.model
     this.plan = world.plan
     this.policy = world.policy
-    this.faults = new Faults(world.simulation)
     this.stale = new StaleOwners(world)
-    this.waits = new Waits(world, this.faults)
+    this.waits = new Waits(world)
     this.#records = new Records(
       world.model,
       (delivery_id) => this.published.get(delivery_id)?.attempts ?? [],
@@ -360,7 +358,7 @@ export class Checks {
     const { destination_id } = attempt.delivery
     if (this.world.cooldownsEnded.has(destination_id) || health.round === 0) return
     // Cooldowns of before are stored as times of the store's clock.
-    if (this.faults.explain(undefined, ["StepStoreClock"])) return
+    if (this.world.faults.isExplained(undefined, ["StepStoreClock"], AFTERMATH_MILLIS)) return
     // An attempt that was being loaded when the cooldown began is made.
     const beganAt = this.published.get(attempt.delivery.delivery_id)?.loadedAt ?? now
     if (beganAt <= health.since + NOTICE_MILLIS) return
@@ -414,7 +412,7 @@ export class Checks {
     // A new owner sends what it reads first; it needs a sweep to know what waited before.
     const claimedAt = this.#claimedAt.get(delivery.shard) ?? 0
     if (this.world.simulation.now - claimedAt < OVERTAKING_MILLIS) return
-    if (this.faults.explain(replica.number, LEASE_FAULTS)) return
+    if (this.world.faults.isExplained(replica.number, LEASE_FAULTS, AFTERMATH_MILLIS)) return
     const mine = this.published.get(delivery.delivery_id)?.committedAt
     if (mine === undefined) return
     const dueAt = this.model.queue.committedRow(String(delivery.seq))?.due_at ?? -Infinity
@@ -447,7 +445,10 @@ export class Checks {
     const previous = this.world.replicaOf(before.owner)
     // The lease of a dead process ends in any case.
     if (previous === undefined || !previous.host.isAlive) return
-    if (!this.faults.explain(previous.number, LEASE_FAULTS) && before.owner !== after.owner) {
+    if (
+      !this.world.faults.isExplained(previous.number, LEASE_FAULTS, AFTERMATH_MILLIS) &&
+      before.owner !== after.owner
+    ) {
       this.fail(
         `${after.owner} claims shard ${after.shard}, as the lease of ${before.owner} ended without a fault`
       )
@@ -478,7 +479,7 @@ export class Checks {
     for (const replica of replicas) if (replica !== undefined) this.#checkReplica(replica)
     this.#failIf(this.waits.check())
     this.#failIf(this.stale.check())
-    if (simulation.now - this.faults.quietSince() > BALANCE_MILLIS) this.#failIf(this.#imbalance()[0])
+    if (simulation.now - quietSince(this.world.faults) > BALANCE_MILLIS) this.#failIf(this.#imbalance()[0])
   }
 
   #checkReplica(replica: Replica): void {

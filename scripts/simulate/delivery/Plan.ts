@@ -1,3 +1,4 @@
+import type { Fault } from "../core/Faults.ts"
 import { RandomStream } from "../core/RandomStream.ts"
 
 /** How a receiver answers from now on. */
@@ -16,8 +17,8 @@ export type ReceiverMode =
   /** Answers 410: no more deliveries, please. */
   | { readonly _tag: "Gone" }
 
-/** What happens from outside, at a moment of a run. Replicas and destinations are numbered from 0. */
-export type Action = { readonly at: number } & (
+/** What happens only here. Replicas and destinations are numbered from 0. */
+type OwnAction = { readonly at: number } & (
   | {
       readonly _tag: "Publish"
       readonly replica: number
@@ -30,45 +31,12 @@ export type Action = { readonly at: number } & (
   | { readonly _tag: "EndCooldown"; readonly replica: number; readonly destination: number }
   | { readonly _tag: "Remove"; readonly replica: number; readonly destination: number }
   | { readonly _tag: "Receiver"; readonly destination: number; readonly mode: ReceiverMode }
-  | { readonly _tag: "Kill"; readonly replica: number; readonly downMillis: number }
-  | { readonly _tag: "Freeze"; readonly replica: number; readonly millis: number }
-  /** Like `Freeze`, but the monotonic clock stands still meanwhile, as in a suspended virtual machine. */
-  | { readonly _tag: "Suspend"; readonly replica: number; readonly millis: number }
-  /** A graceful shutdown, and a start after it has ended. */
-  | { readonly _tag: "Restart"; readonly replica: number; readonly downMillis: number }
-  /** A roll-out: every replica is restarted, one after the other. */
-  | { readonly _tag: "RollOut" }
-  /** The wall clock of a replica's machine is set. */
-  | { readonly _tag: "StepClock"; readonly replica: number; readonly millis: number }
-  | { readonly _tag: "StepStoreClock"; readonly millis: number }
-  /** Connections are closed by something between a replica and the store. */
-  | { readonly _tag: "CutConnections"; readonly replica: number | null }
-  /** Connections of a replica swallow all messages; new connections work. */
-  | { readonly _tag: "SilenceConnections"; readonly replica: number }
-  /** A share of the connections of a replica take long to carry a message. */
-  | {
-      readonly _tag: "DelayMessages"
-      readonly replica: number
-      readonly share: number
-      readonly delayMillis: number
-      readonly millis: number
-    }
-  /** The store does what a replica asks, but connections are closed before some of its answers arrive. */
-  | {
-      readonly _tag: "LoseAnswers"
-      readonly replica: number
-      readonly chance: number
-      readonly millis: number
-    }
   /** The store rejects the results of a destination's attempts: for a while, some value of them cannot be written. */
   | { readonly _tag: "RejectResults"; readonly destination: number; readonly millis: number }
-  /** A replica cannot reach the store. */
-  | { readonly _tag: "Partition"; readonly replica: number; readonly millis: number }
-  | { readonly _tag: "SlowStore"; readonly statementMillis: number; readonly millis: number }
-  | { readonly _tag: "FreezeStore"; readonly millis: number }
-  | { readonly _tag: "RestartStore"; readonly downMillis: number }
-  | { readonly _tag: "LoseNotifications"; readonly millis: number }
 )
+
+/** What happens from outside, at a moment of a run: requests, changes of receivers, and faults. */
+export type Action = OwnAction | Fault
 
 /** Whether an action is a fault, which may explain a duplicate or a delay. */
 export const isFault = ({ _tag }: Action): boolean =>

@@ -121,7 +121,8 @@ export class Replica {
   stop(): void {
     this.stoppingSince = this.world.simulation.now
     this.isReady = false
-    this.#stop.openUnsafe()
+    // A frozen process handles the signal when it continues.
+    this.host.after(0, () => this.#stop.openUnsafe())
   }
 
   /** Publishes events to a destination, as a request does. */

@@ -1,7 +1,7 @@
 import { isRetry, type QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { BEGINNING } from "../core/Host.ts"
 import type { QueueEntry } from "./DeliveryModel.ts"
-import type { Faults } from "./Faults.ts"
+import { quietSince } from "./aftermath.ts"
 import type { Replica } from "./Replica.ts"
 import type { World } from "./World.ts"
 
@@ -55,7 +55,6 @@ interface Work {
  */
 export class Waits {
   readonly #world: World
-  readonly #faults: Faults
   /** When each row was committed; later by a sweep for one of a transaction that was open for long. */
   readonly #queuedAt = new Map<number, number>()
   /** The attempt that was loaded last, by row. */
@@ -65,9 +64,8 @@ export class Waits {
   /** Until when a process that has started may still get shards from others. */
   #unsteadyUntil = 0
 
-  constructor(world: World, faults: Faults) {
+  constructor(world: World) {
     this.#world = world
-    this.#faults = faults
   }
 
   queued({ seq }: QueueEntry, insertedAt: number): void {
@@ -125,11 +123,11 @@ export class Waits {
     for (const [key, { cooldown_round }] of model.health.committed()) {
       if (cooldown_round > 0) this.fails(key.slice(key.indexOf("/") + 1))
     }
-    const quietSince = Math.max(this.#faults.quietSince(), this.#unsteadyUntil)
-    if (quietSince >= simulation.now) return undefined
+    const steadySince = Math.max(quietSince(this.#world.faults), this.#unsteadyUntil)
+    if (steadySince >= simulation.now) return undefined
     for (const [, row] of model.queue.committed()) {
       if (disabled.has(row.destination_id)) continue
-      const wrong = this.#checkRow(row, quietSince)
+      const wrong = this.#checkRow(row, steadySince)
       if (wrong !== undefined) return wrong
     }
     return undefined
@@ -174,7 +172,7 @@ export class Waits {
       isRetried ? full("retries") : 0
     )
     const isPolled =
-      this.#faults.explain(undefined, ["LoseNotifications"], POLLED_WAIT_MILLIS) ||
+      this.#world.faults.isExplained(undefined, ["LoseNotifications"], POLLED_WAIT_MILLIS) ||
       now - notifications.lateAt < 2 * POLLED_WAIT_MILLIS ||
       [...this.#work.values()].some(({ slowUntil }) => now - slowUntil < POLLED_WAIT_MILLIS)
     const waited = now - slotAt
