@@ -1205,15 +1205,18 @@ CREATE TABLE telemetry_batches (
   spans integer NOT NULL,
   payload bytea NOT NULL,
   delivery_id text COLLATE "C",
-  CONSTRAINT telemetry_batches_pkey PRIMARY KEY (org_id, batch_id)
+  signal text DEFAULT 'spans'::text NOT NULL,
+  CONSTRAINT telemetry_batches_pkey PRIMARY KEY (org_id, batch_id),
+  CONSTRAINT telemetry_batches_signal_check CHECK ((signal = ANY (ARRAY['spans'::text, 'scores'::text])))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 COMMENT ON TABLE telemetry_batches IS 'Batches of spans that wait for delivery, or failed and can be replayed. A batch is deleted when the collector has accepted it or it is too old to be replayed.';
 COMMENT ON COLUMN telemetry_batches.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN telemetry_batches.batch_id IS 'Id of the batch as a delivery event.';
 COMMENT ON COLUMN telemetry_batches.destination_id IS 'Telemetry destination of the batch.';
-COMMENT ON COLUMN telemetry_batches.spans IS 'Number of spans.';
-COMMENT ON COLUMN telemetry_batches.payload IS 'Sealed, compressed OTLP request.';
+COMMENT ON COLUMN telemetry_batches.spans IS 'Number of spans or scores.';
+COMMENT ON COLUMN telemetry_batches.payload IS 'Sealed, compressed request.';
 COMMENT ON COLUMN telemetry_batches.delivery_id IS 'Delivery of the batch; null: it is older than this column, and the log had no delivery for it.';
+COMMENT ON COLUMN telemetry_batches.signal IS 'Whether the batch has spans, or scores that are sent apart from them.';
 
 CREATE TABLE telemetry_destinations (
   org_id text COLLATE "C" NOT NULL,
@@ -1229,7 +1232,11 @@ CREATE TABLE telemetry_destinations (
   waiting_spans bigint DEFAULT 0 NOT NULL,
   dropped_spans bigint DEFAULT 0 NOT NULL,
   tested_at timestamp with time zone,
-  CONSTRAINT telemetry_destinations_pkey PRIMARY KEY (org_id)
+  trace text DEFAULT 'own'::text NOT NULL,
+  scores text DEFAULT 'span'::text NOT NULL,
+  CONSTRAINT telemetry_destinations_pkey PRIMARY KEY (org_id),
+  CONSTRAINT telemetry_destinations_scores_check CHECK ((scores = ANY (ARRAY['span'::text, 'log'::text, 'langfuse'::text, 'phoenix'::text, 'braintrust'::text]))),
+  CONSTRAINT telemetry_destinations_trace_check CHECK ((trace = ANY (ARRAY['own'::text, 'join'::text])))
 ) WITH (fillfactor=50);
 COMMENT ON TABLE telemetry_destinations IS 'The OpenTelemetry collector of an organization, at most one. Counts change in the transactions that queue, deliver and drop spans.';
 COMMENT ON COLUMN telemetry_destinations.org_id IS 'Organization that owns the row.';
@@ -1245,6 +1252,8 @@ COMMENT ON COLUMN telemetry_destinations.last_delivered_at IS 'When the collecto
 COMMENT ON COLUMN telemetry_destinations.waiting_spans IS 'Spans that wait to be delivered.';
 COMMENT ON COLUMN telemetry_destinations.dropped_spans IS 'Spans that exceeded a limit, were rejected by the collector, or can no longer be replayed.';
 COMMENT ON COLUMN telemetry_destinations.tested_at IS 'When a test was last sent; null: never.';
+COMMENT ON COLUMN telemetry_destinations.trace IS 'Whether a run is a trace of its own, or part of the trace that its request names.';
+COMMENT ON COLUMN telemetry_destinations.scores IS 'How feedback is exported as a score.';
 
 CREATE TRIGGER audit_chain_append_only BEFORE DELETE OR UPDATE ON public.audit_chain FOR EACH ROW EXECUTE FUNCTION audit_log_append_only();
 

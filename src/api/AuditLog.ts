@@ -6,6 +6,7 @@ import { AuditEntryId, KeyId } from "../domain/Ids.ts"
 import { timestamp } from "../domain/Time.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { describeLines } from "./describeLines.ts"
 import { RequestBody } from "./Middleware.ts"
 import { numberCursor, page, pageQuery } from "./Pagination.ts"
 
@@ -56,13 +57,7 @@ export class AuditLogApi extends HttpApiGroup.make("audit_log")
           summary: "Export the audit log",
           description:
             "Streams the entries with their hash chain as JSON Lines, one entry per line, oldest first. `countersign audit verify` verifies them. Entries past their retention are missing at the beginning.",
-          transform: (operation) => {
-            const { "200": streamed, ...others } = operation["responses"] ?? {}
-            return {
-              ...operation,
-              responses: { "200": { ...streamed, description: "The entries, as JSON Lines." }, ...others }
-            }
-          }
+          transform: describeLines("The entries, as JSON Lines.")
         })
       ),
     HttpApiEndpoint.get("checkpoint", "/checkpoint", {

@@ -1,8 +1,10 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { CreatedDataset, Dataset, Example, JsonObject } from "../domain/tasks/Dataset.ts"
-import { DatasetId, ExampleId, TaskId } from "../domain/Ids.ts"
+import { ChatExample, PreferenceForm, PreferencePair } from "../domain/tasks/TrainingExample.ts"
+import { DatasetId, ExampleId, ReleaseId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { describeLines } from "./describeLines.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { DatasetBaseChanged, DatasetBusy, InvalidInput, LimitReached, NotFound } from "./Problems.ts"
@@ -34,6 +36,10 @@ export const DatasetPage = page("datasets", Dataset, DatasetId)
 
 /** A page of examples of a dataset version. */
 export const ExamplePage = page("examples", Example, ExampleId)
+
+const promptRelease = Schema.optionalKey(ReleaseId).annotateKey({
+  description: "The release whose instructions the prompts have. Default: the task's live release."
+})
 
 export class DatasetsApi extends HttpApiGroup.make("datasets")
   .add(
@@ -108,13 +114,44 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           identifier: "exportDataset",
           summary: "Export a dataset version",
           description: "Streams the whole version as JSON Lines, one example per line, newest first.",
-          transform: (operation) => {
-            const { "200": streamed, ...others } = operation["responses"] ?? {}
-            return {
-              ...operation,
-              responses: { "200": { ...streamed, description: "The examples, as JSON Lines." }, ...others }
-            }
-          }
+          transform: describeLines("The examples, as JSON Lines.")
+        })
+      ),
+    HttpApiEndpoint.get("export_chats", "/datasets/:id/export/chats", {
+      params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
+      query: { release_id: promptRelease },
+      success: HttpApiSchema.StreamNdjson({ schema: ChatExample, maxElementBytes: "64 MiB" }),
+      error: NotFound
+    })
+      .middleware(requires("datasets.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "exportDatasetChats",
+          summary: "Export chats for fine-tuning",
+          description:
+            "Streams the whole version as JSON Lines for supervised fine-tuning of a chat model, newest first: the messages that a run of the release sends for the example's input, with the instructions and without other examples, and the right answer. Protected values are removed.",
+          transform: describeLines("The chats, as JSON Lines.")
+        })
+      ),
+    HttpApiEndpoint.get("export_preferences", "/datasets/:id/export/preferences", {
+      params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
+      query: {
+        release_id: promptRelease,
+        form: Schema.optionalKey(PreferenceForm).annotateKey({
+          description: "The form of the lines. Default `openai`."
+        })
+      },
+      success: HttpApiSchema.StreamNdjson({ schema: PreferencePair, maxElementBytes: "64 MiB" }),
+      error: NotFound
+    })
+      .middleware(requires("feedback.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "exportDatasetPreferences",
+          summary: "Export preference pairs",
+          description:
+            "Streams the version's promoted corrections beside the answers that they correct, as JSON Lines for direct preference optimization (DPO), newest first. The prompts are those of exported chats. A correction of a run that failed, or that has been deleted, has no pair. Protected values are removed.",
+          transform: describeLines("The pairs, as JSON Lines.")
         })
       )
   )

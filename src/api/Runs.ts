@@ -1,14 +1,19 @@
-import { Schema, SchemaTransformation } from "effect"
+import { ByteSize, Schema, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { documented } from "../domain/documented.ts"
+import { documentedEnum } from "../domain/documentedEnum.ts"
 import { ReleaseId, RunId, TaskId, TraceId } from "../domain/Ids.ts"
 import { Score } from "../domain/tasks/Feedback.ts"
-import { RunRecord, RunSource, RunStatus } from "../domain/tasks/Run.ts"
+import { JsonObject } from "../domain/tasks/Dataset.ts"
+import { ModelCall, RunRecord, RunSource, RunStatus } from "../domain/tasks/Run.ts"
+import { isVisibleLine } from "../domain/VisibleText.ts"
 import { timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { RequestBody } from "./Middleware.ts"
+import { BodyLimit, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { NotFound } from "./Problems.ts"
+import { FieldError } from "./Problem.ts"
+import { InvalidInput, LimitReached, NotFound } from "./Problems.ts"
+import { Metadata } from "./Text.ts"
 
 /** PostgreSQL's text cannot contain NUL, so no stored text does. */
 const hasNoNul = (text: string): boolean => !text.includes("\0")
@@ -71,6 +76,67 @@ export const runFilter = {
 }
 export type RunFilter = Schema.Struct.Type<typeof runFilter>
 
+/** Runs in one request of an import. */
+export const MAX_IMPORTED_RUNS = 500
+
+export const ImportedRun = Schema.Struct({
+  id: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine).annotateKey({
+    description:
+      "Your own ID of the run, unique in the task: 1 to 200 visible characters. A run whose ID was imported before is not imported again."
+  }),
+  input: JsonObject.annotateKey({ description: "The input, valid against the task's input schema." }),
+  answer: JsonObject.annotateKey({
+    description: "The answer that the model gave, valid against the task's answer schema."
+  }),
+  created_at: Schema.optionalKey(
+    timestamp(
+      "When the run started, from the year 2000 on and not in the future. Default `answered_by.started_at`, or else now."
+    )
+  ),
+  answered_by: Schema.optionalKey(ModelCall).annotateKey({
+    description: "The call to the model that gave the answer. Default unknown."
+  }),
+  metadata: Schema.optionalKey(Metadata).annotateKey({
+    description: "The client's own data: a JSON object of at most 16,384 characters. Default empty."
+  }),
+  score: Schema.optionalKey(Score).annotateKey({
+    description:
+      "A score that the answer got. It becomes feedback of this API key, which needs the scope `feedback.write` too. Default none."
+  })
+}).annotate({ identifier: "ImportedRun", description: "A past run to import." })
+export type ImportedRun = typeof ImportedRun.Type
+
+export const RunImport = Schema.Struct({
+  runs: Schema.Array(ImportedRun)
+    .check(Schema.isMinLength(1), Schema.isMaxLength(MAX_IMPORTED_RUNS))
+    .annotateKey({ description: `Past runs, 1 to ${MAX_IMPORTED_RUNS}.` })
+}).annotate({ identifier: "RunImport", description: "Past runs to import." })
+
+export const ImportStatus = documentedEnum({
+  imported: "The run was imported.",
+  duplicate: "A run with this ID was imported before, or precedes it in the request. Nothing changed."
+})
+
+export const RunImportResult = Schema.Struct({
+  runs: Schema.Array(
+    Schema.Struct({
+      id: Schema.String.annotateKey({ description: "Your ID of the run." }),
+      trace_id: TraceId.annotateKey({ description: "The run's ID, by which feedback names it." }),
+      status: ImportStatus.annotateKey({ description: "What happened to the run." })
+    })
+  ).annotateKey({ description: "The valid runs, in the order of the request." }),
+  problems: Schema.Array(
+    Schema.Struct({
+      index: Schema.Int.annotateKey({ description: "The position of the run in the request, from 0." }),
+      id: Schema.String.annotateKey({ description: "Your ID of the run." }),
+      errors: Schema.Array(FieldError).annotateKey({
+        description: "What is wrong, and where in the request."
+      })
+    })
+  ).annotateKey({ description: "The runs that were not imported, because they are invalid." })
+}).annotate({ identifier: "RunImportResult", description: "The result of an import of runs." })
+export type RunImportResult = typeof RunImportResult.Type
+
 /** A page of runs. */
 export const RunPage = page("runs", RunRecord, RunId)
 
@@ -102,6 +168,21 @@ export class RunsApi extends HttpApiGroup.make("runs")
           identifier: "getRun",
           summary: "Get a run",
           description: "Returns one run. `GET /v1/feedback?inference_log_id=…` lists the feedback on it."
+        })
+      ),
+    HttpApiEndpoint.post("import", "/v1/tasks/:task_id/runs/import", {
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      payload: RunImport,
+      success: RunImportResult,
+      error: [NotFound, InvalidInput, LimitReached]
+    })
+      .middleware(requires("tasks.run"))
+      .annotate(BodyLimit, ByteSize.mebibytes(4))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "importRuns",
+          summary: "Import past runs",
+          description: `Logs past runs with their model, usage, times and scores, at most ${MAX_IMPORTED_RUNS} and 4 MiB per request. Invalid runs are named in \`problems\`, and the others are imported. Runs are known by your \`id\`, so a request can be repeated safely. Imported runs are found and reviewed like others; they are not exported as spans, and not sampled for review.`
         })
       ),
     HttpApiEndpoint.post("dismiss", "/v1/runs/:trace_id/dismiss-review", {

@@ -3,7 +3,12 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { TelemetryDeliveryId, TelemetryDestinationId } from "../domain/Ids.ts"
 import { documented } from "../domain/documented.ts"
 import { MAX_HEADERS } from "../domain/telemetry/CollectorHeaders.ts"
-import { TelemetryDelivery, TelemetryDestination } from "../domain/telemetry/TelemetryDestination.ts"
+import {
+  ScoreFormat,
+  TelemetryDelivery,
+  TelemetryDestination,
+  TraceMode
+} from "../domain/telemetry/TelemetryDestination.ts"
 import { publicUrl } from "./Text.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
@@ -32,6 +37,13 @@ export const NewTelemetryDestination = Schema.Struct({
   content: Schema.optionalKey(Schema.Boolean).annotateKey({
     description:
       "Whether to export inputs, answers, arguments and results too, after redaction of secrets. Default false."
+  }),
+  trace: Schema.optionalKey(TraceMode).annotateKey({
+    description: "The traces that runs belong to. Default `own`."
+  }),
+  scores: Schema.optionalKey(ScoreFormat).annotateKey({
+    description:
+      "How feedback is exported as a score. Default `span`. `log`, `langfuse` and `phoenix` send scores in requests of their own, with the same headers, to a path beside that of the URL, which must be the tool's path of OTLP traces."
   })
 }).annotate({ identifier: "NewTelemetryDestination", description: "A telemetry destination to create." })
 export type NewTelemetryDestination = typeof NewTelemetryDestination.Type
@@ -142,7 +154,7 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
         OpenApi.annotations({
           identifier: "listTelemetryDeliveries",
           summary: "List a telemetry destination's deliveries",
-          description: "Lists the latest 50 batches of spans, newest first."
+          description: "Lists the latest 50 batches of spans and scores, newest first."
         })
       ),
     HttpApiEndpoint.post("replay", "/:id/deliveries/:delivery/replay", {

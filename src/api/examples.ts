@@ -64,9 +64,14 @@ const openAi = {
   temperature: 0,
   structured_output: "json_schema",
   timeout_seconds: 60,
+  send_traceparent: false,
   price: { input_per_million: 0.25, output_per_million: 2 }
 }
 const instructions = "Read the invoice. Give the total as a number."
+const prompt = [
+  { role: "system", content: instructions },
+  { role: "user", content: JSON.stringify(input) }
+]
 
 const task = {
   id: ids.task,
@@ -372,6 +377,12 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   },
   NewDataset: { base_dataset_id: null, examples: [{ input, answer }] },
   Example: { id: ids.example, input, answer, source_feedback_id: null },
+  ChatExample: { messages: [...prompt, { role: "assistant", content: JSON.stringify(answer) }] },
+  PreferencePair: {
+    input: { messages: prompt },
+    preferred_output: [{ role: "assistant", content: JSON.stringify(answer) }],
+    non_preferred_output: [{ role: "assistant", content: JSON.stringify(wrongAnswer) }]
+  },
   Comparison: comparison,
   NewComparison: { candidate: { instructions } },
   AcceptedComparison: {
@@ -431,6 +442,27 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     metadata: { customer: "acme" },
     created_by: agent,
     awaits_review: false
+  },
+  RunImport: {
+    runs: [
+      {
+        id: "invoice-4711",
+        input,
+        answer: wrongAnswer,
+        answered_by: {
+          provider: "openai",
+          model: "gpt-5",
+          usage: { input_tokens: 184, output_tokens: 31 },
+          started_at: "2026-11-21T02:59:58.000Z",
+          duration_ms: 840
+        },
+        score: -1
+      }
+    ]
+  },
+  RunImportResult: {
+    runs: [{ id: "invoice-4711", trace_id: trace, status: "imported" }],
+    problems: []
   },
   RejectRequest: { note: "The total is right as it was." },
   PromoteRequest: { base_dataset_id: ids.dataset, expected_feedback_revision: digest },
@@ -557,6 +589,9 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
       {
         id: ids.destination,
         url_hint: "https://otel.example.com/…",
+        content: false,
+        trace: "own",
+        scores: "span",
         created_at: "2026-11-21T02:33:05.123Z",
         last_delivered_at: "2026-11-21T05:05:00.000Z",
         last_error: null,
@@ -568,7 +603,9 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   NewTelemetryDestination: {
     url: "https://otel.example.com/v1/traces",
     headers: { authorization: "Bearer example" },
-    content: false
+    content: false,
+    trace: "own",
+    scores: "span"
   },
   CreatedTelemetryDestination: { id: ids.destination, url_hint: "https://otel.example.com/…" },
   AcceptedTest: { delivered: true },
@@ -576,6 +613,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     deliveries: [
       {
         id: ids.telemetryDelivery,
+        signal: "spans",
         status: "delivered",
         span_count: 214,
         rejected_spans: 0,

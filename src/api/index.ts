@@ -51,5 +51,13 @@ export { PersonalData, RedactionPattern } from "../domain/redaction/RedactionRul
 export * from "../domain/identity/Scope.ts"
 export { SessionEventType } from "../domain/approvals/SessionEvent.ts"
 export * from "../domain/tasks/Task.ts"
+export {
+  ChatExample,
+  OpenAiPreference,
+  PreferenceForm,
+  PreferencePair,
+  TrainingMessage,
+  TrlPreference
+} from "../domain/tasks/TrainingExample.ts"
 export * from "../domain/telemetry/TelemetryDestination.ts"
 export { Timestamp } from "../domain/Time.ts"

@@ -43,12 +43,18 @@ const exportCommand = Command.make(
     id: Argument.String("id").pipe(
       Argument.withDescription("Dataset version id (dst_ and 32 hex digits)"),
       Argument.withSchema(DatasetId)
+    ),
+    format: Flag.Literals("format", ["jsonl", "csv"]).pipe(
+      Flag.withDescription("jsonl: a JSON object per line; csv: a column per member of inputs and answers"),
+      Flag.withDefault("jsonl")
     )
   },
   exportExamples
 ).pipe(
-  Command.withShortDescription("Print a dataset version as JSON Lines"),
-  Command.withDescription("Print a dataset version as JSON Lines, one example per line, newest first."),
+  Command.withShortDescription("Print a dataset version as JSON Lines or CSV"),
+  Command.withDescription(
+    "Print a dataset version as JSON Lines or CSV, one example per line, newest first."
+  ),
   Command.withExamples([
     {
       command: "countersign datasets export --org acme dst_01998f… > examples.jsonl",

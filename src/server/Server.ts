@@ -80,6 +80,8 @@ import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { RedactionSettingsHttp } from "./redaction/RedactionSettings/http.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RulesHttp } from "./approvals/Rules/http.ts"
+import { RunImports } from "./tasks/RunImports.ts"
+import { TrainingExports } from "./tasks/TrainingExports.ts"
 import { RunLog } from "./tasks/RunLog.ts"
 import { RunsHttp } from "./tasks/RunLog/http.ts"
 import { Runs } from "./tasks/Runs.ts"
@@ -214,7 +216,8 @@ export const layerServices = (settings: ServiceSettings) =>
         RunLog.layer,
         Releases.layer,
         Comparisons.layer(),
-        Feedback.layer.pipe(Layer.provideMerge(Datasets.layer)),
+        Layer.mergeAll(Feedback.layer, TrainingExports.layer).pipe(Layer.provideMerge(Datasets.layer)),
+        RunImports.layer,
         Deadlines.layer()
       )
     ),
@@ -317,13 +320,15 @@ const layerContractHandlers = layerHandlers(
     RedactionSettings,
     Releases,
     Rules,
+    RunImports,
     RunLog,
     Runs,
     Sessions,
     SessionStream,
     Steps,
     Tasks,
-    Telemetry
+    Telemetry,
+    TrainingExports
   ]
 )
 

@@ -58,6 +58,8 @@ export const organizationExportingTo = Effect.fnUntraced(function* (url: string)
     url_hint: "stub",
     headers: yield* sealed("headers", yield* encodeHeaders({ authorization: "Bearer of-a-benchmark" })),
     content: false,
+    trace: "own",
+    scores: "span",
     created_at: yield* (yield* StoreClock).now,
     created_by_id: yield* KeyId.generate,
     created_by_name: "bench"

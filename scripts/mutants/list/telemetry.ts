@@ -135,7 +135,7 @@ export const telemetry: ReadonlyArray<ListedMutant> = [
   { file: buffer, from: "inboxBudget.fits(buffer.org_id, characters)", to: "true", tests: bufferTests },
   {
     file: buffer,
-    from: "!fits || buffer.writer.spans === MAX_BATCH_SPANS",
+    from: "!fits || open.spans === MAX_BATCH_SPANS",
     to: "!fits",
     tests: bufferTests
   },
@@ -171,8 +171,8 @@ export const telemetry: ReadonlyArray<ListedMutant> = [
   },
   {
     file: cache,
-    from: 'if (same || state._tag === "Unknown") take(buffer, state.waiting, state.missed)',
-    to: "take(buffer, state.waiting, state.missed)",
+    from: 'if (same || state._tag === "Unknown") {',
+    to: "if (true) {",
     tests: cacheTests
   },
   {

@@ -1,5 +1,6 @@
 import { Console, Effect, Schema, Stream } from "effect"
 import { Example } from "../../domain/tasks/Dataset.ts"
+import { addColumns, csvHeader, csvLine, noColumns } from "../../domain/tasks/exampleCsv.ts"
 import type { DatasetId, TaskId } from "../../domain/Ids.ts"
 import { Datasets } from "../../server/tasks/Datasets.ts"
 import { MAX_LINE_BYTES } from "../../server/tasks/Datasets/importLines.ts"
@@ -68,8 +69,10 @@ const encodeExample = Schema.encodeEffect(Schema.toCodecJson(Example))
 export const exportExamples = Effect.fnUntraced(function* (flags: {
   readonly org: string
   readonly id: DatasetId
+  readonly format: "jsonl" | "csv"
 }) {
-  yield* withDatasets(flags.org, (datasets, org_id) =>
+  if (flags.format === "csv") return yield* exportCsv(flags)
+  return yield* withDatasets(flags.org, (datasets, org_id) =>
     Effect.flatMap(
       datasets.exportFor(org_id, flags.id),
       Stream.runForEach((example) =>
@@ -81,3 +84,28 @@ export const exportExamples = Effect.fnUntraced(function* (flags: {
     )
   )
 })
+
+/** Columns of a CSV file at most: a spreadsheet takes 16,384, and an example with a member per record is no table. */
+const MAX_COLUMNS = 2_000
+
+/** The examples of a version have too many different members for a table. */
+export class TooManyColumns extends Error {
+  override readonly name = "TooManyColumns"
+  override readonly message = `The examples have more than ${MAX_COLUMNS} different members, too many for CSV. Export JSON Lines.`
+}
+
+/** Reads the version twice, first for its columns, so that memory stays bounded. A version never changes. */
+const exportCsv = (flags: { readonly org: string; readonly id: DatasetId }) =>
+  withDatasets(
+    flags.org,
+    Effect.fnUntraced(function* (datasets, org_id) {
+      const columns = noColumns()
+      yield* Stream.runForEach(yield* datasets.exportFor(org_id, flags.id), (example) =>
+        addColumns(columns, example) > MAX_COLUMNS ? Effect.fail(new TooManyColumns()) : Effect.void
+      )
+      yield* Console.log(csvHeader(columns))
+      yield* Stream.runForEach(yield* datasets.exportFor(org_id, flags.id), (example) =>
+        Effect.andThen(Console.log(csvLine(example, columns)), waitForDrain())
+      )
+    })
+  )

@@ -204,6 +204,17 @@ export interface RunsOperations {
    */
   readonly get: (input: GetRunInput, options?: CallOptions) => Promise<Run>
   /**
+   * Import past runs.
+   *
+   * Logs past runs with their model, usage, times and scores, at most 500 and 4 MiB per request. Invalid
+   * runs are named in `problems`, and the others are imported. Runs are known by your `id`, so a request
+   * can be repeated safely. Imported runs are found and reviewed like others; they are not exported as
+   * spans, and not sampled for review.
+   *
+   * @throws NOT_FOUND, INVALID_INPUT, LIMIT_REACHED, or a problem of any operation.
+   */
+  readonly import: (input: ImportRunsInput, options?: CallOptions) => Promise<RunImportResult>
+  /**
    * Dismiss a review.
    *
    * Removes a run from its task's review queue without feedback on it. Idempotent. Feedback removes it
@@ -261,6 +272,33 @@ export interface DatasetsOperations {
    * @throws NOT_FOUND, or a problem of any operation.
    */
   readonly export: (input: ExportDatasetInput, options?: CallOptions) => Promise<AsyncIterable<Example>>
+  /**
+   * Export chats for fine-tuning.
+   *
+   * Streams the whole version as JSON Lines for supervised fine-tuning of a chat model, newest first:
+   * the messages that a run of the release sends for the example's input, with the instructions and
+   * without other examples, and the right answer. Protected values are removed.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly export_chats: (
+    input: ExportDatasetChatsInput,
+    options?: CallOptions
+  ) => Promise<AsyncIterable<ChatExample>>
+  /**
+   * Export preference pairs.
+   *
+   * Streams the version's promoted corrections beside the answers that they correct, as JSON Lines for
+   * direct preference optimization (DPO), newest first. The prompts are those of exported chats. A
+   * correction of a run that failed, or that has been deleted, has no pair. Protected values are
+   * removed.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly export_preferences: (
+    input: ExportDatasetPreferencesInput,
+    options?: CallOptions
+  ) => Promise<AsyncIterable<PreferencePair>>
 }
 
 /**
@@ -793,7 +831,7 @@ export interface TelemetryDestinationsOperations {
   /**
    * List a telemetry destination's deliveries.
    *
-   * Lists the latest 50 batches of spans, newest first.
+   * Lists the latest 50 batches of spans and scores, newest first.
    *
    * @throws NOT_FOUND, or a problem of any operation.
    */
@@ -1137,6 +1175,11 @@ export interface OpenAiProvider {
   readonly structured_output: "json_schema" | "json_object" | "none"
   /** Time limit of one run in seconds, retries included, 1 to 120. Default 60. */
   readonly timeout_seconds: number
+  /**
+   * Whether requests of runs carry a W3C `traceparent` of the call's span, so that the provider's own
+   * spans join the trace. Default false.
+   */
+  readonly send_traceparent: boolean
   /** Token prices, for the costs of comparisons. Null, the default, means costs are not computed. */
   readonly price: TokenPrice | null
 }
@@ -1261,6 +1304,11 @@ export interface NewOpenAiProvider {
   readonly structured_output?: "json_schema" | "json_object" | "none" | undefined
   /** Time limit of one run in seconds, retries included, 1 to 120. Default 60. */
   readonly timeout_seconds?: number | undefined
+  /**
+   * Whether requests of runs carry a W3C `traceparent` of the call's span, so that the provider's own
+   * spans join the trace. Default false.
+   */
+  readonly send_traceparent?: boolean | undefined
   /** Token prices, for the costs of comparisons. Null, the default, means costs are not computed. */
   readonly price?: TokenPrice | null | undefined
 }
@@ -1647,6 +1695,93 @@ export interface GetRunInput {
   }
 }
 
+/** A past run to import. */
+export interface ImportedRun {
+  /**
+   * Your own ID of the run, unique in the task: 1 to 200 visible characters. A run whose ID was imported
+   * before is not imported again.
+   */
+  readonly id: string
+  /** The input, valid against the task's input schema. */
+  readonly input: object
+  /** The answer that the model gave, valid against the task's answer schema. */
+  readonly answer: object
+  /**
+   * When the run started, from the year 2000 on and not in the future. Default `answered_by.started_at`,
+   * or else now.
+   */
+  readonly created_at?: Date | string | undefined
+  /** The call to the model that gave the answer. Default unknown. */
+  readonly answered_by?: ModelCall | undefined
+  /** The client's own data: a JSON object of at most 16,384 characters. Default empty. */
+  readonly metadata?: object | undefined
+  /**
+   * A score that the answer got. It becomes feedback of this API key, which needs the scope
+   * `feedback.write` too. Default none.
+   *
+   * - `1`: the answer is right.
+   * - `0`: neutral.
+   * - `-1`: the answer is wrong.
+   */
+  readonly score?: 1 | 0 | -1 | undefined
+}
+
+/** Past runs to import. */
+export interface RunImport {
+  /** Past runs, 1 to 500. */
+  readonly runs: ReadonlyArray<ImportedRun>
+}
+
+/** The input of `runs.import`. */
+export interface ImportRunsInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The task's ID. */
+    readonly task_id: string
+  }
+  /** The request body. Past runs to import. */
+  readonly payload: RunImport
+}
+
+/** One invalid field of a request. */
+export interface FieldError {
+  /**
+   * JSON Pointer to the field, in URI fragment form (RFC 6901). For a missing or unexpected field it
+   * points to that field.
+   */
+  readonly pointer: string
+  /** What is wrong with the field. Never contains the value. */
+  readonly detail: string
+}
+
+/** The result of an import of runs. */
+export interface RunImportResult {
+  /** The valid runs, in the order of the request. */
+  readonly runs: ReadonlyArray<{
+    /** Your ID of the run. */
+    readonly id: string
+    /** The run's ID, by which feedback names it. */
+    readonly trace_id: string
+    /**
+     * What happened to the run.
+     *
+     * - `imported`: The run was imported.
+     * - `duplicate`: A run with this ID was imported before, or precedes it in the request. Nothing
+     *   changed.
+     */
+    readonly status: "imported" | "duplicate"
+  }>
+  /** The runs that were not imported, because they are invalid. */
+  readonly problems: ReadonlyArray<{
+    /** The position of the run in the request, from 0. */
+    readonly index: number
+    /** Your ID of the run. */
+    readonly id: string
+    /** What is wrong, and where in the request. */
+    readonly errors: ReadonlyArray<FieldError>
+  }>
+}
+
 /** The input of `runs.dismiss`. */
 export interface DismissRunReviewInput {
   /** The variables of the path. */
@@ -1848,6 +1983,86 @@ export interface ExportDatasetInput {
     readonly id: string
   }
 }
+
+/** The input of `datasets.export_chats`. */
+export interface ExportDatasetChatsInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The dataset version's ID. */
+    readonly id: string
+  }
+  /** The query. */
+  readonly query?:
+    | {
+        /** The release whose instructions the prompts have. Default: the task's live release. */
+        readonly release_id?: string | undefined
+      }
+    | undefined
+}
+
+/** A message of a chat with a model. */
+export interface TrainingMessage {
+  /** Who the message is from. */
+  readonly role: "system" | "user" | "assistant"
+  /** The text of the message. */
+  readonly content: string
+}
+
+/** An example of a dataset, as a line of a file for supervised fine-tuning of a chat model. */
+export interface ChatExample {
+  /** What a run sends to the model for the example's input, without other examples, and the right answer. */
+  readonly messages: ReadonlyArray<TrainingMessage>
+}
+
+/** The input of `datasets.export_preferences`. */
+export interface ExportDatasetPreferencesInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The dataset version's ID. */
+    readonly id: string
+  }
+  /** The query. */
+  readonly query?:
+    | {
+        /** The release whose instructions the prompts have. Default: the task's live release. */
+        readonly release_id?: string | undefined
+        /**
+         * The form of the lines. Default `openai`.
+         *
+         * - `openai`: `input`, `preferred_output` and `non_preferred_output`, as OpenAI's fine-tuning takes
+         *   them.
+         * - `trl`: `prompt`, `chosen` and `rejected`, as Hugging Face TRL and most other trainers take them.
+         */
+        readonly form?: "openai" | "trl" | undefined
+      }
+    | undefined
+}
+
+/** A corrected answer and its correction, in the form of OpenAI's fine-tuning. */
+export interface OpenAiPreference {
+  /** The prompt. */
+  readonly input: {
+    /** What a run sends to the model. */
+    readonly messages: ReadonlyArray<TrainingMessage>
+  }
+  /** The correction. */
+  readonly preferred_output: ReadonlyArray<TrainingMessage>
+  /** The answer that was corrected. */
+  readonly non_preferred_output: ReadonlyArray<TrainingMessage>
+}
+
+/** A corrected answer and its correction, in the form of Hugging Face TRL. */
+export interface TrlPreference {
+  /** What a run sends to the model. */
+  readonly prompt: ReadonlyArray<TrainingMessage>
+  /** The correction. */
+  readonly chosen: ReadonlyArray<TrainingMessage>
+  /** The answer that was corrected. */
+  readonly rejected: ReadonlyArray<TrainingMessage>
+}
+
+/** A corrected answer and its correction, as a line of a file for direct preference optimization (DPO). */
+export type PreferencePair = OpenAiPreference | TrlPreference
 
 /** The input of `comparisons.list`. */
 export interface ListComparisonsInput {
@@ -3691,6 +3906,7 @@ export interface ListAuditEntriesInput {
          * - `feedback.unstaged`: The staging of a correction was undone.
          * - `feedback.rejected`: A correction was rejected.
          * - `feedback.promoted`: Staged corrections were promoted into a dataset version.
+         * - `runs.imported`: Past runs were imported into a task.
          * - `run.review_dismissed`: A run was removed from its task's review queue without feedback.
          * - `task.created`: A task was created.
          * - `task.updated`: A task was changed.
@@ -3730,6 +3946,7 @@ export interface ListAuditEntriesInput {
           | "feedback.unstaged"
           | "feedback.rejected"
           | "feedback.promoted"
+          | "runs.imported"
           | "run.review_dismissed"
           | "task.created"
           | "task.updated"
@@ -3786,6 +4003,7 @@ export interface AuditEntry {
     | "feedback.unstaged"
     | "feedback.rejected"
     | "feedback.promoted"
+    | "runs.imported"
     | "run.review_dismissed"
     | "task.created"
     | "task.updated"
@@ -3873,13 +4091,37 @@ export interface TelemetryDestination {
   readonly id: string
   /** Scheme and host of the collector's URL, with the path masked. The URL itself is never returned. */
   readonly url_hint: string
+  /** Whether inputs, answers, arguments and results are exported too. */
+  readonly content: boolean
+  /**
+   * The traces that runs belong to.
+   *
+   * - `own`: Each run is a trace of its own, which links to the span of the request's `traceparent`.
+   * - `join`: A run continues the trace of the request's `traceparent`, and is exported if that is
+   *   sampled. Without one, it is a trace of its own.
+   */
+  readonly trace: "own" | "join"
+  /**
+   * How feedback is exported as a score.
+   *
+   * - `span`: Attributes `gen_ai.evaluation.*` of the span `svc.feedback`, which all other values have
+   *   too.
+   * - `log`: Log records `gen_ai.evaluation.result`, sent to `/v1/logs`.
+   * - `langfuse`: Scores, sent to Langfuse's `/api/public/ingestion`.
+   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`.
+   * - `braintrust`: Attributes of the span that Braintrust reads as a score.
+   */
+  readonly scores: "span" | "log" | "langfuse" | "phoenix" | "braintrust"
   /** When the destination was created. */
   readonly created_at: Date
   /** When the collector last accepted a batch. Null if it has accepted none. */
   readonly last_delivered_at: Date | null
   /** Why the most recent of the retained failed attempts failed. Null if none failed. */
   readonly last_error: string | null
-  /** Spans not yet accepted, including those being sent. */
+  /**
+   * Spans not yet accepted, including those being sent. Scores that are sent apart from spans count as
+   * spans.
+   */
   readonly pending_spans: number
   /** Sampled spans that will not arrive: over a limit, rejected by the collector, or too old to retry. */
   readonly dropped_spans: number
@@ -3908,6 +4150,27 @@ export interface NewTelemetryDestination {
    * false.
    */
   readonly content?: boolean | undefined
+  /**
+   * The traces that runs belong to. Default `own`.
+   *
+   * - `own`: Each run is a trace of its own, which links to the span of the request's `traceparent`.
+   * - `join`: A run continues the trace of the request's `traceparent`, and is exported if that is
+   *   sampled. Without one, it is a trace of its own.
+   */
+  readonly trace?: "own" | "join" | undefined
+  /**
+   * How feedback is exported as a score. Default `span`. `log`, `langfuse` and `phoenix` send scores in
+   * requests of their own, with the same headers, to a path beside that of the URL, which must be the
+   * tool's path of OTLP traces.
+   *
+   * - `span`: Attributes `gen_ai.evaluation.*` of the span `svc.feedback`, which all other values have
+   *   too.
+   * - `log`: Log records `gen_ai.evaluation.result`, sent to `/v1/logs`.
+   * - `langfuse`: Scores, sent to Langfuse's `/api/public/ingestion`.
+   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`.
+   * - `braintrust`: Attributes of the span that Braintrust reads as a score.
+   */
+  readonly scores?: "span" | "log" | "langfuse" | "phoenix" | "braintrust" | undefined
 }
 
 /** The input of `telemetry_destinations.create`. */
@@ -3969,10 +4232,17 @@ export interface ListTelemetryDeliveriesInput {
   }
 }
 
-/** One batch of spans on its way to the collector. */
+/** One batch of spans or scores on its way to the collector. */
 export interface TelemetryDelivery {
   /** The delivery's ID. */
   readonly id: string
+  /**
+   * What the batch has.
+   *
+   * - `spans`: Spans.
+   * - `scores`: Scores that are sent apart from spans.
+   */
+  readonly signal: "spans" | "scores"
   /**
    * The delivery's status.
    *
@@ -3982,9 +4252,9 @@ export interface TelemetryDelivery {
    * - `partial`: The collector rejected some of its spans, without saying which. Final.
    */
   readonly status: "pending" | "delivered" | "failed" | "partial"
-  /** Spans in the batch. */
+  /** Spans in the batch, or scores. */
   readonly span_count: number
-  /** Spans of the batch that the collector rejected. */
+  /** Spans or scores of the batch that the collector rejected. */
   readonly rejected_spans: number
   /** Attempts made, including those before a replay. */
   readonly attempts: number

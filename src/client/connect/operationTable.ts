@@ -83,6 +83,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     few_shot: "FewShot",
     structured_output: ["is", ["json_schema", "json_object", "none"]],
     timeout_seconds: "number",
+    send_traceparent: "boolean",
     price: ["or", ["TokenPrice", "null"]]
   },
   FewShot: { examples: "number", max_tokens: "number" },
@@ -111,6 +112,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "few_shot?": "NewFewShot",
     "structured_output?": ["is", ["json_schema", "json_object", "none"]],
     "timeout_seconds?": "number",
+    "send_traceparent?": "boolean",
     "price?": ["or", ["TokenPrice", "null"]]
   },
   NewFewShot: { "examples?": "number", "max_tokens?": "number" },
@@ -189,6 +191,21 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_by: "Actor",
     awaits_review: "boolean"
   },
+  RunImport: { runs: ["list", "ImportedRun"] },
+  ImportedRun: {
+    id: "string",
+    input: "object",
+    answer: "object",
+    "created_at?": "time",
+    "answered_by?": "ModelCall",
+    "metadata?": "object",
+    "score?": ["is", [1, 0, -1]]
+  },
+  RunImportResult: {
+    runs: ["list", { id: "string", trace_id: "string", status: ["is", ["imported", "duplicate"]] }],
+    problems: ["list", { index: "number", id: "string", errors: ["list", "FieldError"] }]
+  },
+  FieldError: { pointer: "string", detail: "string" },
   Dataset: {
     id: "dst_",
     task_id: "tsk_",
@@ -226,6 +243,19 @@ export const shapes: Readonly<Record<string, Shape>> = {
     answer: "object",
     source_feedback_id: ["or", ["fbk_", "null"]],
     "redaction_warning?": "string"
+  },
+  ChatExample: { messages: ["list", "TrainingMessage"] },
+  TrainingMessage: { role: ["is", ["system", "user", "assistant"]], content: "string" },
+  PreferencePair: ["or", ["OpenAiPreference", "TrlPreference"]],
+  OpenAiPreference: {
+    input: { messages: ["list", "TrainingMessage"] },
+    preferred_output: ["list", "TrainingMessage"],
+    non_preferred_output: ["list", "TrainingMessage"]
+  },
+  TrlPreference: {
+    prompt: ["list", "TrainingMessage"],
+    chosen: ["list", "TrainingMessage"],
+    rejected: ["list", "TrainingMessage"]
   },
   Comparison: {
     id: "cmp_",
@@ -653,18 +683,28 @@ export const shapes: Readonly<Record<string, Shape>> = {
   TelemetryDestination: {
     id: "tel_",
     url_hint: "string",
+    content: "boolean",
+    trace: ["is", ["own", "join"]],
+    scores: ["is", ["span", "log", "langfuse", "phoenix", "braintrust"]],
     created_at: "time",
     last_delivered_at: ["or", ["time", "null"]],
     last_error: ["or", ["string", "null"]],
     pending_spans: "number",
     dropped_spans: "number"
   },
-  NewTelemetryDestination: { url: "string", "headers?": ["record", "string"], "content?": "boolean" },
+  NewTelemetryDestination: {
+    url: "string",
+    "headers?": ["record", "string"],
+    "content?": "boolean",
+    "trace?": ["is", ["own", "join"]],
+    "scores?": ["is", ["span", "log", "langfuse", "phoenix", "braintrust"]]
+  },
   CreatedTelemetryDestination: { id: "tel_", url_hint: "string" },
   AcceptedTest: { delivered: ["is", [true]] },
   TelemetryDeliveries: { deliveries: ["list", "TelemetryDelivery"] },
   TelemetryDelivery: {
     id: "tdl_",
+    signal: ["is", ["spans", "scores"]],
     status: ["is", ["pending", "delivered", "failed", "partial"]],
     span_count: "number",
     rejected_spans: "number",
@@ -945,6 +985,14 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 200,
       json: "Run"
     },
+    import: {
+      method: "POST",
+      path: "/v1/tasks/:task_id/runs/import",
+      params: { task_id: "tsk_" },
+      payload: "RunImport",
+      status: 200,
+      json: "RunImportResult"
+    },
     dismiss: {
       method: "POST",
       path: "/v1/runs/:trace_id/dismiss-review",
@@ -986,6 +1034,22 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       params: { id: "dst_" },
       status: 200,
       lines: "Example"
+    },
+    export_chats: {
+      method: "GET",
+      path: "/v1/datasets/:id/export/chats",
+      params: { id: "dst_" },
+      query: { "release_id?": "rel_" },
+      status: 200,
+      lines: "ChatExample"
+    },
+    export_preferences: {
+      method: "GET",
+      path: "/v1/datasets/:id/export/preferences",
+      params: { id: "dst_" },
+      query: { "release_id?": "rel_", "form?": ["is", ["openai", "trl"]] },
+      status: 200,
+      lines: "PreferencePair"
     }
   },
   comparisons: {
@@ -1363,6 +1427,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "feedback.unstaged",
             "feedback.rejected",
             "feedback.promoted",
+            "runs.imported",
             "run.review_dismissed",
             "task.created",
             "task.updated",

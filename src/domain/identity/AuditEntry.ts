@@ -35,6 +35,7 @@ export const AuditAction = documentedEnum({
   "feedback.unstaged": "The staging of a correction was undone.",
   "feedback.rejected": "A correction was rejected.",
   "feedback.promoted": "Staged corrections were promoted into a dataset version.",
+  "runs.imported": "Past runs were imported into a task.",
   "run.review_dismissed": "A run was removed from its task's review queue without feedback.",
   "task.created": "A task was created.",
   "task.updated": "A task was changed.",

@@ -126,6 +126,10 @@ export const OpenAiProvider = Schema.Struct({
   timeout_seconds: TimeoutSeconds.annotateKey({
     description: "Time limit of one run in seconds, retries included, 1 to 120. Default 60."
   }),
+  send_traceparent: Schema.Boolean.annotateKey({
+    description:
+      "Whether requests of runs carry a W3C `traceparent` of the call's span, so that the provider's own spans join the trace. Default false."
+  }),
   price: Schema.NullOr(TokenPrice).annotateKey({
     description:
       "Token prices, for the costs of comparisons. Null, the default, means costs are not computed."
@@ -193,6 +197,7 @@ export const NewOpenAiProvider = Schema.Struct({
   ),
   structured_output: Schema.optionalKey(OpenAiProvider.fields.structured_output),
   timeout_seconds: Schema.optionalKey(OpenAiProvider.fields.timeout_seconds),
+  send_traceparent: Schema.optionalKey(OpenAiProvider.fields.send_traceparent),
   price: Schema.optionalKey(OpenAiProvider.fields.price)
 }).annotate({
   identifier: "NewOpenAiProvider",
@@ -222,6 +227,7 @@ export const withProviderDefaults = (given: NewProvider): Provider =>
         few_shot: { ...defaultFewShot, ...given.few_shot },
         structured_output: given.structured_output ?? "json_schema",
         timeout_seconds: given.timeout_seconds ?? DEFAULT_TIMEOUT_SECONDS,
+        send_traceparent: given.send_traceparent ?? false,
         price: given.price ?? null
       }
 

@@ -7,13 +7,24 @@
  * are. The pieces form a rope that is flattened once, with the request. Everything is ASCII, so the length in characters is the length in
  * bytes.
  */
-import type { Attributes, AttributeValue, Span, SpanEvent, SpanKind, SpanLink } from "./Span.ts"
+import type { Schema } from "effect"
+import type { TraceId } from "../Ids.ts"
+import type { Attributes, AttributeValue, Span, SpanEvent, SpanId, SpanKind, SpanLink } from "./Span.ts"
 
 /**
  * `Span.flags`: sampled (bit 0), a trace id whose last 56 bits are random (bit 1; W3C Trace Context Level 2), and a parent that is known
  * not to be remote (bit 8; `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK`).
  */
 const FLAGS = 0b11 | 0x100
+
+/** `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK` and `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`. */
+const HAS_IS_REMOTE = 0x100
+const IS_REMOTE = 0x200
+
+const flagsOf = ({ joined }: Span): number =>
+  joined === undefined
+    ? FLAGS
+    : (joined.flags & 0xff) | HAS_IS_REMOTE | (joined.isParentRemote ? IS_REMOTE : 0)
 
 /** `Span.SpanKind` of trace.proto. */
 const KINDS: Readonly<Record<SpanKind, number>> = { internal: 1, server: 2, client: 3 }
@@ -142,18 +153,28 @@ const nanoseconds = (millis: number): string => {
 }
 
 let lastState = ""
+let lastFlags = 0
 let lastKind: SpanKind = "internal"
 let lastName = ""
 let lastMiddle = ""
 
 /** The text from the ids to the start time. Consecutive spans mostly have the same name. */
-const middleOf = (traceState: string, { kind, name }: Span): string => {
-  if (lastMiddle === "" || name !== lastName || kind !== lastKind || traceState !== lastState) {
+const middleOf = (traceState: string, span: Span): string => {
+  const { kind, name } = span
+  const flags = flagsOf(span)
+  if (
+    lastMiddle === "" ||
+    name !== lastName ||
+    kind !== lastKind ||
+    traceState !== lastState ||
+    flags !== lastFlags
+  ) {
     lastState = traceState
+    lastFlags = flags
     lastKind = kind
     lastName = name
     lastMiddle = flat([
-      `","traceState":"${traceState}","flags":${FLAGS},"kind":${KINDS[kind]},"name":`,
+      `"${traceState === "" ? "" : `,"traceState":"${traceState}"`},"flags":${flags},"kind":${KINDS[kind]},"name":`,
       quote(name),
       `,"startTimeUnixNano":"`
     ])
@@ -161,17 +182,50 @@ const middleOf = (traceState: string, { kind, name }: Span): string => {
   return lastMiddle
 }
 
-/** Encodes one span, in ASCII. `traceState` is the W3C Trace Context member in its text form. */
+/**
+ * Encodes one span, in ASCII. `traceState` is the W3C Trace Context member in its text form. A span in a trace that another service began
+ * has none: its sampling threshold is not known here.
+ */
 export const encodeSpan = (span: Span, traceState: string): string => {
   let text = `{"traceId":"` + span.trace_id + `","spanId":"` + span.span_id
   if (span.parent_span_id !== null) text += `","parentSpanId":"` + span.parent_span_id
-  text += middleOf(traceState, span) + nanoseconds(span.start)
+  text += middleOf(span.joined === undefined ? traceState : "", span) + nanoseconds(span.start)
   text += `","endTimeUnixNano":"` + nanoseconds(Math.max(span.start, span.end))
   text += `","attributes":` + attributesOf(span.attributes)
   if (span.events !== undefined) text += `,"events":[${span.events.map(eventOf).join(",")}]`
   if (span.links !== undefined) text += `,"links":[${span.links.map(linkOf).join(",")}]`
   return text + (span.failed === true ? FAILED : "}")
 }
+
+/** An event that is exported as a log record: OpenTelemetry's events are log records with a name. */
+export interface EventRecord {
+  readonly name: string
+  /** In whole milliseconds since the epoch. */
+  readonly at: number
+  /** The span that the event is about. */
+  readonly trace_id: TraceId
+  readonly span_id: SpanId
+  /** The W3C trace flags of that span's trace. */
+  readonly flags: number
+  readonly attributes: Attributes
+}
+
+/** `SeverityNumber.SEVERITY_NUMBER_INFO` of logs.proto. */
+const INFO = 9
+
+/** Encodes an event as a `LogRecord`, in ASCII (`logs.proto`). */
+export const encodeEvent = (event: EventRecord): string => {
+  const at = nanoseconds(event.at)
+  return (
+    `{"timeUnixNano":"${at}","observedTimeUnixNano":"${at}","severityNumber":${INFO},"eventName":${quote(event.name)},` +
+    `"attributes":${attributesOf(event.attributes)},"flags":${event.flags & 0xff},` +
+    `"traceId":"${event.trace_id}","spanId":"${event.span_id}"}`
+  )
+}
+
+/** Encodes JSON in ASCII, for requests that are not OTLP. */
+export const encodeAscii = (value: Schema.Json): string =>
+  JSON.stringify(value).replace(BEYOND_ASCII, escapeUnit)
 
 /** The exporting service and the version of its conventions. */
 export interface ExportSource {
@@ -181,11 +235,18 @@ export interface ExportSource {
   readonly schemaUrl: string
 }
 
-/** Returns the text before and after the spans of a request: an `ExportTraceServiceRequest` with one resource and one scope. */
-export const envelope = ({ resource, schemaUrl, scope }: ExportSource): readonly [string, string] => {
+/**
+ * Returns the text before and after the spans of a request, an `ExportTraceServiceRequest` with one resource and one scope, or before and
+ * after the log records of an `ExportLogsServiceRequest`.
+ */
+export const envelope = (
+  { resource, schemaUrl, scope }: ExportSource,
+  records: "spans" | "logRecords" = "spans"
+): readonly [string, string] => {
   const schema = quote(schemaUrl)
+  const kind = records === "spans" ? "Spans" : "Logs"
   return [
-    `{"resourceSpans":[{"resource":{"attributes":${attributesOf(resource)}},"scopeSpans":[{"scope":{"name":${quote(scope.name)},"version":${quote(scope.version)}},"spans":[`,
+    `{"resource${kind}":[{"resource":{"attributes":${attributesOf(resource)}},"scope${kind}":[{"scope":{"name":${quote(scope.name)},"version":${quote(scope.version)}},"${records}":[`,
     `],"schemaUrl":${schema}}],"schemaUrl":${schema}}]}`
   ]
 }

@@ -76,20 +76,8 @@ const decodeResponse = Schema.decodeUnknownOption(ExportResponse)
  */
 export const classifyResponse = (response: CollectorResponse, spans: number): ExportOutcome => {
   const { status } = response
-  if (status < 200 || status >= 300) {
-    const error = describeStatus(status)
-    if (!retryable.has(status)) return { _tag: "Failed", status, error }
-    return { _tag: "Retry", status, error, retryAfter: response.retryAfterMillis }
-  }
-  if (!response.isComplete) {
-    return response.body.length >= MAX_RESPONSE_BYTES
-      ? {
-          _tag: "Failed",
-          status,
-          error: `HTTP ${status} with a body over 64 KiB: check that the URL is a collector's`
-        }
-      : { _tag: "Retry", status, error: `HTTP ${status}, but the response was truncated`, retryAfter: null }
-  }
+  const unsuccessful = classifyUnsuccessful(response, describeStatus)
+  if (unsuccessful !== undefined) return unsuccessful
   if (response.body.length === 0) return { _tag: "Delivered", status }
   const decoded = decodeResponse(new TextDecoder().decode(response.body))
   if (Option.isNone(decoded)) {
@@ -104,4 +92,25 @@ export const classifyResponse = (response: CollectorResponse, spans: number): Ex
   return rejected === 0
     ? { _tag: "Delivered", status }
     : { _tag: "Partial", status, rejected, error: `the collector rejected ${rejected} of ${spans} spans` }
+}
+
+/** Classifies a response that is no success by its status, or that is truncated; undefined if its body decides. */
+export const classifyUnsuccessful = (
+  response: CollectorResponse,
+  describe: (status: number) => string
+): ExportOutcome | undefined => {
+  const { status } = response
+  if (status < 200 || status >= 300) {
+    const error = describe(status)
+    if (!retryable.has(status)) return { _tag: "Failed", status, error }
+    return { _tag: "Retry", status, error, retryAfter: response.retryAfterMillis }
+  }
+  if (response.isComplete) return undefined
+  return response.body.length >= MAX_RESPONSE_BYTES
+    ? {
+        _tag: "Failed",
+        status,
+        error: `HTTP ${status} with a body over 64 KiB: check that the URL is a collector's`
+      }
+    : { _tag: "Retry", status, error: `HTTP ${status}, but the response was truncated`, retryAfter: null }
 }

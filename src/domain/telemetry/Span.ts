@@ -32,6 +32,12 @@ export interface SpanLink {
   readonly span_id: SpanId
 }
 
+/** A span of another service that this service was called in: from the caller's `traceparent`. */
+export interface TraceContext extends SpanLink {
+  /** The W3C trace flags: sampled (bit 0), a random trace id (bit 1). */
+  readonly flags: number
+}
+
 /** A span, as it is exported. */
 export interface Span {
   readonly trace_id: TraceId
@@ -49,6 +55,13 @@ export interface Span {
   readonly links?: ReadonlyArray<SpanLink>
   /** Whether the operation failed. `error.type` has the cause. */
   readonly failed?: boolean
+  /** Set in a trace that another service began, of which this service knows only the flags. */
+  readonly joined?: {
+    /** The W3C trace flags of the caller. */
+    readonly flags: number
+    /** Whether the parent is the caller's span. */
+    readonly isParentRemote: boolean
+  }
 }
 
 /**

@@ -1,8 +1,8 @@
 /**
  * The spans that the service exports, and all names in them.
  *
- * `gen_ai.*`: OpenTelemetry's semantic conventions for generative AI as of 1.45.0 (`open-telemetry/semantic-conventions-genai`:
- * gen-ai-spans.md, gen-ai-agent-spans.md, gen-ai-events.md; status Development). They make the inputs and outputs of models and the
+ * `gen_ai.*`: OpenTelemetry's semantic conventions for generative AI, version 1.42.0 of `open-telemetry/semantic-conventions-genai`
+ * (gen-ai-spans.md, gen-ai-agent-spans.md, gen-ai-events.md; status Development). They make the inputs and outputs of models and the
  * arguments and results of tools opt-in. Attributes without a convention are named `svc.*`.
  */
 import type { Schema } from "effect"
@@ -19,12 +19,14 @@ import type {
   TaskId,
   TraceId
 } from "../Ids.ts"
+import { encodeMessages, type Message } from "./messages.ts"
 import type { ExportSource } from "./OtlpJson.ts"
-import { type Attributes, type Span, type SpanId, spanIdOf, type SpanLink } from "./Span.ts"
+import { type Attributes, type Span, type SpanId, spanIdOf, type TraceContext } from "./Span.ts"
+import type { TraceMode } from "./TelemetryDestination.ts"
 import { VERSION } from "../Version.ts"
 
 /** The conventions that `schemaUrl` names. */
-const SCHEMA_URL = "https://opentelemetry.io/schemas/1.45.0"
+const SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 
 /** Maximum characters of an exported input, answer, arguments or result; a longer one is truncated and marked so. */
 export const MAX_CONTENT_CHARACTERS = 32 * 1024
@@ -36,34 +38,65 @@ export const exportSource = (org_id: OrgId): ExportSource => ({
   schemaUrl: SCHEMA_URL
 })
 
+const TRUNCATED: Attributes = { "svc.content.truncated": true }
+
 /** Content, already redacted: present only if the organization opted in. */
 const content = (name: string, text: string | undefined): Attributes =>
   text === undefined
     ? {}
     : text.length <= MAX_CONTENT_CHARACTERS
       ? { [name]: text }
-      : { [name]: text.slice(0, MAX_CONTENT_CHARACTERS), "svc.content.truncated": true }
+      : { [name]: text.slice(0, MAX_CONTENT_CHARACTERS), ...TRUNCATED }
 
 const json = (value: Schema.Json | undefined): string | undefined =>
   value === undefined ? undefined : JSON.stringify(value)
 
-/** A chat of one message, in the format of `gen_ai.input.messages` and `gen_ai.output.messages`. */
-const message = (role: "user" | "assistant", value: Schema.Json | undefined): string | undefined =>
+/** Messages of a chat, already redacted. */
+const messages = (
+  name: "gen_ai.input.messages" | "gen_ai.output.messages",
+  list: ReadonlyArray<Message> | undefined
+): Attributes => {
+  if (list === undefined) return {}
+  const { isTruncated, text } = encodeMessages(list, MAX_CONTENT_CHARACTERS)
+  return { [name]: text, ...(isTruncated ? TRUNCATED : {}) }
+}
+
+const inputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> | undefined =>
+  value === undefined ? undefined : [{ role: "user", content: JSON.stringify(value) }]
+
+const outputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> | undefined =>
   value === undefined
     ? undefined
-    : JSON.stringify([{ role, parts: [{ type: "text", content: JSON.stringify(value) }] }])
+    : [{ role: "assistant", content: JSON.stringify(value), finish_reason: "stop" }]
 
-/** A completed call to a model provider within a run. */
+/** A completed call to a model provider within a run. Numbers that nobody reported are null. */
 export interface CompletedProviderCall {
   /** The provider's name in the conventions, such as `openai`. */
   readonly provider: string
   readonly model: string | null
+  /** The host and port of the model server; null if unknown. */
+  readonly server: { readonly address: string; readonly port: number } | null
+  readonly temperature: number | null
+  readonly top_p: number | null
+  readonly max_tokens: number | null
+  readonly seed: number | null
   readonly start: number
   readonly end: number
-  readonly input_tokens: number | null
-  readonly output_tokens: number | null
+  /** What the response says of itself; null without a readable response. */
+  readonly response: {
+    readonly id: string | null
+    readonly model: string | null
+    readonly finish_reason: string | null
+    readonly input_tokens: number | null
+    readonly output_tokens: number | null
+    readonly cached_tokens: number | null
+    readonly cache_creation_tokens: number | null
+    readonly reasoning_tokens: number | null
+  } | null
   /** A low-cardinality error name; null if the call succeeded. */
   readonly error_type: string | null
+  /** The messages of the request; undefined if content is not exported. */
+  readonly prompt: ReadonlyArray<Message> | undefined
 }
 
 /** A completed run of a task. */
@@ -80,26 +113,37 @@ export interface CompletedRun {
   readonly end: number
   readonly error_type: string | null
   /** The caller's span, from its `traceparent`. */
-  readonly caller: SpanLink | null
+  readonly caller: TraceContext | null
   readonly calls: ReadonlyArray<CompletedProviderCall>
   readonly input: Schema.Json | undefined
   readonly answer: Schema.Json | undefined
 }
 
-/** The root span's id: the trace id is random, so its first half is too. */
-const runSpanId = (trace_id: TraceId): SpanId => spanIdOf(trace_id.slice(0, 16))
+/** The id of a run's span: the trace id of the run is random, so its first half is too. */
+export const runSpanId = (trace_id: TraceId): SpanId => spanIdOf(trace_id.slice(0, 16))
 
-/** The span id of a provider call: the run's, incremented by the call's number. */
-const callSpanId = (trace_id: TraceId, index: number): SpanId =>
+/** The span id of a provider call: the run's, incremented by the call's number, which starts at 0. */
+export const callSpanId = (trace_id: TraceId, index: number): SpanId =>
   spanIdOf(
     BigInt.asUintN(64, BigInt(`0x${trace_id.slice(0, 16)}`) + BigInt(index + 1))
       .toString(16)
       .padStart(16, "0")
   )
 
+/** The trace that the spans of a run belong to: the caller's if the destination joins traces and there is one, else the run's own. */
+export const exportedTrace = (
+  run: { readonly trace_id: TraceId; readonly caller: TraceContext | null },
+  mode: TraceMode
+): { readonly trace_id: TraceId; readonly caller: TraceContext | null } =>
+  mode === "join" && run.caller !== null
+    ? { trace_id: run.caller.trace_id, caller: run.caller }
+    : { trace_id: run.trace_id, caller: null }
+
 /** Returns the span of a run and one for each provider call in it. */
-export const runSpans = (run: CompletedRun): ReadonlyArray<Span> => {
-  const { trace_id } = run
+export const runSpans = (run: CompletedRun, mode: TraceMode): ReadonlyArray<Span> => {
+  const { caller, trace_id } = exportedTrace(run, mode)
+  const joined = (isParentRemote: boolean): Pick<Span, "joined"> =>
+    caller === null ? {} : { joined: { flags: caller.flags, isParentRemote } }
   const shared: Attributes = {
     "gen_ai.conversation.id": run.session_id ?? undefined,
     "svc.task.id": run.task_id,
@@ -107,49 +151,79 @@ export const runSpans = (run: CompletedRun): ReadonlyArray<Span> => {
   }
   const calls = run.calls.map((call, index): Span => ({
     trace_id,
-    span_id: callSpanId(trace_id, index),
-    parent_span_id: runSpanId(trace_id),
+    span_id: callSpanId(run.trace_id, index),
+    parent_span_id: runSpanId(run.trace_id),
     name: call.model === null ? "chat" : `chat ${call.model}`,
     kind: "client",
     start: call.start,
     end: call.end,
     attributes: {
-      "gen_ai.operation.name": "chat",
-      "gen_ai.provider.name": call.provider,
-      "gen_ai.request.model": call.model ?? undefined,
-      "gen_ai.output.type": "json",
-      "gen_ai.usage.input_tokens": call.input_tokens ?? undefined,
-      "gen_ai.usage.output_tokens": call.output_tokens ?? undefined,
+      ...callAttributes(call),
       ...shared,
-      "error.type": call.error_type ?? undefined
+      "error.type": call.error_type ?? undefined,
+      ...messages("gen_ai.input.messages", call.prompt),
+      // Only the last call can have the answer: those before it failed, or their answer did not match the schema.
+      ...(index === run.calls.length - 1 && run.error_type === null
+        ? messages("gen_ai.output.messages", outputMessages(run.answer))
+        : {})
     },
-    failed: call.error_type !== null
+    failed: call.error_type !== null,
+    ...joined(false)
   }))
   return [
     {
       trace_id,
-      span_id: runSpanId(trace_id),
-      parent_span_id: null,
-      name: `invoke_workflow ${run.task_name}`,
+      span_id: runSpanId(run.trace_id),
+      parent_span_id: caller?.span_id ?? null,
+      name: `svc.run ${run.task_name}`,
       kind: "internal",
       start: run.start,
       end: run.end,
       attributes: {
-        "gen_ai.operation.name": "invoke_workflow",
-        "gen_ai.workflow.name": run.task_name,
         ...shared,
+        "svc.task.name": run.task_name,
         "svc.dataset.id": run.dataset_id ?? undefined,
         "svc.run.source": run.source,
+        // By which feedback names the run.
+        "svc.run.trace_id": run.trace_id,
         "error.type": run.error_type ?? undefined,
-        ...content("gen_ai.input.messages", message("user", run.input)),
-        ...content("gen_ai.output.messages", message("assistant", run.answer))
+        ...messages("gen_ai.input.messages", inputMessages(run.input)),
+        ...messages("gen_ai.output.messages", outputMessages(run.answer))
       },
-      ...(run.caller === null ? {} : { links: [run.caller] }),
-      failed: run.error_type !== null
+      ...(run.caller === null || caller !== null ? {} : { links: [run.caller] }),
+      failed: run.error_type !== null,
+      ...joined(true)
     },
     ...calls
   ]
 }
+
+const callAttributes = (call: CompletedProviderCall): Attributes => {
+  const { response } = call
+  return {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": call.provider,
+    "gen_ai.request.model": call.model ?? undefined,
+    "gen_ai.request.temperature": double(call.temperature),
+    "gen_ai.request.top_p": double(call.top_p),
+    "gen_ai.request.max_tokens": call.max_tokens ?? undefined,
+    "gen_ai.request.seed": call.seed ?? undefined,
+    "gen_ai.output.type": "json",
+    "server.address": call.server?.address,
+    "server.port": call.server?.port,
+    "gen_ai.response.id": response?.id ?? undefined,
+    "gen_ai.response.model": response?.model ?? undefined,
+    "gen_ai.response.finish_reasons":
+      response === null || response.finish_reason === null ? undefined : [response.finish_reason],
+    "gen_ai.usage.input_tokens": response?.input_tokens ?? undefined,
+    "gen_ai.usage.output_tokens": response?.output_tokens ?? undefined,
+    "gen_ai.usage.cache_read.input_tokens": response?.cached_tokens ?? undefined,
+    "gen_ai.usage.cache_creation.input_tokens": response?.cache_creation_tokens ?? undefined,
+    "gen_ai.usage.reasoning.output_tokens": response?.reasoning_tokens ?? undefined
+  }
+}
+
+const double = (value: number | null): Attributes[string] => (value === null ? undefined : { double: value })
 
 /** The identity of a governed step. The digest binds session, step, tool and arguments, so parts of it serve as span ids. */
 interface StepIdentity {
@@ -251,48 +325,6 @@ export const approvalSpan = (
     "svc.approval.decided_by": approval.decided_by?.id,
     "svc.approval.escalated": approval.escalated_at !== null
   }
-})
-
-/** The score of a run's answer. */
-interface SubmittedFeedback {
-  /** The run's trace id. */
-  readonly trace_id: TraceId
-  readonly feedback_id: string
-  readonly task_id: TaskId
-  readonly score: 1 | 0 | -1
-  readonly has_correction: boolean
-  readonly at: number
-}
-
-const labels = { "1": "correct", "0": "neutral", "-1": "incorrect" } as const
-
-/** Returns the span of feedback, in the trace of its run, with the score as the conventions' evaluation event. */
-export const feedbackSpan = (feedback: SubmittedFeedback): Span => ({
-  trace_id: feedback.trace_id,
-  // The last 16 digits of an id are random.
-  span_id: spanIdOf(feedback.feedback_id.slice(-16)),
-  parent_span_id: runSpanId(feedback.trace_id),
-  name: "svc.feedback",
-  kind: "internal",
-  start: feedback.at,
-  end: feedback.at,
-  attributes: {
-    "svc.feedback.id": feedback.feedback_id,
-    "svc.feedback.score": feedback.score,
-    "svc.feedback.has_correction": feedback.has_correction,
-    "svc.task.id": feedback.task_id
-  },
-  events: [
-    {
-      name: "gen_ai.evaluation.result",
-      at: feedback.at,
-      attributes: {
-        "gen_ai.evaluation.name": "human_feedback",
-        "gen_ai.evaluation.score.value": { double: feedback.score },
-        "gen_ai.evaluation.score.label": labels[`${feedback.score}`]
-      }
-    }
-  ]
 })
 
 /** Returns the test span, which shows whether a collector accepts spans. */

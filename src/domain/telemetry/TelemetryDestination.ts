@@ -3,12 +3,32 @@ import { documentedEnum } from "../documentedEnum.ts"
 import { TelemetryDeliveryId, TelemetryDestinationId } from "../Ids.ts"
 import { timestamp, Timestamp } from "../Time.ts"
 
+export const TraceMode = documentedEnum({
+  own: "Each run is a trace of its own, which links to the span of the request's `traceparent`.",
+  join: "A run continues the trace of the request's `traceparent`, and is exported if that is sampled. Without one, it is a trace of its own."
+})
+export type TraceMode = typeof TraceMode.Type
+
+export const ScoreFormat = documentedEnum({
+  span: "Attributes `gen_ai.evaluation.*` of the span `svc.feedback`, which all other values have too.",
+  log: "Log records `gen_ai.evaluation.result`, sent to `/v1/logs`.",
+  langfuse: "Scores, sent to Langfuse's `/api/public/ingestion`.",
+  phoenix: "Span annotations, sent to Phoenix's `/v1/span_annotations`.",
+  braintrust: "Attributes of the span that Braintrust reads as a score."
+})
+export type ScoreFormat = typeof ScoreFormat.Type
+
 export const TelemetryDestination = Schema.Struct({
   id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }),
   url_hint: Schema.String.annotateKey({
     description:
       "Scheme and host of the collector's URL, with the path masked. The URL itself is never returned."
   }),
+  content: Schema.Boolean.annotateKey({
+    description: "Whether inputs, answers, arguments and results are exported too."
+  }),
+  trace: TraceMode.annotateKey({ description: "The traces that runs belong to." }),
+  scores: ScoreFormat.annotateKey({ description: "How feedback is exported as a score." }),
   created_at: timestamp("When the destination was created."),
   last_delivered_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When the collector last accepted a batch. Null if it has accepted none."
@@ -17,7 +37,8 @@ export const TelemetryDestination = Schema.Struct({
     description: "Why the most recent of the retained failed attempts failed. Null if none failed."
   }),
   pending_spans: Schema.Int.annotateKey({
-    description: "Spans not yet accepted, including those being sent."
+    description:
+      "Spans not yet accepted, including those being sent. Scores that are sent apart from spans count as spans."
   }),
   dropped_spans: Schema.Int.annotateKey({
     description:
@@ -38,11 +59,20 @@ export const TelemetryDeliveryStatus = documentedEnum({
 })
 export type TelemetryDeliveryStatus = typeof TelemetryDeliveryStatus.Type
 
+export const TelemetrySignal = documentedEnum({
+  spans: "Spans.",
+  scores: "Scores that are sent apart from spans."
+})
+export type TelemetrySignal = typeof TelemetrySignal.Type
+
 export const TelemetryDelivery = Schema.Struct({
   id: TelemetryDeliveryId.annotateKey({ description: "The delivery's ID." }),
+  signal: TelemetrySignal.annotateKey({ description: "What the batch has." }),
   status: TelemetryDeliveryStatus.annotateKey({ description: "The delivery's status." }),
-  span_count: Schema.Int.annotateKey({ description: "Spans in the batch." }),
-  rejected_spans: Schema.Int.annotateKey({ description: "Spans of the batch that the collector rejected." }),
+  span_count: Schema.Int.annotateKey({ description: "Spans in the batch, or scores." }),
+  rejected_spans: Schema.Int.annotateKey({
+    description: "Spans or scores of the batch that the collector rejected."
+  }),
   attempts: Schema.Int.annotateKey({ description: "Attempts made, including those before a replay." }),
   replays: Schema.Int.annotateKey({ description: "How many times it was replayed." }),
   http_status: Schema.NullOr(Schema.Int).annotateKey({
@@ -57,6 +87,6 @@ export const TelemetryDelivery = Schema.Struct({
   })
 }).annotate({
   identifier: "TelemetryDelivery",
-  description: "One batch of spans on its way to the collector."
+  description: "One batch of spans or scores on its way to the collector."
 })
 export type TelemetryDelivery = typeof TelemetryDelivery.Type

@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import type {
@@ -28,7 +28,6 @@ import type { FeedbackQuality } from "../../domain/tasks/FeedbackQuality.ts"
 import { initialStatus } from "../../domain/tasks/FeedbackState.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
-import { feedbackSpan } from "../../domain/telemetry/SpanConventions.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { makeOnOwnConnection } from "../store/makeOnOwnConnection.ts"
 import { Audit } from "../identity/Audit.ts"
@@ -43,6 +42,7 @@ import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { Datasets } from "./Datasets.ts"
 import { listFeedback } from "./Feedback/listFeedback.ts"
 import { previewPromotion } from "./Feedback/previewPromotion.ts"
+import { recordFeedbackSpan } from "./Feedback/recordFeedbackSpan.ts"
 import { promoteStaged } from "./Feedback/promoteStaged.ts"
 import { redactCorrection } from "./Feedback/redactCorrection.ts"
 import { readQuality } from "./Feedback/readQuality.ts"
@@ -175,9 +175,9 @@ export class Feedback extends Context.Service<
             Effect.andThen(
               Effect.forEach(
                 rows,
-                ({ correction, org_id, record }) => {
+                ({ correction, evaluated, org_id, record }) => {
                   usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + (correction?.length ?? 0) })
-                  return recordSpan(spans, org_id, record)
+                  return recordFeedbackSpan(spans, org_id, record, evaluated)
                 },
                 { discard: true }
               )
@@ -211,7 +211,15 @@ export class Feedback extends Context.Service<
           const run = yield* Effect.orDie(findRunTask({ org_id, trace_id: trace_id.value }))
           if (Option.isNone(run)) return yield* noRun
           yield* usage.requireCapacity(org_id, "feedback")
-          const { answer_schema_digest, release_id, run_id, secrets_version, task_id } = run.value
+          const {
+            answer_schema_digest,
+            caller_traceparent,
+            provider_calls,
+            release_id,
+            run_id,
+            secrets_version,
+            task_id
+          } = run.value
           const correction = input.correction ?? null
           const redacted =
             correction === null
@@ -237,7 +245,14 @@ export class Feedback extends Context.Service<
             dataset_id: null
           }
           yield* Effect.orDie(
-            insert({ org_id, run_id, release_id, record, correction: redacted?.text ?? null })
+            insert({
+              org_id,
+              run_id,
+              release_id,
+              record,
+              correction: redacted?.text ?? null,
+              evaluated: { caller_traceparent, provider_calls }
+            })
           )
           return record
         }),
@@ -317,19 +332,6 @@ export class Feedback extends Context.Service<
       })
     })
   )
-}
-
-/** Records feedback as a span in the trace of its run, after the commit and without its content. */
-const recordSpan = (spans: Spans["Service"], org_id: OrgId, record: FeedbackRecord) => {
-  const span = feedbackSpan({
-    trace_id: record.inference_log_id,
-    feedback_id: record.id,
-    task_id: record.task_id,
-    score: record.score,
-    has_correction: record.correction !== null,
-    at: DateTime.toEpochMillis(record.created_at)
-  })
-  return spans.record(org_id, { trace_id: record.inference_log_id, count: 1, make: () => [span] })
 }
 
 const parseTraceId = Schema.decodeUnknownOption(TraceId)

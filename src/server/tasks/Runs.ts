@@ -14,10 +14,14 @@ import {
 } from "../../api/Problems.ts"
 import type { NewRun } from "../../api/Tasks.ts"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
-import type { OrgId, TaskId } from "../../domain/Ids.ts"
+import type { OrgId, TaskId, TraceId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
-import type { TaskRun } from "../../domain/tasks/Run.ts"
+import { parseTraceparent, type TaskRun } from "../../domain/tasks/Run.ts"
+import { callSpanId, exportedTrace } from "../../domain/telemetry/SpanConventions.ts"
+import type { TraceContext } from "../../domain/telemetry/Span.ts"
+import type { TraceMode } from "../../domain/telemetry/TelemetryDestination.ts"
+import { formatTraceparent, parseTraceContext } from "../../domain/telemetry/TraceContext.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
 import { nextTurn } from "../concurrency/LoopTurns.ts"
@@ -183,6 +187,7 @@ export class Runs extends Context.Service<
         task_id: TaskId,
         input: JsonObject,
         { answers, task }: { readonly task: RunPlan; readonly answers: CompiledSchema },
+        traceparent: (call: number) => string,
         onCall: (call: ProviderCall) => void
       ) =>
         providers.answer({
@@ -192,6 +197,7 @@ export class Runs extends Context.Service<
           instructions: task.instructions,
           dataset_id: task.dataset_id,
           input,
+          traceparent,
           onCall,
           answer: {
             compiled: answers,
@@ -308,7 +314,18 @@ export class Runs extends Context.Service<
             isPlanCached: false
           })
           return yield* answerRun(run, (onCall) =>
-            callProvider(org_id, task_id, request.input, planned, onCall)
+            callProvider(
+              org_id,
+              task_id,
+              request.input,
+              planned,
+              callTraceparent(
+                run.trace_id,
+                parseTraceContext(parseTraceparent(traceparent)),
+                planned.task.trace
+              ),
+              onCall
+            )
           )
         }).pipe(withSlot(org_id, request.input))
       })
@@ -349,6 +366,14 @@ export class Runs extends Context.Service<
     })
   )
 }
+
+/** Makes the `traceparent` of each call of a run, in the trace that the run is exported in. */
+const callTraceparent =
+  (trace_id: TraceId, caller: TraceContext | null, mode: TraceMode | null) =>
+  (call: number): string => {
+    const trace = exportedTrace({ trace_id, caller }, mode ?? "own")
+    return formatTraceparent(trace.trace_id, callSpanId(trace_id, call), trace.caller?.flags)
+  }
 
 const check = (schema: CompiledSchema, value: JsonObject, at: string): Effect.Effect<void, InvalidInput> => {
   const faults = schema.check(value, at)

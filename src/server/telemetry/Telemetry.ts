@@ -5,7 +5,7 @@ import {
   DestinationExists,
   ExportFailed,
   InvalidHeaders,
-  type InvalidUrl,
+  InvalidUrl,
   type NotFound,
   type NotReplayable,
   type QueueFull,
@@ -14,6 +14,7 @@ import {
 import type { CreatedTelemetryDestination, NewTelemetryDestination } from "../../api/TelemetryDestinations.ts"
 import { checkCollectorHeaders } from "../../domain/telemetry/CollectorHeaders.ts"
 import { generateTraceId, type TelemetryDeliveryId, TelemetryDestinationId } from "../../domain/Ids.ts"
+import { hasSeparateScores, scoresUrl, tracesPath } from "../../domain/telemetry/FeedbackConventions.ts"
 import { encodeSpan, envelope } from "../../domain/telemetry/OtlpJson.ts"
 import { tracesUrl } from "../../domain/telemetry/tracesUrl.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
@@ -100,7 +101,11 @@ export class Telemetry extends Context.Service<
         const audit = yield* Audit
         const deliveries = makeDeliveries(sql, delivery, audit, spans, options.queueLimit ?? 10_000)
 
-        const checkInput = Effect.fnUntraced(function* ({ headers = {}, url }: NewTelemetryDestination) {
+        const checkInput = Effect.fnUntraced(function* ({
+          headers = {},
+          scores = "span",
+          url
+        }: NewTelemetryDestination) {
           const faults = checkCollectorHeaders(Object.entries(headers))
           const [fault] = faults
           if (fault !== undefined) {
@@ -111,7 +116,14 @@ export class Telemetry extends Context.Service<
           }
           const address = tracesUrl(url)
           yield* Effect.mapError(egress.vet(address), invalidUrl("#/url"))
-          return { address, headers }
+          if (hasSeparateScores(scores) && scoresUrl(address, scores) === undefined) {
+            const path = tracesPath(scores)
+            return yield* new InvalidUrl({
+              detail: `With \`scores\` \`${scores}\`, the path of the URL has to end in \`${path}\`. Use the tool's address for OTLP traces.`,
+              errors: [{ pointer: "#/url", detail: `Expected a path that ends in ${path}` }]
+            })
+          }
+          return { address, headers, scores }
         })
 
         /** Sends a single span to the collector. */
@@ -159,7 +171,7 @@ export class Telemetry extends Context.Service<
           create: Effect.fn("Telemetry.create")(function* (input) {
             const principal = yield* Authorized("org_config.write")
             const { actor, org_id } = principal
-            const { address, headers } = yield* checkInput(input)
+            const { address, headers, scores } = yield* checkInput(input)
             const destination_id = yield* TelemetryDestinationId.generate
             const sealed = (column: "url" | "headers", text: string) =>
               box.seal(destinationPlace(org_id, destination_id, column), Redacted.make(text))
@@ -170,6 +182,8 @@ export class Telemetry extends Context.Service<
               url_hint: urlHint(address),
               headers: yield* sealed("headers", yield* Effect.orDie(encodeHeaders(headers))),
               content: input.content ?? false,
+              trace: input.trace ?? "own",
+              scores,
               created_at: yield* clock.now,
               created_by_id: actor.id,
               created_by_name: actor.name
@@ -184,7 +198,9 @@ export class Telemetry extends Context.Service<
                 }
                 yield* audit.record(principal, "destination.created", destination_id, {
                   url_hint: row.url_hint,
-                  content: row.content
+                  content: row.content,
+                  trace: row.trace,
+                  scores: row.scores
                 })
                 yield* sql.afterCommit(spans.invalidateDestination(org_id))
               })

@@ -96,7 +96,11 @@ describe("The schemas of the document", () => {
     // Their members have different members of their own, or are of different types.
     assert.deepStrictEqual(
       unions.filter((union) => !told.includes(union)).map(([at]) => at),
-      ["#/components/schemas/NewRelease", "#/components/schemas/NewDataset/properties/remove/items"]
+      [
+        "#/components/schemas/NewRelease",
+        "#/components/schemas/PreferencePair",
+        "#/components/schemas/NewDataset/properties/remove/items"
+      ]
     )
   })
 
@@ -120,7 +124,7 @@ describe("The schemas of the document", () => {
       const media = part["text/event-stream"] ?? part["application/x-ndjson"]
       return media === undefined ? [] : [node(node(media)["schema"])["type"]]
     })
-    assert.deepStrictEqual(texts, ["string", "string", "string"])
+    assert.deepStrictEqual(texts, ["string", "string", "string", "string", "string"])
   })
 
   it("refer to components that exist", () => {

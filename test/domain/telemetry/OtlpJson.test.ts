@@ -276,7 +276,6 @@ describe("OtlpJson", () => {
             list.map(({ kind, name, start, value }) => ({
               traceId: base.trace_id,
               spanId: base.span_id,
-              traceState: "",
               flags: 0x103,
               kind: number[kind],
               name,

@@ -1,13 +1,14 @@
 import * as published from "@opentelemetry/semantic-conventions/incubating"
 import { assert, describe, it } from "@effect/vitest"
-import { SessionId, StepId, TaskId, TraceId, ReleaseId } from "../../../src/domain/Ids.ts"
+import { OrgId, SessionId, StepId, TaskId, TraceId, ReleaseId } from "../../../src/domain/Ids.ts"
 import {
+  encodeScore,
   feedbackSpan,
-  outcomeSpan,
-  runSpans,
-  stepSpan,
-  testSpan
-} from "../../../src/domain/telemetry/SpanConventions.ts"
+  scoreEnvelope,
+  scoresUrl
+} from "../../../src/domain/telemetry/FeedbackConventions.ts"
+import { SpanId } from "../../../src/domain/telemetry/Span.ts"
+import { outcomeSpan, runSpans, stepSpan, testSpan } from "../../../src/domain/telemetry/SpanConventions.ts"
 
 const id = "0192f0c1a2b37c4d8e5f60718293a4b5"
 const trace_id = TraceId.make(id)
@@ -38,28 +39,50 @@ const run = {
     {
       provider: "openai",
       model: "small",
+      server: { address: "api.openai.com", port: 443 },
+      temperature: 0,
+      top_p: 1,
+      max_tokens: 100,
+      seed: 7,
       start: 1,
       end: 2,
-      input_tokens: 1,
-      output_tokens: 1,
-      error_type: "400"
+      response: {
+        id: "chatcmpl-1",
+        model: "small-2026",
+        finish_reason: "stop",
+        input_tokens: 11,
+        output_tokens: 3,
+        cached_tokens: 8,
+        cache_creation_tokens: 2,
+        reasoning_tokens: 1
+      },
+      error_type: "400",
+      prompt: [{ role: "user", content: "{}" }]
     }
   ],
   input: { text: "x".repeat(100_000) },
   answer: undefined
 }
+const feedback = {
+  trace_id,
+  caller: null,
+  provider_calls: 0,
+  feedback_id: `fbk_${id}`,
+  task_id: step.task_id,
+  score: -1,
+  has_correction: false,
+  at: 1
+}
+const caller = {
+  trace_id: TraceId.make("0af7651916cd43dd8448eb211c80319c"),
+  span_id: SpanId.make("b7ad6b7169203331"),
+  flags: 0b01
+}
 const spans = [
-  ...runSpans(run),
+  ...runSpans(run, "own"),
   stepSpan({ ...step, decision: "allow", rule_id: null, approval_id: null, arguments: { q: 1 } }),
   outcomeSpan({ ...step, status: "failed", result: 1 }),
-  feedbackSpan({
-    trace_id,
-    feedback_id: `fbk_${id}`,
-    task_id: step.task_id,
-    score: -1,
-    has_correction: false,
-    at: 1
-  }),
+  feedbackSpan(feedback, { trace: "own", scores: "span" }),
   testSpan(trace_id, 1)
 ]
 
@@ -82,10 +105,142 @@ describe("SpanConventions", () => {
     assert.strictEqual(outcome?.parent_span_id, asked?.span_id)
   })
 
-  it("truncates long content and marks it", () => {
+  it("cuts long messages, so that they stay JSON, and marks them", () => {
     const [root] = spans
     const text = root?.attributes["gen_ai.input.messages"]
-    assert.lengthOf(typeof text === "string" ? text : "", 32 * 1024)
+    const json = typeof text === "string" ? text : ""
+    assert.isAtMost(json.length, 32 * 1024)
+    assert.isAbove(json.length, 8 * 1024)
+    assert.strictEqual(JSON.parse(json)[0].parts[0].content.at(-1), "…")
     assert.strictEqual(root?.attributes["svc.content.truncated"], true)
+  })
+
+  it("a model call has its server, its parameters, what the response says of itself and its messages", () => {
+    const [, call] = runSpans({ ...run, error_type: null, answer: { category: "other" } }, "own")
+    assert.deepInclude(call?.attributes, {
+      "gen_ai.operation.name": "chat",
+      "gen_ai.request.temperature": { double: 0 },
+      "gen_ai.request.top_p": { double: 1 },
+      "gen_ai.request.max_tokens": 100,
+      "gen_ai.request.seed": 7,
+      "server.address": "api.openai.com",
+      "server.port": 443,
+      "gen_ai.response.id": "chatcmpl-1",
+      "gen_ai.response.model": "small-2026",
+      "gen_ai.response.finish_reasons": ["stop"],
+      "gen_ai.usage.input_tokens": 11,
+      "gen_ai.usage.output_tokens": 3,
+      "gen_ai.usage.cache_read.input_tokens": 8,
+      "gen_ai.usage.cache_creation.input_tokens": 2,
+      "gen_ai.usage.reasoning.output_tokens": 1,
+      "gen_ai.input.messages": `[{"role":"user","parts":[{"type":"text","content":"{}"}]}]`,
+      "gen_ai.output.messages": `[{"role":"assistant","parts":[{"type":"text","content":"{\\"category\\":\\"other\\"}"}],"finish_reason":"stop"}]`
+    })
+  })
+
+  it("a call without a readable response has no counts, and no content unless that is exported", () => {
+    const [call] = run.calls
+    assert.isDefined(call)
+    const silent = { ...run, answer: undefined, input: undefined }
+    const [, span] = runSpans({ ...silent, calls: [{ ...call, response: null, prompt: undefined }] }, "own")
+    const sent = Object.entries(span?.attributes ?? {}).filter(([, value]) => value !== undefined)
+    for (const [name] of sent) assert.notMatch(name, /usage|response|messages/)
+  })
+
+  it("a destination that joins traces gets a run, its calls and its feedback in the caller's trace", () => {
+    const joined = { ...run, caller }
+    const [root, call] = runSpans(joined, "join")
+    const given = feedbackSpan({ ...feedback, caller }, { trace: "join", scores: "span" })
+    for (const span of [root, call, given]) assert.strictEqual(span?.trace_id, caller.trace_id)
+    assert.deepStrictEqual([root?.parent_span_id, root?.links], [caller.span_id, undefined])
+    assert.deepStrictEqual(root?.joined, { flags: 1, isParentRemote: true })
+    assert.deepStrictEqual([call?.parent_span_id, given.parent_span_id], [root?.span_id, root?.span_id])
+    assert.strictEqual(root?.attributes["svc.run.trace_id"], trace_id)
+    const [own] = runSpans(joined, "own")
+    assert.deepStrictEqual([own?.trace_id, own?.parent_span_id, own?.links], [trace_id, null, [caller]])
+    assert.strictEqual(runSpans(run, "join")[0]?.trace_id, trace_id)
+  })
+
+  it("feedback evaluates the model's last call, and the run if it called none", () => {
+    const [root, call] = spans
+    const parentOf = (provider_calls: number) =>
+      feedbackSpan({ ...feedback, provider_calls }, { trace: "own", scores: "span" }).parent_span_id
+    assert.deepStrictEqual([parentOf(0), parentOf(1)], [root?.span_id, call?.span_id])
+  })
+
+  it("Braintrust gets a score from 0 to 1 in a span of type score", () => {
+    const scoreOf = (score: number) =>
+      feedbackSpan({ ...feedback, score }, { trace: "own", scores: "braintrust" }).attributes
+    assert.deepInclude(scoreOf(-1), { "braintrust.scores": `{"human_feedback":0}` })
+    assert.deepInclude(scoreOf(0), { "braintrust.scores": `{"human_feedback":0.5}` })
+    assert.deepInclude(scoreOf(1), {
+      "braintrust.scores": `{"human_feedback":1}`,
+      "braintrust.span_attributes": `{"name":"human_feedback","type":"score"}`
+    })
+  })
+
+  it("scores that are sent apart have the forms of the tools' APIs", () => {
+    const org_id = OrgId.make(`org_${id}`)
+    const sent = (format: "log" | "langfuse" | "phoenix", mode: "own" | "join" = "own") => {
+      const [before, after] = scoreEnvelope(org_id, format)
+      return JSON.parse(before + encodeScore({ ...feedback, caller }, format, mode) + after)
+    }
+    assert.deepStrictEqual(sent("langfuse"), {
+      batch: [
+        {
+          id: feedback.feedback_id,
+          timestamp: "1970-01-01T00:00:00.001Z",
+          type: "score-create",
+          body: {
+            id: feedback.feedback_id,
+            traceId: trace_id,
+            name: "human_feedback",
+            value: -1,
+            dataType: "NUMERIC",
+            metadata: { task_id: feedback.task_id, label: "incorrect" }
+          }
+        }
+      ]
+    })
+    assert.deepInclude(sent("langfuse", "join").batch[0].body, {
+      traceId: caller.trace_id,
+      observationId: trace_id.slice(0, 16)
+    })
+    assert.deepStrictEqual(sent("phoenix"), {
+      data: [
+        {
+          span_id: trace_id.slice(0, 16),
+          name: "human_feedback",
+          annotator_kind: "HUMAN",
+          result: { label: "incorrect", score: -1 },
+          metadata: { feedback_id: feedback.feedback_id, task_id: feedback.task_id },
+          identifier: feedback.feedback_id
+        }
+      ]
+    })
+    const [{ schemaUrl, scopeLogs }] = sent("log").resourceLogs
+    assert.strictEqual(schemaUrl, "https://opentelemetry.io/schemas/gen-ai/1.42.0")
+    assert.deepInclude(scopeLogs[0].logRecords[0], {
+      timeUnixNano: "1000000",
+      eventName: "gen_ai.evaluation.result",
+      traceId: trace_id,
+      spanId: trace_id.slice(0, 16)
+    })
+  })
+
+  it("scores go to the address beside that of traces", () => {
+    const langfuse = "https://cloud.langfuse.com/api/public/otel/v1/traces"
+    assert.strictEqual(scoresUrl(langfuse, "langfuse"), "https://cloud.langfuse.com/api/public/ingestion")
+    assert.strictEqual(
+      scoresUrl("https://app.phoenix.arize.com/s/a/v1/traces", "phoenix"),
+      "https://app.phoenix.arize.com/s/a/v1/span_annotations"
+    )
+    assert.strictEqual(
+      scoresUrl("https://a.example/v1/traces?team=1", "log"),
+      "https://a.example/v1/logs?team=1"
+    )
+    assert.isUndefined(scoresUrl("https://a.example/v1/traces", "langfuse"))
+    assert.isUndefined(scoresUrl("https://a.example/private", "log"))
+    assert.isUndefined(scoresUrl("https://a.example/?to=/v1/traces", "log"))
   })
 })

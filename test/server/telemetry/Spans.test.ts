@@ -61,7 +61,7 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
         const [root, call, ...others] = of(answered)
         assert.lengthOf(others, 0)
         assert.strictEqual(root?.traceId, answered.body["trace_id"])
-        assert.strictEqual(root?.name, "invoke_workflow sort messages")
+        assert.strictEqual(root?.name, "svc.run sort messages")
         assert.deepStrictEqual(root?.links, [{ traceId: caller.trace, spanId: caller.span }])
         assert.strictEqual(root?.attributes["svc.task.id"], task_id)
         assert.strictEqual(call?.name, "chat small")
@@ -108,6 +108,51 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
         peer.spans().map(({ attributes }) => attributes["gen_ai.tool.call.arguments"]),
         [`{"sent":"to Ada, [REDACTED]"}`, `"[too long to be exported]"`]
       )
+    })
+  )
+
+  it.effect("with content, a model call has its messages and its answer, redacted", () =>
+    Effect.gen(function* () {
+      const { admin, params, peer } = yield* newTelemetryOrg("messages")
+      const spans = yield* Spans
+      yield* admin.telemetry_destinations.remove({ params })
+      yield* admin.telemetry_destinations.create({
+        payload: { url: peer.url, headers: { authorization: `Bearer ${TOKEN}` }, content: true }
+      })
+      const model = yield* startScriptedServer([
+        { status: 503 },
+        {
+          status: 200,
+          body: { choices: [{ message: { role: "assistant", content: `{"category":"other"}` } }] }
+        }
+      ])
+      const { id: task_id } = yield* admin.tasks.create({
+        payload: {
+          ...sortingTask,
+          provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small" }
+        }
+      })
+      yield* admin.tasks.run({ params: { task_id }, payload: { input: { text: `to Ada, ${TOKEN}` } } })
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const [first, second, ...others] = peer.spans().filter(({ name }) => name === "chat small")
+      assert.lengthOf(others, 0)
+      const messagesOf = (attribute: unknown): unknown =>
+        typeof attribute === "string" ? JSON.parse(attribute) : assert.fail("messages")
+      for (const call of [first, second]) {
+        const messages = messagesOf(call?.attributes["gen_ai.input.messages"])
+        assert.nestedPropertyVal(messages, "[0].role", "system")
+        assert.nestedPropertyVal(messages, "[1].parts[0].content", `{"text":"to Ada, [REDACTED]"}`)
+      }
+      assert.isUndefined(first?.attributes["gen_ai.output.messages"])
+      assert.deepStrictEqual(messagesOf(second?.attributes["gen_ai.output.messages"]), [
+        {
+          role: "assistant",
+          parts: [{ type: "text", content: `{"category":"other"}` }],
+          finish_reason: "stop"
+        }
+      ])
     })
   )
 
@@ -245,18 +290,12 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
         "svc.feedback.id": id,
         "svc.feedback.score": -1n,
         "svc.feedback.has_correction": true,
-        "svc.task.id": task_id
+        "svc.task.id": task_id,
+        "gen_ai.evaluation.name": "human_feedback",
+        "gen_ai.evaluation.score.value": -1,
+        "gen_ai.evaluation.score.label": "incorrect"
       })
-      assert.deepStrictEqual(given?.events, [
-        {
-          name: "gen_ai.evaluation.result",
-          attributes: {
-            "gen_ai.evaluation.name": "human_feedback",
-            "gen_ai.evaluation.score.value": -1,
-            "gen_ai.evaluation.score.label": "incorrect"
-          }
-        }
-      ])
+      assert.deepStrictEqual(given?.events, [])
       assert.notInclude(shownAs(seen), "billing")
     })
   )

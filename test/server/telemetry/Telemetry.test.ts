@@ -54,6 +54,9 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
           {
             id: made.body["id"],
             url_hint: `${peer.url}/…`,
+            content: false,
+            trace: "own",
+            scores: "span",
             created_at:
               destinations[0] === undefined ? undefined : formatTimestamp(destinations[0].created_at),
             last_delivered_at: null,

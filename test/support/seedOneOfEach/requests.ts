@@ -21,11 +21,17 @@ export const requests: Readonly<
   }),
   "runs.list": ({ ids }) => ({ params: { task_id: ids.task }, query: { release_id: ids.release } }),
   "runs.get": ({ ids }) => ({ params: { trace_id: ids.trace } }),
+  "runs.import": ({ ids }) => ({
+    params: { task_id: ids.task },
+    body: { runs: [{ id: "past", input: { text: "hello" }, answer: { category: "other" }, score: 1 }] }
+  }),
   "runs.dismiss": ({ ids }) => ({ params: { trace_id: ids.sampled_trace } }),
   "datasets.list": ({ ids }) => ({ params: { task_id: ids.task } }),
   "datasets.get": ({ ids }) => ({ params: { id: ids.dataset } }),
   "datasets.examples": ({ ids }) => ({ params: { id: ids.dataset } }),
   "datasets.export": ({ ids }) => ({ params: { id: ids.dataset } }),
+  "datasets.export_chats": ({ ids }) => ({ params: { id: ids.dataset }, query: { release_id: ids.release } }),
+  "datasets.export_preferences": ({ ids }) => ({ params: { id: ids.dataset }, query: { form: "trl" } }),
   "comparisons.list": ({ ids }) => ({ params: { task_id: ids.task } }),
   "comparisons.get": ({ ids }) => ({ params: { id: ids.comparison } }),
   "comparisons.cancel": ({ ids }) => ({ params: { id: ids.comparison } }),

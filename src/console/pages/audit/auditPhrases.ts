@@ -32,6 +32,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "feedback.unstaged": "undid the staging of a correction",
   "feedback.rejected": "rejected a correction",
   "feedback.promoted": "promoted corrections",
+  "runs.imported": "imported past runs",
   "run.review_dismissed": "removed a run from the review queue",
   "task.created": "created a task",
   "task.updated": "updated a task",

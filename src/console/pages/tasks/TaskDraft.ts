@@ -22,7 +22,10 @@ export interface ProviderDraft {
   readonly structured_output: OpenAiProvider["structured_output"]
   readonly temperature: string
   /** Settings that the form does not show, and keeps. */
-  readonly others: Pick<NewOpenAiProvider, "top_p" | "seed" | "max_tokens" | "reasoning_effort">
+  readonly others: Pick<
+    NewOpenAiProvider,
+    "top_p" | "seed" | "max_tokens" | "reasoning_effort" | "send_traceparent"
+  >
   readonly prompt_examples: string
   readonly prompt_tokens: string
   readonly timeout_seconds: string
@@ -111,7 +114,8 @@ export const toTaskDraft = ({
             top_p: provider.top_p,
             seed: provider.seed,
             max_tokens: provider.max_tokens,
-            reasoning_effort: provider.reasoning_effort
+            reasoning_effort: provider.reasoning_effort,
+            send_traceparent: provider.send_traceparent
           },
           prompt_examples: numberText(provider.few_shot.examples),
           prompt_tokens: numberText(provider.few_shot.max_tokens),

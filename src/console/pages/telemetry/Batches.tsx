@@ -93,7 +93,9 @@ const Batch = ({
       <div className="row-line">
         <Badge tone={tone}>{status}</Badge>
         <span className="row-text">
-          {batch.span_count === 1 ? "1 span" : `${batch.span_count.toLocaleString("en")} spans`}
+          {batch.span_count === 1
+            ? `1 ${batch.signal === "spans" ? "span" : "score"}`
+            : `${batch.span_count.toLocaleString("en")} ${batch.signal}`}
           {batch.rejected_spans === 0 ? null : (
             <span className="row-error">{batch.rejected_spans.toLocaleString("en")} rejected</span>
           )}

@@ -1,9 +1,11 @@
 import { type FormEvent, useState } from "react"
+import type { ScoreFormat } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { Field } from "../../ui/Field.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
@@ -15,6 +17,14 @@ interface Header {
 
 /** The most headers that the API accepts. */
 const MAX_HEADERS = 10
+
+const formats: ReadonlyArray<readonly [ScoreFormat, string]> = [
+  ["span", "Attributes of spans"],
+  ["log", "OTLP logs"],
+  ["langfuse", "Langfuse scores"],
+  ["phoenix", "Phoenix annotations"],
+  ["braintrust", "Braintrust scores"]
+]
 
 /** A dialog for the collector's URL and authentication headers, neither of which is shown again. */
 export const NewDestination = ({
@@ -29,11 +39,15 @@ export const NewDestination = ({
     { key: 0, name: "Authorization", value: "" }
   ])
   const [includesContent, setIncludesContent] = useState(false)
+  const [scores, setScores] = useState<ScoreFormat>("span")
+  const [joinsTraces, setJoinsTraces] = useState(false)
   const create = useAction(() =>
     apiClient.telemetry_destinations.create({
       payload: {
         url: url.trim(),
         content: includesContent,
+        scores,
+        trace: joinsTraces ? "join" : "own",
         headers: Object.fromEntries(
           headers.filter(({ value }) => value !== "").map(({ name, value }) => [name.trim(), value])
         )
@@ -102,6 +116,41 @@ export const NewDestination = ({
             </div>
           ) : null}
         </fieldset>
+        <Field
+          label="Scores"
+          hint="Also sends feedback as what this tool reads as a score. The URL is its address for OTLP traces."
+          error={fieldError(create.failure, "scores")}
+        >
+          {(field) => (
+            <select
+              {...field}
+              value={scores}
+              onChange={({ target }) => {
+                const found = formats.find(([name]) => name === target.value)
+                if (found !== undefined) setScores(found[0])
+              }}
+            >
+              {formats.map(([name, text]) => (
+                <option key={name} value={name}>
+                  {text}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={joinsTraces}
+            onChange={({ target }) => setJoinsTraces(target.checked)}
+          />
+          <span>
+            Join callers' traces{" "}
+            <span className="quiet">
+              a run continues the trace of its request; otherwise it only links to it
+            </span>
+          </span>
+        </label>
         <label className="check">
           <input
             type="checkbox"

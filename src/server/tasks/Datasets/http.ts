@@ -4,6 +4,7 @@ import { Api } from "../../../api/Api.ts"
 import { DatasetPage, ExamplePage } from "../../../api/Datasets.ts"
 import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Datasets } from "../Datasets.ts"
+import { TrainingExports } from "../TrainingExports.ts"
 
 const respondDatasetPage = jsonResponse(DatasetPage)
 const respondExamplePage = jsonResponse(ExamplePage)
@@ -14,6 +15,7 @@ export const DatasetsHttp = HttpApiBuilder.group(
   "datasets",
   Effect.fnUntraced(function* (handlers) {
     const datasets = yield* Datasets
+    const training = yield* TrainingExports
     return handlers.handleAll({
       list: ({ params, query }) =>
         Effect.flatMap(datasets.list(params.task_id, query), ({ items, next_cursor }) =>
@@ -25,7 +27,10 @@ export const DatasetsHttp = HttpApiBuilder.group(
         Effect.flatMap(datasets.examples(params.id, query), ({ items, next_cursor }) =>
           respondExamplePage({ examples: items, next_cursor })
         ),
-      export: ({ params }) => datasets.export(params.id)
+      export: ({ params }) => datasets.export(params.id),
+      export_chats: ({ params, query }) => training.chats(params.id, query),
+      export_preferences: ({ params, query: { form = "openai", ...options } }) =>
+        training.preferences(params.id, { ...options, form })
     })
   })
 )

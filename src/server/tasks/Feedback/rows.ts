@@ -69,6 +69,8 @@ export interface NewFeedbackRow {
   readonly release_id: ReleaseId | null
   readonly record: FeedbackRecord
   readonly correction: string | null
+  /** What the span of the feedback needs of the run. */
+  readonly evaluated: EvaluatedRun
 }
 
 /** Inserts feedback. */
@@ -175,12 +177,22 @@ export interface RunKey {
   readonly trace_id: TraceId
 }
 
+/** A run as far as the spans of its feedback need it. */
+export interface EvaluatedRun {
+  /** The caller's `traceparent`. */
+  readonly caller_traceparent: string | null
+  /** Calls to a model. */
+  readonly provider_calls: number
+}
+
 /** A run and its task, as far as new feedback needs them. */
 const RunTask = Schema.Struct({
   task_id: TaskId,
   run_id: RunId,
   /** The release that answered the run; null if the caller supplied the answer. */
   release_id: Schema.NullOr(ReleaseId),
+  caller_traceparent: Schema.NullOr(Schema.String),
+  provider_calls: Schema.Int,
   /** The digest of the task's answer schema, which cannot change once the task has runs. */
   answer_schema_digest: Schema.String,
   /** The version of the organization's secrets: see `secretsVersion`. */
@@ -204,13 +216,16 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
       SELECT org_id, ${secretsVersion(sql, sql.literal("o.org_id"))} AS secrets_version
       FROM (SELECT DISTINCT org_id FROM named) AS o
     )
-    SELECT number::int AS number, task_id, run_id, release_id, answer_schema_digest, secrets_version
+    SELECT
+      number::int AS number, task_id, run_id, release_id, caller_traceparent, provider_calls, answer_schema_digest,
+      secrets_version
     FROM named AS n
       JOIN versions USING (org_id)
       -- LATERAL with LIMIT forces one index look-up per run, even in a generic plan made while the table was small.
       CROSS JOIN LATERAL (
         SELECT
-          task_id, run_id, CASE source WHEN 'provider' THEN release_id END AS release_id, answer_schema_digest
+          task_id, run_id, CASE source WHEN 'provider' THEN release_id END AS release_id, caller_traceparent,
+          provider_calls, answer_schema_digest
         FROM runs
           JOIN tasks USING (org_id, task_id)
         WHERE runs.org_id = n.org_id

@@ -28,7 +28,13 @@ import { parseCompletion, type ParsedCompletion } from "./chatResponse.ts"
 import { findAnswer } from "./findAnswer.ts"
 import { findPromptExamples } from "./promptExamples.ts"
 import { findProviderKey } from "./providerKeys.ts"
-import { NoAnswer, type ProviderAnswer, type ProviderCall, type ProviderRequest } from "./ProviderRequest.ts"
+import {
+  type ModelResponse,
+  NoAnswer,
+  type ProviderAnswer,
+  type ProviderCall,
+  type ProviderRequest
+} from "./ProviderRequest.ts"
 
 /** Retries of calls to a model server that is busy or failing. */
 export interface OpenAiOptions {
@@ -85,16 +91,23 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       const fail = (detail: string) => new NoAnswer({ reason: "failed", detail, usage, calls, examples })
 
       /** Makes one call, and records it whether it succeeds, fails or is interrupted. */
-      const call = Effect.fnUntraced(function* (messages: ReadonlyArray<ChatMessage>) {
+      const call = Effect.fnUntraced(function* (
+        messages: ReadonlyArray<ChatMessage>,
+        recorded: ReadonlyArray<ChatMessage>
+      ) {
         const started_at = yield* storeClock.now
         const start = yield* monotonicNow
-        const record = (http_status: number | null, failure: string | null, used: Usage) =>
+        const traceparent = provider.send_traceparent ? request.traceparent?.(calls.length) : undefined
+        const record = (http_status: number | null, failure: string | null, completion?: ParsedCompletion) =>
           Effect.map(monotonicNow, (end) => {
+            const used = completion?.usage ?? noUsage
             usage = addUsage(usage, used)
             const finished = {
               started_at,
               duration_ms: Math.round(end - start),
               usage: used,
+              messages: recorded,
+              response: completion === undefined ? null : withoutKey(completion.response, key),
               http_status,
               failure
             }
@@ -110,6 +123,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
             headers: {
               "content-type": "application/json",
               accept: "application/json",
+              ...(traceparent === undefined ? {} : { traceparent }),
               ...(key === undefined ? {} : { authorization: `Bearer ${Redacted.value(key)}` })
             },
             body: Buffer.from(chatBody(provider, messages, schema)),
@@ -123,18 +137,21 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
               record(
                 result.status,
                 result._tag === "Completed" ? null : result.detail,
-                result._tag === "Completed" ? result.completion.usage : noUsage
+                result._tag === "Completed" ? result.completion : undefined
               )
             ),
-            Effect.onInterrupt(() => record(null, "The run was canceled before the model answered.", noUsage))
+            Effect.onInterrupt(() => record(null, "The run was canceled before the model answered."))
           )
       })
 
       /** Calls until a call is completed, with retries and exponential backoff. */
-      const complete = Effect.fnUntraced(function* (messages: ReadonlyArray<ChatMessage>) {
+      const complete = Effect.fnUntraced(function* (
+        messages: ReadonlyArray<ChatMessage>,
+        recorded: ReadonlyArray<ChatMessage>
+      ) {
         let backoff = Duration.toMillis(initialBackoff)
         for (let attempt = 1; ; attempt++) {
-          const result = yield* call(messages)
+          const result = yield* call(messages, recorded)
           if (result._tag === "Completed") return result.completion
           if (result._tag === "Failed" || attempt >= attempts) return yield* fail(result.detail)
           const requested =
@@ -152,11 +169,14 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       })
 
       const messages = initialMessages(instructions, near, input, schema)
-      const first = yield* complete(messages)
+      const first = yield* complete(messages, messages)
       if (first.stopped !== null) return yield* fail(first.stopped)
       const parsed = findAnswer(first.content, answer.compiled)
       if (Result.isSuccess(parsed)) return { answer: parsed.success, usage, calls, examples }
-      const second = yield* complete([...messages, ...repairMessages(first.content, parsed.failure)])
+      const second = yield* complete(
+        [...messages, ...repairMessages(first.content, parsed.failure)],
+        [...messages, recordedRepair]
+      )
       if (second.stopped !== null) return yield* fail(second.stopped)
       const repaired = findAnswer(second.content, answer.compiled)
       if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls, examples }
@@ -166,6 +186,19 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
     })
   })
 })
+
+/** Stands for the messages that ask for a repair, which quote an answer that is not valid: words of the model server are not recorded. */
+const recordedRepair: ChatMessage = {
+  role: "user",
+  content: "[Asked to repair the answer, which did not match the answer schema.]"
+}
+
+/** Leaves out names that contain the API key, which the server knows. */
+const withoutKey = (response: ModelResponse, key: Redacted.Redacted | undefined): ModelResponse => {
+  if (key === undefined) return response
+  const safe = (name: string | null) => (name?.includes(Redacted.value(key)) === true ? null : name)
+  return { ...response, id: safe(response.id), model: safe(response.model) }
+}
 
 /** The result of a call. */
 type CallResult =

@@ -24,8 +24,30 @@ export interface ProviderRequest<P extends Provider = Provider> {
     /** The schema as JSON. Read only by providers that send it to a model. */
     readonly schema: Effect.Effect<JsonSchema>
   }
+  /** Returns the `traceparent` of a call, numbered from 0, if the provider's settings ask for one. Default: none is sent. */
+  readonly traceparent?: (call: number) => string
   /** Called when a call to a model ends, so that its usage is known even if the request is interrupted later. */
   readonly onCall?: (call: ProviderCall) => void
+}
+
+/** What a model's response says of itself. All text is checked: a model server could send any. Counts are null if it sent none. */
+export interface ModelResponse {
+  readonly id: string | null
+  readonly model: string | null
+  readonly finish_reason: string | null
+  readonly input_tokens: number | null
+  readonly output_tokens: number | null
+  /** Input tokens that the provider's cache served. */
+  readonly cached_tokens: number | null
+  /** Input tokens that the provider stored in its cache. */
+  readonly cache_creation_tokens: number | null
+  readonly reasoning_tokens: number | null
+}
+
+/** A message of a request to a model. */
+export interface PromptMessage {
+  readonly role: string
+  readonly content: string
 }
 
 /** One call to a model, successful or not: a span of the run. */
@@ -33,6 +55,10 @@ export interface ProviderCall {
   readonly started_at: Timestamp
   readonly duration_ms: number
   readonly usage: Usage
+  /** The messages of the request, for spans with content. Calls with the same messages share the array. */
+  readonly messages: ReadonlyArray<PromptMessage>
+  /** Null without a readable completion. */
+  readonly response: ModelResponse | null
   /** Null if the server did not respond. */
   readonly http_status: number | null
   /** Null if the response is a readable completion. */

@@ -3,6 +3,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
 import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { RunPage } from "../../../api/Runs.ts"
+import { RunImports } from "../RunImports.ts"
 import { RunLog } from "../RunLog.ts"
 
 const respondRunPage = jsonResponse(RunPage)
@@ -13,12 +14,14 @@ export const RunsHttp = HttpApiBuilder.group(
   "runs",
   Effect.fnUntraced(function* (handlers) {
     const runs = yield* RunLog
+    const imports = yield* RunImports
     return handlers.handleAll({
       list: ({ params, query }) =>
         Effect.flatMap(runs.list(params.task_id, query), ({ items, next_cursor }) =>
           respondRunPage({ runs: items, next_cursor })
         ),
       get: ({ params }) => runs.get(params.trace_id),
+      import: ({ params, payload }) => imports.import(params.task_id, payload.runs),
       dismiss: ({ params }) => runs.dismissReview(params.trace_id)
     })
   })

@@ -1,7 +1,8 @@
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Option, Schema } from "effect"
+import { REDACTED } from "../../../domain/redaction/Redaction.ts"
 import { genAiProviderName } from "../../../domain/telemetry/genAiProviderName.ts"
-import { TraceId } from "../../../domain/Ids.ts"
-import { type SpanLink, spanIdOf } from "../../../domain/telemetry/Span.ts"
+import { parseTraceContext } from "../../../domain/telemetry/TraceContext.ts"
+import type { Message } from "../../../domain/telemetry/messages.ts"
 import {
   type CompletedProviderCall,
   type CompletedRun,
@@ -20,17 +21,58 @@ export const layerRunSpans: Layer.Layer<never, never, Spans> = Layer.effect(
 
 const recordRun = (spans: Spans["Service"], run: FinishedRun): Effect.Effect<void> => {
   const completed = toCompletedRun(run)
+  // Retried calls have the same messages, which are redacted once.
+  const prompts = [...new Set(run.calls.map(({ messages }) => messages))]
+  const promptOf = run.calls.map(({ messages }) => `prompt ${prompts.indexOf(messages)}`)
   return spans.record(run.org_id, {
     trace_id: run.trace_id,
     count: 1 + run.calls.length,
     whole: true,
-    content: { input: run.input, ...(run.answer === null ? {} : { answer: run.answer }) },
-    make: (_at, { answer, input }) => runSpans({ ...completed, input, answer })
+    caller: completed.caller,
+    content: {
+      input: run.input,
+      ...(run.answer === null ? {} : { answer: run.answer }),
+      ...Object.fromEntries(prompts.map((messages, index) => [`prompt ${index}`, messages.map(toContent)]))
+    },
+    make: (_at, content, { trace }) =>
+      runSpans(
+        {
+          ...completed,
+          calls: completed.calls.map((call, index) => ({
+            ...call,
+            prompt: toMessages(content[promptOf[index] ?? ""])
+          })),
+          input: content["input"],
+          answer: content["answer"]
+        },
+        trace
+      )
   })
 }
 
+const toContent = ({ content, role }: Message): { readonly role: string; readonly content: string } => ({
+  role,
+  content
+})
+
+const decodeMessages = Schema.decodeUnknownOption(
+  Schema.Array(Schema.Struct({ role: Schema.String, content: Schema.String }))
+)
+
+/** The messages of a prompt from its redacted content, which is a single text if the messages were too long to be exported. */
+const toMessages = (content: Schema.Json | undefined): ReadonlyArray<Message> | undefined =>
+  content === undefined
+    ? undefined
+    : Option.getOrElse(decodeMessages(content), () => [
+        { role: "user", content: typeof content === "string" ? content : REDACTED }
+      ])
+
 /** The attributes that are exported with and without content. */
-const toCompletedRun = (run: FinishedRun): Omit<CompletedRun, "input" | "answer"> => {
+const toCompletedRun = (
+  run: FinishedRun
+): Omit<CompletedRun, "input" | "answer" | "calls"> & {
+  readonly calls: ReadonlyArray<Omit<CompletedProviderCall, "prompt">>
+} => {
   const start = run.created_at.epochMilliseconds
   return {
     trace_id: run.trace_id,
@@ -43,26 +85,45 @@ const toCompletedRun = (run: FinishedRun): Omit<CompletedRun, "input" | "answer"
     start,
     end: start + run.duration_ms,
     error_type: run.failure === null ? null : "provider_failed",
-    caller: run.caller_traceparent === null ? null : linkOf(run.caller_traceparent),
+    caller: parseTraceContext(run.caller_traceparent),
     calls: run.calls.map((call) => toCompletedCall(run.provider, call))
   }
 }
 
-/** The caller's span, from a validated `traceparent`: version, trace id, span id, flags. */
-const linkOf = (traceparent: string): SpanLink => ({
-  trace_id: TraceId.make(traceparent.slice(3, 35), { disableChecks: true }),
-  span_id: spanIdOf(traceparent.slice(36, 52))
-})
-
-const toCompletedCall = (provider: FinishedRun["provider"], call: ProviderCall): CompletedProviderCall => ({
+const toCompletedCall = (
+  provider: FinishedRun["provider"],
+  call: ProviderCall
+): Omit<CompletedProviderCall, "prompt"> => ({
   provider: genAiProviderName(provider),
   model: provider.model,
+  ...requestOf(provider),
   start: call.started_at.epochMilliseconds,
   end: call.started_at.epochMilliseconds + call.duration_ms,
-  input_tokens: call.usage.input_tokens,
-  output_tokens: call.usage.output_tokens,
+  response: call.response,
   error_type: errorType(call)
 })
+
+/** The parameters of a request, and the server that it is sent to. */
+const requestOf = (
+  provider: FinishedRun["provider"]
+): Pick<CompletedProviderCall, "max_tokens" | "seed" | "server" | "temperature" | "top_p"> =>
+  provider.kind === "examples"
+    ? { max_tokens: null, seed: null, server: null, temperature: null, top_p: null }
+    : {
+        max_tokens: provider.max_tokens,
+        seed: provider.seed,
+        server: serverOf(provider.base_url),
+        temperature: provider.temperature,
+        top_p: provider.top_p
+      }
+
+const serverOf = (base_url: string): CompletedProviderCall["server"] => {
+  const url = URL.parse(base_url)
+  if (url === null) return null
+  const port = url.port === "" ? (url.protocol === "http:" ? 80 : 443) : Number(url.port)
+  // Without the brackets of an IPv6 address.
+  return { address: url.hostname.replace(/^\[|\]$/g, ""), port }
+}
 
 /** The low-cardinality `error.type` of the conventions: the HTTP status if it is an error, else the kind of failure. */
 const errorType = ({ failure, http_status }: ProviderCall): string | null => {

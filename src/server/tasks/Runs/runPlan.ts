@@ -2,6 +2,7 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { DatasetId, type OrgId, ReleaseId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
+import { TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 
@@ -19,6 +20,8 @@ const RunPlan = Schema.Struct({
   /** Share of the runs with an answer that is sampled for review. */
   review_share: Schema.Finite,
   session_exists: Schema.Boolean,
+  /** The traces of the organization's telemetry destination; null if it has none. */
+  trace: Schema.NullOr(TraceMode),
   /** Whether the organization has runs redacted before they are logged. */
   redacts_runs: Schema.Boolean
 })
@@ -56,6 +59,7 @@ export const readRunPlan = (
           ? sql.literal("true")
           : sql`EXISTS (SELECT 1 FROM agent_sessions WHERE org_id = ${org_id} AND session_id = ${session_id})`
       } AS session_exists,
+      (SELECT trace FROM telemetry_destinations WHERE telemetry_destinations.org_id = tasks.org_id) AS trace,
       coalesce(
         (SELECT (rules->>'redact_runs')::boolean FROM redaction_settings WHERE redaction_settings.org_id = tasks.org_id),
         false

@@ -1,4 +1,5 @@
 import type { OrgId } from "../../../domain/Ids.ts"
+import { TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import type { SpanBuffer } from "./SpanBuffer.ts"
 import {
   type OrgBuffer,
@@ -22,15 +23,23 @@ const MAX_ENTRIES = 20_000
 /** Traces waiting for a lookup, in characters: 2,048 traces without content. */
 const WAITING_CHARACTERS = 2_048 * TRACE_CHARACTERS
 
+/**
+ * Spans and scores of traces for which there was no memory, by how the destination traces runs: that decides which traces are sampled, and
+ * is known only after the lookup.
+ */
+type Missed = Readonly<Record<TraceMode, { spans: number; scores: number }>>
+
+const noneMissed = (): Missed => ({ own: { spans: 0, scores: 0 }, join: { spans: 0, scores: 0 } })
+
 type State =
   | { readonly _tag: "Absent"; readonly until: number }
   | {
       readonly _tag: "Present"
       readonly buffer: OrgBuffer
       readonly waiting: Array<PendingTrace>
-      missed: number
+      readonly missed: Missed
     }
-  | { readonly _tag: "Unknown"; readonly waiting: Array<PendingTrace>; missed: number }
+  | { readonly _tag: "Unknown"; readonly waiting: Array<PendingTrace>; readonly missed: Missed }
 
 /**
  * Caches each organization's telemetry destination, so that recording spans needs no statement. Traces of an
@@ -62,12 +71,20 @@ export const makeDestinationCache = (
     recorded: RecordedTrace,
     at: number
   ): void => {
-    if (!samples(recorded.trace_id)) return
+    const modes = TraceMode.literals.filter(
+      (mode) => (state._tag === "Unknown" || state.buffer.format.trace === mode) && samples(recorded, mode)
+    )
+    if (modes.length === 0) return
     const one = toPendingTrace(recorded, at, state._tag === "Unknown" || state.buffer.content)
     if (budget.fits(org_id, one.characters)) {
       state.waiting.push(one)
       budget.reserve(org_id, one.characters)
-    } else state.missed += recorded.count
+    } else {
+      for (const mode of modes) {
+        state.missed[mode].spans += recorded.count
+        if (recorded.score !== undefined) state.missed[mode].scores++
+      }
+    }
   }
 
   /** Releases the budget of traces that no longer wait. */
@@ -82,7 +99,7 @@ export const makeDestinationCache = (
 
   const addUnknown = (org_id: OrgId): State & { readonly _tag: "Unknown" } => {
     evictIdle()
-    const state = { _tag: "Unknown" as const, waiting: [], missed: 0 }
+    const state = { _tag: "Unknown" as const, waiting: [], missed: noneMissed() }
     states.set(org_id, state)
     requestLookup(org_id)
     return state
@@ -140,9 +157,12 @@ export const makeDestinationCache = (
       const same = state._tag === "Present" && state.buffer.destination_id === destination.destination_id
       const buffer = same ? state.buffer : open(org_id, destination, now)
       if (same) updateCount(buffer, destination.waiting_spans, now, true)
-      states.set(org_id, { _tag: "Present", buffer, waiting: [], missed: 0 })
+      states.set(org_id, { _tag: "Present", buffer, waiting: [], missed: noneMissed() })
       // Traces recorded for one destination are not sent to its successor.
-      if (same || state._tag === "Unknown") take(buffer, state.waiting, state.missed)
+      if (same || state._tag === "Unknown") {
+        const { scores, spans } = state.missed[buffer.format.trace]
+        take(buffer, state.waiting, spans + (buffer.separate === null ? 0 : scores))
+      }
     },
     /** Invalidates an organization. Traces that wait for its first lookup wait for the next one. */
     invalidate: (org_id: OrgId): void => {

@@ -1,8 +1,19 @@
 import type { OrgId, TelemetryDestinationId, TraceId } from "../../../domain/Ids.ts"
+import {
+  type ExportFormat,
+  hasSeparateScores,
+  type SeparateScores,
+  scoreEnvelope
+} from "../../../domain/telemetry/FeedbackConventions.ts"
 import { envelope } from "../../../domain/telemetry/OtlpJson.ts"
-import type { Span } from "../../../domain/telemetry/Span.ts"
-import { exportSource } from "../../../domain/telemetry/SpanConventions.ts"
-import { SpanBudget } from "../../../domain/telemetry/SpanSampling.ts"
+import type { Span, TraceContext } from "../../../domain/telemetry/Span.ts"
+import { exportedTrace, exportSource } from "../../../domain/telemetry/SpanConventions.ts"
+import { isSampled, type Sampling, SpanBudget } from "../../../domain/telemetry/SpanSampling.ts"
+import type {
+  ScoreFormat,
+  TelemetrySignal,
+  TraceMode
+} from "../../../domain/telemetry/TelemetryDestination.ts"
 import type { BatchWriter } from "./BatchWriter.ts"
 import { type Content, capContent } from "./Content.ts"
 
@@ -19,6 +30,10 @@ export interface RecordedTrace {
   readonly trace_id: TraceId
   /** The number of spans that `make` returns. */
   readonly count: number
+  /** The caller's span, whose trace a destination with `trace: "join"` gets the spans in. Default: none. */
+  readonly caller?: TraceContext | null
+  /** Encodes the score in the trace, for a destination that gets scores apart from spans. Default: there is none. */
+  readonly score?: (scores: SeparateScores, trace: TraceMode) => string
   /**
    * Whether these are all spans of the trace, as of a run; feedback on it may still follow. Whole traces are remembered
    * apart from traces that continue. Default false.
@@ -30,7 +45,19 @@ export interface RecordedTrace {
    * Makes the spans later, outside the recording caller's path. `at`: when they were recorded, in milliseconds since
    * the epoch. `content`: the redacted content to export; empty if the organization has content off.
    */
-  readonly make: (at: number, content: Content) => ReadonlyArray<Span>
+  readonly make: (at: number, content: Content, format: ExportFormat) => ReadonlyArray<Span>
+}
+
+/** Whether a trace is sampled. In a caller's trace this is also the caller's decision: a fragment of a trace helps nobody. */
+export const isTraceSampled = (
+  sampling: Sampling,
+  { caller = null, trace_id }: RecordedTrace,
+  mode: TraceMode
+): boolean => {
+  const exported = exportedTrace({ trace_id, caller }, mode)
+  return (
+    (exported.caller === null || (exported.caller.flags & 1) === 1) && isSampled(sampling, exported.trace_id)
+  )
 }
 
 /** Characters that a trace without content is counted as. */
@@ -47,11 +74,11 @@ export interface PendingTrace {
 /** Builds a pending trace; drops its content unless `keepContent`. */
 export const toPendingTrace = (recorded: RecordedTrace, at: number, keepContent: boolean): PendingTrace => {
   if (recorded.content === undefined) return { recorded, at, characters: TRACE_CHARACTERS }
-  const { content, count, make, trace_id, whole = false } = recorded
-  if (!keepContent) return { recorded: { trace_id, count, whole, make }, at, characters: TRACE_CHARACTERS }
+  const { content, ...rest } = recorded
+  if (!keepContent) return { recorded: rest, at, characters: TRACE_CHARACTERS }
   const capped = capContent(content)
   return {
-    recorded: { trace_id, count, whole, make, content: capped.content },
+    recorded: { ...rest, content: capped.content },
     at,
     characters: TRACE_CHARACTERS + capped.characters
   }
@@ -74,10 +101,14 @@ export interface OrgBuffer {
   readonly org_id: OrgId
   readonly destination_id: TelemetryDestinationId
   readonly content: boolean
+  readonly format: ExportFormat
+  /** The text before and after the spans of a request. */
   readonly frame: readonly [string, string]
+  /** The format of scores that are sent apart from spans, and the text before and after them; null if they are not. */
+  readonly separate: { readonly scores: SeparateScores; readonly frame: readonly [string, string] } | null
   readonly budget: SpanBudget
-  writer: BatchWriter | undefined
-  /** When the first span of `writer`, or the first drop not yet in the database, arrived; on the monotonic clock. */
+  readonly writers: Record<TelemetrySignal, BatchWriter | undefined>
+  /** When the first span or score of `writers`, or the first drop not yet in the database, arrived; on the monotonic clock. */
   since: number
   /** Spans in this replica that are not in the database yet. */
   inMemory: number
@@ -90,9 +121,11 @@ export interface OrgBuffer {
   dropped: number
 }
 
-/** Spans to be stored as one delivery. */
+/** Spans or scores to be stored as one delivery. */
 export interface SpanBatch {
   readonly buffer: OrgBuffer
+  readonly signal: TelemetrySignal
+  /** The number of spans or scores. */
   readonly spans: number
   /** The gzipped request. */
   readonly request: Uint8Array
@@ -102,22 +135,26 @@ export interface SpanBatch {
 export interface SpanDestination {
   readonly destination_id: TelemetryDestinationId
   readonly content: boolean
+  readonly trace: TraceMode
+  readonly scores: ScoreFormat
   readonly waiting_spans: number
 }
 
 /** Creates an empty buffer; `now` on the monotonic clock, in milliseconds. */
 export const makeOrgBuffer = (
   org_id: OrgId,
-  { content, destination_id, waiting_spans }: SpanDestination,
+  { content, destination_id, scores, trace, waiting_spans }: SpanDestination,
   spansPerSecond: number,
   now: number
 ): OrgBuffer => ({
   org_id,
   destination_id,
   content,
+  format: { trace, scores },
   frame: envelope(exportSource(org_id)),
+  separate: hasSeparateScores(scores) ? { scores, frame: scoreEnvelope(org_id, scores) } : null,
   budget: new SpanBudget(spansPerSecond, now),
-  writer: undefined,
+  writers: { spans: undefined, scores: undefined },
   since: now,
   inMemory: 0,
   inDatabase: waiting_spans,
@@ -125,6 +162,10 @@ export const makeOrgBuffer = (
   countTtlMillis: COUNT_TTL_MILLIS,
   dropped: 0
 })
+
+/** The spans of a trace that its destination gets, and its score if that is sent apart from spans. */
+export const countOf = (buffer: Pick<OrgBuffer, "separate">, { count, score }: RecordedTrace): number =>
+  count + (buffer.separate !== null && score !== undefined ? 1 : 0)
 
 /**
  * Whether the spans exceed the queue limit only by a count that may be out of date: the collector may have accepted

@@ -1,10 +1,13 @@
-import type { OrgId, TraceId } from "../../../domain/Ids.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
 import { encodeSpan } from "../../../domain/telemetry/OtlpJson.ts"
-import { isSampled, type Sampling } from "../../../domain/telemetry/SpanSampling.ts"
+import type { Sampling } from "../../../domain/telemetry/SpanSampling.ts"
+import type { TelemetrySignal, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { BatchWriter } from "./BatchWriter.ts"
 import type { Content } from "./Content.ts"
 import {
   type SpanBatch,
+  countOf,
+  isTraceSampled,
   updateCount,
   type SpanDestination,
   type BufferedTrace,
@@ -58,7 +61,7 @@ export interface SpanBuffer {
   /** Creates an empty buffer for an organization. */
   readonly open: (org_id: OrgId, destination: SpanDestination, now: number) => OrgBuffer
   /** Whether a trace is sampled. Nothing of an unsampled trace is kept or counted. */
-  readonly samples: (trace_id: TraceId) => boolean
+  readonly samples: (recorded: RecordedTrace, mode: TraceMode) => boolean
   /** Whether a trace exceeds the queue limit only by a count that may be out of date, so that a recount is worthwhile. */
   readonly needsRecount: (buffer: OrgBuffer, recorded: RecordedTrace, now: number) => boolean
   /** Admits a trace's spans or drops them. `at` in milliseconds since the epoch, `now` on the monotonic clock. */
@@ -145,21 +148,23 @@ export const makeSpanBuffer = ({
     touch(buffer, now)
   }
 
-  const close = (buffer: OrgBuffer, at: number): void => {
-    if (buffer.writer === undefined) return
-    const { memoryBytes: before, spans } = buffer.writer
-    const request = buffer.writer.finish()
+  const close = (buffer: OrgBuffer, signal: TelemetrySignal, at: number): void => {
+    const writer = buffer.writers[signal]
+    if (writer === undefined) return
+    const { memoryBytes: before, spans } = writer
+    const request = writer.finish()
     bytes += request.length - before
-    ready.push({ buffer, spans, request })
+    ready.push({ buffer, signal, spans, request })
     readyBytes += request.length
     const full = ready.length >= GROUP_BATCHES || readyBytes >= GROUP_BYTES
     writeAt = full ? 0 : Math.min(writeAt, at)
-    buffer.writer = undefined
+    buffer.writers[signal] = undefined
   }
 
   /** Whether the limits admit a sampled trace. */
   const admits = ({ characters, buffer, recorded }: BufferedTrace, now: number): boolean => {
-    const { count, trace_id, whole = false } = recorded
+    const { trace_id, whole = false } = recorded
+    const count = countOf(buffer, recorded)
     const decision = traces.decisionFor(trace_id, whole)
     if (decision === "refused") return false
     const hasCapacity =
@@ -175,19 +180,26 @@ export const makeSpanBuffer = ({
     return admitted
   }
 
-  const append = (buffer: OrgBuffer, text: string, now: number): void => {
+  const append = (
+    buffer: OrgBuffer,
+    signal: TelemetrySignal,
+    frame: readonly [string, string],
+    text: string,
+    now: number
+  ): void => {
     touch(buffer, now)
-    if (buffer.writer !== undefined) {
-      const before = buffer.writer.memoryBytes
-      const fits = buffer.writer.append(text)
-      bytes += buffer.writer.memoryBytes - before
-      if (!fits || buffer.writer.spans === MAX_BATCH_SPANS) close(buffer, now + GROUP_WAIT_MILLIS)
+    const open = buffer.writers[signal]
+    if (open !== undefined) {
+      const before = open.memoryBytes
+      const fits = open.append(text)
+      bytes += open.memoryBytes - before
+      if (!fits || open.spans === MAX_BATCH_SPANS) close(buffer, signal, now + GROUP_WAIT_MILLIS)
       if (fits) return
     }
-    const writer = new BatchWriter(buffer.frame, MAX_BATCH_BYTES)
+    const writer = new BatchWriter(frame, MAX_BATCH_BYTES)
     if (writer.append(text)) {
       bytes += writer.memoryBytes
-      buffer.writer = writer
+      buffer.writers[signal] = writer
       return
     }
     // Too large for any request: only this span is dropped.
@@ -198,15 +210,16 @@ export const makeSpanBuffer = ({
 
   return {
     open: (org_id, destination, now) => makeOrgBuffer(org_id, destination, spansPerSecond, now),
-    samples: (trace_id) => isSampled(sampling, trace_id),
-    needsRecount: (buffer, { count }, now) => needsRecount(buffer, count, queueLimit, now),
+    samples: (recorded, mode) => isTraceSampled(sampling, recorded, mode),
+    needsRecount: (buffer, recorded, now) => needsRecount(buffer, countOf(buffer, recorded), queueLimit, now),
     updateCount,
     admit: (buffer, recorded, at, now) => {
-      if (!isSampled(sampling, recorded.trace_id)) return
+      if (!isTraceSampled(sampling, recorded, buffer.format.trace)) return
       const entry = toBufferedTrace(buffer, recorded, at)
-      if (!admits(entry, now)) return drop(buffer, recorded.count, now)
-      buffer.inMemory += recorded.count
-      totalSpans += recorded.count
+      const count = countOf(buffer, recorded)
+      if (!admits(entry, now)) return drop(buffer, count, now)
+      buffer.inMemory += count
+      totalSpans += count
       inboxBudget.reserve(buffer.org_id, entry.characters)
       inbox.push(entry)
     },
@@ -232,16 +245,23 @@ export const makeSpanBuffer = ({
       ) {
         const { at, characters, buffer, recorded } = entry
         inboxBudget.release(buffer.org_id, characters)
+        const { format, frame, separate } = buffer
         let texts: ReadonlyArray<string> = []
+        let score: string | undefined
+        const admitted = countOf(buffer, recorded)
         try {
-          texts = recorded.make(at, content).map((span) => encodeSpan(span, sampling.traceState))
+          texts = recorded.make(at, content, format).map((span) => encodeSpan(span, sampling.traceState))
+          score = separate === null ? undefined : recorded.score?.(separate.scores, format.trace)
         } catch (fault) {
+          texts = []
           faults.push(fault)
-          drop(buffer, recorded.count, now)
+          drop(buffer, admitted, now)
         }
-        buffer.inMemory += texts.length - recorded.count
-        totalSpans += texts.length - recorded.count
-        for (const text of texts) append(buffer, text, now)
+        const made = texts.length + (score === undefined ? 0 : 1)
+        buffer.inMemory += made - admitted
+        totalSpans += made - admitted
+        for (const text of texts) append(buffer, "spans", frame, text, now)
+        if (separate !== null && score !== undefined) append(buffer, "scores", separate.frame, score, now)
         encoded++
         encodedCount++
         if (!hasTime()) break
@@ -262,7 +282,8 @@ export const makeSpanBuffer = ({
         if (closedAny && !hasTime()) return false
         closedAny = true
         dirty.delete(buffer)
-        close(buffer, now)
+        close(buffer, "spans", now)
+        close(buffer, "scores", now)
         if (buffer.dropped > 0) {
           drops.add(buffer)
           writeAt = Math.min(writeAt, now)

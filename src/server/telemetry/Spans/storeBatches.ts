@@ -1,6 +1,7 @@
 import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { EventId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
+import { ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { transaction } from "../../store/transaction.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
 import { int8Array, textArray } from "../../store/pgArrays.ts"
@@ -26,7 +27,7 @@ const SEAL_BYTES = 128 * 1024
 /** Reads the destinations of these organizations. */
 export const findDestinations = (sql: SqlClient.SqlClient, org_ids: ReadonlyArray<OrgId>) =>
   destinationRows.all(sql`
-    SELECT org_id, destination_id, content, waiting_spans::float8 AS waiting_spans
+    SELECT org_id, destination_id, content, trace, scores, waiting_spans::float8 AS waiting_spans
     FROM telemetry_destinations
     WHERE org_id = ANY(${textArray(org_ids)}::text[])
   `)
@@ -35,6 +36,8 @@ const FoundDestination = Schema.Struct({
   org_id: OrgId,
   destination_id: TelemetryDestinationId,
   content: Schema.Boolean,
+  trace: TraceMode,
+  scores: ScoreFormat,
   waiting_spans: Schema.Int
 })
 const destinationRows = rowsOf(FoundDestination)
@@ -74,7 +77,7 @@ export const storeBatches = Effect.fnUntraced(function* (
   return yield* transaction(
     Effect.gen(function* () {
       const locked = yield* destinationRows.all(sql`
-        SELECT org_id, destination_id, content, waiting_spans::float8 AS waiting_spans
+        SELECT org_id, destination_id, content, trace, scores, waiting_spans::float8 AS waiting_spans
         FROM telemetry_destinations
         WHERE org_id = ANY(${textArray([...buffers].map(({ org_id }) => org_id))}::text[])
         ORDER BY org_id
@@ -131,7 +134,7 @@ export const storeBatches = Effect.fnUntraced(function* (
             channel: OTLP,
             destination_id: batch.buffer.destination_id,
             event_id: batch_id,
-            label: "spans",
+            label: batch.signal,
             size: batch.spans
           }))
         )
@@ -140,6 +143,7 @@ export const storeBatches = Effect.fnUntraced(function* (
           batch_id,
           destination_id: batch.buffer.destination_id,
           delivery_id: delivery_ids[index] ?? null,
+          signal: batch.signal,
           spans: batch.spans,
           payload
         }))

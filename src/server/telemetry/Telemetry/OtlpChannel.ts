@@ -3,6 +3,8 @@ import { SqlClient } from "effect/sql"
 import type { CooldownPolicy } from "../../../domain/delivery/Cooldown.ts"
 import { TelemetryDeliveryId } from "../../../domain/Ids.ts"
 import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
+import { hasSeparateScores } from "../../../domain/telemetry/FeedbackConventions.ts"
+import type { ScoreFormat, TelemetrySignal } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Channel, type ChannelPolicy, type CompletedDelivery } from "../../delivery/Delivery.ts"
 import { type DeliveryRef, refuse } from "../../delivery/Channel.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
@@ -14,6 +16,7 @@ import { RecentPayloads } from "../Spans/RecentPayloads.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
+import { sendScores } from "./sendScores.ts"
 import { EXPORT_MILLIS, unsealAddress, sendSpans } from "./sendSpans.ts"
 
 /** Retries as OTLP/HTTP specifies them, with the contract's numbers: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
@@ -47,12 +50,15 @@ interface LoadedBatch {
   /** Null if the request is in memory, or if the batch has expired. */
   readonly payload: Uint8Array | null
   readonly spans: number | null
+  readonly signal: TelemetrySignal | null
+  /** How the destination gets scores. */
+  readonly scores: ScoreFormat | null
   readonly url: Uint8Array | null
   readonly headers: Uint8Array | null
 }
 
 /**
- * The telemetry channel: delivers batches of spans to collectors. It has no cooldown, because each batch expires after
+ * The telemetry channel: delivers batches of spans and scores to collectors. It has no cooldown, because each batch expires after
  * five minutes, and spans are dropped while the queue is full.
  */
 export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?: number } = {}) {
@@ -79,7 +85,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
       return Effect.map(
         sql<LoadedBatch>`
           SELECT
-            b.spans, d.url, d.headers,
+            b.spans, b.signal, d.scores, d.url, d.headers,
             CASE WHEN i.number::int = ANY(${int4Array(inMemory)}::int[]) THEN NULL ELSE b.payload END AS payload
           FROM ${deliveryRefRows(sql, refs)}
           LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
@@ -92,8 +98,8 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   })
 
   const load: Channel["load"] = (ref) =>
-    Effect.map(read(ref), ({ headers, payload, request, spans, url }) => {
-      if (url === null || headers === null) return refuse("the destination was removed")
+    Effect.map(read(ref), ({ headers, payload, request, scores, signal, spans, url }) => {
+      if (url === null || headers === null || scores === null) return refuse("the destination was removed")
       const place = payloadPlace(ref.org_id, ref.event_id)
       const unsealed =
         request !== undefined
@@ -101,14 +107,19 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
           : payload === null
             ? undefined
             : box.unsealBytes(place, payload)
-      if (spans === null || unsealed === undefined) return refuse("the spans have expired")
+      if (spans === null || signal === null || unsealed === undefined) return refuse("the spans have expired")
+      // A batch of scores exists only for a destination that gets them apart from spans.
+      const format = signal === "scores" && hasSeparateScores(scores) ? scores : null
       const opened = Effect.gen(function* () {
         const to = yield* unsealAddress(box, ref.org_id, ref.destination_id, { url, headers })
         return { to, body: yield* unsealed }
       })
       return (began) =>
         Effect.matchEffect(opened, {
-          onSuccess: ({ body, to }) => sendSpans(egress, ref, to, body, spans, began),
+          onSuccess: ({ body, to }) =>
+            format === null
+              ? sendSpans(egress, ref, to, body, spans, began)
+              : sendScores(egress, ref, to, body, { count: spans, scores: format }, began),
           onFailure: (error) =>
             Effect.as(
               Effect.logError("Could not decrypt a batch of spans or its destination", error),

@@ -17,6 +17,7 @@ export const destinationNotFound = notFound("telemetry destination")
 /** Maps a log record to a telemetry delivery. A batch that is being sent is still pending. */
 const toTelemetryDelivery = ({
   id,
+  label,
   rejected,
   size,
   status,
@@ -24,6 +25,7 @@ const toTelemetryDelivery = ({
   ...row
 }: DeliveryLogEntry): TelemetryDelivery => ({
   id: TelemetryDeliveryId.make(id, { disableChecks: true }),
+  signal: label === "scores" ? "scores" : "spans",
   status: status === "delivering" ? "pending" : status,
   span_count: size,
   rejected_spans: rejected,

@@ -1,6 +1,7 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { KeyId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
+import { ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
@@ -13,6 +14,8 @@ const DestinationRow = Schema.Struct({
   url_hint: Schema.String,
   headers: Schema.Uint8Array,
   content: Schema.Boolean,
+  trace: TraceMode,
+  scores: ScoreFormat,
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String
@@ -23,6 +26,9 @@ type DestinationRow = typeof DestinationRow.Type
 const DestinationSummary = Schema.Struct({
   id: TelemetryDestinationId,
   url_hint: Schema.String,
+  content: Schema.Boolean,
+  trace: TraceMode,
+  scores: ScoreFormat,
   created_at: TimestampFromDate,
   last_delivered_at: Schema.NullOr(TimestampFromDate),
   waiting_spans: Schema.Int,
@@ -48,7 +54,7 @@ export const findDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlCl
   return Option.fromUndefinedOr(
     yield* summaryRows.first(sql`
     SELECT
-      destination_id AS id, url_hint, created_at, last_delivered_at,
+      destination_id AS id, url_hint, content, trace, scores, created_at, last_delivered_at,
       waiting_spans::float8 AS waiting_spans, dropped_spans::float8 AS dropped_spans
     FROM telemetry_destinations
     WHERE org_id = ${org_id}

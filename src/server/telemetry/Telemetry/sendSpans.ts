@@ -1,6 +1,7 @@
 import { Clock, Effect, Redacted, Schema } from "effect"
 import type { OrgId } from "../../../domain/Ids.ts"
 import {
+  type CollectorResponse,
   type ExportOutcome,
   classifyResponse,
   MAX_RESPONSE_BYTES
@@ -53,13 +54,37 @@ const notRetried: ReadonlySet<EgressReason> = new Set([
   "MalformedResponse"
 ])
 
+/** Identifies the destination of a request. */
+export interface RequestDestination {
+  readonly destination_id: string
+  readonly org_id: string
+}
+
 /** Sends one request with `spans` spans once, and interprets the response. `payload` is gzipped. */
 export const sendSpans = (
   egress: Egress["Service"],
-  { destination_id, org_id }: { readonly destination_id: string; readonly org_id: string },
+  destination: RequestDestination,
   to: CollectorAddress,
   payload: Uint8Array,
   spans: number,
+  began?: number
+): Effect.Effect<ExportOutcome> =>
+  sendOnce(
+    egress,
+    destination,
+    to,
+    { body: payload, isGzipped: true },
+    (response) => classifyResponse(response, spans),
+    began
+  )
+
+/** Sends one request once, and interprets the response. */
+export const sendOnce = (
+  egress: Egress["Service"],
+  { destination_id, org_id }: RequestDestination,
+  to: CollectorAddress,
+  { body, isGzipped }: { readonly body: Uint8Array; readonly isGzipped: boolean },
+  classify: (response: CollectorResponse) => ExportOutcome,
   began?: number
 ): Effect.Effect<ExportOutcome> =>
   egress
@@ -71,10 +96,10 @@ export const sendSpans = (
       headers: {
         ...to.headers,
         "content-type": "application/json",
-        "content-encoding": "gzip",
+        ...(isGzipped ? { "content-encoding": "gzip" } : {}),
         "user-agent": `Countersign/${VERSION}`
       },
-      body: payload,
+      body,
       timeout: EXPORT_MILLIS,
       began,
       maxResponseBytes: MAX_RESPONSE_BYTES
@@ -83,16 +108,13 @@ export const sendSpans = (
       Effect.matchEffect({
         onSuccess: (response) =>
           Effect.map(Clock.currentTimeMillis, (now) =>
-            classifyResponse(
-              {
-                status: response.status,
-                retryAfterMillis:
-                  response.retryAfter === undefined ? null : retryAfterMillis(response.retryAfter, now),
-                body: response.body,
-                isComplete: response.complete
-              },
-              spans
-            )
+            classify({
+              status: response.status,
+              retryAfterMillis:
+                response.retryAfter === undefined ? null : retryAfterMillis(response.retryAfter, now),
+              body: response.body,
+              isComplete: response.complete
+            })
           ),
         onFailure: ({ phrase, reason }) =>
           Effect.succeed<ExportOutcome>(

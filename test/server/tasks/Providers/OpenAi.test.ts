@@ -120,6 +120,60 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
       })
   )
 
+  it.effect(
+    "a call has its messages and what the response says of itself, in a known form and without the key",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const box = yield* SecretBox
+        const reply = (more: object): ScriptedReply => ({
+          status: 200,
+          body: {
+            choices: [
+              { finish_reason: "stop", message: { role: "assistant", content: `{"category":"other"}` } }
+            ],
+            ...more
+          }
+        })
+        const server = yield* startScriptedServer([
+          reply({
+            id: "chatcmpl-1",
+            model: "small-2026",
+            usage: {
+              prompt_tokens: 11,
+              completion_tokens: 3,
+              prompt_tokens_details: { cached_tokens: 8 },
+              completion_tokens_details: { reasoning_tokens: 2 }
+            }
+          }),
+          reply({ id: "words of the server", model: "my-sk-secret", usage: { prompt_tokens: "many" } })
+        ])
+        const task_id = yield* TaskId.generate
+        const org_id = OrgId.make(`org_${"0".repeat(32)}`)
+        const key = Redacted.make("sk-secret")
+        yield* upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, key, yield* DateTime.now)
+        const [first] = (yield* ask(provider(server.url), task_id)).calls
+        assert.deepStrictEqual(first?.response, {
+          id: "chatcmpl-1",
+          model: "small-2026",
+          finish_reason: "stop",
+          input_tokens: 11,
+          output_tokens: 3,
+          cached_tokens: 8,
+          cache_creation_tokens: null,
+          reasoning_tokens: 2
+        })
+        assert.deepStrictEqual(first?.messages, JSON.parse(server.seen[0]?.body ?? "").messages)
+        const [second] = (yield* ask(provider(server.url), task_id)).calls
+        assert.deepInclude(second?.response, {
+          id: null,
+          model: null,
+          input_tokens: null,
+          output_tokens: null
+        })
+      })
+  )
+
   it.effect("no key is sent if the task has none for the base URL", () =>
     Effect.gen(function* () {
       const server = yield* startScriptedServer([completion({ category: "other" })])

@@ -71,6 +71,6 @@ it.effect("a recorded run does not retain its input and answer after its content
       words.map((reference) => reference.deref()),
       [undefined, undefined]
     )
-    assert.lengthOf(recorded.make(0, {}), 1)
+    assert.lengthOf(recorded.make(0, {}, { trace: "own", scores: "span" }), 1)
   })
 )

@@ -36,7 +36,13 @@ const setUp = () => {
     const destination =
       digit === undefined
         ? undefined
-        : { destination_id: destinationId(digit), content: false, waiting_spans: 0 }
+        : {
+            destination_id: destinationId(digit),
+            content: false,
+            trace: "own" as const,
+            scores: "span" as const,
+            waiting_spans: 0
+          }
     cache.resolve(org_id, destination, now, (_, waited, missed) => {
       taken.waited += waited.length
       taken.missed += missed
@@ -121,6 +127,8 @@ describe("DestinationCache", () => {
     const destination = {
       destination_id: TelemetryDestinationId.make(`tel_${org_id.slice(4)}`),
       content: false,
+      trace: "own" as const,
+      scores: "span" as const,
       waiting_spans: 0
     }
     known.takeLookups(1)

@@ -36,7 +36,7 @@ const bufferWith = (limits: Partial<SpanLimits> = {}) => {
   const orgBuffer = (digit: number, content: boolean, waiting_spans = 0): OrgBuffer => {
     const org_id = organization(digit)
     const destination_id = TelemetryDestinationId.make(`tel_${org_id.slice(4)}`)
-    return buffer.open(org_id, { destination_id, content, waiting_spans }, 0)
+    return buffer.open(org_id, { destination_id, content, trace: "own", scores: "span", waiting_spans }, 0)
   }
   return { buffer, orgBuffer }
 }

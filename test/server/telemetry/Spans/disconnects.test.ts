@@ -125,7 +125,7 @@ layer(heldService, { excludeTestServices: true })(
             run("word ".repeat(words)),
             (sql) => sql`SELECT 1 FROM runs WHERE task_id = ${task.id} AND input->>'text' LIKE 'word %'`
           )
-          yield* awaitSpans(peer, "invoke_workflow sort messages", 2)
+          yield* awaitSpans(peer, "svc.run sort messages", 2)
         })
       )
     }

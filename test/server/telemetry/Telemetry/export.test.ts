@@ -41,6 +41,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       const { created_at: _c, finished_at, id: _i, ...record } = batch
       assert.isNotNull(finished_at)
       assert.deepStrictEqual(record, {
+        signal: "spans",
         status: "delivered",
         span_count: 6,
         rejected_spans: 0,

@@ -39,7 +39,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("OpenTele
       const { http_status, rejected_spans, span_count, status } = deliveries[0] ?? assert.fail("a delivery")
       assert.deepStrictEqual([status, http_status, rejected_spans], ["delivered", 200, 0])
       const spans = yield* eventually(Effect.sync(peer.spans), (list) => list.length === span_count)
-      const run = spans.find(({ name }) => name === "invoke_workflow sort messages")
+      const run = spans.find(({ name }) => name === "svc.run sort messages")
       assert.strictEqual(run?.traceId, trace_id)
       assert.strictEqual(run?.attributes["svc.task.id"], task_id)
       assert.strictEqual(run?.traceState, "ot=th:0")

@@ -1,0 +1,37 @@
+import { DateTime, type Effect } from "effect"
+import type { OrgId } from "../../../domain/Ids.ts"
+import type { FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
+import {
+  encodeScore,
+  feedbackSpan,
+  type SubmittedFeedback
+} from "../../../domain/telemetry/FeedbackConventions.ts"
+import { parseTraceContext } from "../../../domain/telemetry/TraceContext.ts"
+import type { Spans } from "../../telemetry/Spans.ts"
+import type { EvaluatedRun } from "./rows.ts"
+
+/** Records feedback as a span in the trace of its run, and as a score, after the commit and without its content. */
+export const recordFeedbackSpan = (
+  spans: Spans["Service"],
+  org_id: OrgId,
+  record: FeedbackRecord,
+  { caller_traceparent, provider_calls }: EvaluatedRun
+): Effect.Effect<void> => {
+  const feedback: SubmittedFeedback = {
+    trace_id: record.inference_log_id,
+    caller: parseTraceContext(caller_traceparent),
+    provider_calls,
+    feedback_id: record.id,
+    task_id: record.task_id,
+    score: record.score,
+    has_correction: record.correction !== null,
+    at: DateTime.toEpochMillis(record.created_at)
+  }
+  return spans.record(org_id, {
+    trace_id: feedback.trace_id,
+    count: 1,
+    caller: feedback.caller,
+    score: (scores, trace) => encodeScore(feedback, scores, trace),
+    make: (_at, _content, format) => [feedbackSpan(feedback, format)]
+  })
+}

@@ -1,0 +1,155 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import { createDesk, tagOf } from "../../support/feedback.ts"
+import { service } from "../../support/service.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
+import { sortingTask } from "../../support/tasks.ts"
+
+const TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+
+const environment = { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" }
+
+/** A dataset with an example of its own, a correction of a run, and a correction that repeats the run's answer. */
+const createCorrected = Effect.fnUntraced(function* (organization: string) {
+  const desk = yield* createDesk(organization)
+  const { admin, correct, params, run, stage } = desk
+  for (const [text, category] of [
+    ["my invoice", "billing"],
+    ["something", "other"]
+  ] as const) {
+    const { id } = yield* correct(yield* run(text), { category })
+    yield* stage(id)
+  }
+  const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+  const { dataset } = yield* admin.feedback.promote({
+    params,
+    payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+  })
+  return { ...desk, dataset }
+})
+
+layer(service({ environment }), { excludeTestServices: true })("TrainingExports", (it) => {
+  it.effect(
+    "an exported chat is what a run sends to the model, with the right answer and no other examples",
+    () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createDesk("chats")
+        const model = yield* startScriptedServer([
+          {
+            status: 200,
+            body: { choices: [{ message: { role: "assistant", content: `{"category":"other"}` } }] }
+          }
+        ])
+        const { id: task_id } = yield* admin.tasks.create({
+          payload: {
+            ...sortingTask,
+            provider: {
+              kind: "openai",
+              base_url: `${model.url}/v1`,
+              model: "small",
+              few_shot: { examples: 0 }
+            }
+          }
+        })
+        const input = { text: "where is my parcel" }
+        const dataset = yield* admin.datasets.create({
+          params: { task_id },
+          payload: { examples: [{ input, answer: { category: "shipping" } }] }
+        })
+        yield* admin.tasks.run({ params: { task_id }, payload: { input } })
+        const { messages: sent } = JSON.parse(model.seen[0]?.body ?? "")
+        const lines = yield* Stream.runCollect(
+          yield* admin.datasets.export_chats({ params: { id: dataset.id }, query: {} })
+        )
+        assert.deepStrictEqual(lines, [
+          { messages: [...sent, { role: "assistant", content: `{"category":"shipping"}` }] }
+        ])
+      })
+  )
+
+  it.effect("preference pairs have the wrong answer and its correction, in the form of either trainer", () =>
+    Effect.gen(function* () {
+      const { admin, dataset, integration } = yield* createCorrected("pairs")
+      const params = { id: dataset.id }
+      const trl = yield* Stream.runCollect(
+        yield* integration.datasets.export_preferences({ params, query: { form: "trl" } })
+      )
+      const [pair, ...others] = trl
+      assert.lengthOf(others, 0)
+      assert.isDefined(pair)
+      assert.deepInclude(pair, {
+        chosen: [{ role: "assistant", content: `{"category":"billing"}` }],
+        rejected: [{ role: "assistant", content: `{"category":"other"}` }]
+      })
+      const prompt = "prompt" in pair ? pair.prompt : assert.fail("a prompt")
+      assert.deepStrictEqual(prompt.at(-1), { role: "user", content: `{"text":"my invoice"}` })
+      const openai = yield* Stream.runCollect(yield* admin.datasets.export_preferences({ params, query: {} }))
+      assert.deepStrictEqual(openai, [
+        {
+          input: { messages: prompt },
+          preferred_output: [{ role: "assistant", content: `{"category":"billing"}` }],
+          non_preferred_output: [{ role: "assistant", content: `{"category":"other"}` }]
+        }
+      ])
+    })
+  )
+
+  it.effect("exports are audited, need their scopes, and show nothing of other organizations and tasks", () =>
+    Effect.gen(function* () {
+      const { admin, dataset, integration } = yield* createCorrected("scoped")
+      const other = yield* createDesk("other")
+      const params = { id: dataset.id }
+      assert.strictEqual(
+        yield* tagOf(integration.datasets.export_chats({ params, query: {} })),
+        "INSUFFICIENT_SCOPE"
+      )
+      const { export_chats, export_preferences } = other.admin.datasets
+      assert.strictEqual(yield* tagOf(export_chats({ params, query: {} })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(export_preferences({ params, query: {} })), "NOT_FOUND")
+      const elsewhere = yield* admin.tasks.create({ payload: sortingTask })
+      const release_id = elsewhere.live_release_id
+      assert.strictEqual(
+        yield* tagOf(admin.datasets.export_chats({ params, query: { release_id } })),
+        "NOT_FOUND"
+      )
+      yield* admin.datasets.export_chats({ params, query: {} })
+      const { entries } = yield* admin.audit_log.list({ query: { action: "dataset.exported" } })
+      assert.deepStrictEqual(
+        entries.map(({ detail, target_id }) => [target_id, detail["format"]]),
+        [[dataset.id, "chat"]]
+      )
+    })
+  )
+
+  it.effect("exports have no secrets: not in instructions, inputs and answers", () =>
+    Effect.gen(function* () {
+      const { admin, correct, stage } = yield* createDesk("secrets")
+      const { id: task_id } = yield* admin.tasks.create({
+        payload: {
+          ...sortingTask,
+          instructions: `Use ${TOKEN}.`,
+          answer_schema: { type: "object", properties: { note: { type: "string" } } }
+        }
+      })
+      const params = { task_id }
+      const run = yield* admin.tasks.run({
+        params,
+        payload: { input: { text: `a ${TOKEN}` }, answer: { note: `b ${TOKEN}` } }
+      })
+      const { id } = yield* correct(run.trace_id, { note: "c" })
+      yield* stage(id)
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { dataset } = yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+      })
+      const target = { params: { id: dataset.id }, query: {} }
+      const chats = yield* Stream.runCollect(yield* admin.datasets.export_chats(target))
+      const pairs = yield* Stream.runCollect(yield* admin.datasets.export_preferences(target))
+      assert.deepStrictEqual([chats.length, pairs.length], [1, 1])
+      const text = JSON.stringify([chats, pairs])
+      assert.notInclude(text, TOKEN)
+      assert.include(text, "b [REDACTED]")
+    })
+  )
+})
