@@ -445,6 +445,7 @@ CREATE TABLE comparison_results (
   live json NOT NULL,
   CONSTRAINT comparison_results_pkey PRIMARY KEY (org_id, comparison_id, example_id)
 );
+CREATE INDEX comparison_results_verdict ON comparison_results USING btree (org_id, comparison_id, ((candidate ->> 'agrees'::text)), ((live ->> 'agrees'::text)), example_id);
 COMMENT ON TABLE comparison_results IS 'Results of a comparison, one row per example.';
 COMMENT ON COLUMN comparison_results.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN comparison_results.comparison_id IS 'Comparison of the result.';
@@ -475,6 +476,14 @@ CREATE TABLE comparisons (
   finished_at timestamp with time zone,
   attempts integer DEFAULT 0 NOT NULL,
   failure text,
+  hold_out json DEFAULT '{"kind":"none"}'::json NOT NULL,
+  evaluators json DEFAULT '{}'::json NOT NULL,
+  judge json,
+  budget json DEFAULT '{"max_calls":null,"max_tokens":null,"max_cost":null,"max_failures":null}'::json NOT NULL,
+  spent_calls integer DEFAULT 0 NOT NULL,
+  spent_input_tokens double precision DEFAULT 0 NOT NULL,
+  spent_output_tokens double precision DEFAULT 0 NOT NULL,
+  spent_cost double precision,
   CONSTRAINT comparisons_pkey PRIMARY KEY (org_id, comparison_id),
   CONSTRAINT comparisons_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
 ) WITH (fillfactor=70);
@@ -503,7 +512,15 @@ COMMENT ON COLUMN comparisons.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN comparisons.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN comparisons.finished_at IS 'When it was completed; null: running.';
 COMMENT ON COLUMN comparisons.attempts IS 'Claims since a batch was last recorded, without those that a shutdown or a database outage ended.';
-COMMENT ON COLUMN comparisons.failure IS 'Why it failed, or who cancelled it; null unless the status is failed or cancelled.';
+COMMENT ON COLUMN comparisons.failure IS 'Why it failed, such as its spent budget, or who cancelled it; null unless the status is failed or cancelled.';
+COMMENT ON COLUMN comparisons.hold_out IS 'Which examples are compared, and which ones the sides must not see.';
+COMMENT ON COLUMN comparisons.evaluators IS 'How values of the answers are compared, by JSON pointer.';
+COMMENT ON COLUMN comparisons.judge IS 'Prompt and provider of the judge; null: none.';
+COMMENT ON COLUMN comparisons.budget IS 'Limits of what it may spend; null: no limit.';
+COMMENT ON COLUMN comparisons.spent_calls IS 'Calls to models, in all attempts.';
+COMMENT ON COLUMN comparisons.spent_input_tokens IS 'Input tokens of these calls.';
+COMMENT ON COLUMN comparisons.spent_output_tokens IS 'Output tokens of these calls.';
+COMMENT ON COLUMN comparisons.spent_cost IS 'Cost of these calls by the prices of their providers; null: none has a price.';
 
 CREATE TABLE console_sessions (
   org_id text COLLATE "C" NOT NULL,

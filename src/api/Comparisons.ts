@@ -1,7 +1,11 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Comparison, ComparisonResult } from "../domain/tasks/Comparison.ts"
+import { NewBudget } from "../domain/tasks/Budget.ts"
+import { Comparison, ComparisonResult, ComparisonVerdict } from "../domain/tasks/Comparison.ts"
+import { NewEvaluators } from "../domain/tasks/Evaluator.ts"
+import { NewHoldOut } from "../domain/tasks/HoldOut.ts"
 import { ComparisonId, DatasetId, ExampleId, ReleaseId, TaskId } from "../domain/Ids.ts"
+import { NewJudge } from "../domain/tasks/Judge.ts"
 import { NewProvider } from "../domain/tasks/Provider.ts"
 import { Instructions, Release } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
@@ -10,6 +14,7 @@ import { page, pageQuery } from "./Pagination.ts"
 import {
   CandidateLost,
   ComparisonUnfinished,
+  InvalidComparison,
   InvalidUrl,
   LimitReached,
   LiveReleaseChanged,
@@ -29,10 +34,25 @@ export const NewComparison = Schema.Struct({
       }),
       dataset_id: Schema.optionalKey(DatasetId).annotateKey({
         description:
-          "Dataset version that the candidate's `examples` provider answers from. Default: the newest."
+          "Dataset version that the candidate answers from or sees examples of. Default: the newest."
       })
     })
-  ).annotateKey({ description: "What to try. Default: the task's working copy." })
+  ).annotateKey({ description: "What to try. Default: the task's working copy." }),
+  hold_out: Schema.optionalKey(NewHoldOut).annotateKey({
+    description:
+      "Which examples the sides answer, and which ones they must not see. Default `leave_one_out`: every example is answered, and none from itself."
+  }),
+  evaluators: Schema.optionalKey(NewEvaluators).annotateKey({
+    description:
+      "How values of the answers are compared, by JSON Pointer, such as `/total` or `/lines/*/amount`: `*` means every item. At most 50. Others are compared as `equal`."
+  }),
+  judge: Schema.optionalKey(NewJudge).annotateKey({
+    description:
+      "A model that decides whether an answer agrees which differs by the evaluators. Default: none; such an answer does not agree."
+  }),
+  budget: Schema.optionalKey(NewBudget).annotateKey({
+    description: "What the comparison may spend. Default: no limit."
+  })
 }).annotate({ identifier: "NewComparison", description: "A comparison to start." })
 export type NewComparison = typeof NewComparison.Type
 
@@ -117,7 +137,7 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewComparison,
       success: AcceptedComparison.pipe(HttpApiSchema.status(202)),
-      error: [NotFound, InvalidUrl, LimitReached, ProviderKeyExists]
+      error: [NotFound, InvalidUrl, LimitReached, ProviderKeyExists, InvalidComparison]
     })
       .middleware(Idempotent)
       .middleware(requires("tasks.write"))
@@ -126,16 +146,22 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
           identifier: "createComparison",
           summary: "Start a comparison",
           description: [
-            "Runs the candidate and the live release on every example of the task's newest dataset version, in the background; it continues after a restart. `compared` of `example_count` shows the progress.",
-            "Answers are compared as JSON, in any order of keys: integers exactly, other numbers within a relative difference of 1e-6.",
-            "The `api_key` of the candidate's provider is stored if the task has none for that base URL. If it has a different one, the request fails with `PROVIDER_KEY_EXISTS`, because the live release may use that: leave it out, or replace it by updating the task.",
+            "Runs the candidate and the live release on the examples of the task's newest dataset version, in the background; it continues after a restart. `compared` of `example_count` shows the progress.",
+            "Neither side sees the example that it answers, unless `hold_out` says so. Answers are compared as JSON, in any order of keys: integers exactly, other numbers within a relative difference of 1e-6; `evaluators` and `judge` change that.",
+            "A comparison that would spend more than its `budget` ends as `failed`, with `failure` and what it `spent`.",
+            "The `api_key` of the candidate's or the judge's provider is stored if the task has none for that base URL. If it has a different one, the request fails with `PROVIDER_KEY_EXISTS`, because the live release may use that: leave it out, or replace it by updating the task.",
             "At most 20 comparisons of an organization can run concurrently; another fails with `LIMIT_REACHED`."
           ].join(" ")
         })
       ),
     HttpApiEndpoint.get("get", "/comparisons/:id", {
       params: { id: ComparisonId.annotateKey({ description: "The comparison's ID." }) },
-      query: pageQuery(ExampleId),
+      query: {
+        ...pageQuery(ExampleId),
+        verdict: Schema.optionalKey(ComparisonVerdict).annotateKey({
+          description: "Only results with this verdict, such as the wins or the regressions."
+        })
+      },
       success: ComparisonDetail,
       error: NotFound
     })
@@ -145,7 +171,7 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
           identifier: "getComparison",
           summary: "Get a comparison",
           description:
-            "Returns one comparison: its progress, its summary, and one page of examples with both answers."
+            "Returns one comparison: its progress, its summary, and one page of examples with both answers, all or those with one `verdict`."
         })
       ),
     HttpApiEndpoint.post("cancel", "/comparisons/:id/cancel", {

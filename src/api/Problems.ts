@@ -373,6 +373,13 @@ export class InvalidSchema extends problem<InvalidSchema>()(
   "The input or answer schema is not a JSON Schema 2020-12 that can be used here. `errors` names the place."
 ) {}
 
+export class InvalidComparison extends problem<InvalidComparison>()(
+  "INVALID_COMPARISON",
+  422,
+  "Comparison does not fit the task",
+  "The hold-out, the evaluators, the judge or the budget of the comparison do not fit the task. `errors` names each member."
+) {}
+
 export class RateLimited extends problem<RateLimited>()(
   "RATE_LIMITED",
   429,

@@ -148,6 +148,7 @@ const side = {
   agreed: 9,
   agreement: 0.9,
   agreement_interval: { low: 0.596, high: 0.982 },
+  score: 0.95,
   failed: 0,
   input_tokens: 1_840,
   output_tokens: 310,
@@ -161,6 +162,7 @@ const uncomparedSide = {
   agreed: 0,
   agreement: null,
   agreement_interval: { low: 0, high: 1 },
+  score: null,
   input_tokens: 0,
   output_tokens: 0,
   cost: null,
@@ -170,6 +172,7 @@ const liveSide = {
   ...side,
   agreed: 7,
   agreement: 0.7,
+  score: 0.8,
   agreement_interval: { low: 0.397, high: 0.892 }
 }
 const comparison = {
@@ -179,13 +182,19 @@ const comparison = {
   candidate: { instructions, provider: openAi, dataset_id: ids.dataset },
   live_release_id: ids.release,
   dataset_id: ids.dataset,
+  hold_out: { kind: "leave_one_out" },
+  evaluators: { "/total": { kind: "number", absolute_tolerance: 0.01, relative_tolerance: 0, weight: 1 } },
+  judge: null,
+  budget: { max_calls: 100, max_tokens: null, max_cost: null, max_failures: null },
+  spent: { calls: 20, input_tokens: 3_680, output_tokens: 620, cost: 0.00216 },
   example_count: 10,
   compared: 10,
   summary: {
     candidate: side,
     live: liveSide,
     difference: { value: 0.2, low: -0.13, high: 0.51 },
-    fields: [{ field: "total", compared: 10, candidate: 9, live: 7 }]
+    fields: [{ field: "total", compared: 10, candidate: 9, live: 7 }],
+    judge: null
   },
   created_at: "2026-11-21T04:00:00.000Z",
   created_by: ada,
@@ -196,7 +205,10 @@ const outcome = {
   answer,
   agrees: true,
   disagreeing: [],
+  score: 1,
+  verdict: null,
   failure: null,
+  examples: [{ id: ids.example, score: 0.62 }],
   input_tokens: 184,
   output_tokens: 31,
   cost: 0.000108,
@@ -207,7 +219,7 @@ const result = {
   input,
   expected: answer,
   candidate: outcome,
-  live: { ...outcome, answer: wrongAnswer, agrees: false, disagreeing: ["total"] }
+  live: { ...outcome, answer: wrongAnswer, agrees: false, disagreeing: ["total"], score: 0.5 }
 }
 
 const release = {
@@ -384,18 +396,24 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     non_preferred_output: [{ role: "assistant", content: JSON.stringify(wrongAnswer) }]
   },
   Comparison: comparison,
-  NewComparison: { candidate: { instructions } },
+  NewComparison: {
+    candidate: { instructions },
+    evaluators: { "/total": { kind: "number", absolute_tolerance: 0.01 } },
+    budget: { max_calls: 100 }
+  },
   AcceptedComparison: {
     comparison: {
       ...comparison,
       status: "running",
       compared: 0,
+      spent: { calls: 0, input_tokens: 0, output_tokens: 0, cost: null },
       finished_at: null,
       summary: {
         candidate: uncomparedSide,
         live: uncomparedSide,
         difference: { value: 0, low: -1, high: 1 },
-        fields: []
+        fields: [],
+        judge: null
       }
     }
   },

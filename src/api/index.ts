@@ -37,10 +37,35 @@ export {
   DeliveryRecord,
   DeliveryStatus
 } from "../domain/delivery/DeliveryState.ts"
+export { Budget, NewBudget, Spent } from "../domain/tasks/Budget.ts"
 export * from "../domain/tasks/Comparison.ts"
 export * from "../domain/tasks/Dataset.ts"
 export * from "../domain/tasks/Feedback.ts"
+export {
+  EqualEvaluator,
+  Evaluator,
+  Evaluators,
+  IgnoreEvaluator,
+  NewEqualEvaluator,
+  NewEvaluator,
+  NewEvaluators,
+  NewNumberEvaluator,
+  NewTextEvaluator,
+  NewUnorderedEvaluator,
+  NumberEvaluator,
+  TextEvaluator,
+  UnorderedEvaluator
+} from "../domain/tasks/Evaluator.ts"
 export { DailyFeedback, FeedbackQuality, ReleaseFeedback } from "../domain/tasks/FeedbackQuality.ts"
+export {
+  HoldOut,
+  LeaveOneOut,
+  NewHoldOut,
+  NewTrainTestSplit,
+  NoHoldOut,
+  TrainTestSplit
+} from "../domain/tasks/HoldOut.ts"
+export { Judge, NewJudge, Verdict } from "../domain/tasks/Judge.ts"
 export type { UnknownMember } from "../domain/OpenEnum.ts"
 export * from "../domain/Ids.ts"
 export * from "../domain/delivery/NotificationEndpoint.ts"

@@ -147,6 +147,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
           await page.getByText("Stored, encrypted").waitFor()
           assert.notInclude(await page.content(), "sk-of-the-provider")
           await page.getByRole("button", { name: "Comparisons" }).click()
+          await page.getByText(/^Options/).click()
+          await page.getByLabel(/^None/).check()
           await page.getByRole("button", { name: "Run comparison" }).click()
           // Examples run concurrently in groups; progress of a group is reported when the whole group is answered.
           const progress = page.getByRole("progressbar")
@@ -167,6 +169,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
           modelServer.learn()
           await page.goBack()
           await page.getByRole("button", { name: "Comparisons" }).click()
+          await page.getByText(/^Options/).click()
+          await page.getByLabel(/^None/).check()
           await page.getByRole("button", { name: "Run comparison" }).click()
           await agreement.getByText(/Difference: 0 points/).waitFor()
           await page.getByRole("button", { name: "Promote candidate" }).click()

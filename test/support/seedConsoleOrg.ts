@@ -148,7 +148,7 @@ const seedTask = Effect.fnUntraced(function* (admin: ClientCalls, reviewer: Clie
   yield* reviewer.feedback.reject({ params: { id: rejected }, payload: { note: texts.text } })
   yield* reviewer.feedback.stage({ params: { id: yield* correct("it never came") } })
   const feedback_id = yield* correct("my password: hunter2-hunter2")
-  const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+  const { comparison } = yield* admin.comparisons.create({ params, payload: { hold_out: { kind: "none" } } })
   yield* Effect.repeat(admin.comparisons.get({ params: { id: comparison.id } }), {
     until: (detail) => detail.comparison.status === "completed"
   })

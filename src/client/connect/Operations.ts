@@ -317,21 +317,26 @@ export interface ComparisonsOperations {
   /**
    * Start a comparison.
    *
-   * Runs the candidate and the live release on every example of the task's newest dataset version, in
-   * the background; it continues after a restart. `compared` of `example_count` shows the progress.
-   * Answers are compared as JSON, in any order of keys: integers exactly, other numbers within a
-   * relative difference of 1e-6. The `api_key` of the candidate's provider is stored if the task has
-   * none for that base URL. If it has a different one, the request fails with `PROVIDER_KEY_EXISTS`,
-   * because the live release may use that: leave it out, or replace it by updating the task. At most 20
-   * comparisons of an organization can run concurrently; another fails with `LIMIT_REACHED`.
+   * Runs the candidate and the live release on the examples of the task's newest dataset version, in the
+   * background; it continues after a restart. `compared` of `example_count` shows the progress. Neither
+   * side sees the example that it answers, unless `hold_out` says so. Answers are compared as JSON, in
+   * any order of keys: integers exactly, other numbers within a relative difference of 1e-6;
+   * `evaluators` and `judge` change that. A comparison that would spend more than its `budget` ends as
+   * `failed`, with `failure` and what it `spent`. The `api_key` of the candidate's or the judge's
+   * provider is stored if the task has none for that base URL. If it has a different one, the request
+   * fails with `PROVIDER_KEY_EXISTS`, because the live release may use that: leave it out, or replace it
+   * by updating the task. At most 20 comparisons of an organization can run concurrently; another fails
+   * with `LIMIT_REACHED`.
    *
-   * @throws NOT_FOUND, INVALID_URL, LIMIT_REACHED, PROVIDER_KEY_EXISTS, or a problem of any operation.
+   * @throws NOT_FOUND, INVALID_URL, LIMIT_REACHED, PROVIDER_KEY_EXISTS, INVALID_COMPARISON, or a problem
+   * of any operation.
    */
   readonly create: (input: CreateComparisonInput, options?: CallOptions) => Promise<AcceptedComparison>
   /**
    * Get a comparison.
    *
-   * Returns one comparison: its progress, its summary, and one page of examples with both answers.
+   * Returns one comparison: its progress, its summary, and one page of examples with both answers, all
+   * or those with one `verdict`.
    *
    * @throws NOT_FOUND, or a problem of any operation.
    */
@@ -2082,6 +2087,149 @@ export interface ListComparisonsInput {
     | undefined
 }
 
+/**
+ * Every example is compared. Neither side sees an example with exactly the input that it answers,
+ * whichever dataset version it uses.
+ */
+export interface LeaveOneOut {
+  /** Always `leave_one_out`. */
+  readonly kind: "leave_one_out"
+}
+
+/**
+ * Only the examples of the test part are compared, and both sides see examples of the other part only.
+ * The part depends on the input, the seed and the task alone, so it is the same in every dataset
+ * version.
+ */
+export interface TrainTestSplit {
+  /** Always `split`. */
+  readonly kind: "split"
+  /** Probability of an input to be in the test part, 0.01 to 0.99. Default 0.2. */
+  readonly test_share: number
+  /** Another seed makes another split, 0 to 2,147,483,647. Default 0. */
+  readonly seed: number
+}
+
+/**
+ * Every example is compared, and a side can answer it from the example itself: the agreement says
+ * nothing about other inputs.
+ */
+export interface NoHoldOut {
+  /** Always `none`. */
+  readonly kind: "none"
+}
+
+/** Which examples the sides of a comparison answer, and which ones they must not see. */
+export type HoldOut = LeaveOneOut | TrainTestSplit | NoHoldOut
+
+/**
+ * Equal as JSON, in any order of keys: integers exactly, other numbers within a relative difference of
+ * 1e-6. The default.
+ */
+export interface EqualEvaluator {
+  /** Always `equal`. */
+  readonly kind: "equal"
+  /** Weight of a top-level field in `score`, 0.001 to 1,000. Refused below the top level. Default 1. */
+  readonly weight: number
+}
+
+/** Numbers agree within either tolerance, integers too. */
+export interface NumberEvaluator {
+  /** Always `number`. */
+  readonly kind: "number"
+  /** Largest difference that agrees. Default 0. */
+  readonly absolute_tolerance: number
+  /** Largest difference that agrees, as a share of the larger number. Default 0. */
+  readonly relative_tolerance: number
+  /** Weight of a top-level field in `score`, 0.001 to 1,000. Refused below the top level. Default 1. */
+  readonly weight: number
+}
+
+/**
+ * Texts agree if they are equal after normalization: Unicode form NFKC, white space collapsed and
+ * trimmed, and as the members say.
+ */
+export interface TextEvaluator {
+  /** Always `text`. */
+  readonly kind: "text"
+  /** Whether upper and lower case agree. Default true. */
+  readonly ignore_case: boolean
+  /** Whether punctuation and symbols count as white space. Default false. */
+  readonly ignore_punctuation: boolean
+  /** Weight of a top-level field in `score`, 0.001 to 1,000. Refused below the top level. Default 1. */
+  readonly weight: number
+}
+
+/**
+ * Arrays agree if they have the same items in any order, each as often. The items are compared by
+ * their own evaluators; if that takes too long, as with over 100 items, for equality only.
+ */
+export interface UnorderedEvaluator {
+  /** Always `unordered`. */
+  readonly kind: "unordered"
+  /** Weight of a top-level field in `score`, 0.001 to 1,000. Refused below the top level. Default 1. */
+  readonly weight: number
+}
+
+/** The value is not compared, whether it is there or not. */
+export interface IgnoreEvaluator {
+  /** Always `ignore`. */
+  readonly kind: "ignore"
+}
+
+/** How the values at one place of the answers are compared. */
+export type Evaluator =
+  EqualEvaluator | NumberEvaluator | TextEvaluator | UnorderedEvaluator | IgnoreEvaluator
+
+/**
+ * A model that decides whether an answer agrees which differs by the evaluators. An answer that does
+ * not differ is not judged.
+ */
+export interface Judge {
+  /** The judge's prompt. Its input has the members `input`, `expected` and `answer`. */
+  readonly instructions: string
+  /** The model that judges. */
+  readonly provider: Provider
+}
+
+/** What a comparison may spend. One that would spend more ends as `failed`. */
+export interface Budget {
+  /**
+   * Calls to models, the judge's included: at least those of one example. No example is started that
+   * needs more, but an answer that has to be repeated or repaired may exceed it by its further calls.
+   * Null: no limit.
+   */
+  readonly max_calls: number | null
+  /**
+   * Input and output tokens together: at least the instructions and the answer schema of one example,
+   * estimated at four bytes a token. The examples in progress, at most four, may exceed it. Null: no
+   * limit.
+   */
+  readonly max_tokens: number | null
+  /**
+   * Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in
+   * progress, at most four, may exceed it. Null: no limit.
+   */
+  readonly max_cost: number | null
+  /** Answers of either side that fail, at least 1: with as many, the comparison ends. Null: no limit. */
+  readonly max_failures: number | null
+}
+
+/**
+ * What a comparison has spent on both sides and the judge, also on answers that a restart or a
+ * cancellation discarded. 0 in comparisons of older versions of the service.
+ */
+export interface Spent {
+  /** Calls to models, failed and repeated ones included. */
+  readonly calls: number
+  /** Input tokens that the providers counted. */
+  readonly input_tokens: number
+  /** Output tokens that the providers counted. */
+  readonly output_tokens: number
+  /** Cost by the providers' `price`, in its currency. Null if nothing with a price was called. */
+  readonly cost: number | null
+}
+
 /** One side of a comparison, over all examples compared so far. */
 export interface SideSummary {
   /** Examples whose answer agrees. */
@@ -2098,6 +2246,11 @@ export interface SideSummary {
     /** Upper bound. */
     readonly high: number
   }
+  /**
+   * Mean `score` of the compared examples, 0 to 1. Null before the first, and in comparisons of older
+   * versions of the service.
+   */
+  readonly score: number | null
   /** Examples without an answer. */
   readonly failed: number
   /** Input tokens, added up. */
@@ -2115,6 +2268,16 @@ export interface SideSummary {
     /** 95th percentile, within 5 %. */
     readonly p95: number
   } | null
+}
+
+/** The judge's verdicts on the answers of both sides. */
+export interface JudgeSummary {
+  /** Answers that the judge was asked about. */
+  readonly judged: number
+  /** Those of them that agree. */
+  readonly agreed: number
+  /** Those of them without a verdict, because the judge failed. */
+  readonly failed: number
 }
 
 /** Both sides of a comparison, over all examples compared so far. */
@@ -2135,7 +2298,10 @@ export interface ComparisonSummary {
     /** Upper bound. */
     readonly high: number
   }
-  /** Agreement by top-level field of the answers. At most the first 100 fields. */
+  /**
+   * Agreement by top-level field of the answers, by the evaluators, without ignored fields. At most the
+   * first 100 fields.
+   */
   readonly fields: ReadonlyArray<{
     /** Name of the field. */
     readonly field: string
@@ -2146,6 +2312,8 @@ export interface ComparisonSummary {
     /** Examples in which the live release agrees in this field. */
     readonly live: number
   }>
+  /** The judge's verdicts. Null without a judge. */
+  readonly judge: JudgeSummary | null
 }
 
 /** A candidate compared with the live release over one dataset version. */
@@ -2159,8 +2327,8 @@ export interface Comparison {
    *
    * - `running`: Examples are still being answered.
    * - `completed`: Every example was answered by both sides. Final.
-   * - `failed`: It ended after repeated internal errors; `failure` says so. Final. Start another one to
-   *   retry.
+   * - `failed`: It ended early, because it spent its budget, or after repeated internal errors;
+   *   `failure` says which. Final.
    * - `cancelled`: It was cancelled before every example was answered; `failure` says by whom. Final.
    */
   readonly status: "running" | "completed" | "failed" | "cancelled"
@@ -2170,16 +2338,26 @@ export interface Comparison {
     readonly instructions: string
     /** The candidate's provider. */
     readonly provider: Provider
-    /**
-     * The dataset version that the `examples` provider of the candidate answers from. Null if the task had
-     * none.
-     */
+    /** The dataset version that the candidate answers from or sees examples of. Null if the task had none. */
     readonly dataset_id: string | null
   }
   /** The release that was live when the comparison started. */
   readonly live_release_id: string
   /** The dataset version whose examples both sides answer: the newest when the comparison started. */
   readonly dataset_id: string
+  /**
+   * Which examples the sides answer, and which ones they must not see. With `none`, an example may have
+   * been answered from itself.
+   */
+  readonly hold_out: HoldOut
+  /** How values of the answers are compared, by JSON pointer. Others are compared as `equal`. */
+  readonly evaluators: Readonly<Record<string, Evaluator>>
+  /** What judges answers that differ. Null: nothing. */
+  readonly judge: Judge | null
+  /** What it may spend. */
+  readonly budget: Budget
+  /** What it has spent so far. */
+  readonly spent: Spent
   /** Number of examples to compare. */
   readonly example_count: number
   /** Number of examples that both sides have answered. */
@@ -2204,6 +2382,97 @@ export interface ComparisonPage {
   readonly next_cursor: string | null
 }
 
+/** Compare a part of the examples, and let both sides see the other part only. */
+export interface NewTrainTestSplit {
+  /** Always `split`. */
+  readonly kind: "split"
+  /** Probability of an input to be in the test part, 0.01 to 0.99. Default 0.2. */
+  readonly test_share?: number | undefined
+  /** Another seed makes another split, 0 to 2,147,483,647. Default 0. */
+  readonly seed?: number | undefined
+}
+
+/** Which examples the sides answer, and which ones they must not see. */
+export type NewHoldOut = LeaveOneOut | NewTrainTestSplit | NoHoldOut
+
+/** Compare a value for equality. */
+export interface NewEqualEvaluator {
+  /** Always `equal`. */
+  readonly kind: "equal"
+  /** Weight of a top-level field in `score`, 0.001 to 1,000. Refused below the top level. Default 1. */
+  readonly weight?: number | undefined
+}
+
+/** Compare a number within a tolerance. */
+export interface NewNumberEvaluator {
+  /** Always `number`. */
+  readonly kind: "number"
+  /** Largest difference that agrees. Default 0. */
+  readonly absolute_tolerance?: number | undefined
+  /** Largest difference that agrees, as a share of the larger number. Default 0. */
+  readonly relative_tolerance?: number | undefined
+  /** Weight of a top-level field in `score`, 0.001 to 1,000. Refused below the top level. Default 1. */
+  readonly weight?: number | undefined
+}
+
+/** Compare a text after normalization. */
+export interface NewTextEvaluator {
+  /** Always `text`. */
+  readonly kind: "text"
+  /** Whether upper and lower case agree. Default true. */
+  readonly ignore_case?: boolean | undefined
+  /** Whether punctuation and symbols count as white space. Default false. */
+  readonly ignore_punctuation?: boolean | undefined
+  /** Weight of a top-level field in `score`, 0.001 to 1,000. Refused below the top level. Default 1. */
+  readonly weight?: number | undefined
+}
+
+/** Compare an array in any order. */
+export interface NewUnorderedEvaluator {
+  /** Always `unordered`. */
+  readonly kind: "unordered"
+  /** Weight of a top-level field in `score`, 0.001 to 1,000. Refused below the top level. Default 1. */
+  readonly weight?: number | undefined
+}
+
+/** How to compare the values at one place of the answers. */
+export type NewEvaluator =
+  NewEqualEvaluator | NewNumberEvaluator | NewTextEvaluator | NewUnorderedEvaluator | IgnoreEvaluator
+
+/** A model to judge answers that differ by the evaluators. */
+export interface NewJudge {
+  /**
+   * The judge's prompt, 1 to 20,000 characters. Its input has the members `input`, `expected` and
+   * `answer`. Default: whether both tell the same.
+   */
+  readonly instructions?: string | undefined
+  /** The model that judges. Not the `examples` provider. */
+  readonly provider: NewProvider
+}
+
+/** What the comparison may spend. */
+export interface NewBudget {
+  /**
+   * Calls to models, the judge's included: at least those of one example. No example is started that
+   * needs more, but an answer that has to be repeated or repaired may exceed it by its further calls.
+   * Default: no limit.
+   */
+  readonly max_calls?: number | undefined
+  /**
+   * Input and output tokens together: at least the instructions and the answer schema of one example,
+   * estimated at four bytes a token. The examples in progress, at most four, may exceed it. Default: no
+   * limit.
+   */
+  readonly max_tokens?: number | undefined
+  /**
+   * Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in
+   * progress, at most four, may exceed it. Default: no limit.
+   */
+  readonly max_cost?: number | undefined
+  /** Answers of either side that fail, at least 1: with as many, the comparison ends. Default: no limit. */
+  readonly max_failures?: number | undefined
+}
+
 /** A comparison to start. */
 export interface NewComparison {
   /** What to try. Default: the task's working copy. */
@@ -2213,10 +2482,27 @@ export interface NewComparison {
         readonly instructions?: string | undefined
         /** Provider to try. Default: the task's working copy. */
         readonly provider?: NewProvider | undefined
-        /** Dataset version that the candidate's `examples` provider answers from. Default: the newest. */
+        /** Dataset version that the candidate answers from or sees examples of. Default: the newest. */
         readonly dataset_id?: string | undefined
       }
     | undefined
+  /**
+   * Which examples the sides answer, and which ones they must not see. Default `leave_one_out`: every
+   * example is answered, and none from itself.
+   */
+  readonly hold_out?: NewHoldOut | undefined
+  /**
+   * How values of the answers are compared, by JSON Pointer, such as `/total` or `/lines/*\/amount`: `*`
+   * means every item. At most 50. Others are compared as `equal`.
+   */
+  readonly evaluators?: Readonly<Record<string, NewEvaluator>> | undefined
+  /**
+   * A model that decides whether an answer agrees which differs by the evaluators. Default: none; such
+   * an answer does not agree.
+   */
+  readonly judge?: NewJudge | undefined
+  /** What the comparison may spend. Default: no limit. */
+  readonly budget?: NewBudget | undefined
 }
 
 /** The input of `comparisons.create`. */
@@ -2262,8 +2548,27 @@ export interface GetComparisonInput {
         readonly limit?: number | undefined
         /** Where to continue: the `next_cursor` of the previous page. Absent for the first page. */
         readonly cursor?: string | undefined
+        /**
+         * Only results with this verdict, such as the wins or the regressions.
+         *
+         * - `win`: Only the candidate agrees.
+         * - `regression`: Only the live release agrees.
+         * - `both_agree`: Both sides agree.
+         * - `neither_agrees`: Neither side agrees.
+         */
+        readonly verdict?: "win" | "regression" | "both_agree" | "neither_agrees" | undefined
       }
     | undefined
+}
+
+/** What the judge decided about one answer. */
+export interface Verdict {
+  /** Whether the answer agrees. False if the judge failed. */
+  readonly agrees: boolean
+  /** The judge's reason, at most 1,000 characters. */
+  readonly reason: string
+  /** Why there is no verdict, in one sentence. Null if there is one. */
+  readonly failure: string | null
 }
 
 /** The result of one side of a comparison for one example. */
@@ -2271,14 +2576,26 @@ export interface Outcome {
   /** The answer. Null if there is none; `failure` says why. */
   readonly answer: object | null
   /**
-   * Whether the answer equals the example's as JSON: in any order of keys, integers exactly, other
-   * numbers within a relative difference of 1e-6.
+   * Whether the answer agrees with the example's in every field, by the comparison's evaluators, or by
+   * its judge.
    */
   readonly agrees: boolean
-  /** Top-level fields that differ, are missing or are unexpected. */
+  /** Top-level fields that differ by the evaluators, are missing or are unexpected. */
   readonly disagreeing: ReadonlyArray<string>
+  /**
+   * Share of the top-level fields that agree by the evaluators, by their weights, 0 to 1. 0 without an
+   * answer. Null in comparisons of older versions of the service.
+   */
+  readonly score: number | null
+  /** The judge's verdict. Null if the answer was not judged. */
+  readonly verdict: Verdict | null
   /** Why there is no answer, in one sentence. Null if there is one. */
   readonly failure: string | null
+  /**
+   * The examples that the answer was made from, nearest first, with their scores. Empty also for
+   * comparisons of older versions of the service.
+   */
+  readonly examples: ReadonlyArray<UsedExample>
   /** Input tokens that the provider counted. */
   readonly input_tokens: number
   /** Output tokens that the provider counted. */
@@ -4744,6 +5061,17 @@ export interface InvalidApiKeyProblem extends ServiceProblem {
   readonly status: 401
 }
 
+/**
+ * The hold-out, the evaluators, the judge or the budget of the comparison do not fit the task.
+ * `errors` names each member.
+ */
+export interface InvalidComparisonProblem extends ServiceProblem {
+  /** Always `INVALID_COMPARISON`. */
+  readonly code: "INVALID_COMPARISON"
+  /** Always 422. */
+  readonly status: 422
+}
+
 /** The correction does not match the task's answer schema. `errors` names each field. */
 export interface InvalidCorrectionProblem extends ServiceProblem {
   /** Always `INVALID_CORRECTION`. */
@@ -5087,6 +5415,7 @@ export type AnyServiceProblem =
   | InsufficientScopeProblem
   | InternalErrorProblem
   | InvalidApiKeyProblem
+  | InvalidComparisonProblem
   | InvalidCorrectionProblem
   | InvalidHeadersProblem
   | InvalidInputProblem

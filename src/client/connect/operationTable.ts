@@ -264,6 +264,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     candidate: { instructions: "string", provider: "Provider", dataset_id: ["or", ["dst_", "null"]] },
     live_release_id: "rel_",
     dataset_id: "dst_",
+    hold_out: "HoldOut",
+    evaluators: ["record", "Evaluator"],
+    judge: ["or", ["Judge", "null"]],
+    budget: "Budget",
+    spent: "Spent",
     example_count: "number",
     compared: "number",
     summary: "ComparisonSummary",
@@ -272,24 +277,100 @@ export const shapes: Readonly<Record<string, Shape>> = {
     finished_at: ["or", ["time", "null"]],
     failure: ["or", ["string", "null"]]
   },
+  HoldOut: ["or", ["LeaveOneOut", "TrainTestSplit", "NoHoldOut"]],
+  LeaveOneOut: { kind: ["is", ["leave_one_out"]] },
+  TrainTestSplit: { kind: ["is", ["split"]], test_share: "number", seed: "number" },
+  NoHoldOut: { kind: ["is", ["none"]] },
+  Evaluator: [
+    "or",
+    ["EqualEvaluator", "NumberEvaluator", "TextEvaluator", "UnorderedEvaluator", "IgnoreEvaluator"]
+  ],
+  EqualEvaluator: { kind: ["is", ["equal"]], weight: "number" },
+  NumberEvaluator: {
+    kind: ["is", ["number"]],
+    absolute_tolerance: "number",
+    relative_tolerance: "number",
+    weight: "number"
+  },
+  TextEvaluator: {
+    kind: ["is", ["text"]],
+    ignore_case: "boolean",
+    ignore_punctuation: "boolean",
+    weight: "number"
+  },
+  UnorderedEvaluator: { kind: ["is", ["unordered"]], weight: "number" },
+  IgnoreEvaluator: { kind: ["is", ["ignore"]] },
+  Judge: { instructions: "string", provider: "Provider" },
+  Budget: {
+    max_calls: ["or", ["number", "null"]],
+    max_tokens: ["or", ["number", "null"]],
+    max_cost: ["or", ["number", "null"]],
+    max_failures: ["or", ["number", "null"]]
+  },
+  Spent: {
+    calls: "number",
+    input_tokens: "number",
+    output_tokens: "number",
+    cost: ["or", ["number", "null"]]
+  },
   ComparisonSummary: {
     candidate: "SideSummary",
     live: "SideSummary",
     difference: { value: "number", low: "number", high: "number" },
-    fields: ["list", { field: "string", compared: "number", candidate: "number", live: "number" }]
+    fields: ["list", { field: "string", compared: "number", candidate: "number", live: "number" }],
+    judge: ["or", ["JudgeSummary", "null"]]
   },
   SideSummary: {
     agreed: "number",
     agreement: ["or", ["number", "null"]],
     agreement_interval: { low: "number", high: "number" },
+    score: ["or", ["number", "null"]],
     failed: "number",
     input_tokens: "number",
     output_tokens: "number",
     cost: ["or", ["number", "null"]],
     latency_ms: ["or", [{ mean: "number", p50: "number", p95: "number" }, "null"]]
   },
+  JudgeSummary: { judged: "number", agreed: "number", failed: "number" },
   NewComparison: {
-    "candidate?": { "instructions?": "string", "provider?": "NewProvider", "dataset_id?": "dst_" }
+    "candidate?": { "instructions?": "string", "provider?": "NewProvider", "dataset_id?": "dst_" },
+    "hold_out?": "NewHoldOut",
+    "evaluators?": ["record", "NewEvaluator"],
+    "judge?": "NewJudge",
+    "budget?": "NewBudget"
+  },
+  NewHoldOut: ["or", ["LeaveOneOut", "NewTrainTestSplit", "NoHoldOut"]],
+  NewTrainTestSplit: { kind: ["is", ["split"]], "test_share?": "number", "seed?": "number" },
+  NewEvaluator: [
+    "or",
+    [
+      "NewEqualEvaluator",
+      "NewNumberEvaluator",
+      "NewTextEvaluator",
+      "NewUnorderedEvaluator",
+      "IgnoreEvaluator"
+    ]
+  ],
+  NewEqualEvaluator: { kind: ["is", ["equal"]], "weight?": "number" },
+  NewNumberEvaluator: {
+    kind: ["is", ["number"]],
+    "absolute_tolerance?": "number",
+    "relative_tolerance?": "number",
+    "weight?": "number"
+  },
+  NewTextEvaluator: {
+    kind: ["is", ["text"]],
+    "ignore_case?": "boolean",
+    "ignore_punctuation?": "boolean",
+    "weight?": "number"
+  },
+  NewUnorderedEvaluator: { kind: ["is", ["unordered"]], "weight?": "number" },
+  NewJudge: { "instructions?": "string", provider: "NewProvider" },
+  NewBudget: {
+    "max_calls?": "number",
+    "max_tokens?": "number",
+    "max_cost?": "number",
+    "max_failures?": "number"
   },
   AcceptedComparison: { comparison: "Comparison" },
   ComparisonDetail: {
@@ -308,12 +389,16 @@ export const shapes: Readonly<Record<string, Shape>> = {
     answer: ["or", ["object", "null"]],
     agrees: "boolean",
     disagreeing: ["list", "string"],
+    score: ["or", ["number", "null"]],
+    verdict: ["or", ["Verdict", "null"]],
     failure: ["or", ["string", "null"]],
+    examples: ["list", "UsedExample"],
     input_tokens: "number",
     output_tokens: "number",
     cost: ["or", ["number", "null"]],
     duration_ms: "number"
   },
+  Verdict: { agrees: "boolean", reason: "string", failure: ["or", ["string", "null"]] },
   EndedComparison: { comparison: "Comparison" },
   Release: {
     id: "rel_",
@@ -834,6 +919,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   },
   INTERNAL_ERROR: {},
   INVALID_API_KEY: {},
+  INVALID_COMPARISON: {},
   INVALID_CORRECTION: {},
   INVALID_HEADERS: {},
   INVALID_INPUT: {},
@@ -1075,7 +1161,11 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       method: "GET",
       path: "/v1/comparisons/:id",
       params: { id: "cmp_" },
-      query: { "limit?": "number", "cursor?": "string" },
+      query: {
+        "limit?": "number",
+        "cursor?": "string",
+        "verdict?": ["is", ["win", "regression", "both_agree", "neither_agrees"]]
+      },
       status: 200,
       json: "ComparisonDetail"
     },

@@ -1,9 +1,14 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
+import { Budget, Spent } from "./Budget.ts"
 import { JsonObject } from "./Dataset.ts"
+import { Evaluators } from "./Evaluator.ts"
+import { HoldOut } from "./HoldOut.ts"
 import { ComparisonId, DatasetId, ExampleId, ReleaseId, TaskId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
+import { Judge, Verdict } from "./Judge.ts"
 import { Provider } from "./Provider.ts"
+import { UsedExample } from "./Run.ts"
 import { timestamp, Timestamp } from "../Time.ts"
 
 export const Outcome = Schema.Struct({
@@ -12,13 +17,24 @@ export const Outcome = Schema.Struct({
   }),
   agrees: Schema.Boolean.annotateKey({
     description:
-      "Whether the answer equals the example's as JSON: in any order of keys, integers exactly, other numbers within a relative difference of 1e-6."
+      "Whether the answer agrees with the example's in every field, by the comparison's evaluators, or by its judge."
   }),
   disagreeing: Schema.Array(Schema.String).annotateKey({
-    description: "Top-level fields that differ, are missing or are unexpected."
+    description: "Top-level fields that differ by the evaluators, are missing or are unexpected."
+  }),
+  score: Schema.NullOr(Schema.Finite).annotateKey({
+    description:
+      "Share of the top-level fields that agree by the evaluators, by their weights, 0 to 1. 0 without an answer. Null in comparisons of older versions of the service."
+  }),
+  verdict: Schema.NullOr(Verdict).annotateKey({
+    description: "The judge's verdict. Null if the answer was not judged."
   }),
   failure: Schema.NullOr(Schema.String).annotateKey({
     description: "Why there is no answer, in one sentence. Null if there is one."
+  }),
+  examples: Schema.Array(UsedExample).annotateKey({
+    description:
+      "The examples that the answer was made from, nearest first, with their scores. Empty also for comparisons of older versions of the service."
   }),
   input_tokens: Schema.Int.annotateKey({ description: "Input tokens that the provider counted." }),
   output_tokens: Schema.Int.annotateKey({ description: "Output tokens that the provider counted." }),
@@ -28,6 +44,14 @@ export const Outcome = Schema.Struct({
   duration_ms: Schema.Finite.annotateKey({ description: "How long the answer took, in milliseconds." })
 }).annotate({ identifier: "Outcome", description: "The result of one side of a comparison for one example." })
 export type Outcome = typeof Outcome.Type
+
+export const ComparisonVerdict = documentedEnum({
+  win: "Only the candidate agrees.",
+  regression: "Only the live release agrees.",
+  both_agree: "Both sides agree.",
+  neither_agrees: "Neither side agrees."
+})
+export type ComparisonVerdict = typeof ComparisonVerdict.Type
 
 export const ComparisonResult = Schema.Struct({
   example_id: ExampleId.annotateKey({ description: "The example's ID." }),
@@ -61,6 +85,10 @@ export const SideSummary = Schema.Struct({
   agreement_interval: Schema.Struct(bounds).annotateKey({
     description: "95 % confidence interval of `agreement` (Wilson's score interval)."
   }),
+  score: Schema.NullOr(Schema.Finite).annotateKey({
+    description:
+      "Mean `score` of the compared examples, 0 to 1. Null before the first, and in comparisons of older versions of the service."
+  }),
   failed: Schema.Int.annotateKey({ description: "Examples without an answer." }),
   input_tokens: Schema.Int.annotateKey({ description: "Input tokens, added up." }),
   output_tokens: Schema.Int.annotateKey({ description: "Output tokens, added up." }),
@@ -76,6 +104,14 @@ export const SideSummary = Schema.Struct({
   description: "One side of a comparison, over all examples compared so far."
 })
 export type SideSummary = typeof SideSummary.Type
+
+export const JudgeSummary = Schema.Struct({
+  judged: Schema.Int.annotateKey({ description: "Answers that the judge was asked about." }),
+  agreed: Schema.Int.annotateKey({ description: "Those of them that agree." }),
+  failed: Schema.Int.annotateKey({
+    description: "Those of them without a verdict, because the judge failed."
+  })
+}).annotate({ identifier: "JudgeSummary", description: "The judge's verdicts on the answers of both sides." })
 
 export const ComparisonSummary = Schema.Struct({
   candidate: SideSummary.annotateKey({ description: "The candidate's results." }),
@@ -100,7 +136,13 @@ export const ComparisonSummary = Schema.Struct({
         description: "Examples in which the live release agrees in this field."
       })
     })
-  ).annotateKey({ description: "Agreement by top-level field of the answers. At most the first 100 fields." })
+  ).annotateKey({
+    description:
+      "Agreement by top-level field of the answers, by the evaluators, without ignored fields. At most the first 100 fields."
+  }),
+  judge: Schema.NullOr(JudgeSummary).annotateKey({
+    description: "The judge's verdicts. Null without a judge."
+  })
 }).annotate({
   identifier: "ComparisonSummary",
   description: "Both sides of a comparison, over all examples compared so far."
@@ -110,7 +152,8 @@ export type ComparisonSummary = typeof ComparisonSummary.Type
 export const ComparisonStatus = documentedEnum({
   running: "Examples are still being answered.",
   completed: "Every example was answered by both sides. Final.",
-  failed: "It ended after repeated internal errors; `failure` says so. Final. Start another one to retry.",
+  failed:
+    "It ended early, because it spent its budget, or after repeated internal errors; `failure` says which. Final.",
   cancelled: "It was cancelled before every example was answered; `failure` says by whom. Final."
 })
 
@@ -123,7 +166,7 @@ export const Comparison = Schema.Struct({
     provider: Provider.annotateKey({ description: "The candidate's provider." }),
     dataset_id: Schema.NullOr(DatasetId).annotateKey({
       description:
-        "The dataset version that the `examples` provider of the candidate answers from. Null if the task had none."
+        "The dataset version that the candidate answers from or sees examples of. Null if the task had none."
     })
   }).annotateKey({ description: "The configuration that is tried." }),
   live_release_id: ReleaseId.annotateKey({
@@ -133,6 +176,16 @@ export const Comparison = Schema.Struct({
     description:
       "The dataset version whose examples both sides answer: the newest when the comparison started."
   }),
+  hold_out: HoldOut.annotateKey({
+    description:
+      "Which examples the sides answer, and which ones they must not see. With `none`, an example may have been answered from itself."
+  }),
+  evaluators: Evaluators.annotateKey({
+    description: "How values of the answers are compared, by JSON pointer. Others are compared as `equal`."
+  }),
+  judge: Schema.NullOr(Judge).annotateKey({ description: "What judges answers that differ. Null: nothing." }),
+  budget: Budget.annotateKey({ description: "What it may spend." }),
+  spent: Spent.annotateKey({ description: "What it has spent so far." }),
   example_count: Schema.Int.annotateKey({ description: "Number of examples to compare." }),
   compared: Schema.Int.annotateKey({ description: "Number of examples that both sides have answered." }),
   summary: ComparisonSummary.annotateKey({ description: "The results so far." }),

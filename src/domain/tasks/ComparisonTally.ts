@@ -12,6 +12,8 @@ const BUCKET_GROWTH = 1.1
 const SHORTEST_MS = 0.1
 
 const Side = Schema.Struct({
+  /** Sum of the scores; absent in tallies that began before there were scores. */
+  score: Schema.optionalKey(Schema.Finite),
   failed: Schema.Int,
   input_tokens: Schema.Int,
   output_tokens: Schema.Int,
@@ -31,6 +33,8 @@ export const ComparisonTally = Schema.Struct({
   neither: Schema.Int,
   candidate: Side,
   live: Side,
+  /** Absent without a judge. */
+  judge: Schema.optionalKey(Schema.Struct({ judged: Schema.Int, agreed: Schema.Int, failed: Schema.Int })),
   fields: Schema.Array(
     Schema.Struct({
       field: Schema.String,
@@ -43,6 +47,7 @@ export const ComparisonTally = Schema.Struct({
 export type ComparisonTally = typeof ComparisonTally.Type
 
 const emptySide: Side = {
+  score: 0,
   failed: 0,
   input_tokens: 0,
   output_tokens: 0,
@@ -51,7 +56,7 @@ const emptySide: Side = {
   classes: {}
 }
 
-/** The tally before the first example. */
+/** The tally of a comparison without a judge before the first example. */
 export const emptyTally: ComparisonTally = {
   both: 0,
   candidate_only: 0,
@@ -62,7 +67,11 @@ export const emptyTally: ComparisonTally = {
   fields: []
 }
 
-/** The outcomes of one example, with every top-level field of the expected answer and of both answers. */
+/** The tally before the first example. */
+export const newTally = ({ hasJudge }: { readonly hasJudge: boolean }): ComparisonTally =>
+  hasJudge ? { ...emptyTally, judge: { judged: 0, agreed: 0, failed: 0 } } : emptyTally
+
+/** The outcomes of one example, with every top-level field of the expected answer and of both answers that is compared. */
 export interface ComparedExample {
   readonly candidate: Outcome
   readonly live: Outcome
@@ -83,14 +92,25 @@ export const addToTally = (
     neither: tally.neither + countIf(false, false),
     candidate: withOutcome(tally.candidate, candidate),
     live: withOutcome(tally.live, live),
+    ...(tally.judge === undefined ? {} : { judge: [candidate, live].reduce(withVerdict, tally.judge) }),
     fields: withFields(tally.fields, { candidate, fields, live })
   }
 }
+
+const withVerdict = (judge: NonNullable<ComparisonTally["judge"]>, { verdict }: Outcome) =>
+  verdict === null
+    ? judge
+    : {
+        judged: judge.judged + 1,
+        agreed: judge.agreed + Number(verdict.agrees),
+        failed: judge.failed + Number(verdict.failure !== null)
+      }
 
 const withOutcome = (side: Side, outcome: Outcome): Side => {
   const failed = outcome.answer === null
   const key = String(bucketOf(outcome.duration_ms))
   return {
+    ...(side.score === undefined ? {} : { score: side.score + (outcome.score ?? 0) }),
     failed: side.failed + Number(failed),
     input_tokens: side.input_tokens + outcome.input_tokens,
     output_tokens: side.output_tokens + outcome.output_tokens,
@@ -126,13 +146,14 @@ const bucketOf = (millis: number): number =>
 
 /** Summarizes a tally for the API. */
 export const summarizeTally = (tally: ComparisonTally): ComparisonSummary => {
-  const { both, candidate, candidate_only, fields, live, live_only, neither } = tally
+  const { both, candidate, candidate_only, fields, judge = null, live, live_only, neither } = tally
   const total = both + candidate_only + live_only + neither
   return {
     candidate: sideSummary(candidate, both + candidate_only, total),
     live: sideSummary(live, both + live_only, total),
     difference: pairedDifference({ both, first: candidate_only, second: live_only, neither }),
-    fields
+    fields,
+    judge
   }
 }
 
@@ -142,6 +163,7 @@ const sideSummary = (side: Side, agreed: number, compared: number): SideSummary 
     agreed,
     agreement: compared === 0 ? null : agreed / compared,
     agreement_interval: wilsonInterval(agreed, compared),
+    score: compared === 0 || side.score === undefined ? null : side.score / compared,
     failed: side.failed,
     input_tokens: side.input_tokens,
     output_tokens: side.output_tokens,

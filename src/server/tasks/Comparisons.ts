@@ -4,10 +4,21 @@ import { Authorized } from "../../api/Authorization.ts"
 import type { ComparisonDetail, NewComparison } from "../../api/Comparisons.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import { type InvalidUrl, LimitReached, NotFound, type ProviderKeyExists } from "../../api/Problems.ts"
+import {
+  InvalidComparison,
+  type InvalidUrl,
+  LimitReached,
+  NotFound,
+  type ProviderKeyExists
+} from "../../api/Problems.ts"
+import { nothingSpent, withBudgetDefaults } from "../../domain/tasks/Budget.ts"
 import type { Comparison } from "../../domain/tasks/Comparison.ts"
-import { emptyTally } from "../../domain/tasks/ComparisonTally.ts"
-import { ComparisonId, type ExampleId, type TaskId } from "../../domain/Ids.ts"
+import { newTally } from "../../domain/tasks/ComparisonTally.ts"
+import { withEvaluatorDefaults } from "../../domain/tasks/Evaluator.ts"
+import { evaluatorFaults } from "../../domain/tasks/evaluatorFaults.ts"
+import { type HoldOut, withHoldOutDefaults } from "../../domain/tasks/HoldOut.ts"
+import { ComparisonId, type OrgId, type TaskId } from "../../domain/Ids.ts"
+import { type Judge, judgeInstructions, type NewJudge } from "../../domain/tasks/Judge.ts"
 import { withProviderDefaults } from "../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../domain/tasks/Task.ts"
 import { monotonicNow } from "../concurrency/monotonicMillis.ts"
@@ -19,6 +30,7 @@ import { dieOnDatabaseError, isDatabaseUnavailable } from "../store/databaseErro
 import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { budgetFaults } from "./Comparisons/budgetFaults.ts"
 import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
 import {
   claimComparison,
@@ -33,18 +45,25 @@ import {
   type ComparisonRow,
   countRunning,
   findComparison,
+  fromSpent,
   insertComparison,
   isCancelled,
   listComparisons,
   listResults,
+  type ResultsRequest,
   toComparison
 } from "./Comparisons/rows.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
+import { countCompared } from "./Datasets/heldOut.ts"
 import { findVersion, getVersion } from "./Datasets/versionRows.ts"
 import { Providers } from "./Providers.ts"
+import { getRelease } from "./Releases/rows.ts"
 import { Tasks } from "./Tasks.ts"
 import { findTask } from "./Tasks/rows.ts"
 import { requireTask } from "./requireTask.ts"
+
+/** Faults that a refusal names at most, as for other requests. */
+const MAX_FAULTS = 20
 
 /** The running comparisons of one organization. */
 const MAX_RUNNING = 20
@@ -102,7 +121,7 @@ export class Comparisons extends Context.Service<
     /** Returns the comparison and a page of its results. */
     readonly get: (
       id: ComparisonId,
-      request: PageRequest<ExampleId>
+      request: ResultsRequest
     ) => Effect.Effect<ComparisonDetail, NotFound, Authorized<"tasks.read">>
     /** Stores a new comparison. A worker of this or another replica (`layerWorkers`) runs it. */
     readonly create: (
@@ -110,7 +129,7 @@ export class Comparisons extends Context.Service<
       input: NewComparison
     ) => Effect.Effect<
       Comparison,
-      NotFound | InvalidUrl | LimitReached | ProviderKeyExists,
+      NotFound | InvalidUrl | LimitReached | ProviderKeyExists | InvalidComparison,
       Authorized<"tasks.write">
     >
     /** Ends a running comparison. One that has ended is returned unchanged. */
@@ -150,6 +169,15 @@ export class Comparisons extends Context.Service<
               isOwner = yield* renewLease(sql, row, DateTime.addDuration(yield* clock.now, lease))
             }
           })
+
+        /** Counts the examples of a split before the task is locked, because that reads the whole version. */
+        const countAhead = Effect.fnUntraced(function* (org_id: OrgId, task_id: TaskId, hold_out: HoldOut) {
+          if (hold_out.kind !== "split") return undefined
+          const { dataset_id } = yield* findTask(sql, org_id, task_id)
+          if (dataset_id === null) return undefined
+          const version = yield* Effect.orDie(getVersion(sql, org_id, dataset_id))
+          return { dataset_id, count: yield* Effect.orDie(countCompared(sql, org_id, version, hold_out)) }
+        })
 
         const work = Effect.fnUntraced(function* (claimed: ComparisonRow) {
           const job = yield* loadJob(sql, claimed, compile)
@@ -244,11 +272,18 @@ export class Comparisons extends Context.Service<
               })
             )
           }, dieOnDatabaseError),
-          create: Effect.fn("Comparisons.create")(function* (task_id, { candidate = {} }) {
+          create: Effect.fn("Comparisons.create")(function* (
+            task_id,
+            { budget = {}, candidate = {}, evaluators = {}, hold_out: held, judge: asked }
+          ) {
             const principal = yield* Authorized("tasks.write")
             const { actor, org_id } = principal
             yield* usage.requireCapacity(org_id)
             yield* tasks.vetProvider(candidate.provider, "#/candidate/provider")
+            yield* tasks.vetProvider(asked?.provider, "#/judge/provider")
+            const hold_out = withHoldOutDefaults(held)
+            const judge = yield* toJudge(asked)
+            const counted = yield* countAhead(org_id, task_id, hold_out)
             const now = yield* clock.now
             return yield* atomically(
               Effect.gen(function* () {
@@ -267,25 +302,48 @@ export class Comparisons extends Context.Service<
                     ? newest
                     : yield* findVersion(sql, org_id, candidate.dataset_id)
                 if (candidateVersion?.task_id !== task_id) return yield* notVersionOfTask
+                const instructions = candidate.instructions ?? task.instructions
+                const provider =
+                  candidate.provider === undefined ? task.provider : withProviderDefaults(candidate.provider)
+                const live = yield* getRelease(sql, org_id, task.live_release_id)
+                const sides = [{ instructions, provider }, live]
+                const example_count =
+                  counted?.dataset_id === newest.dataset_id
+                    ? counted.count
+                    : yield* countCompared(sql, org_id, newest, hold_out)
+                const errors = [
+                  ...holdOutFaults(hold_out, example_count, newest.example_count),
+                  ...evaluatorFaults(task.answer_schema, evaluators, "#/evaluators"),
+                  ...budgetFaults(budget, sides, judge, task.answer_schema, "#/budget")
+                ]
+                if (errors.length > 0) {
+                  return yield* new InvalidComparison({
+                    detail: "The comparison does not fit the task.",
+                    errors: errors.slice(0, MAX_FAULTS)
+                  })
+                }
                 yield* tasks.addKey(org_id, task_id, candidate.provider, "#/candidate/provider", now)
+                yield* tasks.addKey(org_id, task_id, asked?.provider, "#/judge/provider", now)
                 const row: ComparisonRow = {
                   org_id,
                   comparison_id: yield* ComparisonId.generate,
                   task_id,
                   task_revision: task.revision,
                   live_release_id: task.live_release_id,
-                  candidate_instructions: candidate.instructions ?? task.instructions,
-                  candidate_provider:
-                    candidate.provider === undefined
-                      ? task.provider
-                      : withProviderDefaults(candidate.provider),
+                  candidate_instructions: instructions,
+                  candidate_provider: provider,
                   candidate_dataset_id: candidateVersion.dataset_id,
                   dataset_id: newest.dataset_id,
+                  hold_out,
+                  evaluators: withEvaluatorDefaults(evaluators),
+                  judge,
+                  budget: withBudgetDefaults(budget),
+                  ...fromSpent(nothingSpent),
                   status: "running",
-                  example_count: newest.example_count,
+                  example_count,
                   compared: 0,
                   last_example_id: null,
-                  tally: emptyTally,
+                  tally: newTally({ hasJudge: judge !== null }),
                   lease_epoch: 0,
                   created_at: now,
                   created_by_id: actor.id,
@@ -358,6 +416,37 @@ const isDatabaseOutage = (cause: Cause.Cause<unknown>): boolean =>
         : undefined
     return SqlError.isSqlError(error) && isDatabaseUnavailable(error)
   })
+
+/** The judge to store: defaults filled in, without the API key. */
+const toJudge = (given: NewJudge | undefined): Effect.Effect<Judge | null, InvalidComparison> => {
+  if (given === undefined) return Effect.succeed(null)
+  if (given.provider.kind === "examples") {
+    return Effect.fail(
+      new InvalidComparison({
+        detail: "A judge is a model: the nearest example cannot judge.",
+        errors: [{ pointer: "#/judge/provider/kind", detail: "must be a kind that calls a model" }]
+      })
+    )
+  }
+  return Effect.succeed({
+    instructions: judgeInstructions(given),
+    provider: withProviderDefaults(given.provider)
+  })
+}
+
+/** A split that leaves nothing to compare, or nothing to answer from. */
+const holdOutFaults = (hold_out: HoldOut, compared: number, all: number) =>
+  hold_out.kind !== "split" || (compared > 0 && compared < all)
+    ? []
+    : [
+        {
+          pointer: "#/hold_out/test_share",
+          detail:
+            compared === 0
+              ? "puts no example into the test part; choose a larger share or another seed"
+              : "puts every example into the test part; choose a smaller share or another seed"
+        }
+      ]
 
 const noDataset = Effect.fail(
   new NotFound({ detail: "The task has no dataset. Create its first version before you compare." })

@@ -2,8 +2,18 @@ import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { compareAnswers } from "../../../src/domain/tasks/Agreement.ts"
 import type { JsonObject } from "../../../src/domain/tasks/Dataset.ts"
+import {
+  evaluatorTree,
+  type NewEvaluators,
+  withEvaluatorDefaults
+} from "../../../src/domain/tasks/Evaluator.ts"
 
 const agrees = (expected: JsonObject, actual: JsonObject) => compareAnswers(expected, actual).agrees
+
+const treeOf = (evaluators: NewEvaluators) => evaluatorTree(withEvaluatorDefaults(evaluators))
+
+const agreesBy = (evaluators: NewEvaluators, expected: JsonObject, actual: JsonObject) =>
+  compareAnswers(expected, actual, treeOf(evaluators)).agrees
 
 describe("compareAnswers", () => {
   it("answers agree in any order of keys, but not in any order of list items", () => {
@@ -54,5 +64,93 @@ describe("compareAnswers", () => {
     )
     fc.assert(fc.property(object, (value) => agrees(value, structuredClone(value))))
     fc.assert(fc.property(object, object, (left, right) => agrees(left, right) === agrees(right, left)))
+  })
+})
+
+describe("compareAnswers › evaluators", () => {
+  it("numbers agree within an absolute or a relative tolerance, integers too", () => {
+    const absolute = { "/total": { kind: "number", absolute_tolerance: 2 } } as const
+    assert.isTrue(agreesBy(absolute, { total: 10 }, { total: 12 }))
+    assert.isFalse(agreesBy(absolute, { total: 10 }, { total: 13 }))
+    const relative = { "/total": { kind: "number", relative_tolerance: 0.1 } } as const
+    assert.isTrue(agreesBy(relative, { total: 90 }, { total: 100 }))
+    assert.isFalse(agreesBy(relative, { total: 89 }, { total: 100 }))
+    assert.isFalse(agreesBy({ "/total": { kind: "number" } }, { total: 1.000_000_1 }, { total: 1 }))
+    assert.isFalse(agreesBy(absolute, { total: 10 }, { total: "10" }))
+  })
+
+  it("texts agree after normalization, as far as it is asked for", () => {
+    const left = { name: "  Ａnna\nMüller. " }
+    const right = { name: "anna  mu\u0308ller" }
+    assert.isTrue(agreesBy({ "/name": { kind: "text", ignore_punctuation: true } }, left, right))
+    assert.isFalse(agreesBy({ "/name": { kind: "text" } }, left, right))
+    const strict = { "/name": { kind: "text", ignore_case: false, ignore_punctuation: true } } as const
+    assert.isFalse(agreesBy(strict, left, right))
+  })
+
+  it("the items of unordered arrays are matched by their own evaluators, each once", () => {
+    const tags = { "/tags": { kind: "unordered" } } as const
+    assert.isTrue(agreesBy(tags, { tags: ["a", "b", "b"] }, { tags: ["b", "a", "b"] }))
+    assert.isFalse(agreesBy(tags, { tags: ["a", "b", "b"] }, { tags: ["a", "a", "b"] }))
+    const lines = {
+      "/lines": { kind: "unordered" },
+      "/lines/*/amount": { kind: "number", absolute_tolerance: 1 },
+      "/lines/*/note": { kind: "ignore" }
+    } as const
+    // The first line agrees with both others: only the matching in which it takes the other one is complete.
+    assert.isTrue(
+      agreesBy(
+        lines,
+        { lines: [{ amount: 1, note: "x" }, { amount: 0 }] },
+        { lines: [{ amount: 1 }, { amount: 2 }] }
+      )
+    )
+    assert.isFalse(
+      agreesBy(lines, { lines: [{ amount: 1 }, { amount: 0 }] }, { lines: [{ amount: 2 }, { amount: 2 }] })
+    )
+  })
+
+  it("ignored fields count nowhere, wherever they are and whether they are there", () => {
+    const evaluators = { "/id": { kind: "ignore" }, "/meta/at": { kind: "ignore" } } as const
+    const { agrees, fields, score } = compareAnswers(
+      { id: 1, meta: { at: 1, by: "a" } },
+      { meta: { by: "a" } },
+      treeOf(evaluators)
+    )
+    assert.deepStrictEqual([agrees, fields, score], [true, [["meta", true]], 1])
+  })
+
+  it("the score is the share of the fields that agree, by their weights", () => {
+    const { agrees, score } = compareAnswers(
+      { category: "a", note: "x", total: 1 },
+      { category: "a", note: "y", total: 1 },
+      treeOf({ "/category": { kind: "equal", weight: 6 }, "/note": { kind: "text", weight: 3 } })
+    )
+    assert.deepStrictEqual([agrees, score], [false, 0.7])
+    assert.strictEqual(compareAnswers({}, {}).score, 1)
+  })
+
+  it("a member name may contain any character, and a number in a pointer is an index or a name", () => {
+    assert.isTrue(agreesBy({ "/a~1b~0": { kind: "text" } }, { "a/b~": "X" }, { "a/b~": "x" }))
+    assert.isTrue(agreesBy({ "/list/1": { kind: "ignore" } }, { list: [1, 2] }, { list: [1, 3] }))
+    assert.isTrue(agreesBy({ "/map/1": { kind: "ignore" } }, { map: { 1: 2 } }, { map: { 1: 3 } }))
+  })
+
+  it("nested unordered arrays take bounded work, and are then compared for equality", () => {
+    const nested = (depth: number, size: number, leaf: number): JsonObject => ({
+      items:
+        depth === 0
+          ? [leaf]
+          : Array.from({ length: size }, (_, n) => nested(depth - 1, size, leaf + n / 1_000))
+    })
+    const evaluators = Object.fromEntries(
+      [1, 2, 3, 4].map((depth) => ["/items" + "/*/items".repeat(depth - 1), { kind: "unordered" } as const])
+    )
+    const value = nested(3, 20, 0.5)
+    assert.isTrue(agreesBy(evaluators, value, structuredClone(value)))
+    assert.isFalse(agreesBy(evaluators, value, nested(3, 20, 0.6)))
+    // Also arrays after it, in any order.
+    const both = { ...evaluators, "/z": { kind: "unordered" } as const }
+    assert.isTrue(agreesBy(both, { ...value, z: [1, 2] }, { ...structuredClone(value), z: [2, 1] }))
   })
 })

@@ -4,6 +4,7 @@ import type { Outcome } from "../../../src/domain/tasks/Comparison.ts"
 import {
   ComparisonTally,
   emptyTally,
+  newTally,
   summarizeTally,
   addToTally
 } from "../../../src/domain/tasks/ComparisonTally.ts"
@@ -12,7 +13,10 @@ const outcome = (more: Partial<Outcome> = {}): Outcome => ({
   answer: { category: "other" },
   agrees: true,
   disagreeing: [],
+  score: 1,
+  verdict: null,
   failure: null,
+  examples: [],
   input_tokens: 10,
   output_tokens: 2,
   cost: null,
@@ -66,5 +70,32 @@ describe("ComparisonTally", () => {
     assert.lengthOf(tally.fields, 100)
     const kept: unknown = JSON.parse(JSON.stringify(tally))
     assert.deepStrictEqual(Schema.decodeUnknownSync(ComparisonTally)(kept), tally)
+  })
+})
+
+describe("ComparisonTally › scores and verdicts", () => {
+  const judged = (agrees: boolean, failure: string | null = null) =>
+    outcome({ agrees, score: 0.5, verdict: { agrees, reason: "", failure } })
+
+  it("scores are averaged over all examples, failures included, and verdicts of both sides are counted", () => {
+    let tally = newTally({ hasJudge: true })
+    tally = addToTally(tally, { candidate: judged(true), live: outcome(), fields: [] })
+    tally = addToTally(tally, {
+      candidate: outcome({ answer: null, agrees: false, score: 0, failure: "Away." }),
+      live: judged(false, "Away."),
+      fields: []
+    })
+    const { candidate, judge, live } = summarizeTally(tally)
+    assert.deepStrictEqual([candidate.score, live.score], [0.25, 0.75])
+    assert.deepStrictEqual(judge, { judged: 2, agreed: 1, failed: 1 })
+    assert.isNull(summarizeTally(emptyTally).judge)
+    assert.isNull(summarizeTally(emptyTally).candidate.score)
+  })
+
+  it("a tally that began without scores has none, also if it continues with them", () => {
+    const { score: _, ...side } = emptyTally.live
+    const old = { ...emptyTally, candidate: side, live: side }
+    const tally = addToTally(old, { candidate: outcome(), live: outcome(), fields: [] })
+    assert.isNull(summarizeTally(tally).candidate.score)
   })
 })

@@ -15,6 +15,9 @@ const awaitCompleted = (client: ClientCalls, id: ComparisonId) =>
     until: ({ comparison }) => comparison.status === "completed"
   })
 
+/** Datasets of a single example cannot be compared without it. */
+const hold_out = { kind: "none" } as const
+
 const environment = service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } })
 
 /** The response of a model that sorts every message as billing. */
@@ -48,7 +51,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
         assert.deepInclude(next, { version: 2, example_count: 2 })
         // Neither a new version nor a comparison changes the live release.
         assert.deepStrictEqual(yield* ask(), { category: "other" })
-        const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+        const { comparison } = yield* admin.comparisons.create({ params, payload: { hold_out } })
         assert.deepInclude(comparison, {
           dataset_id: next.id,
           example_count: 2,
@@ -75,7 +78,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
         // A candidate that uses an older version is compared over the newest version's examples.
         const older = yield* admin.comparisons.create({
           params,
-          payload: { candidate: { dataset_id: dataset.id } }
+          payload: { candidate: { dataset_id: dataset.id }, hold_out }
         })
         assert.strictEqual(older.comparison.candidate.dataset_id, dataset.id)
         assert.strictEqual(older.comparison.dataset_id, next.id)
@@ -108,7 +111,10 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
           })
         )
         assert.strictEqual(foreign._tag, "NOT_FOUND")
-        const { comparison } = yield* admin.comparisons.create({ params: other.params, payload: {} })
+        const { comparison } = yield* admin.comparisons.create({
+          params: other.params,
+          payload: { hold_out }
+        })
         yield* awaitCompleted(admin, comparison.id)
         const refused = yield* Effect.flip(
           admin.releases.create({ params: mine.params, payload: { comparison_id: comparison.id } })
@@ -122,7 +128,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
     Effect.gen(function* () {
       const { admin } = yield* createTeamClients("orphan")
       const { params } = yield* createSortingTask(admin, ["where is my parcel", "shipping"])
-      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      const { comparison } = yield* admin.comparisons.create({ params, payload: { hold_out } })
       yield* awaitCompleted(admin, comparison.id)
       const sql = yield* SqlClient.SqlClient
       // As a killed replica leaves it: running, without progress, its lease expired.
@@ -149,7 +155,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
         admin,
         ...Array.from({ length: 70 }, (_, n) => [`message ${n}`, "other"] as const)
       )
-      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      const { comparison } = yield* admin.comparisons.create({ params, payload: { hold_out } })
       yield* awaitCompleted(admin, comparison.id)
       const first = yield* admin.comparisons.get({ params: { id: comparison.id }, query: { limit: 40 } })
       const second = yield* admin.comparisons.get({
@@ -181,7 +187,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
       })
       const { comparison } = yield* admin.comparisons.create({
         params,
-        payload: { candidate: { instructions: "Second." } }
+        payload: { candidate: { instructions: "Second." }, hold_out }
       })
       yield* awaitCompleted(admin, comparison.id)
       const second = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
@@ -235,7 +241,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
       )
       assert.strictEqual(foreign._tag, "NOT_FOUND")
       assert.deepStrictEqual(pointersOf(foreign), ["#/release_id"])
-      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      const { comparison } = yield* admin.comparisons.create({ params, payload: { hold_out } })
       yield* awaitCompleted(admin, comparison.id)
       const key = yield* countersign.key({}, "one of two")
       for (const body of [{}, { comparison_id: comparison.id, release_id: task.live_release_id }]) {
@@ -257,7 +263,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
         const { params } = yield* createSortingTask(admin, ["a", "other"])
         const { comparison } = yield* admin.comparisons.create({
           params,
-          payload: { candidate: { instructions: "Second." } }
+          payload: { candidate: { instructions: "Second." }, hold_out }
         })
         yield* awaitCompleted(admin, comparison.id)
         // A new name and unchanged instructions and provider do not count as a change.
@@ -271,7 +277,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
 
         const third = yield* admin.comparisons.create({
           params,
-          payload: { candidate: { instructions: "Third." } }
+          payload: { candidate: { instructions: "Third." }, hold_out }
         })
         yield* admin.tasks.update({ params, payload: { instructions: "Fourth, a draft." } })
         yield* awaitCompleted(admin, third.comparison.id)

@@ -7,13 +7,16 @@ import { pointersOf, service } from "../../support/service.ts"
 import { createSortingTask, createTeamClients } from "../../support/tasks.ts"
 import type { TaskId } from "../../../src/domain/Ids.ts"
 
-/** Compares a candidate with the live release, and waits until the comparison is completed. */
+/** Compares a candidate with the live release over a dataset of one example, and waits until the comparison is completed. */
 const compare = Effect.fnUntraced(function* (
   admin: ClientCalls,
   params: { readonly task_id: TaskId },
   payload: NewComparison
 ) {
-  const { comparison } = yield* admin.comparisons.create({ params, payload })
+  const { comparison } = yield* admin.comparisons.create({
+    params,
+    payload: { hold_out: { kind: "none" }, ...payload }
+  })
   yield* Effect.repeat(admin.comparisons.get({ params: { id: comparison.id }, query: {} }), {
     until: ({ comparison: { status } }) => status === "completed"
   })

@@ -33,7 +33,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     ["pay", "billing"]
   )
   const other = yield* admin.tasks.create({ payload: sortingTask })
-  const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+  const { comparison } = yield* admin.comparisons.create({ params, payload: { hold_out: { kind: "none" } } })
   yield* eventually(
     admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
     (found) => found.comparison.status === "completed"

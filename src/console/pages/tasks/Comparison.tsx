@@ -1,7 +1,11 @@
 import { Effect, Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import { useEffect } from "react"
-import type { Comparison as ComparisonModel, SideSummary } from "../../../domain/tasks/Comparison.ts"
+import { useEffect, useState } from "react"
+import type {
+  Comparison as ComparisonModel,
+  ComparisonVerdict,
+  SideSummary
+} from "../../../domain/tasks/Comparison.ts"
 import { ComparisonId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
@@ -16,11 +20,14 @@ import { EmptyState } from "../../ui/EmptyState.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { AgreementSummary } from "./AgreementSummary.tsx"
+import { ComparisonSettings } from "./ComparisonSettings.tsx"
 import { formatPercent } from "./Comparisons.tsx"
+import { PromoteCandidate } from "./PromoteCandidate.tsx"
 import { ResultCard } from "./ResultCard.tsx"
 
 const comparisonAtom = Atom.family((id: ComparisonId) =>
@@ -32,14 +39,31 @@ const comparisonAtom = Atom.family((id: ComparisonId) =>
   )
 )
 
+/** Which results are listed. */
+type ResultFilter = "all" | ComparisonVerdict
+
+const resultFilters: ReadonlyArray<readonly [ResultFilter, string]> = [
+  ["all", "All"],
+  ["win", "Wins"],
+  ["regression", "Regressions"],
+  ["both_agree", "Both agree"],
+  ["neither_agrees", "Neither agrees"]
+]
+
 const resultsAtom = Atom.family((id: ComparisonId) =>
-  pagedAtom(
-    (cursor: ExampleId | undefined) =>
-      apiClient.comparisons.get({
-        params: { id },
-        query: { limit: 20, ...(cursor === undefined ? {} : { cursor }) }
-      }),
-    "results"
+  Atom.family((filter: ResultFilter) =>
+    pagedAtom(
+      (cursor: ExampleId | undefined) =>
+        apiClient.comparisons.get({
+          params: { id },
+          query: {
+            limit: 20,
+            ...(filter === "all" ? {} : { verdict: filter }),
+            ...(cursor === undefined ? {} : { cursor })
+          }
+        }),
+      "results"
+    )
   )
 )
 
@@ -79,15 +103,16 @@ const StatusBadge = ({ status }: Pick<ComparisonModel, "status">) => {
 const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }) => {
   const can = useCan()
   const { id, status, summary, task_id } = comparison
+  const [filter, setFilter] = useState<ResultFilter>("all")
   const running = status === "running"
   useEffect(() => {
     if (!running) {
-      refresh(resultsAtom(id))
+      refresh(resultsAtom(id)(filter))
       return undefined
     }
     const timer = setInterval(() => refresh(comparisonAtom(id)), REFRESH_INTERVAL_MS)
     return () => clearInterval(timer)
-  }, [id, running])
+  }, [id, running, filter])
   return (
     <div className="stack">
       <p>
@@ -97,26 +122,15 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
         title="Comparison"
         aside={
           status === "completed" && can("tasks.write") ? (
-            <ConfirmButton
-              small={false}
-              kind="primary"
-              label="Promote candidate"
-              title="Promote this candidate?"
-              confirmLabel="Promote"
-              act={() => apiClient.releases.create({ params: { task_id }, payload: { comparison_id: id } })}
+            <PromoteCandidate
+              comparison={comparison}
               onDone={() => {
                 refresh(taskAtom(task_id))
                 refresh(releasesAtom(task_id))
                 showToast("Candidate promoted")
                 navigate(`/tasks/${task_id}/releases`)
               }}
-            >
-              <p>
-                New runs will use this release. The candidate agreed with{" "}
-                {formatPercent(summary.candidate.agreement)} of the examples, the live release with{" "}
-                {formatPercent(summary.live.agreement)}. You can roll back to an earlier release.
-              </p>
-            </ConfirmButton>
+            />
           ) : null
         }
       >
@@ -184,12 +198,16 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
           </div>
         </section>
       </div>
+      <ComparisonSettings comparison={comparison} />
       <section className="stack" aria-label="Examples">
-        <h2>Examples</h2>
-        <PagedList atom={resultsAtom(id)}>
+        <div className="change-head">
+          <h2>Examples</h2>
+          <Tabs label="Verdict" selected={filter} onSelect={setFilter} options={resultFilters} />
+        </div>
+        <PagedList atom={resultsAtom(id)(filter)}>
           {(results) =>
             results.length === 0 ? (
-              <EmptyState title="No results yet" />
+              <EmptyState title={filter === "all" ? "No results yet" : "No such results"} />
             ) : (
               <ul className="cards">
                 {results.map((result) => (
@@ -208,6 +226,7 @@ const milliseconds = (value: number | undefined): string =>
   value === undefined ? "–" : `${Math.round(value).toLocaleString("en")} ms`
 
 const metrics: ReadonlyArray<readonly [string, (side: SideSummary) => string]> = [
+  ["Score", ({ score }) => formatPercent(score)],
   ["Failed", ({ failed }) => failed.toLocaleString("en")],
   ["Median latency", ({ latency_ms }) => milliseconds(latency_ms?.p50)],
   ["p95 latency", ({ latency_ms }) => milliseconds(latency_ms?.p95)],

@@ -1,3 +1,4 @@
+import { useState } from "react"
 import type { Comparison } from "../../../domain/tasks/Comparison.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link, navigate } from "../../app/router.tsx"
@@ -13,11 +14,16 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { defaultDraft, toNewComparison } from "./ComparisonDraft.ts"
+import { ComparisonOptions } from "./ComparisonOptions.tsx"
 
 /** A task's comparisons, newest first, and the button that starts one. */
 export const Comparisons = ({ task }: { readonly task: Task }) => {
   const can = useCan()
-  const compare = useAction(() => apiClient.comparisons.create({ params: { task_id: task.id }, payload: {} }))
+  const [draft, setDraft] = useState(defaultDraft)
+  const compare = useAction(() =>
+    apiClient.comparisons.create({ params: { task_id: task.id }, payload: toNewComparison(draft) })
+  )
   const run = async () => {
     const created = await compare.run()
     if (created === undefined) return
@@ -27,14 +33,31 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
   return (
     <div className="stack">
       {can("tasks.write") && task.dataset_id !== null ? (
-        <div className="change-head">
-          <p className="quiet">
-            Compares the working copy with the live release on the newest dataset version.
-          </p>
-          <Button kind="primary" pending={compare.pending} onClick={() => void run()}>
-            Run comparison
-          </Button>
-        </div>
+        <form
+          className="stack"
+          onSubmit={(event) => {
+            event.preventDefault()
+            if (!compare.pending) void run()
+          }}
+        >
+          <div className="change-head">
+            <p className="quiet">
+              Compares the working copy with the live release on the newest dataset version.
+            </p>
+            <Button type="submit" kind="primary" pending={compare.pending}>
+              Run comparison
+            </Button>
+          </div>
+          <details className="card padded">
+            <summary>Options: hold-out, fields, budget, judge</summary>
+            <ComparisonOptions
+              draft={draft}
+              answer_schema={task.answer_schema}
+              failure={compare.failure}
+              onChange={setDraft}
+            />
+          </details>
+        </form>
       ) : null}
       <FailureNotice failure={compare.failure} />
       <PagedList atom={comparisonsAtom(task.id)}>

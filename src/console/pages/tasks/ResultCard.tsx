@@ -31,8 +31,10 @@ export const ResultCard = ({ result }: { readonly result: ComparisonResult }) =>
           <JsonTree label="Input" value={result.input} />
           <h3>Candidate answer</h3>
           <AnswerDiff outcome={result.candidate} result={result} />
+          <JudgeVerdict outcome={result.candidate} />
           <h3>Live answer</h3>
           <AnswerDiff outcome={result.live} result={result} />
+          <JudgeVerdict outcome={result.live} />
         </>
       ) : (
         <p className="row-class quiet">
@@ -47,11 +49,21 @@ const AgreementBadge = ({ outcome }: { readonly outcome: Outcome }) =>
   outcome.answer === null ? (
     <Badge tone="bad">Failed</Badge>
   ) : outcome.agrees ? (
-    <Badge tone="good">Agrees</Badge>
+    <Badge tone="good">{outcome.verdict === null ? "Agrees" : "Agrees, says the judge"}</Badge>
   ) : (
     <Badge tone="wait">
       Differs in {outcome.disagreeing.length === 1 ? "1 field" : `${outcome.disagreeing.length} fields`}
     </Badge>
+  )
+
+const JudgeVerdict = ({ outcome: { verdict } }: { readonly outcome: Outcome }) =>
+  verdict === null ? null : (
+    <p className="quiet small">
+      {verdict.failure === null
+        ? `Judge: ${verdict.agrees ? "agrees" : "differs"}. `
+        : "The judge has no verdict: "}
+      <UntrustedText text={verdict.failure ?? verdict.reason} />
+    </p>
   )
 
 const AnswerDiff = ({ outcome, result }: { readonly outcome: Outcome; readonly result: ComparisonResult }) =>

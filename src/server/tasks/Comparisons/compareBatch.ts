@@ -1,4 +1,4 @@
-import { Array as Arr, Effect, Option } from "effect"
+import { Array as Arr, Effect, Option, Semaphore } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { compareAnswers } from "../../../domain/tasks/Agreement.ts"
 import type { Outcome } from "../../../domain/tasks/Comparison.ts"
@@ -6,15 +6,20 @@ import { addToTally, type ComparedExample } from "../../../domain/tasks/Comparis
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { Example } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId } from "../../../domain/Ids.ts"
+import { type EvaluatorTree, evaluatorTree } from "../../../domain/tasks/Evaluator.ts"
+import { verdictSchema } from "../../../domain/tasks/Judge.ts"
 import { costOf, type Provider } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import { readExamples } from "../Datasets/readExamples.ts"
 import { getVersion, type VersionRow } from "../Datasets/versionRows.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
-import type { NoAnswer, ProviderAnswer, Providers } from "../Providers.ts"
+import type { NoAnswer, ProviderAnswer, ProviderCall, Providers } from "../Providers.ts"
 import { getRelease } from "../Releases/rows.ts"
 import { readSchemas } from "../Tasks/rows.ts"
-import type { ComparisonRow } from "./rows.ts"
+import { judgeAnswer, type ReadyJudge } from "./judgeAnswer.ts"
+import { callsOf } from "./budgetFaults.ts"
+import { type ComparisonRow, fromSpent } from "./rows.ts"
+import { describeSpent, ExampleSpending, makeSpending } from "./Spending.ts"
 
 /** Examples per batch: the most that are answered a second time after a crash. */
 const BATCH_SIZE = 32
@@ -40,6 +45,8 @@ export interface ComparisonJob {
   /** The task's answer schema, compiled and as JSON. */
   readonly compiled: CompiledSchema
   readonly schema: JsonSchema
+  readonly evaluators: EvaluatorTree
+  readonly judge: ReadyJudge | null
 }
 
 /** Reads the data of a claimed comparison. */
@@ -51,8 +58,15 @@ export const loadJob = Effect.fnUntraced(function* (
   const version = yield* getVersion(sql, row.org_id, row.dataset_id)
   const live = yield* getRelease(sql, row.org_id, row.live_release_id)
   const { answer_schema } = yield* readSchemas(sql, row.org_id, row.task_id)
-  const compiled = yield* compile(answer_schema)
-  const job: ComparisonJob = { row, version, live, schema: answer_schema, compiled }
+  const job: ComparisonJob = {
+    row,
+    version,
+    live,
+    schema: answer_schema,
+    compiled: yield* compile(answer_schema),
+    evaluators: evaluatorTree(row.evaluators),
+    judge: row.judge === null ? null : { ...row.judge, compiled: yield* compile(verdictSchema) }
+  }
   return job
 })
 
@@ -68,8 +82,9 @@ export interface ComparisonBatch {
 }
 
 /**
- * Answers the next examples after `row.last_example_id` by both sides: at least one, at most a batch. Starts no further example once
- * `isStopped`: the time slice is over, or the comparison was cancelled. Each may take minutes. Writes nothing.
+ * Answers the next examples after `row.last_example_id` by both sides: at least one, at most a batch; none if the budget has no room for
+ * one, and then the comparison has failed. Starts no further example once `isStopped`: the time slice is over, or the comparison was
+ * cancelled. Each may take minutes. Writes only what was spent.
  */
 export const compareBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -80,36 +95,71 @@ export const compareBatch = Effect.fnUntraced(function* (
 ) {
   const { examples, next } = yield* readExamples(sql, row.org_id, job.version, {
     after: row.last_example_id ?? undefined,
-    limit: BATCH_SIZE
+    limit: BATCH_SIZE,
+    holdOut: row.hold_out
   })
   const candidate: Side = {
     instructions: row.candidate_instructions,
     provider: row.candidate_provider,
     dataset_id: row.candidate_dataset_id
   }
+  const spending = makeSpending(sql, row, callsOf([candidate, job.live], row.judge))
   let started = 0
   let characters = 0
   let isFull = false
+  /** Why the budget ended the comparison. */
+  let ended: string | undefined
+
+  // One decision after the other, so that once an example is left for the next batch, all later ones are too.
+  const decisions = yield* Semaphore.make(1)
+  const decide = decisions.withPermits(1)(
+    Effect.gen(function* () {
+      if (isFull) return false
+      isFull = characters > MAX_BATCH_CHARACTERS || (started > 0 && (yield* isStopped))
+      if (isFull) return false
+      ended = spending.reserve()
+      if (ended !== undefined) {
+        isFull = true
+        return false
+      }
+      started++
+      return true
+    })
+  )
+
   const compare = Effect.fnUntraced(function* (example: Example) {
-    // Examples start in order, so once one is left for the next batch, all later ones are too.
-    isFull ||= characters > MAX_BATCH_CHARACTERS || (started > 0 && (yield* isStopped))
-    if (isFull) return Option.none()
-    started++
-    const [byCandidate, byLive] = yield* Effect.all(
-      [outcomeOf(providers, job, candidate, example), outcomeOf(providers, job, job.live, example)],
-      { concurrency: 2 }
+    if (!(yield* decide)) return Option.none()
+    const spent = new ExampleSpending()
+    const answer = (side: Side) => outcomeOf(providers, job, side, example, spent)
+    const [byCandidate, byLive] = yield* Effect.all([answer(candidate), answer(job.live)], {
+      concurrency: 2
+    }).pipe(
+      Effect.onExit((exit) =>
+        spending.record(
+          spent.spent,
+          exit._tag === "Success" ? exit.value.filter((outcome) => outcome.answer === null).length : 0
+        )
+      )
     )
     characters += JSON.stringify([byCandidate.answer, byLive.answer]).length
-    const fields = fieldsOf(example, byCandidate, byLive)
+    const fields = fieldsOf(job, example, byCandidate, byLive)
     return Option.some<ExampleComparison>({ example, candidate: byCandidate, live: byLive, fields })
   })
   const compared = Arr.getSomes(yield* Effect.forEach(examples, compare, { concurrency: CONCURRENCY }))
+  const total = row.compared + compared.length
+  const isCompleted = next === null && compared.length === examples.length
+  const spent = spending.spent()
   const batch: ComparisonBatch = {
     compared,
     row: {
       ...row,
-      status: next === null && compared.length === examples.length ? "completed" : "running",
-      compared: row.compared + compared.length,
+      ...fromSpent(spent),
+      status: isCompleted ? "completed" : ended === undefined ? "running" : "failed",
+      failure:
+        isCompleted || ended === undefined
+          ? null
+          : `${ended}: it ended after ${total} of ${row.example_count} examples. Spent: ${describeSpent(spent)}.`,
+      compared: total,
       last_example_id: compared.at(-1)?.example.id ?? row.last_example_id,
       tally: compared.reduce(addToTally, row.tally)
     }
@@ -119,37 +169,51 @@ export const compareBatch = Effect.fnUntraced(function* (
 
 const outcomeOf = (
   providers: Providers["Service"],
-  { compiled, row, schema }: ComparisonJob,
+  { compiled, evaluators, judge, row, schema }: ComparisonJob,
   side: Side,
-  example: Example
+  example: Example,
+  spending: ExampleSpending
 ): Effect.Effect<Outcome> =>
   Effect.gen(function* () {
     const startedAt = yield* monotonicNow
+    const calls: Array<ProviderCall> = []
     const result = yield* Effect.result(
       providers.answer({
         org_id: row.org_id,
         task_id: row.task_id,
         ...side,
         input: example.input,
-        leaveOutSameInput: true,
-        answer: { compiled, schema: Effect.succeed(schema) }
+        holdOut: row.hold_out,
+        answer: { compiled, schema: Effect.succeed(schema) },
+        onCall: (call) => calls.push(call)
       })
-    )
+    ).pipe(Effect.onInterrupt(() => Effect.sync(() => spending.addInterrupted(side.provider, calls))))
     const duration_ms = Math.round((yield* monotonicNow) - startedAt)
     const answered: ProviderAnswer | NoAnswer = result._tag === "Success" ? result.success : result.failure
-    const spent = { ...answered.usage, cost: costOf(side.provider, answered.usage), duration_ms }
+    const { examples, usage } = answered
+    spending.add(side.provider, answered.calls.length, usage)
+    const made = { examples, ...usage, cost: costOf(side.provider, usage), duration_ms, verdict: null }
     if (!("answer" in answered)) {
-      return { answer: null, agrees: false, disagreeing: [], failure: answered.detail, ...spent }
+      return { answer: null, agrees: false, disagreeing: [], score: 0, failure: answered.detail, ...made }
     }
-    const { agrees, fields } = compareAnswers(example.answer, answered.answer)
+    const { answer } = answered
+    const { agrees, fields, score } = compareAnswers(example.answer, answer, evaluators)
     const disagreeing = fields.filter(([, agrees]) => !agrees).map(([field]) => field)
-    return { answer: answered.answer, agrees, disagreeing, failure: null, ...spent }
+    const outcome = { answer, disagreeing, score, failure: null, ...made }
+    if (agrees || judge === null) return { ...outcome, agrees }
+    const verdict = yield* judgeAnswer(providers, row, judge, example, answer, spending)
+    return { ...outcome, agrees: verdict.agrees, verdict }
   })
 
-/** Every top-level field of the expected answer and of both sides' answers. */
-const fieldsOf = ({ answer }: Example, candidate: Outcome, live: Outcome): ReadonlyArray<string> =>
+/** Every top-level field of the expected answer and of both sides' answers, without ignored ones. */
+const fieldsOf = (
+  { evaluators }: ComparisonJob,
+  { answer }: Example,
+  candidate: Outcome,
+  live: Outcome
+): ReadonlyArray<string> =>
   Arr.dedupe([
     ...Object.keys(answer),
     ...Object.keys(candidate.answer ?? {}),
     ...Object.keys(live.answer ?? {})
-  ])
+  ]).filter((field) => evaluators.members.get(field)?.evaluator?.kind !== "ignore")

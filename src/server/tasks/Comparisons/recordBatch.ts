@@ -31,7 +31,8 @@ export const recordBatch = Effect.fnUntraced(function* (
       tally = ${JSON.stringify(row.tally)},
       lease_until = ${toDate(DateTime.addDuration(now, lease))},
       attempts = 0,
-      finished_at = CASE WHEN status = 'cancelled' THEN finished_at ELSE ${row.status === "completed" ? toDate(now) : null}::timestamptz END
+      failure = CASE WHEN status = 'cancelled' THEN failure ELSE ${row.failure} END,
+      finished_at = CASE WHEN status = 'cancelled' THEN finished_at ELSE ${row.status === "running" ? null : toDate(now)}::timestamptz END
     WHERE org_id = ${row.org_id}
       AND comparison_id = ${row.comparison_id}
       AND lease_epoch = ${row.lease_epoch}

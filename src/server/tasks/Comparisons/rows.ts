@@ -1,9 +1,19 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../../api/Pagination.ts"
-import { type Comparison, ComparisonResult, ComparisonStatus } from "../../../domain/tasks/Comparison.ts"
+import { Budget, type Spent } from "../../../domain/tasks/Budget.ts"
+import {
+  type Comparison,
+  ComparisonResult,
+  ComparisonStatus,
+  type ComparisonVerdict,
+  Outcome
+} from "../../../domain/tasks/Comparison.ts"
 import { ComparisonTally, summarizeTally } from "../../../domain/tasks/ComparisonTally.ts"
+import { Evaluators } from "../../../domain/tasks/Evaluator.ts"
+import { HoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { ComparisonId, DatasetId, ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
+import { Judge } from "../../../domain/tasks/Judge.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import {
@@ -14,6 +24,14 @@ import {
   rowLimit
 } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
+
+/** The columns of what a comparison has spent. */
+export const spentColumns = {
+  spent_calls: Schema.Int,
+  spent_input_tokens: Schema.Finite,
+  spent_output_tokens: Schema.Finite,
+  spent_cost: Schema.NullOr(Schema.Finite)
+}
 
 /** A row of `comparisons`. */
 const ComparisonRow = Schema.Struct({
@@ -27,6 +45,11 @@ const ComparisonRow = Schema.Struct({
   candidate_provider: Provider,
   candidate_dataset_id: Schema.NullOr(DatasetId),
   dataset_id: DatasetId,
+  hold_out: HoldOut,
+  evaluators: Evaluators,
+  judge: Schema.NullOr(Judge),
+  budget: Budget,
+  ...spentColumns,
   status: ComparisonStatus,
   example_count: Schema.Int,
   compared: Schema.Int,
@@ -51,6 +74,24 @@ export const comparisonColumns = Object.keys(ComparisonRow.fields).join(", ")
 /** Reads rows of `comparisonColumns`. */
 export const comparisonRows = rowsOf(ComparisonRow)
 
+type SpentRow = Pick<ComparisonRow, keyof typeof spentColumns>
+
+/** What a comparison has spent. */
+export const toSpent = (row: SpentRow): Spent => ({
+  calls: row.spent_calls,
+  input_tokens: row.spent_input_tokens,
+  output_tokens: row.spent_output_tokens,
+  cost: row.spent_cost
+})
+
+/** The columns of what a comparison has spent. */
+export const fromSpent = ({ calls, cost, input_tokens, output_tokens }: Spent): SpentRow => ({
+  spent_calls: calls,
+  spent_input_tokens: input_tokens,
+  spent_output_tokens: output_tokens,
+  spent_cost: cost
+})
+
 /** Converts a row to the API's comparison. */
 export const toComparison = (row: ComparisonRow): Comparison => ({
   id: row.comparison_id,
@@ -63,6 +104,11 @@ export const toComparison = (row: ComparisonRow): Comparison => ({
   },
   live_release_id: row.live_release_id,
   dataset_id: row.dataset_id,
+  hold_out: row.hold_out,
+  evaluators: row.evaluators,
+  judge: row.judge,
+  budget: row.budget,
+  spent: toSpent(row),
   example_count: row.example_count,
   compared: row.compared,
   summary: summarizeTally(row.tally),
@@ -137,29 +183,69 @@ export const isCancelled = (sql: SqlClient.SqlClient, { comparison_id, org_id }:
 export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) => sql`
   INSERT INTO comparisons (
     org_id, comparison_id, task_id, task_revision, live_release_id, candidate_instructions, candidate_provider,
-    candidate_dataset_id, dataset_id, status, example_count, tally, created_at, created_by_id, created_by_name
+    candidate_dataset_id, dataset_id, hold_out, evaluators, judge, budget, status, example_count, tally, created_at, created_by_id, created_by_name
   )
   VALUES (
     ${row.org_id}, ${row.comparison_id}, ${row.task_id}, ${row.task_revision}, ${row.live_release_id},
     ${row.candidate_instructions}, ${JSON.stringify(row.candidate_provider)}, ${row.candidate_dataset_id}, ${row.dataset_id},
+    ${JSON.stringify(row.hold_out)}, ${JSON.stringify(row.evaluators)},
+    ${row.judge === null ? null : JSON.stringify(row.judge)}, ${JSON.stringify(row.budget)},
     ${row.status}, ${row.example_count}, ${JSON.stringify(row.tally)}, ${toDate(row.created_at)}, ${row.created_by_id},
     ${row.created_by_name}
   )
 `
 
+/** An outcome as it is stored: those of older versions of the service lack members. */
+const StoredOutcome = Schema.Struct({
+  ...Outcome.fields,
+  examples: Schema.optionalKey(Outcome.fields.examples),
+  score: Schema.optionalKey(Outcome.fields.score),
+  verdict: Schema.optionalKey(Outcome.fields.verdict)
+})
+
+const toOutcome = (stored: typeof StoredOutcome.Type): Outcome => ({
+  examples: [],
+  score: null,
+  verdict: null,
+  ...stored
+})
+
 const ResultRow = Schema.Struct({
   ...ComparisonResult.fields,
+  candidate: StoredOutcome,
+  live: StoredOutcome,
   /** Remaining results, counted up to one more than the page size. */
   found: Schema.Int
 })
 
 const resultRows = rowsOf(ResultRow)
 
+/** Whether candidate and live release agree, by verdict: as JSON texts, which an index has. */
+const agreements: Readonly<Record<ComparisonVerdict, readonly [candidate: string, live: string]>> = {
+  win: ["true", "false"],
+  regression: ["false", "true"],
+  both_agree: ["true", "true"],
+  neither_agrees: ["false", "false"]
+}
+
+/** The results to list. */
+export interface ResultsRequest extends PageRequest<ExampleId> {
+  /** Only results with this verdict. */
+  readonly verdict?: ComparisonVerdict
+}
+
+/** The condition of `comparison_results` for a verdict. */
+const hasVerdict = (sql: SqlClient.SqlClient, verdict: ComparisonVerdict | undefined) => {
+  if (verdict === undefined) return sql.literal("")
+  const [candidate, live] = agreements[verdict]
+  return sql`AND candidate->>'agrees' = ${candidate} AND live->>'agrees' = ${live}`
+}
+
 /** Reads a page of a comparison's results, newest example first. A page of large results has fewer than `limit`. */
 export const listResults = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   row: ComparisonRow,
-  request: PageRequest<ExampleId>
+  request: ResultsRequest
 ) {
   const limit = rowLimit(request)
   const rows = yield* resultRows.all(sql`
@@ -170,6 +256,7 @@ export const listResults = Effect.fnUntraced(function* (
       WHERE org_id = ${row.org_id}
         AND comparison_id = ${row.comparison_id}
         AND task_id = ${row.task_id}
+        ${hasVerdict(sql, request.verdict)}
         ${beforeCursor(sql, "example_id", request.cursor)}
       ORDER BY example_id DESC
       LIMIT ${limit}
@@ -195,7 +282,11 @@ export const listResults = Effect.fnUntraced(function* (
   `)
   const page: Page<ComparisonResult, ExampleId> = toPageWithinBytes(
     rows,
-    ({ found: _, ...result }) => result,
+    ({ candidate, found: _, live, ...result }) => ({
+      ...result,
+      candidate: toOutcome(candidate),
+      live: toOutcome(live)
+    }),
     (row) => row.example_id
   )
   return page

@@ -1,7 +1,8 @@
 import { Effect, Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { ExampleId, type OrgId } from "../../../domain/Ids.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { type HoldOut, noHoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { PostingList } from "../../../domain/tasks/Postings.ts"
 import { selectCandidates } from "../../../domain/tasks/selectCandidates.ts"
 import { similarityOf, weightedWords } from "../../../domain/tasks/Similarity.ts"
@@ -10,6 +11,7 @@ import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { inputDigest, isInVersion } from "./exampleRows.ts"
+import { isVisible } from "./heldOut.ts"
 import { readPostings } from "./postingRows.ts"
 import type { VersionRow } from "./versionRows.ts"
 
@@ -26,10 +28,8 @@ export interface NearExample {
 export interface NearestRequest {
   /** Maximum number of examples. */
   readonly k: number
-  /** Examples to leave out, such as the one whose answer is being compared. */
-  readonly exclude?: ReadonlySet<ExampleId>
-  /** Leaves out the example with exactly this input: in a comparison, its answer is the expected one. Default false. */
-  readonly leaveOutSameInput?: boolean
+  /** In a comparison, which examples are left out: by their input, so that no version's example of it is found. Default: none. */
+  readonly holdOut?: HoldOut
   /** Maximum total size of inputs and answers. A larger example is left out in favor of the next nearest. */
   readonly maxBytes?: number
 }
@@ -61,41 +61,44 @@ export const findNearest = Effect.fnUntraced(function* (
   org_id: OrgId,
   version: VersionRow,
   input: JsonObject,
-  {
-    exclude: excluded = new Set(),
-    k,
-    leaveOutSameInput = false,
-    maxBytes = Number.POSITIVE_INFINITY
-  }: NearestRequest
+  { holdOut = noHoldOut, k, maxBytes = Number.POSITIVE_INFINITY }: NearestRequest
 ) {
-  const same = yield* findSameInput(sql, org_id, version, input)
-  const exclude = leaveOutSameInput && same !== undefined ? new Set([...excluded, same.example_id]) : excluded
+  const visible = isVisible(sql, version, input, holdOut)
   const chosen: Array<Candidate> = []
   let left = maxBytes
   const choose = (candidates: ReadonlyArray<Candidate>): void => {
     for (const candidate of candidates) {
       const { bytes, example_id } = candidate
       if (chosen.length === k) return
-      if (bytes > left || exclude.has(example_id)) continue
+      if (bytes > left) continue
       if (chosen.some((earlier) => earlier.example_id === example_id)) continue
       chosen.push(candidate)
       left -= bytes
     }
   }
+  const same =
+    holdOut.kind === "leave_one_out" ? undefined : yield* findSameInput(sql, org_id, version, input, visible)
   if (same !== undefined) choose([{ ...same, score: 1 }])
-  if (chosen.length < k) choose(yield* findSimilar(sql, org_id, version, tokenize(input), k + exclude.size))
-  if (chosen.length < k) choose(yield* findNewest(sql, org_id, version, k + exclude.size + chosen.length))
+  if (chosen.length < k) choose(yield* findSimilar(sql, org_id, version, tokenize(input), k, visible))
+  if (chosen.length < k) choose(yield* findNewest(sql, org_id, version, k + chosen.length, visible))
   return yield* readChosen(sql, org_id, version, chosen)
 })
 
 /** Finds the example with exactly this input. */
-const findSameInput = (sql: SqlClient.SqlClient, org_id: OrgId, version: VersionRow, input: JsonObject) =>
+const findSameInput = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  version: VersionRow,
+  input: JsonObject,
+  visible: Statement.Fragment
+) =>
   candidateRows.first(sql`
     SELECT example_id, bytes
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = decode(${inputDigest(version.task_id, input)}, 'hex')
       AND ${isInVersion(sql, version.version)}
+      AND ${visible}
     ORDER BY example_id DESC
     LIMIT 1
   `)
@@ -106,7 +109,8 @@ const findSimilar = Effect.fnUntraced(function* (
   org_id: OrgId,
   version: VersionRow,
   tokens: ReadonlyArray<number>,
-  k: number
+  k: number,
+  visible: Statement.Fragment
 ) {
   const { last_ordinal, task_id } = version
   const lists = yield* readPostings(sql, org_id, task_id, tokens, last_ordinal)
@@ -127,7 +131,7 @@ const findSimilar = Effect.fnUntraced(function* (
   for (const limit of CANDIDATES) {
     yield* nextTurn
     const ordinals = selectCandidates(words, scanned, { last: last_ordinal, limit })
-    const rows = yield* readByOrdinal(sql, org_id, version, ordinals)
+    const rows = yield* readByOrdinal(sql, org_id, version, ordinals, visible)
     similar = rows
       .map(({ bytes, example_id, tokens: own }) => ({ bytes, example_id, score: similarityOf(words, own) }))
       .toSorted((left, right) => right.score - left.score || (left.example_id < right.example_id ? 1 : -1))
@@ -136,18 +140,19 @@ const findSimilar = Effect.fnUntraced(function* (
   return similar
 })
 
-/** Reads the examples of a version that have these inputs. */
+/** Reads the visible examples of a version that have these inputs. */
 const readByOrdinal = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   { task_id, version }: VersionRow,
-  ordinals: ReadonlyArray<number>
+  ordinals: ReadonlyArray<number>,
+  visible: Statement.Fragment
 ) =>
   tokenRows.all(sql`
     SELECT example_id, bytes, tokens
     FROM unnest(${int4Array(ordinals)}::int[]) AS selected (ordinal)
       CROSS JOIN LATERAL (
-        SELECT example_id, bytes, tokens, until_version
+        SELECT example_id, bytes, tokens, until_version, input_digest
         FROM dataset_examples
         WHERE org_id = ${org_id}
           AND task_id = ${task_id}
@@ -156,11 +161,18 @@ const readByOrdinal = (
         ORDER BY first_version DESC, example_id DESC
         LIMIT 1
       ) AS example
-    WHERE until_version IS NULL OR until_version > ${version}
+    WHERE (until_version IS NULL OR until_version > ${version})
+      AND ${visible}
   `)
 
-/** Finds the newest examples of a version. */
-const findNewest = (sql: SqlClient.SqlClient, org_id: OrgId, version: VersionRow, limit: number) =>
+/** Finds the newest visible examples of a version. */
+const findNewest = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  version: VersionRow,
+  limit: number,
+  visible: Statement.Fragment
+) =>
   Effect.map(
     candidateRows.all(sql`
       SELECT example_id, bytes
@@ -169,6 +181,7 @@ const findNewest = (sql: SqlClient.SqlClient, org_id: OrgId, version: VersionRow
         AND task_id = ${version.task_id}
         AND example_id <= ${version.last_example_id}
         AND ${isInVersion(sql, version.version)}
+        AND ${visible}
       ORDER BY example_id DESC
       LIMIT ${limit}::int
     `),

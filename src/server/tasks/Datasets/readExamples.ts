@@ -2,9 +2,11 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type Example, JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, FeedbackId, type OrgId } from "../../../domain/Ids.ts"
+import { type HoldOut, noHoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { MAX_PAGE_BYTES, toPageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { isInVersion } from "./exampleRows.ts"
+import { isCompared } from "./heldOut.ts"
 import type { VersionRow } from "./versionRows.ts"
 
 const ExampleRow = Schema.Struct({
@@ -30,6 +32,8 @@ export interface ExamplesRequest {
   /** The last example of the previous page; `undefined` for the first page. */
   readonly after: ExampleId | undefined
   readonly limit: number
+  /** Only the examples that a comparison with this hold-out answers. Default: all. */
+  readonly holdOut?: HoldOut
 }
 
 /** A page of a version's examples, newest first. */
@@ -48,7 +52,7 @@ export const readExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   version: VersionRow,
-  { after, limit }: ExamplesRequest
+  { after, holdOut = noHoldOut, limit }: ExamplesRequest
 ) {
   const rows = yield* exampleRows.all(sql`
     WITH scanned AS MATERIALIZED (
@@ -58,6 +62,7 @@ export const readExamples = Effect.fnUntraced(function* (
         AND task_id = ${version.task_id}
         AND ${after === undefined ? sql`example_id <= ${version.last_example_id}` : sql`example_id < ${after}`}
         AND ${isInVersion(sql, version.version)}
+        AND ${isCompared(sql, holdOut)}
       ORDER BY example_id DESC
       LIMIT ${limit + 1}::int
     ),

@@ -1,5 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { noHoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { type ExamplesProvider, noUsage } from "../../../domain/tasks/Provider.ts"
 import { findNearest } from "../Datasets/findNearest.ts"
 import { getVersion } from "../Datasets/versionRows.ts"
@@ -23,6 +24,7 @@ export class NearestExample extends Context.Service<
         answer: Effect.fn("NearestExample.answer")(function* ({
           answer,
           dataset_id,
+          holdOut = noHoldOut,
           input,
           org_id,
           provider: { min_score }
@@ -31,8 +33,14 @@ export class NearestExample extends Context.Service<
             return yield* noAnswer("The release has no dataset. Create the task's first dataset version.")
           }
           const version = yield* Effect.orDie(getVersion(sql, org_id, dataset_id))
-          const [nearest] = yield* Effect.orDie(findNearest(sql, org_id, version, input, { k: 1 }))
-          if (nearest === undefined) return yield* noAnswer("The release's dataset has no examples.")
+          const [nearest] = yield* Effect.orDie(findNearest(sql, org_id, version, input, { k: 1, holdOut }))
+          if (nearest === undefined) {
+            return yield* noAnswer(
+              holdOut.kind === "none"
+                ? "The release's dataset has no examples."
+                : "The release's dataset has no examples besides those that the comparison holds out."
+            )
+          }
           const { id, score } = nearest
           if (score < min_score) {
             return yield* noAnswer(

@@ -2,6 +2,7 @@ import { Data, type Effect } from "effect"
 import type { UsedExample } from "../../../domain/tasks/Run.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import type { HoldOut } from "../../../domain/tasks/HoldOut.ts"
 import type { DatasetId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
@@ -16,8 +17,8 @@ export interface ProviderRequest<P extends Provider = Provider> {
   /** The release's dataset version. */
   readonly dataset_id: DatasetId | null
   readonly input: JsonObject
-  /** Leaves out the example with exactly this input, whose answer is the expected one. Default false. */
-  readonly leaveOutSameInput?: boolean
+  /** In a comparison, the examples that must not be seen. Default: none. */
+  readonly holdOut?: HoldOut
   /** The task's answer schema. */
   readonly answer: {
     readonly compiled: CompiledSchema

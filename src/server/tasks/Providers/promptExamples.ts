@@ -14,12 +14,15 @@ const BYTES_PER_TOKEN = 4
  */
 export const findPromptExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { dataset_id, input, leaveOutSameInput = false, org_id }: ProviderRequest,
+  { dataset_id, holdOut, input, org_id }: ProviderRequest,
   { examples, max_tokens }: FewShot
 ) {
   const none: ReadonlyArray<NearExample> = []
   if (dataset_id === null || examples === 0 || max_tokens === 0) return none
   const version = yield* getVersion(sql, org_id, dataset_id)
-  const request = { k: examples, maxBytes: max_tokens * BYTES_PER_TOKEN, leaveOutSameInput }
-  return yield* findNearest(sql, org_id, version, input, request)
+  return yield* findNearest(sql, org_id, version, input, {
+    k: examples,
+    maxBytes: max_tokens * BYTES_PER_TOKEN,
+    ...(holdOut === undefined ? {} : { holdOut })
+  })
 }, Effect.orDie)

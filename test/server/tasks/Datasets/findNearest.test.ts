@@ -1,9 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import type { ExampleId } from "../../../../src/domain/Ids.ts"
 import { Organizations } from "../../../../src/server/identity/Organizations.ts"
 import { Datasets } from "../../../../src/server/tasks/Datasets.ts"
+import { countCompared } from "../../../../src/server/tasks/Datasets/heldOut.ts"
+import { readExamples } from "../../../../src/server/tasks/Datasets/readExamples.ts"
+import type { HoldOut } from "../../../../src/domain/tasks/HoldOut.ts"
 import { findNearest, type NearestRequest } from "../../../../src/server/tasks/Datasets/findNearest.ts"
 import { getVersion } from "../../../../src/server/tasks/Datasets/versionRows.ts"
 import { eventually } from "../../../support/eventually.ts"
@@ -126,33 +128,108 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
       })
   )
 
-  it.effect("the nearest examples come with their scores, without excluded ones, within a size", () =>
+  it.effect(
+    "the nearest examples come with their scores, without the one with the same input if it is held out, within a size",
+    () =>
+      Effect.gen(function* () {
+        const texts = ["refund", "the refund is late", "the refund is very late today", "parcel", "hello"]
+        const { dataset, find } = yield* importTexts("scores", texts)
+        const all = yield* find(dataset.id, "The refund is late", { k: 4 })
+        assert.deepStrictEqual(
+          all.map(({ text }) => text),
+          ["the refund is late", "the refund is very late today", "refund", "hello"]
+        )
+        const scores = all.map(({ score }) => score)
+        assert.deepStrictEqual(
+          scores,
+          scores.toSorted((left, right) => right - left)
+        )
+        assert.deepStrictEqual([scores[0], scores[3]], [1, 0])
+        const [nearest] = yield* find(dataset.id, "the refund is late", { k: 1 })
+        assert.deepInclude(nearest, { text: "the refund is late", score: 1 })
+
+        const others = yield* find(dataset.id, "the refund is late", {
+          k: 3,
+          holdOut: { kind: "leave_one_out" }
+        })
+        assert.deepStrictEqual(others, all.slice(1))
+
+        const small = yield* find(dataset.id, "the refund is late", { k: 4, maxBytes: 90 })
+        assert.deepStrictEqual(
+          small.map(({ text }) => text),
+          ["the refund is late", "refund"]
+        )
+      })
+  )
+
+  it.effect(
+    "a split is the same in every version, and what answers never finds an example of the test part",
+    () =>
+      Effect.gen(function* () {
+        const { admin, dataset, find, params } = yield* importTexts("split", supportTexts.slice(0, 400))
+        const sql = yield* SqlClient.SqlClient
+        const org_id = yield* (yield* Organizations).findByName("split")
+        const holdOut = { kind: "split", test_share: 0.25, seed: 7 } as const
+        const testPart = Effect.fnUntraced(function* (id: typeof dataset.id, split: HoldOut = holdOut) {
+          const version = yield* getVersion(sql, org_id, id)
+          const count = yield* countCompared(sql, org_id, version, split)
+          const page = yield* readExamples(sql, org_id, version, {
+            after: undefined,
+            limit: 1_000,
+            holdOut: split
+          })
+          assert.lengthOf(page.examples, count)
+          return page.examples.map(({ input }) => String(input["text"])).toSorted()
+        })
+        const held = yield* testPart(dataset.id)
+        // 100 are expected, with a standard deviation below 9.
+        assert.isAbove(held.length, 60)
+        assert.isBelow(held.length, 140)
+        assert.notDeepEqual(yield* testPart(dataset.id, { ...holdOut, seed: 8 }), held)
+
+        // The same inputs with other answers, and others: none of them changes its part.
+        const [first, ...others] = sortingExamples(
+          ...supportTexts.slice(0, 100).map((text) => [text, "billing"] as const),
+          ["an unseen text", "billing"]
+        )
+        const next = yield* admin.datasets.create({
+          params,
+          payload: { base_dataset_id: dataset.id, examples: [first!, ...others] }
+        })
+        const later = yield* testPart(next.id)
+        assert.deepStrictEqual(
+          later.filter((text) => text !== "an unseen text"),
+          held
+        )
+        const hidden = new Set(held)
+        for (const text of held.slice(0, 10)) {
+          for (const version of [dataset, next]) {
+            const found = yield* find(version.id, text, { k: 20, holdOut })
+            assert.lengthOf(found, 20)
+            assert.isFalse(found.some((example) => hidden.has(String(example.text))))
+          }
+        }
+      })
+  )
+
+  it.effect("what is held out is found by its input, also where a version has it several times", () =>
     Effect.gen(function* () {
-      const texts = ["refund", "the refund is late", "the refund is very late today", "parcel", "hello"]
-      const { dataset, find } = yield* importTexts("scores", texts)
-      const all = yield* find(dataset.id, "The refund is late", { k: 4 })
+      const { dataset, find } = yield* importTexts("repeated", ["lost parcel", "lost cat", "old letter"])
+      const sql = yield* SqlClient.SqlClient
+      // As in versions that were made before each input was in a version once.
+      yield* sql`
+        UPDATE dataset_examples
+        SET input = (SELECT input FROM dataset_examples WHERE input->>'text' = 'lost parcel' AND task_id = ${dataset.task_id}),
+          input_digest = (
+            SELECT input_digest FROM dataset_examples WHERE input->>'text' = 'lost parcel' AND task_id = ${dataset.task_id}
+          )
+        WHERE task_id = ${dataset.task_id}
+          AND input->>'text' = 'lost cat'
+      `
+      const found = yield* find(dataset.id, "lost parcel", { k: 3, holdOut: { kind: "leave_one_out" } })
       assert.deepStrictEqual(
-        all.map(({ text }) => text),
-        ["the refund is late", "the refund is very late today", "refund", "hello"]
-      )
-      const scores = all.map(({ score }) => score)
-      assert.deepStrictEqual(
-        scores,
-        scores.toSorted((left, right) => right - left)
-      )
-      assert.deepStrictEqual([scores[0], scores[3]], [1, 0])
-      const [nearest] = yield* find(dataset.id, "the refund is late", { k: 1 })
-      assert.deepInclude(nearest, { text: "the refund is late", score: 1 })
-
-      const without = (...ids: ReadonlyArray<ExampleId>) =>
-        find(dataset.id, "the refund is late", { k: 1, exclude: new Set(ids) })
-      assert.deepStrictEqual(yield* without(all[0]!.id), [all[1]])
-      assert.deepStrictEqual(yield* without(all[0]!.id, all[1]!.id), [all[2]])
-
-      const small = yield* find(dataset.id, "the refund is late", { k: 4, maxBytes: 90 })
-      assert.deepStrictEqual(
-        small.map(({ text }) => text),
-        ["the refund is late", "refund"]
+        found.map(({ text }) => text),
+        ["old letter"]
       )
     })
   )
@@ -250,7 +327,10 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
         payload: { provider: { kind: "examples", min_score: 0.5 } }
       })
       assert.deepInclude(changed.provider, { kind: "examples", min_score: 0.5 })
-      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      const { comparison } = yield* admin.comparisons.create({
+        params,
+        payload: { hold_out: { kind: "none" } }
+      })
       yield* eventually(
         admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
         ({ comparison: { status } }) => status === "completed"

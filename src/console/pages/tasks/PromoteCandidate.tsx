@@ -1,0 +1,85 @@
+import { useState } from "react"
+import type { Comparison } from "../../../domain/tasks/Comparison.ts"
+import { apiClient } from "../../state/apiClient.ts"
+import { Button } from "../../ui/Button.tsx"
+import { Dialog } from "../../ui/Dialog.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { Field } from "../../ui/Field.tsx"
+import { useAction } from "../../ui/useAction.ts"
+import { formatPercent } from "./Comparisons.tsx"
+
+/** Refusals that `force` overrides. */
+const overridable: ReadonlySet<string | undefined> = new Set(["CANDIDATE_LOST", "LIVE_RELEASE_CHANGED"])
+
+/** The button that promotes a comparison's candidate. If it is refused because it lost, or is outdated, it can be forced with a reason. */
+export const PromoteCandidate = ({
+  comparison: { id, summary, task_id },
+  onDone
+}: {
+  readonly comparison: Comparison
+  readonly onDone: () => void
+}) => {
+  const [open, setOpen] = useState(false)
+  const [reason, setReason] = useState("")
+  /** Whether the release was refused in a way that `force` overrides. It stays so while the forced one is in progress. */
+  const [refused, setRefused] = useState(false)
+  const action = useAction((forced: boolean) =>
+    apiClient.releases.create({
+      params: { task_id },
+      payload: { comparison_id: id, ...(forced ? { force: true, reason: reason.trim() } : {}) }
+    })
+  )
+  const canForce = refused || overridable.has(action.failure?.code)
+  const close = () => {
+    setOpen(false)
+    setRefused(false)
+    setReason("")
+    action.reset()
+  }
+  const run = async () => {
+    setRefused(canForce)
+    if ((await action.run(canForce)) === undefined) return
+    close()
+    onDone()
+  }
+  return (
+    <>
+      <Button kind="primary" onClick={() => setOpen(true)}>
+        Promote candidate
+      </Button>
+      <Dialog open={open} title="Promote this candidate?" onClose={close}>
+        <p>
+          New runs will use this release. The candidate agreed with{" "}
+          {formatPercent(summary.candidate.agreement)} of the examples, the live release with{" "}
+          {formatPercent(summary.live.agreement)}. You can roll back to an earlier release.
+        </p>
+        <FailureNotice failure={action.failure} />
+        {canForce ? (
+          <Field label="Reason to promote it nevertheless" hint="Kept in the audit log.">
+            {(field) => (
+              <textarea
+                {...field}
+                rows={2}
+                required
+                maxLength={4_000}
+                value={reason}
+                onChange={({ target }) => setReason(target.value)}
+              />
+            )}
+          </Field>
+        ) : null}
+        <div className="dialog-actions">
+          <Button onClick={close}>Cancel</Button>
+          <Button
+            kind={canForce ? "bad" : "primary"}
+            pending={action.pending}
+            disabled={canForce && reason.trim() === ""}
+            onClick={() => void run()}
+          >
+            {canForce ? "Promote nevertheless" : "Promote"}
+          </Button>
+        </div>
+      </Dialog>
+    </>
+  )
+}

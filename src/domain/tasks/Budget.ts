@@ -1,0 +1,80 @@
+import { Schema } from "effect"
+
+const limits = {
+  max_calls: [
+    Schema.Int,
+    "Calls to models, the judge's included: at least those of one example. No example is started that needs more, but an answer that has to be repeated or repaired may exceed it by its further calls."
+  ],
+  max_tokens: [
+    Schema.Int,
+    "Input and output tokens together: at least the instructions and the answer schema of one example, estimated at four bytes a token. The examples in progress, at most four, may exceed it."
+  ],
+  max_cost: [
+    Schema.Finite,
+    "Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in progress, at most four, may exceed it."
+  ],
+  max_failures: [
+    Schema.Int,
+    "Answers of either side that fail, at least 1: with as many, the comparison ends."
+  ]
+} as const
+
+const limit = <Name extends keyof typeof limits>(name: Name) => ({
+  stored: Schema.NullOr(limits[name][0]).annotateKey({ description: `${limits[name][1]} Null: no limit.` }),
+  given: Schema.optionalKey(limits[name][0]).annotateKey({
+    description: `${limits[name][1]} Default: no limit.`
+  })
+})
+
+export const Budget = Schema.Struct({
+  max_calls: limit("max_calls").stored,
+  max_tokens: limit("max_tokens").stored,
+  max_cost: limit("max_cost").stored,
+  max_failures: limit("max_failures").stored
+}).annotate({
+  identifier: "Budget",
+  description: "What a comparison may spend. One that would spend more ends as `failed`."
+})
+export type Budget = typeof Budget.Type
+
+/** Bounds are checked with the task, as `INVALID_COMPARISON`. */
+export const NewBudget = Schema.Struct({
+  max_calls: limit("max_calls").given,
+  max_tokens: limit("max_tokens").given,
+  max_cost: limit("max_cost").given,
+  max_failures: limit("max_failures").given
+}).annotate({ identifier: "NewBudget", description: "What the comparison may spend." })
+export type NewBudget = typeof NewBudget.Type
+
+/** The budget to store: absent limits are null. */
+export const withBudgetDefaults = (given: NewBudget): Budget => ({
+  max_calls: given.max_calls ?? null,
+  max_tokens: given.max_tokens ?? null,
+  max_cost: given.max_cost ?? null,
+  max_failures: given.max_failures ?? null
+})
+
+export const Spent = Schema.Struct({
+  calls: Schema.Int.annotateKey({ description: "Calls to models, failed and repeated ones included." }),
+  input_tokens: Schema.Int.annotateKey({ description: "Input tokens that the providers counted." }),
+  output_tokens: Schema.Int.annotateKey({ description: "Output tokens that the providers counted." }),
+  cost: Schema.NullOr(Schema.Finite).annotateKey({
+    description: "Cost by the providers' `price`, in its currency. Null if nothing with a price was called."
+  })
+}).annotate({
+  identifier: "Spent",
+  description:
+    "What a comparison has spent on both sides and the judge, also on answers that a restart or a cancellation discarded. 0 in comparisons of older versions of the service."
+})
+export type Spent = typeof Spent.Type
+
+/** Nothing spent. */
+export const nothingSpent: Spent = { calls: 0, input_tokens: 0, output_tokens: 0, cost: null }
+
+/** The sum of what was spent. */
+export const addSpent = (left: Spent, right: Spent): Spent => ({
+  calls: left.calls + right.calls,
+  input_tokens: left.input_tokens + right.input_tokens,
+  output_tokens: left.output_tokens + right.output_tokens,
+  cost: left.cost === null ? right.cost : left.cost + (right.cost ?? 0)
+})

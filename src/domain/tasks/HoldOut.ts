@@ -1,0 +1,74 @@
+import { Schema } from "effect"
+
+/** Seeds of a split: those that fit four bytes. */
+const MAX_SEED = 2 ** 31 - 1
+
+const testShare = Schema.Finite.check(
+  Schema.isBetween({ minimum: 0.01, maximum: 0.99 }, { expected: "a share from 0.01 to 0.99" })
+)
+
+const seed = Schema.Int.check(
+  Schema.isBetween({ minimum: 0, maximum: MAX_SEED }, { expected: `a whole number from 0 to ${MAX_SEED}` })
+)
+
+export const LeaveOneOut = Schema.Struct({
+  kind: Schema.Literal("leave_one_out").annotateKey({ description: "Always `leave_one_out`." })
+}).annotate({
+  identifier: "LeaveOneOut",
+  description:
+    "Every example is compared. Neither side sees an example with exactly the input that it answers, whichever dataset version it uses."
+})
+
+export const TrainTestSplit = Schema.Struct({
+  kind: Schema.Literal("split").annotateKey({ description: "Always `split`." }),
+  test_share: testShare.annotateKey({
+    description: "Probability of an input to be in the test part, 0.01 to 0.99. Default 0.2."
+  }),
+  seed: seed.annotateKey({
+    description: "Another seed makes another split, 0 to 2,147,483,647. Default 0."
+  })
+}).annotate({
+  identifier: "TrainTestSplit",
+  description:
+    "Only the examples of the test part are compared, and both sides see examples of the other part only. The part depends on the input, the seed and the task alone, so it is the same in every dataset version."
+})
+export type TrainTestSplit = typeof TrainTestSplit.Type
+
+export const NoHoldOut = Schema.Struct({
+  kind: Schema.Literal("none").annotateKey({ description: "Always `none`." })
+}).annotate({
+  identifier: "NoHoldOut",
+  description:
+    "Every example is compared, and a side can answer it from the example itself: the agreement says nothing about other inputs."
+})
+
+/** How a comparison keeps a side from seeing the expected answer. */
+export const HoldOut = Schema.Union([LeaveOneOut, TrainTestSplit, NoHoldOut]).annotate({
+  identifier: "HoldOut",
+  description: "Which examples the sides of a comparison answer, and which ones they must not see."
+})
+export type HoldOut = typeof HoldOut.Type
+
+export const NewTrainTestSplit = Schema.Struct({
+  kind: TrainTestSplit.fields.kind,
+  test_share: Schema.optionalKey(TrainTestSplit.fields.test_share),
+  seed: Schema.optionalKey(TrainTestSplit.fields.seed)
+}).annotate({
+  identifier: "NewTrainTestSplit",
+  description: "Compare a part of the examples, and let both sides see the other part only."
+})
+
+export const NewHoldOut = Schema.Union([LeaveOneOut, NewTrainTestSplit, NoHoldOut]).annotate({
+  identifier: "NewHoldOut",
+  description: "Which examples the sides answer, and which ones they must not see."
+})
+export type NewHoldOut = typeof NewHoldOut.Type
+
+/** Nothing is held out: runs see every example of the release's dataset version. */
+export const noHoldOut: HoldOut = { kind: "none" }
+
+/** The hold-out to store: defaults filled in. */
+export const withHoldOutDefaults = (given: NewHoldOut = { kind: "leave_one_out" }): HoldOut =>
+  given.kind === "split"
+    ? { kind: "split", test_share: given.test_share ?? 0.2, seed: given.seed ?? 0 }
+    : given

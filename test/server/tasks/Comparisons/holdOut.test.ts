@@ -1,0 +1,170 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { ComparisonDetail, NewComparison } from "../../../../src/api/Comparisons.ts"
+import type { ClientCalls } from "../../../../src/client/Client.ts"
+import type { ExampleId, TaskId } from "../../../../src/domain/Ids.ts"
+import { eventually } from "../../../support/eventually.ts"
+import { startLearningModel } from "../../../support/learningModel.ts"
+import { pointersOf, service } from "../../../support/service.ts"
+import { createSortingTask, createTeamClients, sortingExamples, sortingTask } from "../../../support/tasks.ts"
+
+const messages = [
+  ["where is my parcel", "shipping"],
+  ["where is my letter", "shipping"],
+  ["the refund is missing", "billing"],
+  ["the refund is late", "billing"],
+  ["hello there", "other"]
+] as const
+
+/** Compares a candidate with the live release, and returns the completed comparison with its results. */
+const compare = Effect.fnUntraced(function* (
+  admin: ClientCalls,
+  params: { readonly task_id: TaskId },
+  payload: NewComparison
+) {
+  const { comparison } = yield* admin.comparisons.create({ params, payload })
+  return yield* eventually(
+    admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
+    (found) => found.comparison.status === "completed"
+  )
+})
+
+layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
+  "Comparisons › hold_out",
+  (it) => {
+    it.effect(
+      "by default no example is answered from itself, and a comparison without a hold-out says so",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* createTeamClients("leave one out")
+          const { params } = yield* createSortingTask(admin, ...messages)
+          const honest = yield* compare(admin, params, {})
+          assert.deepStrictEqual(honest.comparison.hold_out, { kind: "leave_one_out" })
+          // The parcel is answered from the letter, and one refund from the other; nothing is like the greeting.
+          assert.strictEqual(honest.comparison.summary.candidate.agreed, 4)
+          for (const { candidate, example_id, live } of honest.results) {
+            for (const { examples } of [candidate, live]) {
+              assert.lengthOf(examples, 1)
+              assert.notStrictEqual(examples[0]?.id, example_id)
+            }
+          }
+          const leaky = yield* compare(admin, params, { hold_out: { kind: "none" } })
+          assert.deepStrictEqual(leaky.comparison.hold_out, { kind: "none" })
+          assert.strictEqual(leaky.comparison.summary.candidate.agreement, 1)
+          assert.isTrue(
+            leaky.results.every(({ candidate, example_id }) => candidate.examples[0]?.id === example_id)
+          )
+        })
+    )
+
+    it.effect("the same input in an older version is held out as well", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("older version")
+        const { dataset, params } = yield* createSortingTask(admin, ...messages)
+        const [corrected] = sortingExamples(["hello there", "billing"])
+        yield* admin.datasets.create({
+          params,
+          payload: { base_dataset_id: dataset.id, examples: [corrected!] }
+        })
+        const { results } = yield* compare(admin, params, {})
+        const greeting = results.find(({ input }) => input["text"] === "hello there")
+        // The live release answers from the first version, which has the input under another ID.
+        assert.isBelow(greeting?.live.examples[0]?.score ?? 1, 1)
+        assert.isBelow(greeting?.candidate.examples[0]?.score ?? 1, 1)
+      })
+    )
+
+    it.effect(
+      "with a split, only the test part is compared, and prompts have examples of the other part only",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* createTeamClients("split")
+          const model = yield* startLearningModel
+          const task = yield* admin.tasks.create({
+            payload: {
+              ...sortingTask,
+              provider: { kind: "openai", base_url: model.url, model: "small", few_shot: { examples: 50 } }
+            }
+          })
+          const params = { task_id: task.id }
+          const [first, ...others] = sortingExamples(
+            ...Array.from({ length: 30 }, (_, n) => [`message ${n} about the parcel`, "shipping"] as const)
+          )
+          yield* admin.datasets.create({ params, payload: { examples: [first!, ...others] } })
+          const { comparison, results } = yield* compare(admin, params, {
+            hold_out: { kind: "split", test_share: 0.5 }
+          })
+          assert.deepStrictEqual(comparison.hold_out, { kind: "split", test_share: 0.5, seed: 0 })
+          assert.strictEqual(comparison.compared, comparison.example_count)
+          assert.isAbove(comparison.example_count, 3)
+          assert.isBelow(comparison.example_count, 27)
+          assert.lengthOf(results, comparison.example_count)
+          const tested = results.map(({ input }) => String(input["text"]))
+          assert.lengthOf(model.prompts, 2 * tested.length)
+          for (const { examples } of model.prompts) {
+            assert.lengthOf(examples, 30 - tested.length)
+            assert.isFalse(examples.some(({ text }) => tested.includes(text)))
+          }
+          const again = yield* compare(admin, params, { hold_out: { kind: "split", test_share: 0.5 } })
+          assert.sameMembers(
+            again.results.map(({ input }) => String(input["text"])),
+            tested
+          )
+        }).pipe(Effect.scoped)
+    )
+
+    it.effect("a split that leaves a part empty is refused with the pointer of its share", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("empty part")
+        const { params } = yield* createSortingTask(admin, ["hello", "other"])
+        const refused = yield* Effect.flip(
+          admin.comparisons.create({ params, payload: { hold_out: { kind: "split" } } })
+        )
+        assert.strictEqual(refused._tag, "INVALID_COMPARISON")
+        assert.deepStrictEqual(pointersOf(refused), ["#/hold_out/test_share"])
+      })
+    )
+
+    it.effect("results are listed by verdict: wins, regressions and the others, in pages", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("verdicts")
+        const { dataset, params } = yield* createSortingTask(
+          admin,
+          ...Array.from({ length: 12 }, (_, n) => [`m${n}`, n < 9 ? "other" : "billing"] as const)
+        )
+        // Five inputs have another answer from now on; the live release knows the old ones.
+        const [first, ...others] = sortingExamples(
+          ...Array.from({ length: 5 }, (_, n) => [`m${n}`, "billing"] as const)
+        )
+        const next = yield* admin.datasets.create({
+          params,
+          payload: { base_dataset_id: dataset.id, examples: [first!, ...others] }
+        })
+        const { comparison } = yield* compare(admin, params, {
+          hold_out: { kind: "none" },
+          candidate: { dataset_id: next.id }
+        })
+        const list = Effect.fnUntraced(function* (
+          id: typeof comparison.id,
+          verdict: "win" | "regression" | "both_agree" | "neither_agrees"
+        ) {
+          const texts: Array<unknown> = []
+          let cursor: ExampleId | null = null
+          do {
+            const page: ComparisonDetail = yield* admin.comparisons.get({
+              params: { id },
+              query: { verdict, limit: 2, ...(cursor === null ? {} : { cursor }) }
+            })
+            texts.push(...page.results.map(({ input }) => input["text"]))
+            cursor = page.next_cursor
+          } while (cursor !== null)
+          return texts
+        })
+        assert.sameMembers(yield* list(comparison.id, "win"), ["m0", "m1", "m2", "m3", "m4"])
+        assert.lengthOf(yield* list(comparison.id, "both_agree"), 7)
+        assert.deepStrictEqual(yield* list(comparison.id, "regression"), [])
+        assert.deepStrictEqual(yield* list(comparison.id, "neither_agrees"), [])
+      })
+    )
+  }
+)
