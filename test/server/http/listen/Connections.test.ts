@@ -326,6 +326,12 @@ describe("Connections: the limit of all connections", () => {
     })
   )
 
+  it("two addresses do not take connections from each other in turns", () => {
+    const connections = new Connections({ ...defaultConnectionLimits, connections: 3 })
+    for (const host of [1, 1, 2]) assert.isUndefined(connections.admit(connectionFrom(`203.0.113.${host}`)))
+    assert.strictEqual(connections.admit(connectionFrom("203.0.113.2")), "total")
+  })
+
   it.live("a connection without a request is given up before one with a request", () =>
     Effect.gen(function* () {
       const inProgress: Array<Net.Socket> = []
