@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { LoopTurns, makeLoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
 import * as Retention from "../../../src/server/http/Idempotency/Retention.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type NameServer, nameServer } from "../../support/dns.ts"
@@ -13,15 +14,15 @@ class Asked extends Context.Service<
   { readonly asked: Deferred.Deferred<void>; readonly names: NameServer }
 >()("test/Asked") {}
 
-layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
-  const create = (key: Redacted.Redacted, name: string, idempotencyKey: string) =>
-    send("/v1/api-keys", {
-      method: "POST",
-      key,
-      body: JSON.stringify({ name, preset: "runtime" }),
-      headers: { "idempotency-key": idempotencyKey }
-    })
+const create = (key: Redacted.Redacted, name: string, idempotencyKey: string) =>
+  send("/v1/api-keys", {
+    method: "POST",
+    key,
+    body: JSON.stringify({ name, preset: "runtime" }),
+    headers: { "idempotency-key": idempotencyKey }
+  })
 
+layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
   it.effect("the same request gets the same response, also when both arrive concurrently", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "same answer")
@@ -161,32 +162,6 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
     })
   )
 
-  it.effect("at most four operations of an organization with keys hold a connection at a time", () =>
-    Effect.gen(function* () {
-      const key = yield* (yield* Countersign).key({}, "many keys")
-      const sql = yield* SqlClient.SqlClient
-      const sent = yield* sql.withTransaction(
-        Effect.gen(function* () {
-          // Claims of keys wait.
-          yield* sql`LOCK TABLE idempotency_keys IN SHARE MODE`
-          const sending = yield* Effect.forEach(
-            Array.from({ length: 8 }, (_, index) => `key-${index}`),
-            (name) => Effect.forkDetach(create(key, name, name))
-          )
-          yield* waitForBlockedStatements(4)
-          // Sent after the others.
-          assert.strictEqual((yield* send("/v1/api-keys", { key })).status, 200)
-          const blocked =
-            yield* sql`SELECT 1 FROM pg_locks WHERE relation = 'idempotency_keys'::regclass AND NOT granted`
-          assert.lengthOf(blocked, 4)
-          return sending
-        })
-      )
-      const answers = yield* Effect.forEach(sent, (fiber) => Fiber.join(fiber))
-      assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))], [201])
-    })
-  )
-
   it.effect("a duplicate waits for the first request for at most five seconds", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "in use")
@@ -220,6 +195,40 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
     })
   )
 })
+
+// While other organizations send requests, the limit of transactions is as low as this one.
+const alone = Layer.sync(LoopTurns, () => ({ ...makeLoopTurns(), hasCompany: () => false }))
+
+layer(service().pipe(Layer.provide(alone)), { excludeTestServices: true })(
+  "Idempotency › an organization alone",
+  (it) => {
+    it.effect("at most four operations of an organization with keys hold a connection at a time", () =>
+      Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key({}, "many keys")
+        const sql = yield* SqlClient.SqlClient
+        const sent = yield* sql.withTransaction(
+          Effect.gen(function* () {
+            // Claims of keys wait.
+            yield* sql`LOCK TABLE idempotency_keys IN SHARE MODE`
+            const sending = yield* Effect.forEach(
+              Array.from({ length: 8 }, (_, index) => `key-${index}`),
+              (name) => Effect.forkDetach(create(key, name, name))
+            )
+            yield* waitForBlockedStatements(4)
+            // Sent after the others.
+            assert.strictEqual((yield* send("/v1/api-keys", { key })).status, 200)
+            const blocked =
+              yield* sql`SELECT 1 FROM pg_locks WHERE relation = 'idempotency_keys'::regclass AND NOT granted`
+            assert.lengthOf(blocked, 4)
+            return sending
+          })
+        )
+        const answers = yield* Effect.forEach(sent, (fiber) => Fiber.join(fiber))
+        assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))], [201])
+      })
+    )
+  }
+)
 
 layer(
   Layer.unwrap(
