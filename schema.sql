@@ -608,6 +608,7 @@ CREATE TABLE datasets (
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
   last_ordinal integer NOT NULL,
+  examples_erased integer DEFAULT 0 NOT NULL,
   CONSTRAINT datasets_pkey PRIMARY KEY (org_id, dataset_id)
 );
 CREATE UNIQUE INDEX datasets_version ON datasets USING btree (org_id, task_id, version);
@@ -617,7 +618,7 @@ COMMENT ON COLUMN datasets.dataset_id IS 'Id of the version, dst_….';
 COMMENT ON COLUMN datasets.task_id IS 'Task of the dataset.';
 COMMENT ON COLUMN datasets.version IS 'Number of the version, from 1.';
 COMMENT ON COLUMN datasets.base_dataset_id IS 'Version that it was derived from; null: none.';
-COMMENT ON COLUMN datasets.example_count IS 'Examples in the version.';
+COMMENT ON COLUMN datasets.example_count IS 'Examples in the version, without erased ones.';
 COMMENT ON COLUMN datasets.content_state IS 'State of the incremental content digest, which the next version continues.';
 COMMENT ON COLUMN datasets.content_digest IS 'Digest of all examples of the version.';
 COMMENT ON COLUMN datasets.last_example_id IS 'Newest example of the version; examples with later ids belong to later versions.';
@@ -625,6 +626,57 @@ COMMENT ON COLUMN datasets.created_at IS 'When the version was created.';
 COMMENT ON COLUMN datasets.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN datasets.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN datasets.last_ordinal IS 'Highest number of an input of this or an earlier version; later inputs have higher ones.';
+COMMENT ON COLUMN datasets.examples_erased IS 'Examples of the version that were erased.';
+
+CREATE TABLE deletions (
+  org_id text COLLATE "C" NOT NULL,
+  deletion_id text COLLATE "C" NOT NULL,
+  kind text NOT NULL,
+  target_id text COLLATE "C",
+  task_id text COLLATE "C",
+  version integer,
+  metadata_key text,
+  metadata_digest bytea,
+  status text NOT NULL,
+  phase text NOT NULL,
+  cursor text COLLATE "C",
+  due_at timestamp with time zone,
+  runs bigint DEFAULT 0 NOT NULL,
+  feedback bigint DEFAULT 0 NOT NULL,
+  examples bigint DEFAULT 0 NOT NULL,
+  sessions bigint DEFAULT 0 NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  finished_at timestamp with time zone,
+  CONSTRAINT deletions_pkey PRIMARY KEY (org_id, deletion_id),
+  CONSTRAINT deletions_kind_check CHECK ((kind = ANY (ARRAY['task'::text, 'dataset'::text, 'erasure'::text]))),
+  CONSTRAINT deletions_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text])))
+) WITH (fillfactor=50);
+CREATE INDEX deletions_due ON deletions USING btree (due_at, deletion_id) WHERE (due_at IS NOT NULL);
+CREATE INDEX deletions_running ON deletions USING btree (org_id) WHERE (status = 'running'::text);
+CREATE UNIQUE INDEX deletions_target ON deletions USING btree (org_id, target_id) WHERE (target_id IS NOT NULL);
+COMMENT ON TABLE deletions IS 'Deletions of tasks and dataset versions, and erasures of data subjects. A background worker performs them in small transactions, each with its progress.';
+COMMENT ON COLUMN deletions.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN deletions.deletion_id IS 'Id, del_….';
+COMMENT ON COLUMN deletions.kind IS 'task, dataset (one version) or erasure.';
+COMMENT ON COLUMN deletions.target_id IS 'Task or dataset version that is deleted; null: an erasure.';
+COMMENT ON COLUMN deletions.task_id IS 'Task of the dataset version; null: another kind.';
+COMMENT ON COLUMN deletions.version IS 'Number of the dataset version; null: another kind.';
+COMMENT ON COLUMN deletions.metadata_key IS 'Member of the metadata that names the data subject; null: no erasure.';
+COMMENT ON COLUMN deletions.metadata_digest IS 'SHA-256 of the member: its name, =, and its value as JSON; null: no erasure.';
+COMMENT ON COLUMN deletions.status IS 'running or completed.';
+COMMENT ON COLUMN deletions.phase IS 'What the next transaction deletes.';
+COMMENT ON COLUMN deletions.cursor IS 'Where it continues in this phase; null: at the beginning.';
+COMMENT ON COLUMN deletions.due_at IS 'When the next transaction is due; null: never. A completed deletion is repeated once, for what requests in progress still wrote.';
+COMMENT ON COLUMN deletions.runs IS 'Runs deleted so far.';
+COMMENT ON COLUMN deletions.feedback IS 'Feedback records deleted so far.';
+COMMENT ON COLUMN deletions.examples IS 'Examples deleted or erased so far.';
+COMMENT ON COLUMN deletions.sessions IS 'Agent sessions deleted so far.';
+COMMENT ON COLUMN deletions.created_at IS 'When it was requested.';
+COMMENT ON COLUMN deletions.created_by_id IS 'API key that created the row.';
+COMMENT ON COLUMN deletions.created_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN deletions.finished_at IS 'When everything was deleted; null: not yet.';
 
 CREATE TABLE deliveries (
   org_id text COLLATE "C" NOT NULL,
@@ -786,6 +838,54 @@ COMMENT ON COLUMN email_verification_links.org_id IS 'Organization that owns the
 COMMENT ON COLUMN email_verification_links.address IS 'Address that the link was sent to.';
 COMMENT ON COLUMN email_verification_links.token_digest IS 'SHA-256 digest of the token in the link.';
 COMMENT ON COLUMN email_verification_links.expires_at IS 'When the link expires.';
+
+CREATE TABLE erased_examples (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  example_id text COLLATE "C" NOT NULL,
+  first_version integer NOT NULL,
+  until_version integer,
+  content_hash bytea NOT NULL,
+  erased_at timestamp with time zone NOT NULL,
+  CONSTRAINT erased_examples_pkey PRIMARY KEY (org_id, task_id, example_id)
+);
+CREATE INDEX erased_examples_current ON erased_examples USING btree (org_id, task_id) WHERE (until_version IS NULL);
+COMMENT ON TABLE erased_examples IS 'Tombstones of erased examples, by which the content digests of dataset versions can still be verified. A row belongs to the versions from first_version up to, but not including, until_version.';
+COMMENT ON COLUMN erased_examples.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN erased_examples.task_id IS 'Task of the dataset.';
+COMMENT ON COLUMN erased_examples.example_id IS 'Id that the example had.';
+COMMENT ON COLUMN erased_examples.first_version IS 'First version with the example.';
+COMMENT ON COLUMN erased_examples.until_version IS 'First version without it; null: still in the newest version.';
+COMMENT ON COLUMN erased_examples.content_hash IS 'What the example adds to the content digest: SHAKE128 of its content, 2,048 bytes.';
+COMMENT ON COLUMN erased_examples.erased_at IS 'When it was erased.';
+
+CREATE TABLE erased_traces (
+  org_id text COLLATE "C" NOT NULL,
+  trace_id text COLLATE "C" NOT NULL,
+  erased_at timestamp with time zone NOT NULL,
+  due_at timestamp with time zone NOT NULL,
+  CONSTRAINT erased_traces_pkey PRIMARY KEY (org_id, trace_id)
+);
+CREATE INDEX erased_traces_due ON erased_traces USING btree (due_at);
+COMMENT ON TABLE erased_traces IS 'Traces of deleted runs and sessions, whose spans are removed from the batches that wait for delivery. Then the row is removed.';
+COMMENT ON COLUMN erased_traces.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN erased_traces.trace_id IS 'W3C trace id.';
+COMMENT ON COLUMN erased_traces.erased_at IS 'When the run or session was deleted.';
+COMMENT ON COLUMN erased_traces.due_at IS 'When the batches are searched: at once, and again once everything that replicas had buffered is stored.';
+
+CREATE TABLE example_subjects (
+  org_id text COLLATE "C" NOT NULL,
+  digest bytea NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  example_id text COLLATE "C" NOT NULL,
+  CONSTRAINT example_subjects_pkey PRIMARY KEY (org_id, digest, task_id, example_id)
+);
+CREATE INDEX example_subjects_example ON example_subjects USING btree (org_id, task_id, example_id);
+COMMENT ON TABLE example_subjects IS 'Members of the metadata of runs that retention has deleted, for the examples that corrections of them became: an erasure finds these examples by it.';
+COMMENT ON COLUMN example_subjects.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN example_subjects.digest IS 'SHA-256 of the member: its name, =, and its value as JSON.';
+COMMENT ON COLUMN example_subjects.task_id IS 'Task of the dataset.';
+COMMENT ON COLUMN example_subjects.example_id IS 'Example.';
 
 CREATE TABLE feedback (
   org_id text COLLATE "C" NOT NULL,
@@ -1046,6 +1146,24 @@ COMMENT ON COLUMN releases.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN releases.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN releases.restored_release_id IS 'Earlier release that it restores; null: it restores none.';
 
+CREATE TABLE retention_settings (
+  org_id text COLLATE "C" NOT NULL,
+  revision integer NOT NULL,
+  run_days integer,
+  feedback_days integer,
+  session_days integer,
+  CONSTRAINT retention_settings_pkey PRIMARY KEY (org_id),
+  CONSTRAINT retention_settings_feedback_days_check CHECK ((feedback_days > 0)),
+  CONSTRAINT retention_settings_run_days_check CHECK ((run_days > 0)),
+  CONSTRAINT retention_settings_session_days_check CHECK ((session_days > 0))
+);
+COMMENT ON TABLE retention_settings IS 'How long organizations retain runs, feedback and agent sessions.';
+COMMENT ON COLUMN retention_settings.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN retention_settings.revision IS 'Raised with each change, for optimistic concurrency.';
+COMMENT ON COLUMN retention_settings.run_days IS 'Days that runs are retained; null: until they are deleted.';
+COMMENT ON COLUMN retention_settings.feedback_days IS 'Days that feedback is retained; null: as long as its run.';
+COMMENT ON COLUMN retention_settings.session_days IS 'Days that agent sessions are retained; null: until they are deleted.';
+
 CREATE TABLE run_metadata (
   org_id text COLLATE "C" NOT NULL,
   task_id text COLLATE "C" NOT NULL,
@@ -1284,7 +1402,7 @@ CREATE TRIGGER audit_log_keeps_all BEFORE TRUNCATE ON public.audit_log FOR EACH 
 
 CREATE TRIGGER feedback_added AFTER INSERT ON public.feedback REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION feedback_added();
 
-CREATE TRIGGER feedback_removed AFTER DELETE ON public.feedback REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION feedback_removed();
+CREATE TRIGGER feedback_removed AFTER DELETE ON public.feedback REFERENCING OLD TABLE AS removed FOR EACH STATEMENT WHEN ((current_setting('countersign.keeps_feedback_counts'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION feedback_removed();
 
 CREATE TRIGGER feedback_run BEFORE INSERT ON public.feedback FOR EACH ROW WHEN ((new.run_id IS NULL)) EXECUTE FUNCTION feedback_run();
 

@@ -42,6 +42,7 @@ const areas = {
   telemetry: upToIdentity,
   tasks: [...upToIdentity, "telemetry"],
   approvals: [...upToIdentity, "telemetry", "notifications", "tasks"],
+  deletion: [...upToIdentity, "telemetry", "tasks", "approvals"],
   http: [...upToIdentity],
   console: [...upToIdentity, "approvals", "tasks", "notifications", "telemetry", "http"],
   main: undefined

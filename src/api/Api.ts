@@ -6,10 +6,12 @@ import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
 import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
+import { DeletionsApi } from "./Deletions.ts"
 import { FeedbackApi } from "./Feedback.ts"
 import { collectFieldErrors, ProblemFrame } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { RedactionSettingsApi } from "./RedactionSettings.ts"
+import { RetentionSettingsApi } from "./RetentionSettings.ts"
 import { RunsApi } from "./Runs.ts"
 import { TasksApi } from "./Tasks.ts"
 import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
@@ -35,6 +37,8 @@ export class Api extends HttpApi.make("countersign")
   .add(ApprovalRulesApi)
   .add(NotificationEndpointsApi)
   .add(RedactionSettingsApi)
+  .add(RetentionSettingsApi)
+  .add(DeletionsApi)
   .add(AuditLogApi)
   .add(TelemetryDestinationsApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)

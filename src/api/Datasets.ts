@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { Deletion } from "../domain/deletion/Deletion.ts"
 import { CreatedDataset, Dataset, Example, JsonObject } from "../domain/tasks/Dataset.ts"
 import { ChatExample, PreferenceForm, PreferencePair } from "../domain/tasks/TrainingExample.ts"
 import { DatasetId, ExampleId, ReleaseId, TaskId } from "../domain/Ids.ts"
@@ -7,7 +8,14 @@ import { Authentication, requires } from "./Authorization.ts"
 import { describeLines } from "./describeLines.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { DatasetBaseChanged, DatasetBusy, InvalidInput, LimitReached, NotFound } from "./Problems.ts"
+import {
+  DatasetBaseChanged,
+  DatasetBusy,
+  DatasetInUse,
+  InvalidInput,
+  LimitReached,
+  NotFound
+} from "./Problems.ts"
 
 export const NewDatasetExample = Schema.Struct({
   input: JsonObject.annotateKey({ description: "An input, valid against the task's input schema." }),
@@ -85,6 +93,20 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           identifier: "getDataset",
           summary: "Get a dataset version",
           description: "Returns one version: its number, size and digest."
+        })
+      ),
+    HttpApiEndpoint.delete("remove", "/datasets/:id", {
+      params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
+      success: Deletion.pipe(HttpApiSchema.status(202)),
+      error: [NotFound, DatasetInUse, DatasetBusy]
+    })
+      .middleware(requires("data.delete"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "deleteDataset",
+          summary: "Delete a dataset version",
+          description:
+            "Deletes one version of a dataset; the other versions keep their examples. From this response on, it gets 404; a background worker deletes the examples that no other version has, and the results of comparisons over it, and `GET /v1/deletions/:id` returns the progress. A version that the live release or a running comparison uses, or the newest version, gets 409 `DATASET_IN_USE`. An earlier release that used it can no longer be restored. It cannot be undone."
         })
       ),
     HttpApiEndpoint.get("examples", "/datasets/:id/examples", {

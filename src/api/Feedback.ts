@@ -198,6 +198,19 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           description: "Returns one piece of feedback with the run that it is about."
         })
       ),
+    HttpApiEndpoint.delete("remove", "/v1/feedback/:id", {
+      params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
+      error: [NotFound, DatasetBusy]
+    })
+      .middleware(requires("data.delete"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "deleteFeedback",
+          summary: "Delete feedback",
+          description:
+            "Deletes feedback of any status, also a staged correction, and subtracts it from the counts by release and day. The example that a promoted correction became is erased from every dataset version. The run stays. It cannot be undone."
+        })
+      ),
     HttpApiEndpoint.post("stage", "/v1/feedback/:id/stage", {
       params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
       success: FeedbackRecord,

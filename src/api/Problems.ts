@@ -164,6 +164,16 @@ export class RedactionSettingsChanged extends problem<RedactionSettingsChanged>(
   }
 ) {}
 
+export class RetentionSettingsChanged extends problem<RetentionSettingsChanged>()(
+  "RETENTION_SETTINGS_CHANGED",
+  409,
+  "Retention settings changed",
+  "The settings were replaced since the given revision was read. Read them again.",
+  {
+    current_revision: Schema.Int.annotateKey({ description: "The current revision of the settings." })
+  }
+) {}
+
 export class SessionClosed extends problem<SessionClosed>()(
   "SESSION_CLOSED",
   409,
@@ -197,6 +207,13 @@ export class TaskInUse extends problem<TaskInUse>()(
   409,
   "Task in use",
   "Schemas cannot change once a task has runs or a dataset. Create a new task instead."
+) {}
+
+export class DatasetInUse extends problem<DatasetInUse>()(
+  "DATASET_IN_USE",
+  409,
+  "Dataset version in use",
+  "The dataset version is used by the live release or by a comparison that is running, or it is the newest one, which the next version is based on. `detail` names which."
 ) {}
 
 export class DatasetBusy extends problem<DatasetBusy>()(

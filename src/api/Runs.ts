@@ -12,7 +12,7 @@ import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { FieldError } from "./Problem.ts"
-import { InvalidInput, LimitReached, NotFound } from "./Problems.ts"
+import { DatasetBusy, InvalidInput, LimitReached, NotFound } from "./Problems.ts"
 import { Metadata } from "./Text.ts"
 
 /** PostgreSQL's text cannot contain NUL, so no stored text does. */
@@ -183,6 +183,19 @@ export class RunsApi extends HttpApiGroup.make("runs")
           identifier: "importRuns",
           summary: "Import past runs",
           description: `Logs past runs with their model, usage, times and scores, at most ${MAX_IMPORTED_RUNS} and 4 MiB per request. Invalid runs are named in \`problems\`, and the others are imported. Runs are known by your \`id\`, so a request can be repeated safely. Imported runs are found and reviewed like others; they are not exported as spans, and not sampled for review.`
+        })
+      ),
+    HttpApiEndpoint.delete("remove", "/v1/runs/:trace_id", {
+      params: { trace_id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+      error: [NotFound, DatasetBusy]
+    })
+      .middleware(requires("data.delete"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "deleteRun",
+          summary: "Delete a run",
+          description:
+            "Deletes a run with the feedback on it, and erases the examples that corrections of it became from every dataset version. Its spans that wait for export lose their content. It cannot be undone."
         })
       ),
     HttpApiEndpoint.post("dismiss", "/v1/runs/:trace_id/dismiss-review", {

@@ -1,5 +1,6 @@
 import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { Deletion } from "../domain/deletion/Deletion.ts"
 import { JsonObject } from "../domain/tasks/Dataset.ts"
 import { SessionId, TaskId } from "../domain/Ids.ts"
 import { NewProvider } from "../domain/tasks/Provider.ts"
@@ -9,6 +10,7 @@ import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
+  DatasetBusy,
   IdempotencyKeyInUse,
   IdempotencyKeyReused,
   InvalidInput,
@@ -190,6 +192,20 @@ export class TasksApi extends HttpApiGroup.make("tasks")
           summary: "Update a task",
           description:
             "Changes the name and the working copy, which the next comparison tries. The live release does not change, except that a new `api_key` for a base URL is used for every release with that base URL."
+        })
+      ),
+    HttpApiEndpoint.delete("remove", "/:task_id", {
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      success: Deletion.pipe(HttpApiSchema.status(202)),
+      error: [NotFound, DatasetBusy]
+    })
+      .middleware(requires("data.delete"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "deleteTask",
+          summary: "Delete a task",
+          description:
+            "Deletes a task with its runs, feedback, dataset versions, comparisons, releases and provider keys. From this response on, they get 404, and running comparisons are cancelled; a background worker deletes them, and `GET /v1/deletions/:id` returns the progress. Agent sessions and approvals stay. It cannot be undone."
         })
       ),
     HttpApiEndpoint.post("run", "/:task_id/run", {

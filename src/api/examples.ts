@@ -26,7 +26,8 @@ const ids = {
   organization: id("org", "11"),
   auditEntry: id("aud", "12"),
   destination: id("tel", "13"),
-  telemetryDelivery: id("tdl", "14")
+  telemetryDelivery: id("tdl", "14"),
+  deletion: id("del", "16")
 } as const
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -110,6 +111,7 @@ const dataset = {
   task_id: ids.task,
   version: 1,
   base_dataset_id: null,
+  examples_erased: 0,
   example_count: 1,
   content_digest: digest,
   created_at: "2026-11-21T02:40:00.000Z",
@@ -345,6 +347,19 @@ const delivery = {
 }
 const secret = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
+const deletion = {
+  id: ids.deletion,
+  kind: "erasure",
+  target_id: null,
+  metadata_key: "customer_id",
+  metadata_digest: digest,
+  status: "completed",
+  deleted: { runs: 12, feedback: 2, examples: 1, sessions: 3 },
+  created_at: "2026-11-21T05:04:40.001Z",
+  created_by: ada,
+  finished_at: "2026-11-21T05:04:43.210Z"
+}
+
 /** Examples by component schema. */
 export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   ApiKey: apiKey,
@@ -543,6 +558,10 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     redact_runs: true,
     revision: 2
   },
+  RetentionSettings: { run_days: 90, feedback_days: null, session_days: 365, revision: 2 },
+  ReplaceRetentionSettings: { run_days: 90, session_days: 365, revision: 1 },
+  Deletion: deletion,
+  NewErasure: { metadata_key: "customer_id", metadata_value: "c-4711" },
   PreviewRedaction: {
     value: { note: "EMP-123456 called" },
     settings: { patterns: [redactionPattern] }
@@ -654,6 +673,7 @@ export const problemExampleFields: Readonly<Record<string, Readonly<Record<strin
   StepMismatch: { mismatched: ["arguments"] },
   RulesChanged: { current_revision: 7 },
   RedactionSettingsChanged: { current_revision: 3 },
+  RetentionSettingsChanged: { current_revision: 2 },
   DatasetBaseChanged: { current_dataset_id: ids.nextDataset },
   FeedbackChanged: { current_dataset_id: ids.dataset, current_feedback_revision: digest },
   LiveReleaseChanged: { current_release_id: ids.nextRelease },

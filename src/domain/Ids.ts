@@ -111,6 +111,10 @@ export type DatasetId = typeof DatasetId.Type
 export const ExampleId = defineId("exm", Schema.brand("ExampleId"))
 export type ExampleId = typeof ExampleId.Type
 
+/** A deletion that a background worker performs. */
+export const DeletionId = defineId("del", Schema.brand("DeletionId"))
+export type DeletionId = typeof DeletionId.Type
+
 export const ComparisonId = defineId("cmp", Schema.brand("ComparisonId"))
 export type ComparisonId = typeof ComparisonId.Type
 

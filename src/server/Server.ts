@@ -34,6 +34,11 @@ import { layerMigrated } from "./store/migrate.ts"
 import { DatasetChanges } from "./console/DatasetChanges.ts"
 import { Datasets } from "./tasks/Datasets.ts"
 import { DatasetsHttp } from "./tasks/Datasets/http.ts"
+import * as DataRetention from "./deletion/DataRetention.ts"
+import { Deletions } from "./deletion/Deletions.ts"
+import { DeletionsHttp } from "./deletion/Deletions/http.ts"
+import { RetentionSettings } from "./deletion/RetentionSettings.ts"
+import { RetentionSettingsHttp } from "./deletion/RetentionSettings/http.ts"
 import { Deadlines } from "./approvals/Deadlines.ts"
 import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
@@ -101,6 +106,7 @@ import { SessionWriter } from "./approvals/SessionWriter.ts"
 import { SessionStream } from "./approvals/SessionStream.ts"
 import type { Settings } from "./config/Settings.ts"
 import { CompiledSchemas } from "./tasks/CompiledSchemas.ts"
+import * as SpanErasure from "./telemetry/eraseSpans.ts"
 import { Spans } from "./telemetry/Spans.ts"
 import { RecentPayloads } from "./telemetry/Spans/RecentPayloads.ts"
 import { Steps } from "./approvals/Steps.ts"
@@ -218,7 +224,9 @@ export const layerServices = (settings: ServiceSettings) =>
         Comparisons.layer(),
         Layer.mergeAll(Feedback.layer, TrainingExports.layer).pipe(Layer.provideMerge(Datasets.layer)),
         RunImports.layer,
-        Deadlines.layer()
+        Deadlines.layer(),
+        Deletions.layer,
+        RetentionSettings.layer
       )
     ),
     Layer.provideMerge(SessionWriter.layer),
@@ -269,7 +277,7 @@ export const layerServices = (settings: ServiceSettings) =>
     ])
   )
 
-/** Background workers over the services: deadlines, comparisons and retention. */
+/** Background workers over the services: deadlines, comparisons, deletions and retention. */
 export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerWorker(),
@@ -277,7 +285,10 @@ export const layerSchedulers = (settings: ServiceSettings) =>
     IdempotencyRetention.layer,
     AuditRetention.layer({ keep: settings.auditRetention }),
     KeyRetention.layer({ keep: settings.keyRetention }),
-    SpanRetention.layer({ keep: settings.telemetry.payloadRetention })
+    SpanRetention.layer({ keep: settings.telemetry.payloadRetention }),
+    Deletions.layerWorker,
+    DataRetention.layer,
+    SpanErasure.layer
   )
 
 /** Updates the gauges before each export to the operator's collector, so that the exporter reads current values. */
@@ -305,6 +316,8 @@ const layerContractHandlers = layerHandlers(
     RulesHttp,
     NotificationsHttp,
     RedactionSettingsHttp,
+    RetentionSettingsHttp,
+    DeletionsHttp,
     TelemetryHttp,
     AuditLogHttp
   ),
@@ -315,9 +328,11 @@ const layerContractHandlers = layerHandlers(
     AuditChain,
     Comparisons,
     Datasets,
+    Deletions,
     Feedback,
     Notifications,
     RedactionSettings,
+    RetentionSettings,
     Releases,
     Rules,
     RunImports,

@@ -147,8 +147,8 @@ export const tasks: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/tasks/Feedback/rows.ts",
-    from: "AND feedback_id = ${id} FOR NO KEY UPDATE",
-    to: "AND feedback_id = ${id}",
+    from: 'AND ${ofExistingTask(sql, "feedback")} FOR NO KEY UPDATE',
+    to: 'AND ${ofExistingTask(sql, "feedback")}',
     tests: reviewTests
   },
   {

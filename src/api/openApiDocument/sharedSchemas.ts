@@ -10,6 +10,7 @@ import {
 import { ApprovalEventType } from "../../domain/approvals/ApprovalEvent.ts"
 import { RuleEffect } from "../../domain/approvals/ApprovalRule.ts"
 import { OutcomeStatus, StepDecision } from "../../domain/approvals/AgentSession.ts"
+import { DeletionKind, DeletionStatus } from "../../domain/deletion/Deletion.ts"
 import { DeliveryStatus } from "../../domain/delivery/DeliveryState.ts"
 import * as Ids from "../../domain/Ids.ts"
 import { Preset, Scope } from "../../domain/identity/Scope.ts"
@@ -29,6 +30,7 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   AuditEntryId: [Ids.AuditEntryId, "ID of an entry of the audit log."],
   ComparisonId: [Ids.ComparisonId, "ID of a comparison."],
   DatasetId: [Ids.DatasetId, "ID of a dataset version."],
+  DeletionId: [Ids.DeletionId, "ID of a deletion."],
   DeliveryId: [Ids.DeliveryId, "ID of a delivery to a webhook endpoint."],
   EndpointId: [Ids.EndpointId, "ID of a webhook endpoint."],
   EventId: [Ids.EventId, "ID of an event that is sent to webhook endpoints."],
@@ -58,6 +60,8 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   ComparisonStatus: [ComparisonStatus, "The status of a comparison."],
   Decision: [Decision, "A person's verdict."],
   DecisionSource: [DecisionSource, "How an approval was closed."],
+  DeletionKind: [DeletionKind, "What a deletion deletes."],
+  DeletionStatus: [DeletionStatus, "The status of a deletion."],
   DeliveryStatus: [DeliveryStatus, "The status of a delivery."],
   FeedbackStatus: [FeedbackStatus, "The status of feedback."],
   OutcomeStatus: [OutcomeStatus, "How a tool ended."],

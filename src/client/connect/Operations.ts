@@ -67,6 +67,13 @@ export interface Operations {
    * review notes, comments and exported content.
    */
   readonly redaction_settings: RedactionSettingsOperations
+  /** How long an organization's runs, feedback and agent sessions are retained. */
+  readonly retention_settings: RetentionSettingsOperations
+  /**
+   * Deletions that take more than one request: of tasks, dataset versions, and all data of a data
+   * subject.
+   */
+  readonly deletions: DeletionsOperations
   /**
    * Who changed what, and who signed in to the console. Each entry is written in the transaction of its
    * change and never changes.
@@ -163,6 +170,17 @@ export interface TasksOperations {
    */
   readonly update: (input: UpdateTaskInput, options?: CallOptions) => Promise<SavedTask>
   /**
+   * Delete a task.
+   *
+   * Deletes a task with its runs, feedback, dataset versions, comparisons, releases and provider keys.
+   * From this response on, they get 404, and running comparisons are cancelled; a background worker
+   * deletes them, and `GET /v1/deletions/:id` returns the progress. Agent sessions and approvals stay.
+   * It cannot be undone.
+   *
+   * @throws NOT_FOUND, DATASET_BUSY, or a problem of any operation.
+   */
+  readonly remove: (input: DeleteTaskInput, options?: CallOptions) => Promise<Deletion>
+  /**
    * Run a task.
    *
    * Answers an input with the live release, or, if you send `answer`, logs that answer without calling a
@@ -215,6 +233,15 @@ export interface RunsOperations {
    */
   readonly import: (input: ImportRunsInput, options?: CallOptions) => Promise<RunImportResult>
   /**
+   * Delete a run.
+   *
+   * Deletes a run with the feedback on it, and erases the examples that corrections of it became from
+   * every dataset version. Its spans that wait for export lose their content. It cannot be undone.
+   *
+   * @throws NOT_FOUND, DATASET_BUSY, or a problem of any operation.
+   */
+  readonly remove: (input: DeleteRunInput, options?: CallOptions) => Promise<void>
+  /**
    * Dismiss a review.
    *
    * Removes a run from its task's review queue without feedback on it. Idempotent. Feedback removes it
@@ -255,6 +282,18 @@ export interface DatasetsOperations {
    * @throws NOT_FOUND, or a problem of any operation.
    */
   readonly get: (input: GetDatasetInput, options?: CallOptions) => Promise<Dataset>
+  /**
+   * Delete a dataset version.
+   *
+   * Deletes one version of a dataset; the other versions keep their examples. From this response on, it
+   * gets 404; a background worker deletes the examples that no other version has, and the results of
+   * comparisons over it, and `GET /v1/deletions/:id` returns the progress. A version that the live
+   * release or a running comparison uses, or the newest version, gets 409 `DATASET_IN_USE`. An earlier
+   * release that used it can no longer be restored. It cannot be undone.
+   *
+   * @throws NOT_FOUND, DATASET_IN_USE, DATASET_BUSY, or a problem of any operation.
+   */
+  readonly remove: (input: DeleteDatasetInput, options?: CallOptions) => Promise<Deletion>
   /**
    * List the examples of a version.
    *
@@ -412,6 +451,16 @@ export interface FeedbackOperations {
    * @throws NOT_FOUND, or a problem of any operation.
    */
   readonly get: (input: GetFeedbackInput, options?: CallOptions) => Promise<FeedbackDetail>
+  /**
+   * Delete feedback.
+   *
+   * Deletes feedback of any status, also a staged correction, and subtracts it from the counts by
+   * release and day. The example that a promoted correction became is erased from every dataset version.
+   * The run stays. It cannot be undone.
+   *
+   * @throws NOT_FOUND, DATASET_BUSY, or a problem of any operation.
+   */
+  readonly remove: (input: DeleteFeedbackInput, options?: CallOptions) => Promise<void>
   /**
    * Stage a correction.
    *
@@ -763,6 +812,66 @@ export interface RedactionSettingsOperations {
   readonly preview: (input: PreviewRedactionInput, options?: CallOptions) => Promise<RedactionPreview>
 }
 
+/** How long an organization's runs, feedback and agent sessions are retained. */
+export interface RetentionSettingsOperations {
+  /**
+   * Get the retention settings.
+   *
+   * Returns how long runs, feedback and agent sessions are retained.
+   */
+  readonly get: (input?: {}, options?: CallOptions) => Promise<RetentionSettings>
+  /**
+   * Replace the retention settings.
+   *
+   * Replaces the settings. A worker deletes what is older, within the hour and in small steps. It cannot
+   * be undone. Staged corrections stay, with their runs, until they are promoted, rejected or unstaged;
+   * pending ones do not. Examples of datasets stay. The counts of feedback by release and day stay. A
+   * session with a pending approval stays. With `revision`, fails with 409 `RETENTION_SETTINGS_CHANGED`
+   * if the settings changed since.
+   *
+   * @throws RETENTION_SETTINGS_CHANGED, or a problem of any operation.
+   */
+  readonly replace: (
+    input?: ReplaceRetentionSettingsInput,
+    options?: CallOptions
+  ) => Promise<RetentionSettings>
+}
+
+/**
+ * Deletions that take more than one request: of tasks, dataset versions, and all data of a data
+ * subject.
+ */
+export interface DeletionsOperations {
+  /**
+   * List deletions.
+   *
+   * Lists the deletions of tasks and dataset versions, and the erasures of data subjects, newest first.
+   */
+  readonly list: (input?: ListDeletionsInput, options?: CallOptions) => Promise<DeletionPage>
+  /**
+   * Get a deletion.
+   *
+   * Returns one deletion with its progress.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly get: (input: GetDeletionInput, options?: CallOptions) => Promise<Deletion>
+  /**
+   * Erase a data subject.
+   *
+   * Deletes all runs and agent sessions whose `metadata` has this member, with the feedback on the runs,
+   * and erases the examples that corrections of them became from every dataset version. A background
+   * worker does it; `GET /v1/deletions/:id` returns the progress. Then the data is gone from lists,
+   * exports and the database; a second request finds nothing. Examples that were added or imported
+   * directly have no metadata: remove them by `remove` of a new dataset version, and delete the earlier
+   * versions. The audit log gets the key and a digest of key and value, not the value. An organization
+   * can have 100 running deletions.
+   *
+   * @throws LIMIT_REACHED, or a problem of any operation.
+   */
+  readonly erase: (input: CreateErasureInput, options?: CallOptions) => Promise<Deletion>
+}
+
 /**
  * Who changed what, and who signed in to the console. Each entry is written in the transaction of its
  * change and never changes.
@@ -908,6 +1017,7 @@ export interface ApiKey {
     | "approvals.decide"
     | "approvals.admin"
     | "rules.write"
+    | "data.delete"
     | "keys.write"
     | (string & {})
   >
@@ -994,6 +1104,7 @@ export interface NewApiKey {
           | "approvals.decide"
           | "approvals.admin"
           | "rules.write"
+          | "data.delete"
           | "keys.write"
         ),
         ...ReadonlyArray<
@@ -1013,6 +1124,7 @@ export interface NewApiKey {
           | "approvals.decide"
           | "approvals.admin"
           | "rules.write"
+          | "data.delete"
           | "keys.write"
         >
       ]
@@ -1456,6 +1568,65 @@ export interface UpdateTaskInput {
   readonly payload?: TaskChange | undefined
 }
 
+/** The input of `tasks.remove`. */
+export interface DeleteTaskInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The task's ID. */
+    readonly task_id: string
+  }
+}
+
+/** Numbers of records that were deleted. */
+export interface DeletedCounts {
+  /** Runs of tasks. */
+  readonly runs: number
+  /** Feedback records, with their corrections. */
+  readonly feedback: number
+  /** Examples of datasets, deleted or erased from every version. */
+  readonly examples: number
+  /** Agent sessions, with their steps, approvals and events. */
+  readonly sessions: number
+}
+
+/** A deletion that a background worker performs in small steps. It continues after a restart. */
+export interface Deletion {
+  /** The deletion's ID. */
+  readonly id: string
+  /**
+   * What is deleted.
+   *
+   * - `task`: A task with everything that belongs to it.
+   * - `dataset`: One version of a dataset.
+   * - `erasure`: The data of a data subject, found by a member of the metadata.
+   */
+  readonly kind: "task" | "dataset" | "erasure"
+  /** The task or dataset version that is deleted. Null for an erasure. */
+  readonly target_id: string | null
+  /** The member of the metadata that names the data subject of an erasure, else null. */
+  readonly metadata_key: string | null
+  /**
+   * Of an erasure: SHA-256, in hex, of the key, `=`, and the value as JSON, such as `customer="acme"`.
+   * The value itself is not stored. Else null.
+   */
+  readonly metadata_digest: string | null
+  /**
+   * Whether it is finished.
+   *
+   * - `running`: A background worker is deleting.
+   * - `completed`: Everything was deleted.
+   */
+  readonly status: "running" | "completed"
+  /** What was deleted so far. */
+  readonly deleted: DeletedCounts
+  /** When the deletion was requested. */
+  readonly created_at: Date
+  /** The API key that requested it. */
+  readonly created_by: Actor
+  /** When everything was deleted. Null while it is running. */
+  readonly finished_at: Date | null
+}
+
 /** The call to a model by which a client got the answer that it logs. */
 export interface ModelCall {
   /** The provider that you called, such as `anthropic`. 1 to 200 characters. Default unknown. */
@@ -1787,6 +1958,15 @@ export interface RunImportResult {
   }>
 }
 
+/** The input of `runs.remove`. */
+export interface DeleteRunInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The run's `trace_id`. */
+    readonly trace_id: string
+  }
+}
+
 /** The input of `runs.dismiss`. */
 export interface DismissRunReviewInput {
   /** The variables of the path. */
@@ -1815,8 +1995,8 @@ export interface ListDatasetsInput {
 }
 
 /**
- * One version of a task's dataset. A version never changes; a change of its examples makes the next
- * version.
+ * One version of a task's dataset. A version never changes, except that examples of it can be erased;
+ * a change of its examples makes the next version.
  */
 export interface Dataset {
   /** The dataset version's ID. */
@@ -1830,8 +2010,13 @@ export interface Dataset {
   /** Number of examples in this version. */
   readonly example_count: number
   /**
+   * Examples of this version that were erased since, because their run, their feedback or its data
+   * subject was. They are not part of `example_count`, of lists and of exports.
+   */
+  readonly examples_erased: number
+  /**
    * Digest of the examples, as 64 lowercase hex digits. Versions with equal content have equal digests,
-   * whatever order the examples were added in.
+   * whatever order the examples were added in. It includes erased examples: it never changes.
    */
   readonly content_digest: string
   /** When the version was created. */
@@ -1908,8 +2093,13 @@ export interface CreatedDataset {
   /** Number of examples in this version. */
   readonly example_count: number
   /**
+   * Examples of this version that were erased since, because their run, their feedback or its data
+   * subject was. They are not part of `example_count`, of lists and of exports.
+   */
+  readonly examples_erased: number
+  /**
    * Digest of the examples, as 64 lowercase hex digits. Versions with equal content have equal digests,
-   * whatever order the examples were added in.
+   * whatever order the examples were added in. It includes erased examples: it never changes.
    */
   readonly content_digest: string
   /** When the version was created. */
@@ -1933,6 +2123,15 @@ export interface CreatedDataset {
 
 /** The input of `datasets.get`. */
 export interface GetDatasetInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The dataset version's ID. */
+    readonly id: string
+  }
+}
+
+/** The input of `datasets.remove`. */
+export interface DeleteDatasetInput {
   /** The variables of the path. */
   readonly params: {
     /** The dataset version's ID. */
@@ -2969,6 +3168,15 @@ export interface FeedbackDetail {
   readonly answer: object | null
   /** What answered the run. */
   readonly run: RunOrigin
+}
+
+/** The input of `feedback.remove`. */
+export interface DeleteFeedbackInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The feedback's ID. */
+    readonly id: string
+  }
 }
 
 /** The input of `feedback.stage`. */
@@ -4180,6 +4388,104 @@ export interface RedactionPreview {
   readonly pointers: ReadonlyArray<string>
 }
 
+/** How long the organization's runs, feedback and agent sessions are retained. */
+export interface RetentionSettings {
+  /** Days after which a run is deleted, with the feedback on it: 1 to 3650. Null: runs are retained. */
+  readonly run_days: number | null
+  /** Days after which feedback is deleted: 1 to 3650. Null: as long as its run. */
+  readonly feedback_days: number | null
+  /**
+   * Days after the last event of an agent session until it is deleted, with its steps and approvals: 1
+   * to 3650. Null: sessions are retained.
+   */
+  readonly session_days: number | null
+  /** Revision of the settings. It increases with every change; 0 before the first. */
+  readonly revision: number
+}
+
+/** The complete settings. An absent member becomes null: these records are retained. */
+export interface ReplaceRetentionSettings {
+  /** Days after which a run is deleted, with the feedback on it: 1 to 3650. Null: runs are retained. */
+  readonly run_days?: number | null | undefined
+  /** Days after which feedback is deleted: 1 to 3650. Null: as long as its run. */
+  readonly feedback_days?: number | null | undefined
+  /**
+   * Days after the last event of an agent session until it is deleted, with its steps and approvals: 1
+   * to 3650. Null: sessions are retained.
+   */
+  readonly session_days?: number | null | undefined
+  /** The revision that is to be replaced. If it is no longer current, the request fails. Absent: any. */
+  readonly revision?: number | undefined
+}
+
+/** The input of `retention_settings.replace`. */
+export interface ReplaceRetentionSettingsInput {
+  /** The request body. The complete settings. An absent member becomes null: these records are retained. */
+  readonly payload?: ReplaceRetentionSettings | undefined
+}
+
+/** The input of `deletions.list`. */
+export interface ListDeletionsInput {
+  /** The query. */
+  readonly query?:
+    | {
+        /** Items per page, 1 to 100. Default 50. */
+        readonly limit?: number | undefined
+        /** Where to continue: the `next_cursor` of the previous page. Absent for the first page. */
+        readonly cursor?: string | undefined
+      }
+    | undefined
+}
+
+/** One page of the list, newest first. */
+export interface DeletionPage {
+  /** The items of this page, newest first. */
+  readonly deletions: ReadonlyArray<Deletion>
+  /** Pass it as `cursor` to get the next page. Null on the last page. */
+  readonly next_cursor: string | null
+}
+
+/** The input of `deletions.get`. */
+export interface GetDeletionInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The deletion's ID. */
+    readonly id: string
+  }
+}
+
+/** The data subject to erase: a member of the metadata that your requests gave. */
+export interface NewErasure {
+  /**
+   * Name of a member at the top level of the `metadata` of runs and agent sessions, such as
+   * `customer_id`: 1 to 200 characters.
+   */
+  readonly metadata_key: string
+  /**
+   * Its value: a string of at most 1,000 characters, a number or a boolean. It is compared as a whole,
+   * and is not stored.
+   */
+  readonly metadata_value: string | number | boolean
+}
+
+/** The input of `deletions.erase`. */
+export interface CreateErasureInput {
+  /** The headers. */
+  readonly headers?:
+    | {
+        /**
+         * A unique value of your choice, such as a UUID: 1 to 255 visible ASCII characters. Repeating the
+         * request with the same key and body returns the first response for 24 hours instead of creating
+         * again. With another body, or from another API key of the organization, it fails with 409
+         * `IDEMPOTENCY_KEY_REUSED`. A request that failed can be repeated under its key.
+         */
+        readonly "idempotency-key"?: string | undefined
+      }
+    | undefined
+  /** The request body. The data subject to erase: a member of the metadata that your requests gave. */
+  readonly payload: NewErasure
+}
+
 /** The input of `audit_log.list`. */
 export interface ListAuditEntriesInput {
   /** The query. */
@@ -4224,11 +4530,17 @@ export interface ListAuditEntriesInput {
          * - `feedback.rejected`: A correction was rejected.
          * - `feedback.promoted`: Staged corrections were promoted into a dataset version.
          * - `runs.imported`: Past runs were imported into a task.
+         * - `feedback.deleted`: Feedback was deleted.
+         * - `run.deleted`: A run was deleted.
          * - `run.review_dismissed`: A run was removed from its task's review queue without feedback.
          * - `task.created`: A task was created.
          * - `task.updated`: A task was changed.
+         * - `task.deleted`: A task was deleted, with everything that belongs to it.
          * - `dataset.created`: A dataset version was created.
          * - `dataset.exported`: A dataset version was exported through the API.
+         * - `dataset.deleted`: A dataset version was deleted.
+         * - `erasure.requested`: The erasure of a data subject was requested.
+         * - `retention_settings.replaced`: The retention settings were replaced.
          * - `comparison.created`: A comparison was started.
          * - `comparison.cancelled`: A comparison was cancelled.
          * - `release.created`: A release was made live.
@@ -4264,11 +4576,17 @@ export interface ListAuditEntriesInput {
           | "feedback.rejected"
           | "feedback.promoted"
           | "runs.imported"
+          | "feedback.deleted"
+          | "run.deleted"
           | "run.review_dismissed"
           | "task.created"
           | "task.updated"
+          | "task.deleted"
           | "dataset.created"
           | "dataset.exported"
+          | "dataset.deleted"
+          | "erasure.requested"
+          | "retention_settings.replaced"
           | "comparison.created"
           | "comparison.cancelled"
           | "release.created"
@@ -4321,11 +4639,17 @@ export interface AuditEntry {
     | "feedback.rejected"
     | "feedback.promoted"
     | "runs.imported"
+    | "feedback.deleted"
+    | "run.deleted"
     | "run.review_dismissed"
     | "task.created"
     | "task.updated"
+    | "task.deleted"
     | "dataset.created"
     | "dataset.exported"
+    | "dataset.deleted"
+    | "erasure.requested"
+    | "retention_settings.replaced"
     | "comparison.created"
     | "comparison.cancelled"
     | "release.created"
@@ -4900,6 +5224,17 @@ export interface DatasetBusyProblem extends ServiceProblem {
   readonly retry_after_seconds: number
 }
 
+/**
+ * The dataset version is used by the live release or by a comparison that is running, or it is the
+ * newest one, which the next version is based on. `detail` names which.
+ */
+export interface DatasetInUseProblem extends ServiceProblem {
+  /** Always `DATASET_IN_USE`. */
+  readonly code: "DATASET_IN_USE"
+  /** Always 409. */
+  readonly status: 409
+}
+
 /** The organization already has a telemetry destination. Remove it first. */
 export interface DestinationExistsProblem extends ServiceProblem {
   /** Always `DESTINATION_EXISTS`. */
@@ -5023,6 +5358,8 @@ export interface InsufficientScopeProblem extends ServiceProblem {
    * - `approvals.decide`: Decide approvals in stage `reviewer`.
    * - `approvals.admin`: Decide escalated approvals, with `approvals.decide`; read the audit log.
    * - `rules.write`: Replace the approval rules.
+   * - `data.delete`: Delete runs, feedback, dataset versions and tasks; erase data subjects; change the
+   *   retention settings.
    * - `keys.write`: List, create and revoke API keys.
    */
   readonly required_scope:
@@ -5042,6 +5379,7 @@ export interface InsufficientScopeProblem extends ServiceProblem {
     | "approvals.decide"
     | "approvals.admin"
     | "rules.write"
+    | "data.delete"
     | "keys.write"
 }
 
@@ -5283,6 +5621,16 @@ export interface RequestTimeoutProblem extends ServiceProblem {
   readonly status: 408
 }
 
+/** The settings were replaced since the given revision was read. Read them again. */
+export interface RetentionSettingsChangedProblem extends ServiceProblem {
+  /** Always `RETENTION_SETTINGS_CHANGED`. */
+  readonly code: "RETENTION_SETTINGS_CHANGED"
+  /** Always 409. */
+  readonly status: 409
+  /** The current revision of the settings. */
+  readonly current_revision: number
+}
+
 /** The rules were replaced since the given revision was read. Read them again. */
 export interface RulesChangedProblem extends ServiceProblem {
   /** Always `RULES_CHANGED`. */
@@ -5402,6 +5750,7 @@ export type AnyServiceProblem =
   | CursorExpiredProblem
   | DatasetBaseChangedProblem
   | DatasetBusyProblem
+  | DatasetInUseProblem
   | DestinationExistsProblem
   | EmailNotVerifiableProblem
   | EndpointDisabledProblem
@@ -5438,6 +5787,7 @@ export type AnyServiceProblem =
   | RateLimitedProblem
   | RedactionSettingsChangedProblem
   | RequestTimeoutProblem
+  | RetentionSettingsChangedProblem
   | RulesChangedProblem
   | SelfApprovalProblem
   | SelfReviewProblem

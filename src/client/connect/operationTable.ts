@@ -45,6 +45,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
           "approvals.decide",
           "approvals.admin",
           "rules.write",
+          "data.delete",
           "keys.write"
         ]
       ]
@@ -142,6 +143,19 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "self_review?": "boolean",
     "review_share?": "number"
   },
+  Deletion: {
+    id: "del_",
+    kind: ["is", ["task", "dataset", "erasure"]],
+    target_id: ["or", ["string", "null"]],
+    metadata_key: ["or", ["string", "null"]],
+    metadata_digest: ["or", ["string", "null"]],
+    status: ["is", ["running", "completed"]],
+    deleted: "DeletedCounts",
+    created_at: "time",
+    created_by: "Actor",
+    finished_at: ["or", ["time", "null"]]
+  },
+  DeletedCounts: { runs: "number", feedback: "number", examples: "number", sessions: "number" },
   NewRun: {
     input: "object",
     "answer?": "object",
@@ -212,6 +226,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     version: "number",
     base_dataset_id: ["or", ["dst_", "null"]],
     example_count: "number",
+    examples_erased: "number",
     content_digest: "string",
     created_at: "time",
     created_by: "Actor"
@@ -228,6 +243,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     version: "number",
     base_dataset_id: ["or", ["dst_", "null"]],
     example_count: "number",
+    examples_erased: "number",
     content_digest: "string",
     created_at: "time",
     created_by: "Actor",
@@ -741,6 +757,19 @@ export const shapes: Readonly<Record<string, Shape>> = {
     }
   },
   RedactionPreview: { value: "json", count: "number", pointers: ["list", "string"] },
+  RetentionSettings: {
+    run_days: ["or", ["number", "null"]],
+    feedback_days: ["or", ["number", "null"]],
+    session_days: ["or", ["number", "null"]],
+    revision: "number"
+  },
+  ReplaceRetentionSettings: {
+    "run_days?": ["or", ["number", "null"]],
+    "feedback_days?": ["or", ["number", "null"]],
+    "session_days?": ["or", ["number", "null"]],
+    "revision?": "number"
+  },
+  NewErasure: { metadata_key: "string", metadata_value: ["or", ["string", "number", "boolean"]] },
   AuditEntry: {
     id: "aud_",
     action: "string",
@@ -883,6 +912,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
     "current_feedback_revision?": "string"
   },
   DATASET_BUSY: { retry_after_seconds: "number" },
+  DATASET_IN_USE: {},
   DESTINATION_EXISTS: {},
   EMAIL_NOT_VERIFIABLE: {},
   ENDPOINT_DISABLED: {},
@@ -913,6 +943,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
         "approvals.decide",
         "approvals.admin",
         "rules.write",
+        "data.delete",
         "keys.write"
       ]
     ]
@@ -942,6 +973,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   RATE_LIMITED: { retry_after_seconds: "number" },
   REDACTION_SETTINGS_CHANGED: { current_revision: "number" },
   REQUEST_TIMEOUT: {},
+  RETENTION_SETTINGS_CHANGED: { current_revision: "number" },
   RULES_CHANGED: { current_revision: "number" },
   SELF_APPROVAL: {},
   SELF_REVIEW: {},
@@ -1032,6 +1064,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 200,
       json: "SavedTask"
     },
+    remove: {
+      method: "DELETE",
+      path: "/v1/tasks/:task_id",
+      params: { task_id: "tsk_" },
+      status: 202,
+      json: "Deletion"
+    },
     run: {
       method: "POST",
       path: "/v1/tasks/:task_id/run",
@@ -1079,6 +1118,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 200,
       json: "RunImportResult"
     },
+    remove: { method: "DELETE", path: "/v1/runs/:trace_id", params: { trace_id: "string" }, status: 204 },
     dismiss: {
       method: "POST",
       path: "/v1/runs/:trace_id/dismiss-review",
@@ -1106,6 +1146,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       json: "CreatedDataset"
     },
     get: { method: "GET", path: "/v1/datasets/:id", params: { id: "dst_" }, status: 200, json: "Dataset" },
+    remove: {
+      method: "DELETE",
+      path: "/v1/datasets/:id",
+      params: { id: "dst_" },
+      status: 202,
+      json: "Deletion"
+    },
     examples: {
       method: "GET",
       path: "/v1/datasets/:id/examples",
@@ -1231,6 +1278,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 200,
       json: "FeedbackDetail"
     },
+    remove: { method: "DELETE", path: "/v1/feedback/:id", params: { id: "fbk_" }, status: 204 },
     stage: {
       method: "POST",
       path: "/v1/feedback/:id/stage",
@@ -1478,6 +1526,35 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       json: "RedactionPreview"
     }
   },
+  retention_settings: {
+    get: { method: "GET", path: "/v1/retention-settings", status: 200, json: "RetentionSettings" },
+    replace: {
+      method: "PUT",
+      path: "/v1/retention-settings",
+      payload: "ReplaceRetentionSettings",
+      status: 200,
+      json: "RetentionSettings"
+    }
+  },
+  deletions: {
+    list: {
+      method: "GET",
+      path: "/v1/deletions",
+      query: { "limit?": "number", "cursor?": "string" },
+      status: 200,
+      json: { deletions: ["list", "Deletion"], next_cursor: ["or", ["string", "null"]] }
+    },
+    get: { method: "GET", path: "/v1/deletions/:id", params: { id: "del_" }, status: 200, json: "Deletion" },
+    erase: {
+      method: "POST",
+      path: "/v1/erasures",
+      headers: { "idempotency-key?": "string" },
+      payload: "NewErasure",
+      idempotent: true,
+      status: 202,
+      json: "Deletion"
+    }
+  },
   audit_log: {
     list: {
       method: "GET",
@@ -1518,11 +1595,17 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "feedback.rejected",
             "feedback.promoted",
             "runs.imported",
+            "feedback.deleted",
+            "run.deleted",
             "run.review_dismissed",
             "task.created",
             "task.updated",
+            "task.deleted",
             "dataset.created",
             "dataset.exported",
+            "dataset.deleted",
+            "erasure.requested",
+            "retention_settings.replaced",
             "comparison.created",
             "comparison.cancelled",
             "release.created"

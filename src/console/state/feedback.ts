@@ -37,6 +37,16 @@ export const refreshAfterReview = ({ status, task_id }: Pick<FeedbackRecord, "st
   refresh(promotionPreviewAtom(task_id))
 }
 
+/** Refreshes the lists that deleted feedback was in. */
+export const refreshAfterFeedbackDeletion = ({
+  status,
+  task_id
+}: Pick<FeedbackRecord, "status" | "task_id">): void => {
+  refresh(feedbackAtom(status)("all"))
+  refresh(feedbackAtom(status)(task_id))
+  if (status === "staged") refresh(promotionPreviewAtom(task_id))
+}
+
 /** Refreshes the lists that a promotion changes: corrections leave `staged` and become `promoted` or `superseded`. */
 export const refreshAfterPromotion = (task_id: TaskId): void => {
   for (const status of ["staged", "promoted", "superseded"] as const) {

@@ -1,4 +1,5 @@
 /** Atoms of logged runs, and of feedback on the answers of releases. */
+import { Record } from "effect"
 import { Atom } from "effect/reactivity"
 import type { RunFilter } from "../../api/Runs.ts"
 import type { RunId, TaskId, TraceId } from "../../domain/Ids.ts"
@@ -52,6 +53,12 @@ export const runFeedbackAtom = Atom.family((inference_log_id: TraceId) =>
 export const qualityAtom = Atom.family((task_id: TaskId) =>
   Atom.make(apiClient.feedback.quality({ params: { task_id }, query: {} }))
 )
+
+/** Refreshes the lists that a deleted run was in. */
+export const refreshAfterRunDeletion = (task_id: TaskId): void => {
+  for (const filter of Record.keys(runFilters)) refresh(runsAtom(task_id)(filter)(""))
+  refresh(qualityAtom(task_id))
+}
 
 /** Refreshes what a review of a run changes. */
 export const refreshAfterRunReview = (task_id: TaskId, trace_id: TraceId): void => {

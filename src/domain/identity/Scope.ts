@@ -20,6 +20,8 @@ export const Scope = documentedEnum({
   "approvals.decide": "Decide approvals in stage `reviewer`.",
   "approvals.admin": "Decide escalated approvals, with `approvals.decide`; read the audit log.",
   "rules.write": "Replace the approval rules.",
+  "data.delete":
+    "Delete runs, feedback, dataset versions and tasks; erase data subjects; change the retention settings.",
   "keys.write": "List, create and revoke API keys."
 })
 export type Scope = typeof Scope.Type

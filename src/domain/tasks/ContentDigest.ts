@@ -36,12 +36,22 @@ export class ContentDigest {
 
   /** Adds a member, by its canonical text. */
   add(member: string): void {
-    this.#sum(member, 1)
+    this.#sum(contentHash(member), 1)
   }
 
   /** Removes a member that was added before. */
   remove(member: string): void {
-    this.#sum(member, -1)
+    this.#sum(contentHash(member), -1)
+  }
+
+  /** Adds an erased member, by its `contentHash`. */
+  addErased(hash: Uint8Array): void {
+    this.#sum(hash, 1)
+  }
+
+  /** Removes an erased member, by its `contentHash`. */
+  removeErased(hash: Uint8Array): void {
+    this.#sum(hash, -1)
   }
 
   /** The state to store, little-endian on every machine. */
@@ -57,11 +67,15 @@ export class ContentDigest {
     return createHash("sha256").update(this.state()).digest("hex")
   }
 
-  #sum(member: string, sign: 1 | -1): void {
-    const expanded = createHash("shake128", { outputLength: STATE_BYTES }).update(member).digest()
+  #sum(hash: Uint8Array, sign: 1 | -1): void {
+    const expanded = new DataView(hash.buffer, hash.byteOffset, STATE_BYTES)
     const lanes = this.#lanes
     for (let lane = 0; lane < LANES; lane++) {
-      lanes[lane] = (lanes[lane] ?? 0) + sign * expanded.readUInt16LE(lane * 2)
+      lanes[lane] = (lanes[lane] ?? 0) + sign * expanded.getUint16(lane * 2, true)
     }
   }
 }
+
+/** What a member adds to the state: `STATE_BYTES` bytes. Once a member is erased, a digest is verified by this instead. */
+export const contentHash = (member: string): Uint8Array =>
+  createHash("shake128", { outputLength: STATE_BYTES }).update(member).digest()

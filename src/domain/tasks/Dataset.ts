@@ -18,16 +18,20 @@ export const Dataset = Schema.Struct({
     description: "The version that this one was made from. Null for the first."
   }),
   example_count: Schema.Int.annotateKey({ description: "Number of examples in this version." }),
+  examples_erased: Schema.Int.annotateKey({
+    description:
+      "Examples of this version that were erased since, because their run, their feedback or its data subject was. They are not part of `example_count`, of lists and of exports."
+  }),
   content_digest: Schema.String.annotateKey({
     description:
-      "Digest of the examples, as 64 lowercase hex digits. Versions with equal content have equal digests, whatever order the examples were added in."
+      "Digest of the examples, as 64 lowercase hex digits. Versions with equal content have equal digests, whatever order the examples were added in. It includes erased examples: it never changes."
   }),
   created_at: timestamp("When the version was created."),
   created_by: Actor.annotateKey({ description: "The API key that created the version." })
 }).annotate({
   identifier: "Dataset",
   description:
-    "One version of a task's dataset. A version never changes; a change of its examples makes the next version."
+    "One version of a task's dataset. A version never changes, except that examples of it can be erased; a change of its examples makes the next version."
 })
 export type Dataset = typeof Dataset.Type
 

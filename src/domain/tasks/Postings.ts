@@ -58,6 +58,19 @@ export class PostingList {
   }
 }
 
+/** The postings without those of some inputs. */
+export const withoutOrdinals = (bytes: Uint8Array, ordinals: ReadonlySet<number>): Uint8Array => {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const left = new Uint8Array(bytes.byteLength)
+  let length = 0
+  for (let offset = 0; offset < bytes.byteLength; offset += POSTING_BYTES) {
+    if (ordinals.has(view.getUint32(offset) >>> 4)) continue
+    left.set(bytes.subarray(offset, offset + POSTING_BYTES), length)
+    length += POSTING_BYTES
+  }
+  return left.slice(0, length)
+}
+
 /** Consecutive postings of one word. */
 export interface PostingRun {
   readonly word: number

@@ -254,3 +254,12 @@ export const workerFailures = series((worker: string) =>
     incremental: true
   })
 )
+
+/** `records`: runs, feedback, examples or sessions. `cause`: request (a deletion or an erasure) or retention. */
+export const deletedRecords = series((records: string, cause: string) =>
+  Metric.counter("countersign_deleted_records_total", {
+    description: "Records that were deleted, by kind and by what caused it",
+    attributes: { records, cause },
+    incremental: true
+  })
+)

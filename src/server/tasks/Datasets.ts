@@ -8,10 +8,12 @@ import {
   type DatasetBaseChanged,
   type LimitReached,
   type DatasetBusy,
+  type DatasetInUse,
   InvalidInput,
   InvalidRequest,
   type NotFound
 } from "../../api/Problems.ts"
+import type { Deletion } from "../../domain/deletion/Deletion.ts"
 import type { CreatedDataset, Dataset, Example, NewExample } from "../../domain/tasks/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../../domain/Ids.ts"
 import type { KnownValues } from "../../domain/redaction/Redaction.ts"
@@ -29,6 +31,7 @@ import { checkExamples } from "./Datasets/checkExamples.ts"
 import { acquireDatasetLock, datasetBusy } from "./Datasets/datasetLock.ts"
 import { type ImportedVersion, importLines, type InvalidLine } from "./Datasets/importLines.ts"
 import { readExamples } from "./Datasets/readExamples.ts"
+import { removeVersion } from "./Datasets/removeVersion.ts"
 import { redactExamples } from "./Datasets/redactExamples.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versionRows.ts"
 import { findTask, type TaskRow } from "./Tasks/rows.ts"
@@ -55,6 +58,13 @@ export class Datasets extends Context.Service<
     ) => Effect.Effect<Page<Dataset, DatasetId>, NotFound | InvalidRequest, Authorized<"datasets.read">>
     /** Returns one version: its number, size and digest. */
     readonly get: (id: DatasetId) => Effect.Effect<Dataset, NotFound, Authorized<"datasets.read">>
+    /**
+     * Deletes a version at once, and requests the deletion of the examples that no other version has. Fails if the live
+     * release or a running comparison uses it, or if it is the newest.
+     */
+    readonly remove: (
+      id: DatasetId
+    ) => Effect.Effect<Deletion, NotFound | DatasetInUse | DatasetBusy, Authorized<"data.delete">>
     /** Lists the examples of a version, newest first. A page of large examples has fewer than `limit`. */
     readonly examples: (
       id: DatasetId,
@@ -183,6 +193,12 @@ export class Datasets extends Context.Service<
         get: Effect.fn("Datasets.get")(function* (id) {
           const { org_id } = yield* Authorized("datasets.read")
           return toDataset(yield* requireVersion(org_id, id))
+        }),
+        remove: Effect.fn("Datasets.remove")(function* (id) {
+          const principal = yield* Authorized("data.delete")
+          const { task_id } = yield* requireVersion(principal.org_id, id)
+          const transaction = atomically(removeVersion({ sql, audit, clock }, principal, task_id, id))
+          return yield* serialize(principal.org_id, task_id)(transaction)
         }),
         examples: Effect.fn("Datasets.examples")(function* (id, request) {
           const { org_id } = yield* Authorized("datasets.read")

@@ -44,6 +44,7 @@ import { listFeedback } from "./Feedback/listFeedback.ts"
 import { previewPromotion } from "./Feedback/previewPromotion.ts"
 import { recordFeedbackSpan } from "./Feedback/recordFeedbackSpan.ts"
 import { promoteStaged } from "./Feedback/promoteStaged.ts"
+import { removeFeedback } from "./Feedback/removeFeedback.ts"
 import { redactCorrection } from "./Feedback/redactCorrection.ts"
 import { readQuality } from "./Feedback/readQuality.ts"
 import {
@@ -94,6 +95,10 @@ export class Feedback extends Context.Service<
     ) => Effect.Effect<Page<FeedbackRecord, FeedbackId>, never, Authorized<"feedback.read">>
     /** Returns feedback with the input and answer of its run. */
     readonly get: (id: FeedbackId) => Effect.Effect<FeedbackDetail, NotFound, Authorized<"feedback.read">>
+    /** Deletes feedback of any status, and the example that its correction became. */
+    readonly remove: (
+      id: FeedbackId
+    ) => Effect.Effect<void, NotFound | DatasetBusy, Authorized<"data.delete">>
     /** Stages a correction for the next promotion. Idempotent. */
     readonly stage: (
       id: FeedbackId
@@ -172,17 +177,14 @@ export class Feedback extends Context.Service<
         abandonedMillis: ABANDONED_WRITE_MILLIS,
         run: (rows) =>
           onOwnConnection(insertFeedback(sql, rows)).pipe(
-            Effect.andThen(
-              Effect.forEach(
-                rows,
-                ({ correction, evaluated, org_id, record }) => {
-                  usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + (correction?.length ?? 0) })
-                  return recordFeedbackSpan(spans, org_id, record, evaluated)
-                },
-                { discard: true }
-              )
-            ),
-            Effect.as(rows)
+            Effect.flatMap((inserted) => {
+              const ids = new Set(inserted.map(({ feedback_id }) => feedback_id))
+              return Effect.forEach(rows, ({ correction, evaluated, org_id, record }) => {
+                if (!ids.has(record.id)) return Effect.succeed(false)
+                usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + (correction?.length ?? 0) })
+                return Effect.as(recordFeedbackSpan(spans, org_id, record, evaluated), true)
+              })
+            })
           )
       })
 
@@ -244,7 +246,7 @@ export class Feedback extends Context.Service<
             review_note: null,
             dataset_id: null
           }
-          yield* Effect.orDie(
+          const isInserted = yield* Effect.orDie(
             insert({
               org_id,
               run_id,
@@ -254,7 +256,7 @@ export class Feedback extends Context.Service<
               evaluated: { caller_traceparent, provider_calls }
             })
           )
-          return record
+          return isInserted ? record : yield* noRun
         }),
         list: Effect.fn("Feedback.list")(function* (request) {
           const { org_id } = yield* Authorized("feedback.read")
@@ -267,6 +269,9 @@ export class Feedback extends Context.Service<
           if (row === undefined) return yield* notFound("feedback")
           const run = yield* getRun(sql, org_id, row.trace_id)
           return { ...toFeedback(row), input: run.input, answer: run.answer, run: originOf(run) }
+        }, dieOnDatabaseError),
+        remove: Effect.fn("Feedback.remove")(function* (id) {
+          yield* removeFeedback({ sql, audit, clock, usage }, yield* Authorized("data.delete"), id)
         }, dieOnDatabaseError),
         stage: Effect.fn("Feedback.stage")(function* (id) {
           const principal = yield* Authorized("feedback.write")

@@ -11,6 +11,7 @@ import type { Release } from "../../domain/tasks/Task.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { Audit } from "../identity/Audit.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
+import { findVersion } from "./Datasets/versionRows.ts"
 import { findComparison } from "./Comparisons/rows.ts"
 import { atomic } from "../store/transaction.ts"
 import type { Page } from "../store/Pagination.ts"
@@ -120,6 +121,12 @@ export class Releases extends Context.Service<
         return choice
       })
 
+      /** Fails if the dataset version of a release was deleted. The task's row is locked, so none is being deleted. */
+      const requireDataset = Effect.fnUntraced(function* (org_id: OrgId, content: ReleaseChoice["content"]) {
+        if (content.dataset_id === null) return
+        if ((yield* findVersion(sql, org_id, content.dataset_id)) === undefined) return yield* datasetDeleted
+      })
+
       return Releases.of({
         list: Effect.fn("Releases.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("tasks.read")
@@ -146,6 +153,7 @@ export class Releases extends Context.Service<
                   ? yield* chooseEarlier(org_id, task, live, input.release_id)
                   : yield* chooseCandidate(org_id, task, live, input)
               if (isLive) return live
+              yield* requireDataset(org_id, content)
               const release: Release = {
                 id: yield* ReleaseId.generate,
                 task_id,
@@ -206,6 +214,10 @@ const notOfTask = (pointer: string, noun: string) =>
       errors: [{ pointer, detail: `No such ${noun}` }]
     })
   )
+
+const datasetDeleted = Effect.fail(
+  new NotFound({ detail: "The dataset version of this release was deleted, so it cannot be made live." })
+)
 
 const noComparison = notOfTask("#/comparison_id", "comparison")
 

@@ -3,16 +3,19 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import type { NotFound } from "../../api/Problems.ts"
+import type { DatasetBusy, NotFound } from "../../api/Problems.ts"
 import type { RunFilter } from "../../api/Runs.ts"
 import type { RunId, TaskId, TraceId } from "../../domain/Ids.ts"
 import type { RunRecord } from "../../domain/tasks/Run.ts"
 import { Audit } from "../identity/Audit.ts"
+import { StoredUsage } from "../identity/StoredUsage.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import type { Page } from "../store/Pagination.ts"
+import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
 import { requireTask } from "./requireTask.ts"
 import { listRuns } from "./RunLog/listRuns.ts"
+import { removeRun } from "./RunLog/removeRun.ts"
 import { dismissReview, findRun } from "./RunLog/rows.ts"
 
 /** The logged runs, for those who review them. */
@@ -26,6 +29,10 @@ export class RunLog extends Context.Service<
     ) => Effect.Effect<Page<RunRecord, RunId>, NotFound, Authorized<"runs.read">>
     /** Returns one run. */
     readonly get: (trace_id: TraceId) => Effect.Effect<RunRecord, NotFound, Authorized<"runs.read">>
+    /** Deletes a run with the feedback on it, and the examples that corrections of it became. */
+    readonly remove: (
+      trace_id: TraceId
+    ) => Effect.Effect<void, NotFound | DatasetBusy, Authorized<"data.delete">>
     /** Removes a run from the review queue of its task. Idempotent. */
     readonly dismissReview: (trace_id: TraceId) => Effect.Effect<void, NotFound, Authorized<"feedback.write">>
   }
@@ -36,6 +43,7 @@ export class RunLog extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
       const audit = yield* Audit
+      const removalDeps = { sql, audit, clock: yield* StoreClock, usage: yield* StoredUsage }
       return RunLog.of({
         list: Effect.fn("RunLog.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("runs.read")
@@ -45,6 +53,9 @@ export class RunLog extends Context.Service<
         get: Effect.fn("RunLog.get")(function* (trace_id) {
           const { org_id } = yield* Authorized("runs.read")
           return (yield* findRun(sql, org_id, trace_id)) ?? (yield* notFound("run"))
+        }, dieOnDatabaseError),
+        remove: Effect.fn("RunLog.remove")(function* (trace_id) {
+          yield* removeRun(removalDeps, yield* Authorized("data.delete"), trace_id)
         }, dieOnDatabaseError),
         dismissReview: Effect.fn("RunLog.dismissReview")(function* (trace_id) {
           const principal = yield* Authorized("feedback.write")

@@ -3,6 +3,7 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
+  type DatasetBusy,
   type InvalidSchema,
   type InvalidUrl,
   LimitReached,
@@ -11,6 +12,7 @@ import {
   TaskInUse
 } from "../../api/Problems.ts"
 import type { NewTask, TaskChange } from "../../api/Tasks.ts"
+import type { Deletion } from "../../domain/deletion/Deletion.ts"
 import { isSameJson } from "../../domain/json/CanonicalJson.ts"
 import { type OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import {
@@ -34,6 +36,7 @@ import { insertRelease } from "./Releases/rows.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { removeTask } from "./Tasks/removeTask.ts"
 import {
   countTasks,
   findTask,
@@ -108,6 +111,10 @@ export class Tasks extends Context.Service<
       NotFound | InvalidSchema | InvalidUrl | TaskInUse,
       Authorized<"tasks.write">
     >
+    /** Deletes the task at once, and requests the deletion of everything that belongs to it. */
+    readonly remove: (
+      id: TaskId
+    ) => Effect.Effect<Deletion, NotFound | DatasetBusy, Authorized<"data.delete">>
     /** Fails if the base URL of a requested provider is not allowed. `pointer` is the provider's JSON pointer in the request. */
     readonly vetProvider: (
       provider: NewProvider | undefined,
@@ -245,6 +252,10 @@ export class Tasks extends Context.Service<
               return { ...toTask(row), warnings: warningsOf(input) }
             })
           )
+        }),
+        remove: Effect.fn("Tasks.remove")(function* (id) {
+          const principal = yield* Authorized("data.delete")
+          return yield* atomically(removeTask({ sql, audit, clock }, principal, id))
         }),
         update: Effect.fn("Tasks.update")(function* (id, change) {
           const principal = yield* Authorized("tasks.write")

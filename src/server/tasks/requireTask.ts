@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { notFound } from "../../api/notFound.ts"
 import type { OrgId, TaskId } from "../../domain/Ids.ts"
 
@@ -18,3 +18,17 @@ export const requireTask = Effect.fnUntraced(function* (
   `)
   if (rows.length === 0) return yield* notFound("task", pointer)
 })
+
+/**
+ * The condition that the task of a row exists. Rows of a deleted task are deleted by a worker, and none of them is found
+ * from the moment that the task was deleted.
+ */
+export const ofExistingTask = (
+  sql: SqlClient.SqlClient,
+  table: "comparisons" | "datasets" | "feedback" | "runs"
+): Statement.Fragment => sql`EXISTS (
+  SELECT 1
+  FROM tasks
+  WHERE tasks.org_id = ${sql(table)}.org_id
+    AND tasks.task_id = ${sql(table)}.task_id
+)`

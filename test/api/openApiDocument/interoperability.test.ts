@@ -97,6 +97,7 @@ describe("The schemas of the document", () => {
     assert.deepStrictEqual(
       unions.filter((union) => !told.includes(union)).map(([at]) => at),
       [
+        "#/components/schemas/NewErasure/properties/metadata_value",
         "#/components/schemas/NewRelease",
         "#/components/schemas/PreferencePair",
         "#/components/schemas/NewDataset/properties/remove/items"

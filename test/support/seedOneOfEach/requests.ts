@@ -25,6 +25,7 @@ export const requests: Readonly<
     params: { task_id: ids.task },
     body: { runs: [{ id: "past", input: { text: "hello" }, answer: { category: "other" }, score: 1 }] }
   }),
+  "runs.remove": ({ ids }) => ({ params: { trace_id: ids.trace_to_delete } }),
   "runs.dismiss": ({ ids }) => ({ params: { trace_id: ids.sampled_trace } }),
   "datasets.list": ({ ids }) => ({ params: { task_id: ids.task } }),
   "datasets.get": ({ ids }) => ({ params: { id: ids.dataset } }),
@@ -46,6 +47,7 @@ export const requests: Readonly<
   }),
   "feedback.list": ({ ids }) => ({ query: { task_id: ids.task, inference_log_id: ids.trace } }),
   "feedback.get": ({ ids }) => ({ params: { id: ids.staged } }),
+  "feedback.remove": ({ ids }) => ({ params: { id: ids.feedback_to_delete } }),
   "feedback.quality": ({ ids }) => ({ params: { task_id: ids.task } }),
   "feedback.create": ({ ids }) => ({
     body: { inference_log_id: ids.trace, score: -1, correction: { category: "other" } }
@@ -70,6 +72,13 @@ export const requests: Readonly<
     params: { task_id: ids.other_task },
     body: { examples: [{ input: { text: "a" }, answer: { category: "other" } }] }
   }),
+  "datasets.remove": ({ ids }) => ({ params: { id: ids.spare_dataset } }),
+  "tasks.remove": ({ ids }) => ({ params: { task_id: ids.spare_task } }),
+  "deletions.list": () => ({}),
+  "deletions.get": ({ ids }) => ({ params: { id: ids.deletion } }),
+  "deletions.erase": () => ({ body: { metadata_key: "customer", metadata_value: "another" } }),
+  "retention_settings.get": () => ({}),
+  "retention_settings.replace": () => ({ body: { run_days: 3_000 } }),
   "sessions.create": ({ ids }) => ({ body: { task_id: ids.task } }),
   "sessions.list": () => ({}),
   "sessions.get": ({ ids }) => ({ params: { id: ids.session } }),

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Redacted } from "effect"
-import { StepId } from "../../../src/domain/Ids.ts"
+import { type DatasetId, StepId } from "../../../src/domain/Ids.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
@@ -33,6 +33,17 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     ["pay", "billing"]
   )
   const other = yield* admin.tasks.create({ payload: sortingTask })
+  const spareTask = yield* createSortingTask(admin, ["spare", "other"])
+  const addSpare = (base_dataset_id: DatasetId, text: string) =>
+    admin.datasets.create({
+      params: spareTask.params,
+      payload: { base_dataset_id, examples: [{ input: { text }, answer: { category: "other" } }] }
+    })
+  const spareDataset = yield* addSpare(spareTask.dataset.id, "second")
+  yield* addSpare(spareDataset.id, "third")
+  const deletion = yield* admin.deletions.erase({
+    payload: { metadata_key: "customer", metadata_value: "nobody" }
+  })
   const { comparison } = yield* admin.comparisons.create({ params, payload: { hold_out: { kind: "none" } } })
   yield* eventually(
     admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
@@ -64,6 +75,11 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     payload: { input: { text: "hello" }, answer: { category: "other" } }
   })
 
+  const unneeded = yield* agent.tasks.run({
+    params,
+    payload: { input: { text: "delete me" }, answer: { category: "other" } }
+  })
+
   const correct = (category: string) =>
     admin.feedback.create({
       payload: { inference_log_id: run.trace_id, score: -1, correction: { category } }
@@ -72,6 +88,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   const toReject = yield* correct("shipping")
   const toUnstage = yield* correct("billing")
   yield* admin.feedback.stage({ params: { id: toUnstage.id } })
+  const toDelete = yield* correct("other")
   const staged = yield* correct("other")
   yield* admin.feedback.stage({ params: { id: staged.id } })
 
@@ -113,6 +130,11 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       feedback_to_stage: toStage.id,
       feedback_to_reject: toReject.id,
       feedback_to_unstage: toUnstage.id,
+      feedback_to_delete: toDelete.id,
+      trace_to_delete: unneeded.trace_id,
+      spare_task: spareTask.task.id,
+      spare_dataset: spareDataset.id,
+      deletion: deletion.id,
       staged: staged.id,
       endpoint: endpoint.id,
       delivery: delivery.id,

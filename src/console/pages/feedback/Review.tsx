@@ -5,10 +5,11 @@ import type { FeedbackDetail } from "../../../domain/tasks/Feedback.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { refreshAfterReview } from "../../state/feedback.ts"
+import { refreshAfterFeedbackDeletion, refreshAfterReview } from "../../state/feedback.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
+import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { Diff } from "../../ui/Diff.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -96,6 +97,25 @@ const LoadedFeedback = ({
             <AbsoluteTime time={detail.created_at} />
           </p>
         </div>
+        {can("data.delete") ? (
+          <ConfirmButton
+            label="Delete"
+            title="Delete this feedback?"
+            act={() => apiClient.feedback.remove({ params: { id } })}
+            onDone={() => {
+              refreshAfterFeedbackDeletion(detail)
+              onReviewed()
+              showToast("Feedback deleted")
+            }}
+          >
+            <p>
+              {detail.status === "promoted"
+                ? "The example that its correction became is erased from every dataset version. "
+                : ""}
+              The run stays. This cannot be undone.
+            </p>
+          </ConfirmButton>
+        ) : null}
       </header>
       <FailureNotice failure={review.failure}>
         {review.failure?.code === "FEEDBACK_NOT_PENDING" ? (

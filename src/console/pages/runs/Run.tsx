@@ -3,15 +3,16 @@ import { useState } from "react"
 import type { NewFeedback } from "../../../api/Feedback.ts"
 import { TraceId } from "../../../domain/Ids.ts"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
-import { refreshAfterRunReview, runAtom, runFeedbackAtom } from "../../state/runs.ts"
+import { refreshAfterRunDeletion, refreshAfterRunReview, runAtom, runFeedbackAtom } from "../../state/runs.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
+import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
@@ -51,7 +52,32 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
       <p>
         <Link to={`/tasks/${run.task_id}/runs`}>← Task runs</Link>
       </p>
-      <PageHeader title="Run" aside={run.awaits_review ? <Badge tone="wait">Awaits review</Badge> : null}>
+      <PageHeader
+        title="Run"
+        aside={
+          <>
+            {run.awaits_review ? <Badge tone="wait">Awaits review</Badge> : null}
+            {can("data.delete") ? (
+              <ConfirmButton
+                small={false}
+                label="Delete"
+                title="Delete this run?"
+                act={() => apiClient.runs.remove({ params: { trace_id: run.trace_id } })}
+                onDone={() => {
+                  refreshAfterRunDeletion(run.task_id)
+                  navigate(`/tasks/${run.task_id}/runs`)
+                  showToast("Run deleted")
+                }}
+              >
+                <p>
+                  The feedback on it is deleted too, and the examples that corrections of it became are erased
+                  from every dataset version. This cannot be undone.
+                </p>
+              </ConfirmButton>
+            ) : null}
+          </>
+        }
+      >
         <span className="id">{run.trace_id}</span>
       </PageHeader>
       <div className="two-columns">

@@ -42,9 +42,10 @@ export const addUsage = (
     ) AS added (org_id, runs, feedback, bytes)
     ORDER BY org_id COLLATE "C"
     ON CONFLICT (org_id) DO UPDATE SET
-      runs = stored.runs + excluded.runs,
-      feedback = stored.feedback + excluded.feedback,
-      bytes = stored.bytes + excluded.bytes
+      -- A killed replica loses what it added last, and what is deleted later is subtracted nevertheless.
+      runs = greatest(0, stored.runs + excluded.runs),
+      feedback = greatest(0, stored.feedback + excluded.feedback),
+      bytes = greatest(0, stored.bytes + excluded.bytes)
     RETURNING org_id, runs::float8 AS runs, feedback::float8 AS feedback, bytes::float8 AS bytes
   `)
 }

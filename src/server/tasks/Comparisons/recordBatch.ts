@@ -49,6 +49,15 @@ export const recordBatch = Effect.fnUntraced(function* (
         ${textArray(chunk.map(({ candidate }) => candidate))},
         ${textArray(chunk.map(({ live }) => live))}
       ) AS result (example_id, candidate, live)
+        -- Not of examples that were erased meanwhile. An erasure waits for this transaction, and then deletes its results.
+        CROSS JOIN LATERAL (
+          SELECT
+          FROM dataset_examples
+          WHERE dataset_examples.org_id = ${row.org_id}
+            AND dataset_examples.task_id = ${row.task_id}
+            AND dataset_examples.example_id = result.example_id
+          FOR KEY SHARE SKIP LOCKED
+        ) AS example
     `
     for (const { candidate, live } of chunk) bytes += rowBytes.result + candidate.length + live.length
   }

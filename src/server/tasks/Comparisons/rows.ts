@@ -24,6 +24,7 @@ import {
   rowLimit
 } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { ofExistingTask } from "../requireTask.ts"
 
 /** The columns of what a comparison has spent. */
 export const spentColumns = {
@@ -125,6 +126,7 @@ export const findComparison = (sql: SqlClient.SqlClient, org_id: OrgId, id: Comp
     FROM comparisons
     WHERE org_id = ${org_id}
       AND comparison_id = ${id}
+      AND ${ofExistingTask(sql, "comparisons")}
   `)
 
 /** Lists a task's comparisons, newest first: one row more than the page size, which shows whether there is a next page. */

@@ -1,8 +1,7 @@
-import { Effect, Result, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { notFound } from "../../../api/notFound.ts"
 import { DatasetBaseChanged } from "../../../api/Problems.ts"
-import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 import { ContentDigest } from "../../../domain/tasks/ContentDigest.ts"
 import type { Dataset, JsonObject, NewExample } from "../../../domain/tasks/Dataset.ts"
 import {
@@ -22,6 +21,7 @@ import { rowBytes } from "../../identity/StoredUsage.ts"
 import { rowsOf } from "../../store/rows.ts"
 import {
   deleteInserted,
+  digestMember,
   endExamples,
   findByIds,
   findSameInputs,
@@ -31,6 +31,7 @@ import {
   readContents,
   type SameInputRow
 } from "./exampleRows.ts"
+import { endErased } from "./erasedRows.ts"
 import { appendPostings } from "./postingRows.ts"
 import { getContentState, getVersion, insertVersion, toDataset, type VersionRow } from "./versionRows.ts"
 
@@ -79,10 +80,6 @@ const taskRows = rowsOf(
   })
 )
 
-/** The text that represents an example in the digest of a version. */
-const digestMember = (input: JsonObject, answer: JsonObject): string =>
-  Result.getOrThrow(canonicalJson([input, answer]))
-
 /**
  * Begins a version of a task's dataset in the caller's transaction, which has the dataset lock. Updates the task's row last, so that no
  * other transaction waits for the row while the examples are written. Fails with `DATASET_BASE_CHANGED` if `base` is not the newest
@@ -108,6 +105,10 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   const content =
     base === null ? ContentDigest.empty() : ContentDigest.from(yield* getContentState(sql, org_id, base))
   const version = task.dataset_version + 1
+  // Erased examples of the base are not in this version.
+  if (base !== null) {
+    for (const hash of yield* endErased(sql, org_id, task_id, version)) content.removeErased(hash)
+  }
   let count = baseVersion?.example_count ?? 0
   let last: ExampleId | undefined = baseVersion?.last_example_id
   let added = 0
@@ -245,6 +246,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
         version,
         base_dataset_id: base,
         example_count: count,
+        examples_erased: 0,
         content_digest: content.digest(),
         last_example_id: last,
         last_ordinal: lastOrdinal,

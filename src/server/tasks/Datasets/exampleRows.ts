@@ -23,6 +23,10 @@ export const inputDigest = (task_id: TaskId, input: JsonObject): string =>
     .update(Result.getOrThrow(canonicalJson([task_id, input])))
     .digest("hex")
 
+/** The text that represents an example in the digest of a version. */
+export const digestMember = (input: JsonObject, answer: JsonObject): string =>
+  Result.getOrThrow(canonicalJson([input, answer]))
+
 /** A new example with its JSON texts and the digest of its input. */
 export interface PreparedExample {
   readonly example: NewExample

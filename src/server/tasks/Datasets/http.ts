@@ -23,6 +23,7 @@ export const DatasetsHttp = HttpApiBuilder.group(
         ),
       create: ({ params, payload }) => datasets.create(params.task_id, payload),
       get: ({ params }) => datasets.get(params.id),
+      remove: ({ params }) => datasets.remove(params.id),
       examples: ({ params, query }) =>
         Effect.flatMap(datasets.examples(params.id, query), ({ items, next_cursor }) =>
           respondExamplePage({ examples: items, next_cursor })

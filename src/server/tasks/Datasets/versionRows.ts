@@ -6,6 +6,7 @@ import { DatasetId, ExampleId, KeyId, type OrgId, TaskId } from "../../../domain
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { ofExistingTask } from "../requireTask.ts"
 
 /** A row of `datasets`, without the state of its digest. */
 const VersionRow = Schema.Struct({
@@ -14,6 +15,8 @@ const VersionRow = Schema.Struct({
   version: Schema.Int,
   base_dataset_id: Schema.NullOr(DatasetId),
   example_count: Schema.Int,
+  /** Examples that were erased; they are not in `example_count`. */
+  examples_erased: Schema.Int,
   content_digest: Schema.String,
   /** The highest id among the version's examples. */
   last_example_id: ExampleId,
@@ -36,18 +39,20 @@ export const toDataset = (row: VersionRow): Dataset => ({
   version: row.version,
   base_dataset_id: row.base_dataset_id,
   example_count: row.example_count,
+  examples_erased: row.examples_erased,
   content_digest: row.content_digest,
   created_at: row.created_at,
   created_by: { id: row.created_by_id, name: row.created_by_name }
 })
 
-/** Finds the organization's dataset version with this id. */
+/** Finds the organization's dataset version with this id. None of a task that was deleted: a worker is deleting its versions. */
 export const findVersion = (sql: SqlClient.SqlClient, org_id: OrgId, id: DatasetId) =>
   versionRows.first(sql`
     SELECT ${sql.literal(columns)}
     FROM datasets
     WHERE org_id = ${org_id}
       AND dataset_id = ${id}
+      AND ${ofExistingTask(sql, "datasets")}
   `)
 
 /** Reads a version that exists, because another row references it; a missing row is a defect. */

@@ -21,6 +21,7 @@ export const FeedbackHttp = HttpApiBuilder.group(
           respondFeedbackPage({ feedback: items, next_cursor })
         ),
       get: ({ params }) => feedback.get(params.id),
+      remove: ({ params }) => feedback.remove(params.id),
       stage: ({ params }) => feedback.stage(params.id),
       unstage: ({ params }) => feedback.unstage(params.id),
       reject: ({ params, payload }) => feedback.reject(params.id, payload?.note ?? null),

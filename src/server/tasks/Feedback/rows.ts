@@ -16,6 +16,7 @@ import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { ofExistingTask } from "../requireTask.ts"
 import { secretsVersion } from "../../secrets/secretsVersion.ts"
 
 /** A row of `feedback`. */
@@ -73,8 +74,14 @@ export interface NewFeedbackRow {
   readonly evaluated: EvaluatedRun
 }
 
-/** Inserts feedback. */
-export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>) => sql`
+/**
+ * Inserts feedback, and returns the ids of what it inserted: not of feedback on a run that was deleted meanwhile. The row of
+ * the run is locked against deletion until the feedback is committed, so that none is left when its run is deleted. It
+ * does not wait for a deletion in progress.
+ */
+export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>) => sql<{
+  readonly feedback_id: string
+}>`
   INSERT INTO feedback (
     org_id, feedback_id, task_id, trace_id, run_id, release_id, score, correction, bytes, status, redaction_warning,
     created_at, created_by_id, created_by_name
@@ -100,6 +107,14 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
     org_id, feedback_id, task_id, trace_id, run_id, release_id, score, correction, status, redaction_warning, created_at,
     created_by_id, created_by_name
   )
+    CROSS JOIN LATERAL (
+      SELECT
+      FROM runs
+      WHERE runs.org_id = r.org_id
+        AND runs.trace_id = r.trace_id
+      FOR KEY SHARE SKIP LOCKED
+    ) AS run
+  RETURNING feedback_id
 `
 
 /** Reads feedback by ids, newest first. */
@@ -109,6 +124,7 @@ export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Reado
     FROM feedback
     WHERE org_id = ${org_id}
       AND feedback_id = ANY(${textArray(ids)})
+      AND ${ofExistingTask(sql, "feedback")}
     ORDER BY feedback_id DESC
   `)
 
@@ -119,6 +135,7 @@ export const lockFeedbackForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, i
     FROM feedback
     WHERE org_id = ${org_id}
       AND feedback_id = ${id}
+      AND ${ofExistingTask(sql, "feedback")}
     FOR NO KEY UPDATE
   `)
 

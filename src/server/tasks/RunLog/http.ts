@@ -22,6 +22,7 @@ export const RunsHttp = HttpApiBuilder.group(
         ),
       get: ({ params }) => runs.get(params.trace_id),
       import: ({ params, payload }) => imports.import(params.task_id, payload.runs),
+      remove: ({ params }) => runs.remove(params.trace_id),
       dismiss: ({ params }) => runs.dismissReview(params.trace_id)
     })
   })

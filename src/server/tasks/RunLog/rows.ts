@@ -5,6 +5,7 @@ import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { ofExistingTask } from "../requireTask.ts"
 import { LoggedRun, originOf } from "../Runs/rows.ts"
 
 /** A run with everything that the API returns of it. */
@@ -52,6 +53,7 @@ export const findRun = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id: Trace
       FROM runs
       WHERE org_id = ${org_id}
         AND trace_id = ${trace_id}
+        AND ${ofExistingTask(sql, "runs")}
     `),
     (row) => (row === undefined ? undefined : toRun(row))
   )
@@ -85,6 +87,7 @@ export const dismissReview = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id:
       FROM runs
       WHERE org_id = ${org_id}
         AND trace_id = ${trace_id}
+        AND ${ofExistingTask(sql, "runs")}
     ), dismissed AS (
       DELETE FROM run_reviews
       USING run

@@ -26,6 +26,7 @@ export const TasksHttp = HttpApiBuilder.group(
       create: ({ payload }) => tasks.create(payload),
       get: ({ params }) => tasks.get(params.task_id),
       update: ({ params, payload }) => tasks.update(params.task_id, payload),
+      remove: ({ params }) => tasks.remove(params.task_id),
       run: ({ headers, params, payload }) =>
         runs.run(params.task_id, payload, headers).pipe(
           Effect.tap(({ trace_id }) => setTraceHeader(trace_id)),

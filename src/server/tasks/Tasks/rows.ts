@@ -71,7 +71,7 @@ export const findTask = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   id: TaskId,
-  lock: "" | "FOR NO KEY UPDATE" = ""
+  lock: "" | "FOR NO KEY UPDATE" | "FOR UPDATE" = ""
 ) {
   const row = yield* Effect.orDie(
     taskRows.first(sql`

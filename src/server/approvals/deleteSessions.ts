@@ -1,0 +1,123 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
+import { type OrgId, SessionId, TraceId } from "../../domain/Ids.ts"
+import type { Timestamp } from "../../domain/Time.ts"
+import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
+import { rowsOf } from "../store/rows.ts"
+import { rememberTraces } from "../telemetry/eraseSpans.ts"
+
+/** Rows of one table that one call deletes. */
+const BATCH_ROWS = 2_000
+
+/** The tables of a session: their keys within it, and the size of a row. */
+const CHILDREN: ReadonlyArray<{ readonly table: string; readonly bytes: string; readonly overhead: number }> =
+  [
+    { table: "session_events", bytes: "octet_length(data::text)", overhead: 0 },
+    {
+      table: "governed_steps",
+      bytes:
+        "coalesce(octet_length(arguments::text), 0) + coalesce(octet_length(outcome_result::text), 0) + coalesce(octet_length(outcome_error), 0)",
+      overhead: rowBytes.step
+    },
+    { table: "approvals", bytes: "arguments_bytes", overhead: 0 }
+  ]
+
+const sessionRows = rowsOf(Schema.Struct({ session_id: SessionId, trace_id: TraceId }))
+
+/** How a session is deleted. */
+export interface SessionDeletion {
+  readonly usage: StoredUsage["Service"]
+  readonly now: Timestamp
+  /** Conditions that the session must still meet once it is locked; it is left alone otherwise. */
+  readonly conditions?: ReadonlyArray<Statement.Fragment>
+}
+
+/**
+ * Deletes a session with its steps, approvals and events, in the caller's transaction. Returns whether it is gone: if it
+ * has many rows, some are left for the next call. The session is locked first, so that no step is added meanwhile; once
+ * it is gone, requests for it get 404.
+ *
+ * Webhook deliveries and emails about its approvals stay: they contain no arguments, and have a retention of their own.
+ */
+export const deleteSession = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId,
+  { conditions = [], now, usage }: SessionDeletion
+) {
+  const session = yield* sessionRows.first(sql`
+    SELECT session_id, trace_id
+    FROM agent_sessions AS session
+    WHERE ${sql.and([sql`org_id = ${org_id}`, sql`session_id = ${session_id}`, ...conditions])}
+    FOR UPDATE
+  `)
+  if (session === undefined) return { isGone: true, sessions: 0 }
+  let isGone = true
+  let freed = 0
+  for (const { bytes, overhead, table } of CHILDREN) {
+    const [deleted] = yield* sql<{ readonly rows: number; readonly bytes: number }>`
+      WITH deleted AS (
+        DELETE FROM ${sql(table)}
+        WHERE ctid = ANY(ARRAY(
+          SELECT ctid
+          FROM ${sql(table)}
+          WHERE org_id = ${org_id}
+            AND session_id = ${session_id}
+          LIMIT ${BATCH_ROWS}
+        ))
+        RETURNING ${sql.literal(bytes)} AS bytes
+      )
+      SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes
+      FROM deleted
+    `
+    if (deleted === undefined) continue
+    if (deleted.rows === BATCH_ROWS) isGone = false
+    freed += deleted.bytes + deleted.rows * overhead
+  }
+  if (isGone) {
+    yield* sql`
+      DELETE FROM agent_sessions
+      WHERE org_id = ${org_id}
+        AND session_id = ${session_id}
+    `
+    freed += rowBytes.session
+  }
+  yield* rememberTraces(sql, org_id, [session.trace_id], now)
+  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -freed })))
+  return { isGone, sessions: isGone ? 1 : 0 }
+})
+
+/** Sessions that one read returns. */
+const SCANNED_SESSIONS = 2_000
+
+const scannedRows = rowsOf(Schema.Struct({ session_id: SessionId, matches: Schema.Boolean }))
+
+/**
+ * Finds the next session of the organization, after `cursor`, that meets a condition on its row, among a limited number.
+ * `cursor` is where the next call continues; null: no session is left.
+ */
+export const findSessionAfter = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  cursor: string | null,
+  condition: Statement.Fragment
+) {
+  const scanned = yield* scannedRows.all(sql`
+    SELECT session_id, ${condition} AS matches
+    FROM (
+      SELECT session_id, metadata
+      FROM agent_sessions
+      WHERE org_id = ${org_id}
+        AND session_id > ${cursor ?? ""}
+      ORDER BY session_id
+      LIMIT ${SCANNED_SESSIONS}
+    ) AS scanned
+    ORDER BY session_id
+  `)
+  const match = scanned.find(({ matches }) => matches)
+  const last = scanned.at(-1)?.session_id ?? null
+  return {
+    session_id: match?.session_id,
+    cursor: match?.session_id ?? (scanned.length < SCANNED_SESSIONS ? null : last)
+  }
+})

@@ -1,0 +1,173 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { DeletedCounts } from "../../domain/deletion/Deletion.ts"
+import { FeedbackStatus } from "../../domain/tasks/Feedback.ts"
+import { FeedbackId, idBound, type OrgId, RunId, TraceId } from "../../domain/Ids.ts"
+import { type Timestamp, toDate } from "../../domain/Time.ts"
+import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
+import { textArray } from "../store/pgArrays.ts"
+import { rowsOf } from "../store/rows.ts"
+import { keepSubjects } from "./Datasets/erasedRows.ts"
+
+/** Which records of an organization have expired. */
+export interface Expiry {
+  readonly org_id: OrgId
+  readonly now: Timestamp
+  /** Older records have expired. */
+  readonly cutoff: Timestamp
+}
+
+/** What one transaction has deleted, and whether nothing expired is left. */
+export interface ExpiredDeletion {
+  readonly deleted: Partial<DeletedCounts>
+  readonly isOver: boolean
+}
+
+/** Runs that one transaction deletes. */
+const MAX_RUNS = 200
+
+/** Feedback records that one transaction deletes. */
+const MAX_FEEDBACK = 1_000
+
+const runRows = rowsOf(Schema.Struct({ trace_id: TraceId, bytes: Schema.Int, feedback: Schema.Int }))
+
+const FeedbackRow = Schema.Struct({
+  feedback_id: FeedbackId,
+  trace_id: TraceId,
+  status: FeedbackStatus,
+  bytes: Schema.Int
+})
+
+const feedbackRows = rowsOf(FeedbackRow)
+
+/** Lets the counts of feedback stay when feedback is deleted in this transaction: they tell nothing about a person. */
+const keepCounts = (sql: SqlClient.SqlClient) =>
+  sql`SELECT set_config('countersign.keeps_feedback_counts', 'on', true)`
+
+/**
+ * Deletes the oldest expired runs of an organization with the feedback on them, task by task. A run with a staged
+ * correction stays until the correction is promoted, rejected or unstaged. The examples that corrections became stay.
+ *
+ * Runs are in the order of their time in the index, so this reads the oldest of each task, and past those with staged
+ * corrections, of which a task can have 10,000.
+ */
+export const deleteExpiredRuns = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  usage: StoredUsage["Service"],
+  { cutoff, org_id }: Expiry
+) {
+  const runs = yield* runRows.all(sql`
+    SELECT expired.trace_id, expired.bytes, expired.feedback
+    FROM tasks
+      CROSS JOIN LATERAL (
+        SELECT
+          trace_id,
+          coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes,
+          (
+            SELECT count(*)::int
+            FROM (
+              SELECT
+              FROM feedback
+              WHERE feedback.org_id = runs.org_id
+                AND feedback.trace_id = runs.trace_id
+              LIMIT ${MAX_FEEDBACK + 1}
+            ) AS counted
+          ) AS feedback
+        FROM runs
+        WHERE runs.org_id = tasks.org_id
+          AND runs.task_id = tasks.task_id
+          AND run_id < ${RunId.lowerBound(cutoff)}
+          AND created_at < ${toDate(cutoff)}
+          AND NOT EXISTS (
+            SELECT 1
+            FROM feedback
+            WHERE feedback.org_id = runs.org_id
+              AND feedback.trace_id = runs.trace_id
+              AND status = 'staged'
+          )
+        ORDER BY run_id
+        LIMIT ${MAX_RUNS}
+        FOR UPDATE OF runs SKIP LOCKED
+      ) AS expired
+    WHERE tasks.org_id = ${org_id}
+    LIMIT ${MAX_RUNS}
+  `)
+  yield* keepCounts(sql)
+  // Not more feedback than one transaction deletes. A run with more than that loses it first.
+  let room = MAX_FEEDBACK
+  const whole = runs.filter(({ feedback }) => (room -= feedback) >= 0)
+  const selected = whole.length > 0 ? whole : runs.slice(0, 1)
+  const found = yield* feedbackRows.all(sql`
+    SELECT feedback_id, trace_id, status, bytes
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND trace_id = ANY(${textArray(selected.map(({ trace_id }) => trace_id))})
+    ORDER BY feedback_id
+    LIMIT ${MAX_FEEDBACK}
+    FOR UPDATE
+  `)
+  // Staged since the runs were selected.
+  const staged = new Set(found.flatMap(({ status, trace_id }) => (status === "staged" ? [trace_id] : [])))
+  const feedback = found.filter(({ trace_id }) => !staged.has(trace_id))
+  yield* deleteFeedbackRows(sql, usage, org_id, feedback)
+  if (runs.length > 0 && whole.length === 0) {
+    return { deleted: { feedback: feedback.length }, isOver: feedback.length === 0 } satisfies ExpiredDeletion
+  }
+  const expired = selected.filter(({ trace_id }) => !staged.has(trace_id))
+  yield* sql`
+    DELETE FROM runs
+    WHERE org_id = ${org_id}
+      AND trace_id = ANY(${textArray(expired.map(({ trace_id }) => trace_id))})
+  `
+  const bytes = expired.reduce((sum, run) => sum + run.bytes + rowBytes.run, 0)
+  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { runs: -expired.length, bytes: -bytes })))
+  const result: ExpiredDeletion = {
+    deleted: { runs: expired.length, feedback: feedback.length },
+    isOver: expired.length === 0 || (runs.length < MAX_RUNS && selected.length === runs.length)
+  }
+  return result
+})
+
+/** Deletes the oldest expired feedback of an organization, except staged corrections. */
+export const deleteExpiredFeedback = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  usage: StoredUsage["Service"],
+  { cutoff, org_id }: Expiry
+) {
+  const feedback = yield* feedbackRows.all(sql`
+    SELECT feedback_id, trace_id, status, bytes
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id < ${idBound("fbk", cutoff, 0)}
+      AND created_at < ${toDate(cutoff)}
+      AND status <> 'staged'
+    ORDER BY feedback_id
+    LIMIT ${MAX_FEEDBACK}
+    FOR UPDATE SKIP LOCKED
+  `)
+  yield* keepCounts(sql)
+  yield* deleteFeedbackRows(sql, usage, org_id, feedback)
+  const result: ExpiredDeletion = {
+    deleted: { feedback: feedback.length },
+    isOver: feedback.length < MAX_FEEDBACK
+  }
+  return result
+})
+
+const deleteFeedbackRows = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  usage: StoredUsage["Service"],
+  org_id: OrgId,
+  feedback: ReadonlyArray<Pick<typeof FeedbackRow.Type, "bytes" | "feedback_id">>
+) {
+  if (feedback.length === 0) return
+  const ids = feedback.map(({ feedback_id }) => feedback_id)
+  yield* keepSubjects(sql, org_id, ids)
+  yield* sql`
+    DELETE FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id = ANY(${textArray(ids)})
+  `
+  const bytes = feedback.reduce((sum, row) => sum + row.bytes + rowBytes.feedback, 0)
+  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { feedback: -ids.length, bytes: -bytes })))
+})

@@ -1,0 +1,164 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { FeedbackStatus } from "../../domain/tasks/Feedback.ts"
+import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
+import type { Timestamp } from "../../domain/Time.ts"
+import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
+import { textArray } from "../store/pgArrays.ts"
+import { rowsOf } from "../store/rows.ts"
+import { atomic, requireTransaction } from "../store/transaction.ts"
+import { rememberTraces } from "../telemetry/eraseSpans.ts"
+import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
+import { eraseExamples, findPromoted } from "./Datasets/erasedRows.ts"
+
+/** Runs that one transaction deletes. */
+export const MAX_DELETED_RUNS = 200
+
+/** Feedback records that one transaction deletes: a run can have any number of them. */
+export const MAX_DELETED_FEEDBACK = 1_000
+
+/** The runs to delete, all of one task. */
+export interface RunSelection {
+  readonly org_id: OrgId
+  readonly task_id: TaskId
+  /** At most `MAX_DELETED_RUNS`. */
+  readonly trace_ids: ReadonlyArray<TraceId>
+}
+
+/** What a deletion does besides deleting runs and feedback. */
+export interface RunDeletionOptions {
+  /**
+   * Whether to erase the examples that promoted corrections became, from every dataset version. The transaction needs
+   * the dataset lock for that.
+   */
+  readonly erasesExamples: boolean
+  readonly now: Timestamp
+}
+
+/** What one transaction has deleted. */
+export interface DeletedRuns {
+  readonly runs: number
+  readonly feedback: number
+  readonly examples: number
+  /** Whether feedback is left, and with it the runs: the next transaction continues. */
+  readonly more: boolean
+}
+
+/**
+ * Runs a deletion in a transaction. If it finds a correction whose example has to be erased, it changes nothing, returns
+ * `undefined`, and runs again with the dataset lock, which has to be acquired before the rows are locked: most runs have
+ * no correction, and their deletion need not wait for an import.
+ */
+export const withDatasetLockIfNeeded = Effect.fnUntraced(function* <A, E, R>(
+  sql: SqlClient.SqlClient,
+  { org_id, task_id }: Pick<RunSelection, "org_id" | "task_id">,
+  deletion: (hasLock: boolean) => Effect.Effect<A | undefined, E, R>
+) {
+  const atomically = atomic(sql)
+  const deleted = yield* atomically(deletion(false))
+  if (deleted !== undefined) return deleted
+  const locked = yield* atomically(Effect.andThen(acquireDatasetLock(sql, org_id, task_id), deletion(true)))
+  return locked ?? (yield* Effect.die(new Error("A deletion with the dataset lock did nothing")))
+})
+
+const runRows = rowsOf(Schema.Struct({ trace_id: TraceId, bytes: Schema.Int }))
+
+const feedbackRows = rowsOf(
+  Schema.Struct({ feedback_id: FeedbackId, status: FeedbackStatus, bytes: Schema.Int })
+)
+type FeedbackToDelete = Effect.Success<ReturnType<typeof lockFeedbackOf>>[number]
+
+/**
+ * Deletes runs with the feedback on them, in the caller's transaction. Locks the runs first: feedback that is being
+ * inserted holds a lock on its run, so this waits for it and then deletes it too. Call it again while `more`. Returns
+ * `undefined` if it needs the dataset lock.
+ */
+export const deleteRuns = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  usage: StoredUsage["Service"],
+  selection: RunSelection,
+  options: RunDeletionOptions,
+  hasLock: boolean
+) {
+  yield* requireTransaction
+  const { org_id, trace_ids } = selection
+  const runs = yield* runRows.all(sql`
+    SELECT
+      trace_id,
+      coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes
+    FROM runs
+    WHERE org_id = ${org_id}
+      AND trace_id = ANY(${textArray(trace_ids)})
+    ORDER BY trace_id
+    FOR UPDATE
+  `)
+  const found = yield* lockFeedbackOf(sql, org_id, trace_ids)
+  const more = found.length > MAX_DELETED_FEEDBACK
+  const feedback = found.slice(0, MAX_DELETED_FEEDBACK)
+  const examples = yield* deleteFeedback(sql, usage, selection, feedback, options, hasLock)
+  if (examples === undefined) return undefined
+  if (more) return { runs: 0, feedback: feedback.length, examples, more } satisfies DeletedRuns
+  yield* sql`
+    DELETE FROM runs
+    WHERE org_id = ${org_id}
+      AND trace_id = ANY(${textArray(trace_ids)})
+  `
+  yield* rememberTraces(sql, org_id, trace_ids, options.now)
+  const bytes = runs.reduce((sum, run) => sum + run.bytes + rowBytes.run, 0)
+  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { runs: -runs.length, bytes: -bytes })))
+  const deleted: DeletedRuns = { runs: runs.length, feedback: feedback.length, examples, more }
+  return deleted
+})
+
+const lockFeedbackOf = (sql: SqlClient.SqlClient, org_id: OrgId, trace_ids: ReadonlyArray<TraceId>) =>
+  feedbackRows.all(sql`
+    SELECT feedback_id, status, bytes
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND trace_id = ANY(${textArray(trace_ids)})
+    ORDER BY feedback_id
+    LIMIT ${MAX_DELETED_FEEDBACK + 1}
+    FOR UPDATE
+  `)
+
+/**
+ * Deletes locked feedback of one task in the caller's transaction, and the examples that its corrections became, if
+ * `erasesExamples`. Returns the number of examples; `undefined` if it needs the dataset lock. A trigger subtracts the
+ * feedback from the counts.
+ */
+export const deleteFeedback = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  usage: StoredUsage["Service"],
+  { org_id, task_id }: Pick<RunSelection, "org_id" | "task_id">,
+  feedback: ReadonlyArray<FeedbackToDelete>,
+  { erasesExamples, now }: RunDeletionOptions,
+  hasLock: boolean
+) {
+  if (feedback.length === 0) return 0
+  const ids = feedback.map(({ feedback_id }) => feedback_id)
+  // Not only promoted corrections: a promotion may be about to commit.
+  const hasCorrection = feedback.some(({ status }) => status !== "recorded")
+  if (erasesExamples && hasCorrection && !hasLock) return undefined
+  const examples = erasesExamples && hasCorrection ? yield* findPromoted(sql, org_id, task_id, ids) : []
+  yield* eraseExamples(sql, org_id, task_id, examples, now)
+  yield* sql`
+    DELETE FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id = ANY(${textArray(ids)})
+  `
+  const bytes =
+    feedback.reduce((sum, row) => sum + row.bytes + rowBytes.feedback, 0) +
+    examples.reduce((sum, row) => sum + row.bytes + rowBytes.example, 0)
+  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { feedback: -ids.length, bytes: -bytes })))
+  return examples.length
+})
+
+/** Finds feedback of the organization with its task, and locks it until the transaction ends. */
+export const lockFeedbackForDeletion = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
+  feedbackRows.first(sql`
+    SELECT feedback_id, status, bytes
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id = ${id}
+    FOR UPDATE
+  `)

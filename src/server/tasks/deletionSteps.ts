@@ -1,0 +1,422 @@
+/**
+ * The steps of deletions: each deletes a bounded amount, in the transaction of its caller, and returns where the next one
+ * continues. Steps go through a table by its key, from a cursor, so that they do not read again what earlier steps have
+ * deleted.
+ */
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { DeletedCounts } from "../../domain/deletion/Deletion.ts"
+import { ComparisonId, ExampleId, type OrgId, RunId, TaskId, TraceId } from "../../domain/Ids.ts"
+import type { Timestamp } from "../../domain/Time.ts"
+import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
+import { textArray } from "../store/pgArrays.ts"
+import { rowsOf } from "../store/rows.ts"
+import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
+import {
+  deleteExamples,
+  eraseExamples,
+  findOfSubject,
+  type FoundExample,
+  removePostings
+} from "./Datasets/erasedRows.ts"
+import { deleteRuns, MAX_DELETED_RUNS, type RunDeletionOptions } from "./deleteRuns.ts"
+
+/** What a step needs. */
+export interface StepDeps {
+  readonly sql: SqlClient.SqlClient
+  readonly usage: StoredUsage["Service"]
+  readonly now: Timestamp
+}
+
+/** What a step has deleted, and where the next step of the same phase continues; null: the phase is over. */
+export interface StepResult extends Partial<DeletedCounts> {
+  readonly cursor: string | null
+}
+
+/** Rows that one step reads. */
+const SCANNED_ROWS = 5_000
+
+/** Rows that one step deletes from a table of small rows. */
+const DELETED_ROWS = 2_000
+
+/** Examples that one step deletes. */
+const DELETED_EXAMPLES = 200
+
+const runRows = rowsOf(Schema.Struct({ trace_id: TraceId, run_id: RunId }))
+
+/** Deletes the oldest runs of a task. */
+export const deleteRunsOfTask = Effect.fnUntraced(function* (
+  deps: StepDeps,
+  org_id: OrgId,
+  task_id: TaskId,
+  cursor: string | null
+) {
+  const { sql } = deps
+  const runs = yield* runRows.all(sql`
+    SELECT trace_id, run_id
+    FROM runs
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND run_id > ${cursor ?? ""}
+    ORDER BY run_id
+    LIMIT ${MAX_DELETED_RUNS}
+  `)
+  return yield* deleteFound(deps, org_id, task_id, runs, cursor, runs.at(-1)?.run_id ?? null, false)
+})
+
+/** Deletes runs that a scan has found. The cursor stays if feedback of them is left. */
+const deleteFound = Effect.fnUntraced(function* (
+  { now, sql, usage }: StepDeps,
+  org_id: OrgId,
+  task_id: TaskId,
+  runs: ReadonlyArray<{ readonly trace_id: TraceId }>,
+  before: string | null,
+  after: string | null,
+  erasesExamples: boolean
+) {
+  if (runs.length === 0) return { cursor: after } satisfies StepResult
+  const options: RunDeletionOptions = { erasesExamples, now }
+  const trace_ids = runs.map(({ trace_id }) => trace_id)
+  // Examples are deleted by another phase, or the caller has the lock.
+  const deleted = yield* deleteRuns(sql, usage, { org_id, task_id, trace_ids }, options, true)
+  const { examples = 0, feedback = 0, more = false, runs: count = 0 } = deleted ?? {}
+  const result: StepResult = { runs: count, feedback, examples, cursor: more ? (before ?? "") : after }
+  return result
+})
+
+const scanRows = rowsOf(Schema.Struct({ trace_id: TraceId, run_id: RunId, matches: Schema.Boolean }))
+
+const taskRows = rowsOf(Schema.Struct({ task_id: TaskId }))
+
+/** The data subject of an erasure: a member of metadata, by its key and the digest of the whole. */
+export interface Subject {
+  readonly key: string
+  readonly digest: Uint8Array
+}
+
+/** SQL of whether metadata, in a column of this name, has the subject's member. */
+export const isOfSubject = (sql: SqlClient.SqlClient, column: string, { digest, key }: Subject) => sql`
+  coalesce(
+    sha256(convert_to(${key}::text || '=' || (${sql(column)} -> ${key}::text)::text, 'UTF8')) = ${digest}::bytea,
+    false
+  )
+`
+
+/** Divides a cursor over tasks and their rows. */
+const toCursor = (task_id: TaskId, row: string): string => `${task_id}/${row}`
+const fromCursor = (cursor: string | null): { readonly task: string; readonly row: string } => {
+  const [task = "", row = ""] = (cursor ?? "").split("/")
+  return { task, row }
+}
+
+/** The task at the cursor, or the next one. */
+const findTaskFrom = (sql: SqlClient.SqlClient, org_id: OrgId, task: string) =>
+  taskRows.first(sql`
+    SELECT task_id
+    FROM tasks
+    WHERE org_id = ${org_id}
+      AND task_id >= ${task}
+    ORDER BY task_id
+    LIMIT 1
+  `)
+
+/** Sorts after every id with the task's prefix, so that the next task is found. */
+const NEXT_TASK = "~"
+
+/**
+ * Deletes the runs of a data subject among the next runs of the organization, task by task, with the examples that
+ * corrections of them became. Reads every run: the index of metadata has only the first members of each.
+ */
+export const eraseRunsOfSubject = Effect.fnUntraced(function* (
+  deps: StepDeps,
+  org_id: OrgId,
+  subject: Subject,
+  cursor: string | null
+) {
+  const { sql } = deps
+  const { row, task } = fromCursor(cursor)
+  const current = yield* findTaskFrom(sql, org_id, task)
+  if (current === undefined) return { cursor: null } satisfies StepResult
+  const { task_id } = current
+  const from = task_id === task ? row : ""
+  const scanned = yield* scanRows.all(sql`
+    SELECT trace_id, run_id, ${isOfSubject(sql, "metadata", subject)} AS matches
+    FROM (
+      SELECT trace_id, run_id, metadata
+      FROM runs
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        AND run_id > ${from}
+      ORDER BY run_id
+      LIMIT ${SCANNED_ROWS}
+    ) AS scanned
+    ORDER BY run_id
+  `)
+  const matching = scanned.filter(({ matches }) => matches)
+  const found = matching.slice(0, MAX_DELETED_RUNS)
+  const last = found.length < matching.length ? found.at(-1) : scanned.at(-1)
+  const isTaskOver = scanned.length < SCANNED_ROWS && found.length === matching.length
+  const after = toCursor(task_id, isTaskOver ? "" : (last?.run_id ?? ""))
+  if (found.length > 0) yield* acquireDatasetLock(sql, org_id, task_id)
+  return yield* deleteFound(
+    deps,
+    org_id,
+    task_id,
+    found,
+    toCursor(task_id, from),
+    isTaskOver ? `${task_id}${NEXT_TASK}` : after,
+    true
+  )
+})
+
+/** Erases the examples of a data subject whose runs retention has deleted, task by task. */
+export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
+  { now, sql, usage }: StepDeps,
+  org_id: OrgId,
+  { digest }: Subject,
+  cursor: string | null
+) {
+  const current = yield* taskRows.first(sql`
+    SELECT task_id
+    FROM example_subjects
+    WHERE org_id = ${org_id}
+      AND digest = ${digest}
+      AND task_id >= ${cursor ?? ""}
+    ORDER BY task_id
+    LIMIT 1
+  `)
+  if (current === undefined) return { cursor: null } satisfies StepResult
+  const { task_id } = current
+  yield* acquireDatasetLock(sql, org_id, task_id)
+  const examples = yield* findOfSubject(sql, org_id, task_id, digest, DELETED_EXAMPLES)
+  yield* eraseExamples(sql, org_id, task_id, examples, now)
+  yield* subtractExamples({ now, sql, usage }, org_id, examples)
+  const result: StepResult = {
+    examples: examples.length,
+    cursor: examples.length < DELETED_EXAMPLES ? `${task_id}${NEXT_TASK}` : task_id
+  }
+  return result
+})
+
+const subtractExamples = (
+  { sql, usage }: StepDeps,
+  org_id: OrgId,
+  examples: ReadonlyArray<Pick<FoundExample, "bytes">>
+) => {
+  const bytes = examples.reduce((sum, example) => sum + example.bytes + rowBytes.example, 0)
+  return sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -bytes })))
+}
+
+const comparisonRows = rowsOf(Schema.Struct({ comparison_id: ComparisonId }))
+
+/**
+ * Deletes results of the comparisons of a task, or of those over one dataset version; and, with `deletesComparisons`, a
+ * comparison once it has no results. Locks the comparison, so that a replica that still works on it records nothing
+ * more.
+ */
+export const deleteResults = Effect.fnUntraced(function* (
+  { sql, usage }: StepDeps,
+  org_id: OrgId,
+  task_id: TaskId,
+  cursor: string | null,
+  { dataset_id, deletesComparisons }: { readonly dataset_id?: string; readonly deletesComparisons: boolean }
+) {
+  const comparison = yield* comparisonRows.first(sql`
+    SELECT comparison_id
+    FROM comparisons
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND comparison_id >= ${cursor ?? ""}
+      ${dataset_id === undefined ? sql.literal("") : sql`AND dataset_id = ${dataset_id}`}
+    ORDER BY comparison_id
+    LIMIT 1
+    FOR UPDATE
+  `)
+  if (comparison === undefined) return { cursor: null } satisfies StepResult
+  const { comparison_id } = comparison
+  const [deleted] = yield* sql<{ readonly rows: number; readonly bytes: number }>`
+    WITH batch AS (
+      SELECT example_id
+      FROM comparison_results
+      WHERE org_id = ${org_id}
+        AND comparison_id = ${comparison_id}
+      ORDER BY example_id
+      LIMIT ${DELETED_ROWS}
+    ), deleted AS (
+      DELETE FROM comparison_results AS result
+      USING batch
+      WHERE result.org_id = ${org_id}
+        AND result.comparison_id = ${comparison_id}
+        AND result.example_id = batch.example_id
+      RETURNING octet_length(candidate::text) + octet_length(live::text) AS bytes
+    )
+    SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes
+    FROM deleted
+  `
+  const { bytes = 0, rows = 0 } = deleted ?? {}
+  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -bytes - rows * rowBytes.result })))
+  if (rows === DELETED_ROWS) return { cursor: comparison_id } satisfies StepResult
+  if (deletesComparisons) {
+    yield* sql`
+      DELETE FROM comparisons
+      WHERE org_id = ${org_id}
+        AND comparison_id = ${comparison_id}
+    `
+  }
+  return { cursor: `${comparison_id}${NEXT_TASK}` } satisfies StepResult
+})
+
+const exampleRows = rowsOf(
+  Schema.Struct({
+    example_id: ExampleId,
+    bytes: Schema.Int,
+    ordinal: Schema.Int,
+    tokens: Schema.Array(Schema.Int)
+  })
+)
+
+/** Deletes the next examples of a task that is deleted. The search index of the dataset is deleted as a whole. */
+export const deleteExamplesOfTask = Effect.fnUntraced(function* (
+  deps: StepDeps,
+  org_id: OrgId,
+  task_id: TaskId,
+  cursor: string | null
+) {
+  const { sql } = deps
+  const examples = yield* exampleRows.all(sql`
+    SELECT example_id, bytes, ordinal, '{}'::int[] AS tokens
+    FROM dataset_examples
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND example_id > ${cursor ?? ""}
+    ORDER BY example_id
+    LIMIT ${DELETED_ROWS}
+  `)
+  const ids = examples.map(({ example_id }) => example_id)
+  yield* deleteExamples(sql, org_id, task_id, ids)
+  yield* subtractExamples(deps, org_id, examples)
+  return { examples: ids.length, cursor: ids.at(-1) ?? null } satisfies StepResult
+})
+
+const rangeRows = rowsOf(Schema.Struct({ previous: Schema.Int, next: Schema.NullOr(Schema.Int) }))
+
+const versionScanRows = rowsOf(Schema.Struct({ example_id: ExampleId, matches: Schema.Boolean }))
+
+/**
+ * Deletes those of the next examples that no version of the task has any more, because the only versions with them are
+ * deleted: version `version`, and others that were deleted before it.
+ */
+export const deleteExamplesOfVersion = Effect.fnUntraced(function* (
+  deps: StepDeps,
+  org_id: OrgId,
+  task_id: TaskId,
+  version: number,
+  cursor: string | null
+) {
+  const { sql } = deps
+  yield* acquireDatasetLock(sql, org_id, task_id)
+  const range = yield* rangeRows.first(sql`
+    SELECT
+      coalesce((SELECT max(version) FROM datasets WHERE org_id = ${org_id} AND task_id = ${task_id} AND version < ${version}), 0) AS previous,
+      (SELECT min(version) FROM datasets WHERE org_id = ${org_id} AND task_id = ${task_id} AND version > ${version}) AS next
+  `)
+  // Without a later version, the task is being deleted.
+  if (range === undefined || range.next === null) return { cursor: null } satisfies StepResult
+  const { next, previous } = range
+  const scanned = yield* versionScanRows.all(sql`
+    SELECT example_id, coalesce(first_version > ${previous} AND until_version <= ${next}, false) AS matches
+    FROM dataset_examples
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND example_id > ${cursor ?? ""}
+    ORDER BY example_id
+    LIMIT ${SCANNED_ROWS}
+  `)
+  const matching = scanned.filter(({ matches }) => matches)
+  const found = matching.slice(0, DELETED_EXAMPLES).map(({ example_id }) => example_id)
+  const examples = yield* exampleRows.all(sql`
+    SELECT example_id, bytes, ordinal, tokens
+    FROM dataset_examples
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND example_id = ANY(${textArray(found)})
+  `)
+  yield* deleteExamples(sql, org_id, task_id, found)
+  yield* removePostings(sql, org_id, task_id, examples)
+  yield* subtractExamples(deps, org_id, examples)
+  const isOver = scanned.length < SCANNED_ROWS && found.length === matching.length
+  const last = found.length < matching.length ? found.at(-1) : scanned.at(-1)?.example_id
+  if (isOver) {
+    yield* sql`
+      DELETE FROM erased_examples
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        AND first_version > ${previous}
+        AND until_version <= ${next}
+    `
+  }
+  const result: StepResult = { examples: examples.length, cursor: isOver ? null : (last ?? null) }
+  return result
+})
+
+const wordRows = rowsOf(Schema.Struct({ word: Schema.Int }))
+
+/** Deletes the search index of a task that is deleted, some words at a time. */
+export const deletePostings = Effect.fnUntraced(function* (
+  { sql }: StepDeps,
+  org_id: OrgId,
+  task_id: TaskId,
+  cursor: string | null
+) {
+  const after = cursor === null ? null : Number.parseInt(cursor, 10)
+  const rows = yield* wordRows.all(sql`
+    WITH batch AS MATERIALIZED (
+      SELECT word, first_ordinal
+      FROM dataset_postings
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        ${after === null ? sql.literal("") : sql`AND word >= ${after}::int`}
+      ORDER BY word, first_ordinal
+      LIMIT ${DELETED_ROWS}
+    )
+    DELETE FROM dataset_postings AS chunk
+    USING batch
+    WHERE chunk.org_id = ${org_id}
+      AND chunk.task_id = ${task_id}
+      AND chunk.word = batch.word
+      AND chunk.first_ordinal = batch.first_ordinal
+    RETURNING chunk.word
+  `)
+  const last = rows.reduce((highest, { word }) => Math.max(highest, word), Number.NEGATIVE_INFINITY)
+  return { cursor: rows.length < DELETED_ROWS ? null : String(last) } satisfies StepResult
+})
+
+/** Tables with few rows for each task, in the order of their deletion. */
+const SMALL_TABLES = [
+  "erased_examples",
+  "datasets",
+  "feedback_counts",
+  "releases",
+  "provider_keys",
+  "run_reviews"
+]
+
+/** Deletes rows of the other tables of a task that is deleted, up to a number of rows of each. */
+export const deleteRest = Effect.fnUntraced(function* ({ sql }: StepDeps, org_id: OrgId, task_id: TaskId) {
+  let isOver = true
+  for (const table of SMALL_TABLES) {
+    const rows = yield* sql`
+      DELETE FROM ${sql(table)}
+      WHERE ctid = ANY(ARRAY(
+        SELECT ctid
+        FROM ${sql(table)}
+        WHERE org_id = ${org_id}
+          AND task_id = ${task_id}
+        LIMIT ${DELETED_ROWS}
+      ))
+      RETURNING 1 AS deleted
+    `
+    if (rows.length === DELETED_ROWS) isOver = false
+  }
+  return { cursor: isOver ? null : "" } satisfies StepResult
+})

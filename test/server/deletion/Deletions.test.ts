@@ -1,0 +1,256 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { StepId } from "../../../src/domain/Ids.ts"
+import { Deletions } from "../../../src/server/deletion/Deletions.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { databaseAsText } from "../../support/databaseAsText.ts"
+import { completed, inputsOf, recomputedDigest, rowsOfTask } from "../../support/deletion.ts"
+import { eventually } from "../../support/eventually.ts"
+import { createDesk, tagOf } from "../../support/feedback.ts"
+import { send, service } from "../../support/service.ts"
+import { createSortingTask, sortingExamples } from "../../support/tasks.ts"
+
+layer(service(), { excludeTestServices: true })("Deletions", (it) => {
+  it.effect("a deleted task gets 404 at once with everything of it, and a worker deletes every row", () =>
+    Effect.gen(function* () {
+      const { admin, correct, dataset, params, run, stage, task } = yield* createDesk("delete a task")
+      const other = yield* createSortingTask(admin, ["kept example", "other"])
+      const keptRun = yield* admin.tasks.run({
+        params: other.params,
+        payload: { input: { text: "kept run" }, answer: { category: "other" }, metadata: { customer: "a" } }
+      })
+      const trace_id = yield* run("pangolin")
+      const { id } = yield* correct(trace_id, { category: "billing" })
+      yield* stage(id)
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      const before = yield* rowsOfTask(other.task.id)
+
+      const deletion = yield* admin.tasks.remove({ params })
+      assert.deepInclude(deletion, { kind: "task", target_id: task.id, status: "running" })
+      assert.strictEqual(yield* tagOf(admin.tasks.get({ params })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(admin.tasks.remove({ params })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(admin.feedback.get({ params: { id } })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(admin.feedback.unstage({ params: { id } })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(admin.datasets.get({ params: { id: dataset.id } })), "NOT_FOUND")
+      assert.strictEqual(
+        yield* tagOf(admin.comparisons.get({ params: { id: comparison.id }, query: {} })),
+        "NOT_FOUND"
+      )
+      const { feedback } = yield* admin.feedback.list({ query: {} })
+      assert.deepStrictEqual(feedback, [])
+
+      const done = yield* completed(admin, deletion.id)
+      assert.deepStrictEqual(done.deleted, { runs: 1, feedback: 1, examples: 1, sessions: 0 })
+      assert.deepStrictEqual(yield* rowsOfTask(task.id), {})
+      assert.notInclude(yield* databaseAsText, "pangolin")
+      // Nothing else was deleted.
+      assert.deepStrictEqual(yield* rowsOfTask(other.task.id), before)
+      assert.strictEqual(
+        (yield* admin.runs.get({ params: { trace_id: keptRun.trace_id } })).trace_id,
+        keptRun.trace_id
+      )
+    })
+  )
+
+  it.effect(
+    "what a run in progress logs after its task was deleted is deleted when the deletion is repeated",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin, params, run, task } = yield* createDesk("late run")
+        const trace_id = yield* run("late")
+        const [row] = yield* sql<{ readonly row: string }>`
+        SELECT to_json(runs)::text AS row FROM runs WHERE trace_id = ${trace_id}
+      `
+        const deletion = yield* admin.tasks.remove({ params })
+        yield* completed(admin, deletion.id)
+        yield* sql`INSERT INTO runs SELECT * FROM json_populate_record(NULL::runs, ${row?.row ?? ""}::json)`
+        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+        assert.deepStrictEqual(yield* rowsOfTask(task.id), { runs: 1 })
+
+        yield* sql`UPDATE deletions SET due_at = now() WHERE deletion_id = ${deletion.id}`
+        const { runOnce } = yield* Deletions
+        while (Option.isSome(yield* runOnce));
+        assert.deepStrictEqual(yield* rowsOfTask(task.id), {})
+        const [state] = yield* sql`SELECT status, due_at FROM deletions WHERE deletion_id = ${deletion.id}`
+        assert.deepStrictEqual(state, { status: "completed", due_at: null })
+      })
+  )
+
+  it.effect("a dataset version in use is not deleted; another one is, and the rest keep their examples", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { admin, dataset: first, params } = yield* createDesk("delete a version")
+      const derive = (base_dataset_id: typeof first.id, text: string, remove: ReadonlyArray<string> = []) =>
+        admin.datasets.create({
+          params,
+          payload: {
+            base_dataset_id,
+            examples: sortingExamples([text, "other"]),
+            remove: remove.map((removed) => ({ text: removed }))
+          }
+        })
+      const second = yield* derive(first.id, "ibex chamois")
+      const third = yield* derive(second.id, "marmot", ["ibex chamois"])
+      const remove = (id: typeof first.id) => admin.datasets.remove({ params: { id } })
+      assert.strictEqual(yield* tagOf(remove(first.id)), "DATASET_IN_USE")
+      assert.strictEqual(yield* tagOf(remove(third.id)), "DATASET_IN_USE")
+      const stranger = yield* (yield* Countersign).client({}, "a stranger")
+      assert.strictEqual(yield* tagOf(stranger.datasets.remove({ params: { id: second.id } })), "NOT_FOUND")
+
+      const deletion = yield* remove(second.id)
+      assert.strictEqual(yield* tagOf(admin.datasets.get({ params: { id: second.id } })), "NOT_FOUND")
+      const done = yield* completed(admin, deletion.id)
+      assert.deepStrictEqual(done.deleted, { runs: 0, feedback: 0, examples: 1, sessions: 0 })
+      assert.notInclude(yield* databaseAsText, "chamois")
+      assert.deepStrictEqual(yield* inputsOf(admin, first.id), ["where is my parcel"])
+      assert.deepStrictEqual(yield* inputsOf(admin, third.id), ["marmot", "where is my parcel"])
+      for (const version of [first, third]) {
+        assert.strictEqual(yield* recomputedDigest(admin, version.id), version.content_digest)
+      }
+      const { datasets } = yield* admin.datasets.list({ params, query: {} })
+      assert.deepStrictEqual(
+        datasets.map(({ version }) => version),
+        [3, 1]
+      )
+      const words = yield* sql`SELECT word FROM dataset_postings WHERE task_id = ${params.task_id}`
+      assert.lengthOf(words, 5, "where is my parcel, marmot")
+    })
+  )
+
+  it.effect("a release whose dataset version was deleted cannot be restored", () =>
+    Effect.gen(function* () {
+      const { admin, dataset: first, params, task } = yield* createDesk("restore without a dataset")
+      const second = yield* admin.datasets.create({
+        params,
+        payload: { base_dataset_id: first.id, examples: sortingExamples(["two", "other"]) }
+      })
+      const { comparison } = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { dataset_id: second.id } }
+      })
+      assert.strictEqual(yield* tagOf(admin.datasets.remove({ params: { id: second.id } })), "DATASET_IN_USE")
+      yield* eventually(
+        admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
+        (found) => found.comparison.status === "completed"
+      )
+      yield* admin.releases.create({
+        params,
+        payload: { comparison_id: comparison.id, force: true, reason: "test" }
+      })
+      yield* completed(admin, (yield* admin.datasets.remove({ params: { id: first.id } })).id)
+      assert.strictEqual(
+        yield* tagOf(admin.releases.create({ params, payload: { release_id: task.live_release_id } })),
+        "NOT_FOUND"
+      )
+    })
+  )
+
+  it.effect("an erasure deletes all data of a subject, and nothing else; a second one finds nothing", () =>
+    Effect.gen(function* () {
+      const { admin, correct, params, stage } = yield* createDesk("erase")
+      const countersign = yield* Countersign
+      const stranger = yield* countersign.client({}, "erase elsewhere")
+      const elsewhere = yield* createSortingTask(stranger, ["a", "other"])
+      const log = (client: typeof admin, at: typeof params, text: string, metadata: object) =>
+        client.tasks.run({
+          params: at,
+          payload: { input: { text }, answer: { category: "other" }, metadata: { ...metadata } }
+        })
+      // The index of metadata has the first 16 members only.
+      const many = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`member_${index}`, index]))
+      const subjectRun = yield* log(admin, params, "axolotl one", { customer: "acme", more: 1 })
+      yield* log(admin, params, "axolotl two", { ...many, customer: "acme" })
+      const kept = yield* log(admin, params, "kept one", { customer: "acme2" })
+      yield* log(admin, params, "kept two", { other: "acme" })
+      const foreign = yield* log(stranger, elsewhere.params, "foreign", { customer: "acme" })
+      const { id } = yield* correct(subjectRun.trace_id, { category: "billing" })
+      yield* stage(id)
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { dataset } = yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+      })
+      const openSession = (metadata: Record<string, string>) =>
+        admin.sessions.create({ payload: { metadata } })
+      const session = yield* openSession({ customer: "acme" })
+      yield* admin.sessions.step({
+        params: { id: session.session_id },
+        payload: {
+          step_id: StepId.make("one"),
+          tool: "pay",
+          action_class: "write",
+          arguments: { to: "axolotl three" }
+        }
+      })
+      const keptSession = yield* openSession({ customer: "acme2" })
+
+      const payload = { metadata_key: "customer", metadata_value: "acme" }
+      const erasure = yield* admin.deletions.erase({ payload })
+      const done = yield* completed(admin, erasure.id)
+      assert.deepStrictEqual(done.deleted, { runs: 2, feedback: 1, examples: 1, sessions: 1 })
+      const text = yield* databaseAsText
+      assert.notInclude(text, "axolotl")
+      assert.notInclude(text, '"acme"')
+      assert.strictEqual(
+        yield* tagOf(admin.sessions.get({ params: { id: session.session_id } })),
+        "NOT_FOUND"
+      )
+      assert.strictEqual(yield* recomputedDigest(admin, dataset.id), dataset.content_digest)
+      const { body } = yield* send(`/v1/datasets/${dataset.id}/export`, {
+        key: yield* countersign.key({}, "erase")
+      })
+      assert.notInclude(JSON.stringify(body), "axolotl")
+
+      yield* admin.runs.get({ params: { trace_id: kept.trace_id } })
+      yield* admin.sessions.get({ params: { id: keptSession.session_id } })
+      yield* stranger.runs.get({ params: { trace_id: foreign.trace_id } })
+      const { runs } = yield* admin.runs.list({ params, query: {} })
+      assert.lengthOf(runs, 2)
+
+      const again = yield* completed(admin, (yield* admin.deletions.erase({ payload })).id)
+      assert.deepStrictEqual(again.deleted, { runs: 0, feedback: 0, examples: 0, sessions: 0 })
+      assert.strictEqual(yield* tagOf(stranger.deletions.get({ params: { id: erasure.id } })), "NOT_FOUND")
+      const { deletions } = yield* admin.deletions.list({ query: {} })
+      assert.deepStrictEqual(
+        deletions.map(({ id }) => id),
+        [again.id, erasure.id]
+      )
+      const { entries } = yield* admin.audit_log.list({ query: { action: "erasure.requested" } })
+      assert.deepStrictEqual(entries[0]?.detail, {
+        metadata_key: "customer",
+        metadata_digest: erasure.metadata_digest
+      })
+    })
+  )
+
+  it.effect("a step that cannot get its dataset is deferred, and the deletions behind it go on", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { now } = yield* StoreClock
+      const { admin } = yield* createDesk("deferred")
+      const deletion = yield* admin.deletions.erase({
+        payload: { metadata_key: "customer", metadata_value: "deferred" }
+      })
+      yield* completed(admin, deletion.id)
+      // A phase that does not exist: the step dies.
+      yield* sql`
+        UPDATE deletions
+        SET kind = 'dataset', phase = 'begin', due_at = now() - interval '1 hour'
+        WHERE deletion_id = ${deletion.id}
+      `
+      const next = yield* admin.deletions.erase({
+        payload: { metadata_key: "customer", metadata_value: "next" }
+      })
+      yield* completed(admin, next.id)
+      const [row] = yield* sql<{ readonly due_at: Date }>`
+        SELECT due_at FROM deletions WHERE deletion_id = ${deletion.id}
+      `
+      assert.isAbove(row?.due_at.getTime() ?? 0, DateTime.toEpochMillis(yield* now) - 60_000)
+      yield* sql`DELETE FROM deletions WHERE deletion_id = ${deletion.id}`
+    })
+  )
+})
