@@ -9,6 +9,7 @@ import { demoCommand } from "./demo.ts"
 import { keysCommand } from "./keys.ts"
 import { listenCommand } from "./listen.ts"
 import { migrateCommand } from "./migrate.ts"
+import { runsCommand } from "./runs.ts"
 import { serveCommand } from "./serve.ts"
 
 const command = Command.make("countersign").pipe(
@@ -20,6 +21,7 @@ const command = Command.make("countersign").pipe(
     migrateCommand,
     keysCommand,
     datasetsCommand,
+    runsCommand,
     auditCommand,
     configCommand,
     listenCommand,

@@ -87,6 +87,22 @@ describe("countersign datasets", () => {
       })
     )
 
+    it.effect("export prints a table with a column per member, which marks formulas as text", () =>
+      Effect.gen(function* () {
+        const { file } = yield* Operator
+        const { id } = yield* newTask("table")
+        const lines = yield* file(line("=1+1", "other") + line('a "quoted", text', "billing"))
+        const { out: dataset } = yield* run("datasets", "import", "--org", "table", "--task", id, lines)
+        const { out } = yield* run("datasets", "export", "--org", "table", "--format", "csv", dataset)
+        const [header, ...rows] = out.split("\n")
+        assert.strictEqual(header, "id,source_feedback_id,input.text,answer.category")
+        assert.sameMembers(
+          rows.map((row) => row.replace(/^exm_[0-9a-f]{32},,/, "")),
+          ["'=1+1,other", '"a ""quoted"", text",billing']
+        )
+      })
+    )
+
     it.effect("import reports its progress and handles thousands of examples", () =>
       Effect.gen(function* () {
         const { file } = yield* Operator

@@ -15,6 +15,8 @@ const feedbackTests = ["server/tasks/Feedback.test.ts"]
 const correctionTests = ["server/tasks/Feedback/redactCorrection.test.ts"]
 const runTests = ["server/tasks/Runs.test.ts"]
 const loggedRuns = ["server/tasks/Runs/loggedRuns.test.ts"]
+const importTests = ["server/tasks/RunImports.test.ts"]
+const trainingTests = ["server/tasks/TrainingExports.test.ts"]
 const slotTests = ["server/identity/OrganizationLimits.test.ts"]
 
 export const tasks: ReadonlyArray<ListedMutant> = [
@@ -264,5 +266,59 @@ export const tasks: ReadonlyArray<ListedMutant> = [
     from: "waiting.bytes + bytes > limits.runBytes",
     to: "bytes > limits.runBytes",
     tests: slotTests
+  },
+  {
+    file: "server/tasks/RunImports/importedTraceId.ts",
+    from: "`${org_id}\\n${task_id}\\n${id}`",
+    to: "id",
+    tests: importTests
+  },
+  {
+    file: "server/tasks/RunImports.ts",
+    from: "const stored = rows.filter(({ trace_id }) => inserted.has(trace_id))",
+    to: "const stored = rows",
+    tests: importTests
+  },
+  {
+    file: "server/tasks/RunImports.ts",
+    from: 'yield* usage.requireCapacity(org_id, "runs")',
+    to: "",
+    tests: importTests
+  },
+  {
+    file: "server/tasks/RunImports/checkRuns.ts",
+    from: "if (run.score !== undefined && !canScore) {",
+    to: "if (false) {",
+    tests: importTests
+  },
+  {
+    file: "server/tasks/TrainingExports.ts",
+    from: "redactText(yield* instructionsOf(org_id, task_id, release_id), known)",
+    to: "yield* instructionsOf(org_id, task_id, release_id)",
+    tests: trainingTests
+  },
+  {
+    file: "server/tasks/TrainingExports.ts",
+    from: "release === undefined || release.task_id !== task_id",
+    to: "release === undefined",
+    tests: trainingTests
+  },
+  {
+    file: "server/tasks/TrainingExports.ts",
+    from: "if (isEqualJson(rejected.value, answer)) return Option.none<PreferencePair>()",
+    to: "",
+    tests: trainingTests
+  },
+  {
+    file: "server/tasks/Providers/OpenAi.ts",
+    from: "[...messages, recordedRepair]",
+    to: "[...messages, ...repairMessages(first.content, parsed.failure)]",
+    tests: ["server/tasks/Providers/OpenAi.test.ts"]
+  },
+  {
+    file: "server/tasks/Providers/OpenAi.ts",
+    from: "withoutKey(completion.response, key)",
+    to: "completion.response",
+    tests: ["server/tasks/Providers/OpenAi.test.ts"]
   }
 ]

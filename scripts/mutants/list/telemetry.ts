@@ -19,6 +19,8 @@ const bufferTests = ["server/telemetry/Spans/SpanBuffer.test.ts"]
 const cacheTests = ["server/telemetry/Spans/DestinationCache.test.ts"]
 const redactorTests = ["server/telemetry/Spans/Redactors.test.ts"]
 const outageTests = ["server/telemetry/Spans/outages.test.ts"]
+const scoreTests = ["server/telemetry/Telemetry/scores.test.ts"]
+const joinedTests = ["server/telemetry/Telemetry/joinedTraces.test.ts"]
 const responseTests = ["domain/telemetry/OtlpResponse.test.ts"]
 
 export const telemetry: ReadonlyArray<ListedMutant> = [
@@ -207,5 +209,41 @@ export const telemetry: ReadonlyArray<ListedMutant> = [
     tests: redactorTests,
     equivalent:
       "A value has at most 32 Ki characters of JSON, so fewer values than a search is limited to: redaction never fails here."
+  },
+  {
+    file: orgBuffer,
+    from: "(exported.caller === null || (exported.caller.flags & 1) === 1) &&",
+    to: "",
+    tests: joinedTests
+  },
+  {
+    file: "domain/telemetry/SpanConventions.ts",
+    from: 'mode === "join" && run.caller !== null',
+    to: "false",
+    tests: joinedTests
+  },
+  {
+    file: buffer,
+    from: 'if (separate !== null && score !== undefined) append(buffer, "scores", separate.frame, score, now)',
+    to: "",
+    tests: scoreTests
+  },
+  {
+    file: orgBuffer,
+    from: "count + (buffer.separate !== null && score !== undefined ? 1 : 0)",
+    to: "count",
+    tests: scoreTests
+  },
+  {
+    file: "domain/telemetry/ScoresResponse.ts",
+    from: "if (errors.some((error) => isTransient(error.status)))",
+    to: "if (false)",
+    tests: ["domain/telemetry/ScoresResponse.test.ts"]
+  },
+  {
+    file: "server/telemetry/Telemetry.ts",
+    from: "if (hasSeparateScores(scores) && scoresUrl(address, scores) === undefined) {",
+    to: "if (false) {",
+    tests: scoreTests
   }
 ]
