@@ -286,12 +286,18 @@ export const guarantees: ReadonlyArray<Guarantee> = [
   },
   {
     promise: "Slow, oversized and malformed clients",
-    proofs: tests(
-      "test/server/http/listen",
-      "listen: slow clients > many slow clients delay no other request, and their connections are closed",
-      "listen: slow clients > a client that * gets 408 and its connection is closed",
-      "listen: unparsable requests > a request that * gets a problem, and its connection is closed"
-    )
+    proofs: [
+      ...tests(
+        "test/server/http/listen",
+        "listen: slow clients > many slow clients delay no other request, and their connections are closed",
+        "listen: slow clients > a client that * gets 408 and its connection is closed",
+        "listen: unparsable requests > a request that * gets a problem, and its connection is closed"
+      ),
+      ...tests(
+        "test/server/http/listen/Connections",
+        "Connections: the limit of all connections > an address with many connections gives one up for another address, down to as many"
+      )
+    ]
   },
   {
     promise: "A key above its rate is rejected",

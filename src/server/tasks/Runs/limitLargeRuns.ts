@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import type { Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
 import { permitTimeout } from "../../store/databaseErrors.ts"
