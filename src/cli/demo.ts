@@ -7,6 +7,22 @@ export const demoKey = { flag: "key", variable: "COUNTERSIGN_ADMIN_KEY", what: "
 
 const demo = lazily(async () => (await import("./demo/demo.ts")).demo)
 
+const learning = Command.make(
+  "learning",
+  {},
+  lazily(async () => (await import("./demo/learning.ts")).learning)
+).pipe(
+  Command.withShortDescription("Correct a model's answers and see it improve"),
+  Command.withDescription(
+    "Run the learning loop end to end, on a temporary service and a model that answers right only if its prompt shows a " +
+      "similar example: wrong answers are corrected, staged, promoted, compared and released. Prints the agreement on " +
+      "messages that are never in the dataset, before and after. Exits with code 0 only if it rose."
+  ),
+  Command.withExamples([
+    { command: "countersign demo learning", description: "Use a temporary service and database" }
+  ])
+)
+
 export const demoCommand = Command.make(
   "demo",
   {
@@ -29,5 +45,6 @@ export const demoCommand = Command.make(
       command: "COUNTERSIGN_ADMIN_KEY=csk_… countersign demo --url http://127.0.0.1:8080",
       description: "Use a running service that may send to loopback"
     }
-  ])
+  ]),
+  Command.withSubcommands([learning])
 )

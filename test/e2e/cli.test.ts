@@ -208,6 +208,27 @@ describe("countersign demo", () => {
   )
 
   it.live(
+    "learning prints the agreement on held-out messages before and after the corrections, and exits with 0 because it rose",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { code, err, out } = yield* Effect.flatMap(
+            spawnCli(["demo", "learning"]),
+            ({ ended }) => ended
+          )
+          assert.strictEqual(code, 0, err)
+          assert.match(
+            out,
+            /Agreement on held-out messages: 2 of 12 \(17 %\) before, 12 of 12 \(100 %\) after\.\n$/
+          )
+          assert.include(out, "agreement of the live release: 3 of 13 (23 %)")
+          assert.include(out, "agreement of the candidate: 13 of 13 (100 %)")
+        })
+      ),
+    timeout
+  )
+
+  it.live(
     "runs against an existing service, leaves nothing behind, and exits with 0",
     () =>
       Effect.scoped(

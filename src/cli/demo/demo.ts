@@ -4,7 +4,7 @@ import { findSecret, type GivenSecret } from "../secretFlag.ts"
 import { DemoFailed } from "./DemoFailed.ts"
 import { playDemo } from "./playDemo.ts"
 import { startReceiver } from "./receiverProcess.ts"
-import { type DemoService, startService } from "./service.ts"
+import { allowReceiver, type DemoService, startService } from "./service.ts"
 
 interface DemoFlags extends GivenSecret {
   readonly url: Option.Option<string>
@@ -12,7 +12,7 @@ interface DemoFlags extends GivenSecret {
 
 /** Returns the service named by the flags, or starts one for the demo. */
 const resolveService = Effect.fnUntraced(function* (flags: DemoFlags, receiverPort: number) {
-  if (Option.isNone(flags.url)) return yield* startService(receiverPort)
+  if (Option.isNone(flags.url)) return yield* startService(allowReceiver(receiverPort))
   const key = yield* findSecret(demoKey, flags)
   if (Option.isNone(key)) {
     return yield* new DemoFailed({

@@ -1,10 +1,9 @@
-import { Context, DateTime, Effect, Layer, Queue, Redacted } from "effect"
-import { Client } from "../../client/Client.ts"
+import { DateTime, Effect, Queue } from "effect"
 import type { EffectCalls } from "../../client/Call.ts"
-import type { Preset } from "../../domain/identity/Scope.ts"
 import { StepId } from "../../domain/Ids.ts"
 import type { ReceivedDelivery } from "../receiver.ts"
 import { printDelivery, printResult, printStep } from "../print.ts"
+import { clientFor, createClient } from "./clients.ts"
 import { DemoFailed, during } from "./DemoFailed.ts"
 import type { ReceiverProcess } from "./receiverProcess.ts"
 import type { DemoService } from "./service.ts"
@@ -98,23 +97,6 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
     })
   }
   yield* printResult(true, `All verified: ${requested.type} and ${approved.type}, and the step is allowed.`)
-})
-
-const clientFor = (service: DemoService, key: Redacted.Redacted) =>
-  Effect.map(Layer.build(Client.layer({ url: service.url, key })), Context.get(Client))
-
-/** Returns a client with a new key, which is revoked at the end. */
-const createClient = Effect.fnUntraced(function* (
-  service: DemoService,
-  admin: EffectCalls,
-  preset: Preset,
-  name: string
-) {
-  const { secret } = yield* Effect.acquireRelease(
-    admin.api_keys.create({ payload: { name, preset } }).pipe(during(`creating the key of the ${name}`)),
-    ({ key }) => Effect.ignore(admin.api_keys.revoke({ params: { id: key.id } }))
-  )
-  return yield* clientFor(service, Redacted.make(secret, { label: "ApiKey" }))
 })
 
 /** Creates an endpoint, which is removed at the end, and returns its secret. */

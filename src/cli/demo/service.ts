@@ -17,17 +17,22 @@ export interface DemoService {
   readonly about: string
 }
 
-/** Starts a service in this process with a temporary database, a free port, and permission to send to the demo's receiver. */
-export const startService = Effect.fnUntraced(function* (receiverPort: number) {
+/** The variables with which a service may send to the demo's receiver. */
+export const allowReceiver = (port: number) => ({
+  COUNTERSIGN_EGRESS_ALLOW: `127.0.0.1:${port}`,
+  COUNTERSIGN_EGRESS_HTTP: "true"
+})
+
+/** Starts a service in this process with a temporary database, a free port and these environment variables. */
+export const startService = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
   const dataDir = yield* temporaryDirectory("countersign-demo-")
   const { settings } = yield* Effect.fromResult(
     decode(
       {
         PORT: "0",
         COUNTERSIGN_DATA_DIR: dataDir,
-        COUNTERSIGN_EGRESS_ALLOW: `127.0.0.1:${receiverPort}`,
-        COUNTERSIGN_EGRESS_HTTP: "true",
-        COUNTERSIGN_STOP_SECONDS: "2"
+        COUNTERSIGN_STOP_SECONDS: "2",
+        ...variables
       },
       { cwd: dataDir, uid: process.getuid?.() }
     )

@@ -1,11 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { startLearningModel } from "../../../../src/cli/demo/learningModel.ts"
 import type { ClientCalls } from "../../../../src/client/Client.ts"
 import type { DatasetId, TaskId } from "../../../../src/domain/Ids.ts"
 import type { NewProvider } from "../../../../src/domain/tasks/Provider.ts"
 import { eventually } from "../../../support/eventually.ts"
-import { startLearningModel } from "../../../support/learningModel.ts"
+
 import { service } from "../../../support/service.ts"
 import { createTeamClients, sortingExamples, sortingTask } from "../../../support/tasks.ts"
 

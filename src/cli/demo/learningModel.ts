@@ -1,7 +1,6 @@
 import { Effect, Schema, type Scope } from "effect"
 import { createServer } from "node:http"
-import { tokenize } from "../../src/domain/tasks/tokenize.ts"
-import { listenOnFreePort } from "./listenOnFreePort.ts"
+import { tokenize } from "../../domain/tasks/tokenize.ts"
 
 /** A turn of the prompt: an example. */
 interface Turn {
@@ -49,8 +48,9 @@ const overlap = (left: string, right: string): number => {
 }
 
 /**
- * Starts a chat completions server on loopback, whose model knows nothing: for `sortingTask`, it answers as the most similar example of its
- * prompt, if half of the words are the same, and otherwise "other". So it answers right exactly if its prompt shows a near example.
+ * Starts a chat completions server on loopback, whose model knows nothing: asked for the category of a text, it answers as the most similar
+ * example of its prompt, if half of the words are the same, and otherwise "other". So it answers right exactly if its prompt shows a near
+ * example.
  */
 export const startLearningModel: Effect.Effect<
   { readonly url: string; readonly prompts: ReadonlyArray<LearningPrompt> },
@@ -79,8 +79,12 @@ export const startLearningModel: Effect.Effect<
           )
         })
       })
-      const port = await listenOnFreePort(server)
-      return { server, url: `http://127.0.0.1:${port}/v1`, prompts }
+      await new Promise<void>((resolve, reject) =>
+        server.once("error", reject).listen(0, "127.0.0.1", () => resolve())
+      )
+      const address = server.address()
+      if (typeof address !== "object" || address === null) throw new Error("a server on TCP has an address")
+      return { server, url: `http://127.0.0.1:${address.port}/v1`, prompts }
     }),
     ({ server }) =>
       Effect.promise(async () => {
