@@ -1095,17 +1095,19 @@ CREATE TABLE provider_keys (
   org_id text COLLATE "C" NOT NULL,
   task_id text COLLATE "C" NOT NULL,
   base_url text COLLATE "C" NOT NULL,
-  api_key bytea NOT NULL,
+  api_key bytea,
   updated_at timestamp with time zone NOT NULL,
+  headers bytea,
   CONSTRAINT provider_keys_pkey PRIMARY KEY (org_id, task_id, base_url)
 );
 CREATE INDEX provider_keys_updated ON provider_keys USING btree (org_id, updated_at DESC);
-COMMENT ON TABLE provider_keys IS 'API keys of model providers, one per task and base URL.';
+COMMENT ON TABLE provider_keys IS 'API keys and headers of model providers, one row per task and base URL.';
 COMMENT ON COLUMN provider_keys.org_id IS 'Organization that owns the row.';
-COMMENT ON COLUMN provider_keys.task_id IS 'Task that uses the key.';
-COMMENT ON COLUMN provider_keys.base_url IS 'Base URL that the key is sent to, and to no other.';
-COMMENT ON COLUMN provider_keys.api_key IS 'Sealed key.';
-COMMENT ON COLUMN provider_keys.updated_at IS 'When the key was last set.';
+COMMENT ON COLUMN provider_keys.task_id IS 'Task that uses them.';
+COMMENT ON COLUMN provider_keys.base_url IS 'Base URL that they are sent to, and to no other.';
+COMMENT ON COLUMN provider_keys.api_key IS 'Sealed key; null if there is none.';
+COMMENT ON COLUMN provider_keys.updated_at IS 'When they were last set.';
+COMMENT ON COLUMN provider_keys.headers IS 'Sealed extra headers, a JSON object of texts; null if there are none.';
 
 CREATE TABLE redaction_settings (
   org_id text COLLATE "C" NOT NULL,
@@ -1408,7 +1410,7 @@ CREATE TRIGGER feedback_run BEFORE INSERT ON public.feedback FOR EACH ROW WHEN (
 
 CREATE CONSTRAINT TRIGGER notification_endpoints_secret_changed AFTER INSERT OR UPDATE OF secret ON public.notification_endpoints DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
 
-CREATE CONSTRAINT TRIGGER provider_keys_secret_changed AFTER INSERT OR UPDATE OF api_key ON public.provider_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+CREATE CONSTRAINT TRIGGER provider_keys_secret_changed AFTER INSERT OR UPDATE OF api_key, headers ON public.provider_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
 
 CREATE CONSTRAINT TRIGGER redaction_settings_secret_changed AFTER INSERT OR UPDATE OF rules ON public.redaction_settings DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
 

@@ -7,6 +7,7 @@ import { NewHoldOut } from "../domain/tasks/HoldOut.ts"
 import { ComparisonId, DatasetId, ExampleId, ReleaseId, TaskId } from "../domain/Ids.ts"
 import { NewJudge } from "../domain/tasks/Judge.ts"
 import { NewProvider } from "../domain/tasks/Provider.ts"
+import { ReleaseChanges } from "../domain/tasks/ReleaseChanges.ts"
 import { Instructions, Release } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
@@ -15,6 +16,8 @@ import {
   CandidateLost,
   ComparisonUnfinished,
   InvalidComparison,
+  InvalidHeaders,
+  InvalidInstructions,
   InvalidUrl,
   LimitReached,
   LiveReleaseChanged,
@@ -137,7 +140,15 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewComparison,
       success: AcceptedComparison.pipe(HttpApiSchema.status(202)),
-      error: [NotFound, InvalidUrl, LimitReached, ProviderKeyExists, InvalidComparison]
+      error: [
+        NotFound,
+        InvalidInstructions,
+        InvalidUrl,
+        InvalidHeaders,
+        LimitReached,
+        ProviderKeyExists,
+        InvalidComparison
+      ]
     })
       .middleware(Idempotent)
       .middleware(requires("tasks.write"))
@@ -214,6 +225,25 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
           identifier: "listReleases",
           summary: "List releases",
           description: "Lists a task's releases, newest first. The first is live."
+        })
+      ),
+    HttpApiEndpoint.get("changes", "/releases/:id/changes", {
+      params: { id: ReleaseId.annotateKey({ description: "The release's ID." }) },
+      query: {
+        since: Schema.optionalKey(ReleaseId).annotateKey({
+          description: "Another release of the task. Default: the one that was live before."
+        })
+      },
+      success: ReleaseChanges,
+      error: NotFound
+    })
+      .middleware(requires("tasks.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listReleaseChanges",
+          summary: "Compare two releases",
+          description:
+            "Returns what a release changed: the instructions line by line, the settings of the provider, and the dataset version."
         })
       ),
     HttpApiEndpoint.post("create", "/tasks/:task_id/releases", {

@@ -9,6 +9,7 @@ import { Schema } from "effect"
 import { problem } from "./Problem.ts"
 import { DatasetId, ReleaseId, TraceId } from "../domain/Ids.ts"
 import { Scope } from "../domain/identity/Scope.ts"
+import { ProviderFailureReason } from "../domain/tasks/ProviderFailure.ts"
 
 export class InvalidRequest extends problem<InvalidRequest>()(
   "INVALID_REQUEST",
@@ -35,7 +36,7 @@ export class InvalidHeaders extends problem<InvalidHeaders>()(
   "INVALID_HEADERS",
   400,
   "Headers not allowed",
-  "A header must not be sent to a collector, or there are too many. `errors` names each one."
+  "A header must not be sent to a collector or model provider, or there are too many. `errors` names each one."
 ) {}
 
 export class InvalidApiKey extends problem<InvalidApiKey>()(
@@ -276,7 +277,7 @@ export class ProviderKeyExists extends problem<ProviderKeyExists>()(
   "PROVIDER_KEY_EXISTS",
   409,
   "Provider key exists",
-  "The task has a different key for this base URL, which the live release may use. Leave `api_key` out, or replace the key by updating the task."
+  "The task has a different key or different headers for this base URL, which the live release may use. Leave `api_key` or `headers` out, or replace them by updating the task."
 ) {}
 
 export class ComparisonUnfinished extends problem<ComparisonUnfinished>()(
@@ -383,6 +384,13 @@ export class CorrectionNeedsSafeValue extends problem<CorrectionNeedsSafeValue>(
   "After redaction of a secret the correction no longer matches the answer schema. `errors` names the fields that need another value."
 ) {}
 
+export class InvalidInstructions extends problem<InvalidInstructions>()(
+  "INVALID_INSTRUCTIONS",
+  422,
+  "Unknown variable in instructions",
+  "The instructions have a variable, such as `{{input.name}}`, that no input of the task can have, or too many variables. `errors` names the first."
+) {}
+
 export class InvalidSchema extends problem<InvalidSchema>()(
   "INVALID_SCHEMA",
   422,
@@ -413,8 +421,9 @@ export class ProviderFailed extends problem<ProviderFailed>()(
   "PROVIDER_FAILED",
   502,
   "Model provider failed",
-  "The model provider failed or timed out, or its answer does not match the answer schema. The run is logged as failed.",
+  "The model provider failed or timed out, or its answer does not match the answer schema: `reason` and `detail` say which. The run is logged as failed.",
   {
+    reason: Schema.optionalKey(ProviderFailureReason).annotateKey({ description: "The kind of failure." }),
     trace_id: Schema.optionalKey(TraceId).annotateKey({ description: "The `trace_id` of the failed run." })
   }
 ) {}

@@ -15,6 +15,8 @@ import {
   IdempotencyKeyReused,
   InvalidInput,
   InvalidSchema,
+  InvalidHeaders,
+  InvalidInstructions,
   InvalidUrl,
   LimitReached,
   NotFound,
@@ -29,7 +31,7 @@ export const NewTask = Schema.Struct({
   name: Name.annotateKey({ description: "A name that people recognize: 1 to 200 visible characters." }),
   instructions: Schema.optionalKey(Instructions).annotateKey({
     description:
-      "Instructions for the model, sent with the input and the answer schema, at most 100,000 characters. Default empty."
+      "Instructions for the model, sent with the input and the answer schema, at most 100,000 characters. `{{input.customer.name}}` inserts a value of the input; a part with other characters is written as a JSON Pointer, `{{input/customer/first name}}`. Default empty."
   }),
   input_schema: JsonSchema.annotateKey({
     description:
@@ -154,7 +156,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       headers: idempotencyHeaders,
       payload: NewTask,
       success: SavedTask.pipe(HttpApiSchema.status(201)),
-      error: [InvalidSchema, InvalidUrl, LimitReached]
+      error: [InvalidSchema, InvalidInstructions, InvalidUrl, InvalidHeaders, LimitReached]
     })
       .middleware(Idempotent)
       .middleware(requires("tasks.write"))
@@ -183,7 +185,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: TaskChange,
       success: SavedTask,
-      error: [NotFound, InvalidSchema, InvalidUrl, TaskInUse]
+      error: [NotFound, InvalidSchema, InvalidInstructions, InvalidUrl, InvalidHeaders, TaskInUse]
     })
       .middleware(requires("tasks.write"))
       .annotateMerge(

@@ -56,6 +56,7 @@ const answerSchema = {
 const openAi = {
   kind: "openai",
   base_url: "https://api.openai.com/v1",
+  azure_api_version: null,
   model: "gpt-5-mini",
   top_p: null,
   seed: null,
@@ -82,6 +83,7 @@ const task = {
   answer_schema: answerSchema,
   provider: openAi,
   provider_key_set: true,
+  provider_headers_set: false,
   self_review: true,
   live_release_id: ids.release,
   review_share: 0.05,
@@ -437,6 +439,16 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   },
   ComparisonDetail: { comparison, results: [result], next_cursor: null },
   Release: release,
+  ReleaseChanges: {
+    release_id: ids.release,
+    since: ids.release,
+    instructions: [
+      { op: "same", text: "Read the invoice." },
+      { op: "added", text: "Give the total as a number." }
+    ],
+    provider: [{ setting: "/model", before: "gpt-5-nano", after: "gpt-5-mini" }],
+    dataset: { before: null, after: ids.dataset }
+  },
   NewRelease: { comparison_id: ids.comparison },
   Feedback: pendingFeedback,
   NewFeedback: { inference_log_id: trace, score: -1, correction: answer },

@@ -75,6 +75,7 @@ import * as OwnTelemetry from "./observability/OwnTelemetry.ts"
 import { Providers } from "./tasks/Providers.ts"
 import { NearestExample } from "./tasks/Providers/NearestExample.ts"
 import { OpenAi } from "./tasks/Providers/OpenAi.ts"
+import { Anthropic } from "./tasks/Providers/Anthropic.ts"
 import { RateLimits } from "./http/RateLimits.ts"
 import { Releases } from "./tasks/Releases.ts"
 import { ReleasesHttp } from "./tasks/Releases/http.ts"
@@ -181,7 +182,7 @@ export const layerEdge = (settings: EdgeSettings) =>
   unlessProvided(
     Providers,
     // By the kind of the release's provider.
-    Providers.layer.pipe(Layer.provide([NearestExample.layer, OpenAi.layer()]))
+    Providers.layer.pipe(Layer.provide([NearestExample.layer, OpenAi.layer(), Anthropic.layer()]))
   ).pipe(
     Layer.provideMerge(
       Layer.mergeAll(

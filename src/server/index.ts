@@ -21,6 +21,8 @@ export {
   Providers
 } from "./tasks/Providers.ts"
 export { NearestExample } from "./tasks/Providers/NearestExample.ts"
+export { Anthropic } from "./tasks/Providers/Anthropic.ts"
+export type { ModelOptions } from "./tasks/Providers/makeModelProvider.ts"
 export { OpenAi, type OpenAiOptions } from "./tasks/Providers/OpenAi.ts"
 export { StoreClock } from "./store/StoreClock.ts"
 

@@ -115,7 +115,8 @@ describe("the service's secrets", () => {
           "new secret of the receiver",
           "secret of the broken receiver",
           "provider key that was renewed",
-          "provider key of a candidate"
+          "provider key of a candidate",
+          "header of a provider"
         ]
         const input = yield* flows.feedback(scene, [...known.map((name) => hunt.of(name)), madeKey])
         yield* flows.batches(scene, destination, spans)
@@ -186,7 +187,7 @@ describe("the service's secrets", () => {
         }
         sent("what a receiver got", hooks.received, "path of the receiver", "path of the broken receiver")
         const keys = ["provider key", "provider key that was renewed", "provider key of a candidate"]
-        sent("what the provider got", models.received, ...keys)
+        sent("what the provider got", models.received, ...keys, "header of a provider")
         const headers = ["token of the collector", "second header of the collector", "path of the collector"]
         sent("what the collector got", spans.received, ...headers)
         sent("what our own collector got", own.received, "own collector's token")

@@ -8,6 +8,8 @@ export type ScriptedReply =
       readonly status: number
       readonly headers?: Readonly<Record<string, string>>
       readonly body?: unknown
+      /** Sent instead of a body, as it is. */
+      readonly text?: string
     }
   | "never"
   | "hang up"
@@ -58,7 +60,7 @@ export const startScriptedServer = (
             ...(answer.body === undefined ? {} : { "content-type": problem }),
             ...answer.headers
           })
-          response.end(answer.body === undefined ? undefined : JSON.stringify(answer.body))
+          response.end(answer.text ?? (answer.body === undefined ? undefined : JSON.stringify(answer.body)))
         })
       })
       const port = await listenOnFreePort(server)

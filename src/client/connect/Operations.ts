@@ -149,7 +149,8 @@ export interface TasksOperations {
    * version once that is created. `warnings` names keywords of the schemas that have no effect, such as
    * `format`. An organization can have 10,000.
    *
-   * @throws INVALID_SCHEMA, INVALID_URL, LIMIT_REACHED, or a problem of any operation.
+   * @throws INVALID_SCHEMA, INVALID_INSTRUCTIONS, INVALID_URL, INVALID_HEADERS, LIMIT_REACHED, or a
+   * problem of any operation.
    */
   readonly create: (input: CreateTaskInput, options?: CallOptions) => Promise<SavedTask>
   /**
@@ -166,7 +167,8 @@ export interface TasksOperations {
    * Changes the name and the working copy, which the next comparison tries. The live release does not
    * change, except that a new `api_key` for a base URL is used for every release with that base URL.
    *
-   * @throws NOT_FOUND, INVALID_SCHEMA, INVALID_URL, TASK_IN_USE, or a problem of any operation.
+   * @throws NOT_FOUND, INVALID_SCHEMA, INVALID_INSTRUCTIONS, INVALID_URL, INVALID_HEADERS, TASK_IN_USE,
+   * or a problem of any operation.
    */
   readonly update: (input: UpdateTaskInput, options?: CallOptions) => Promise<SavedTask>
   /**
@@ -367,8 +369,8 @@ export interface ComparisonsOperations {
    * by updating the task. At most 20 comparisons of an organization can run concurrently; another fails
    * with `LIMIT_REACHED`.
    *
-   * @throws NOT_FOUND, INVALID_URL, LIMIT_REACHED, PROVIDER_KEY_EXISTS, INVALID_COMPARISON, or a problem
-   * of any operation.
+   * @throws NOT_FOUND, INVALID_INSTRUCTIONS, INVALID_URL, INVALID_HEADERS, LIMIT_REACHED,
+   * PROVIDER_KEY_EXISTS, INVALID_COMPARISON, or a problem of any operation.
    */
   readonly create: (input: CreateComparisonInput, options?: CallOptions) => Promise<AcceptedComparison>
   /**
@@ -405,6 +407,15 @@ export interface ReleasesOperations {
    * @throws NOT_FOUND, or a problem of any operation.
    */
   readonly list: (input: ListReleasesInput, options?: CallOptions) => Promise<ReleasePage>
+  /**
+   * Compare two releases.
+   *
+   * Returns what a release changed: the instructions line by line, the settings of the provider, and the
+   * dataset version.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly changes: (input: ListReleaseChangesInput, options?: CallOptions) => Promise<ReleaseChanges>
   /**
    * Release a candidate or roll back.
    *
@@ -1256,40 +1267,26 @@ export interface OpenAiProvider {
   /** Always `openai`. */
   readonly kind: "openai"
   /**
-   * Base URL of the API, such as `https://api.openai.com/v1`: public HTTPS, or an address that the
-   * operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or
-   * credentials.
+   * Base URL of the API, such as `https://api.openai.com/v1`, or of a deployment of Azure OpenAI: public
+   * HTTPS, or an address that the operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes,
+   * without a query or credentials.
    */
   readonly base_url: string
+  /**
+   * The API version of a deployment of Azure OpenAI, such as `2024-10-21`, sent as `api-version`; the
+   * key is then sent in the header `api-key`. Null, the default, for any other API, also Azure's
+   * `/openai/v1`.
+   */
+  readonly azure_api_version: string | null
   /** The model's name at the provider. 1 to 200 characters. */
   readonly model: string
-  /** Sampling temperature, 0 to 2. Null, the default, leaves it to the provider. */
-  readonly temperature: number | null
   /**
    * Share of the most probable tokens to sample from, 0 to 1. Null, the default, leaves it to the
    * provider.
    */
   readonly top_p: number | null
-  /** Seed of the sampling, for providers that have one. Null, the default, sends none. */
-  readonly seed: number | null
-  /**
-   * Tokens of an answer at most, 1 to 1,000,000, reasoning included. Sent as `max_completion_tokens` to
-   * models that reason. Null, the default, leaves it to the provider.
-   */
-  readonly max_tokens: number | null
-  /** How much a model reasons that can. Null, the default, leaves it to the provider. */
-  readonly reasoning_effort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | null
   /** The examples of the dataset that the model sees in its prompt. */
   readonly few_shot: FewShot
-  /**
-   * How the provider is asked for JSON. The answer is validated against the answer schema in each case.
-   * Default `json_schema`.
-   *
-   * - `json_schema`: Send the answer schema as `response_format`.
-   * - `json_object`: Ask for any JSON object.
-   * - `none`: Ask in the prompt alone, for servers that support neither.
-   */
-  readonly structured_output: "json_schema" | "json_object" | "none"
   /** Time limit of one run in seconds, retries included, 1 to 120. Default 60. */
   readonly timeout_seconds: number
   /**
@@ -1299,10 +1296,73 @@ export interface OpenAiProvider {
   readonly send_traceparent: boolean
   /** Token prices, for the costs of comparisons. Null, the default, means costs are not computed. */
   readonly price: TokenPrice | null
+  /** Sampling temperature, 0 to 2. Null, the default, leaves it to the provider. */
+  readonly temperature: number | null
+  /** Seed of the sampling, for providers that have one. Null, the default, sends none. */
+  readonly seed: number | null
+  /**
+   * Tokens of an answer at most, 1 to 1,000,000, reasoning included. Sent as `max_completion_tokens` to
+   * models that reason. Null, the default, leaves it to the provider.
+   */
+  readonly max_tokens: number | null
+  /** How much a model reasons that can. Null, the default, leaves it to the provider. */
+  readonly reasoning_effort: "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | null
+  /**
+   * How the provider is asked for JSON. The answer is validated against the answer schema in each case.
+   * Default `json_schema`.
+   *
+   * - `json_schema`: Send the answer schema as `response_format`.
+   * - `json_object`: Ask for any JSON object.
+   * - `none`: Ask in the prompt alone, for servers that support neither.
+   */
+  readonly structured_output: "json_schema" | "json_object" | "none"
 }
 
-/** What answers a task's runs. Its API key is stored separately and never returned. */
-export type Provider = ExamplesProvider | OpenAiProvider
+/** Anthropic's Messages API, or any server with a compatible one. */
+export interface AnthropicProvider {
+  /** Always `anthropic`. */
+  readonly kind: "anthropic"
+  /**
+   * Base URL of the API. Default `https://api.anthropic.com/v1`; otherwise public HTTPS, or an address
+   * that the operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or
+   * credentials.
+   */
+  readonly base_url: string
+  /** The model's name at the provider. 1 to 200 characters. */
+  readonly model: string
+  /**
+   * Share of the most probable tokens to sample from, 0 to 1. Null, the default, leaves it to the
+   * provider.
+   */
+  readonly top_p: number | null
+  /** The examples of the dataset that the model sees in its prompt. */
+  readonly few_shot: FewShot
+  /** Time limit of one run in seconds, retries included, 1 to 120. Default 60. */
+  readonly timeout_seconds: number
+  /**
+   * Whether requests of runs carry a W3C `traceparent` of the call's span, so that the provider's own
+   * spans join the trace. Default false.
+   */
+  readonly send_traceparent: boolean
+  /** Token prices, for the costs of comparisons. Null, the default, means costs are not computed. */
+  readonly price: TokenPrice | null
+  /** Sampling temperature, 0 to 1. Null, the default, leaves it to the provider. */
+  readonly temperature: number | null
+  /** Tokens of an answer at most, 1 to 1,000,000. Default 4,096. */
+  readonly max_tokens: number
+  /**
+   * How the provider is asked for JSON. The answer is validated against the answer schema in each case.
+   * Default `tool`.
+   *
+   * - `tool`: Have the model call a tool whose input is the answer. A schema that cannot be a tool's is
+   *   sent in the prompt.
+   * - `none`: Ask in the prompt alone, for models that cannot be forced to call a tool.
+   */
+  readonly structured_output: "tool" | "none"
+}
+
+/** What answers a task's runs. Its API key and headers are stored separately and never returned. */
+export type Provider = ExamplesProvider | OpenAiProvider | AnthropicProvider
 
 /**
  * A question that a model is asked repeatedly: the schemas of its inputs and answers, and the working
@@ -1326,6 +1386,8 @@ export interface Task {
   readonly provider: Provider
   /** Whether the task has an API key for the base URL of `provider`. */
   readonly provider_key_set: boolean
+  /** Whether the task has extra headers for the base URL of `provider`. */
+  readonly provider_headers_set: boolean
   /**
    * Whether the API key that submitted a correction, or a key that it created, can stage it. If false,
    * that gets 403 `SELF_REVIEW`.
@@ -1379,19 +1441,32 @@ export interface NewOpenAiProvider {
   /** Always `openai`. */
   readonly kind: "openai"
   /**
-   * Base URL of the API, such as `https://api.openai.com/v1`: public HTTPS, or an address that the
-   * operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or
-   * credentials.
+   * Base URL of the API, such as `https://api.openai.com/v1`, or of a deployment of Azure OpenAI: public
+   * HTTPS, or an address that the operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes,
+   * without a query or credentials.
    */
   readonly base_url: string
+  /**
+   * The API version of a deployment of Azure OpenAI, such as `2024-10-21`, sent as `api-version`; the
+   * key is then sent in the header `api-key`. Null, the default, for any other API, also Azure's
+   * `/openai/v1`.
+   */
+  readonly azure_api_version?: string | null | undefined
   /** The model's name at the provider. 1 to 200 characters. */
   readonly model: string
   /**
-   * Sent to the provider as `Authorization: Bearer`. At most 4,096 visible ASCII characters. Stored
-   * encrypted, used for this base URL only, never returned. If absent, the task's key for this base URL
-   * is used, if it has one.
+   * Sent to the provider as its API expects. At most 4,096 visible ASCII characters. Stored encrypted,
+   * used for this base URL only, never returned. If absent, the task's key for this base URL is used, if
+   * it has one.
    */
   readonly api_key?: string | Redacted.Redacted | undefined
+  /**
+   * Headers to send with each call, by name, such as `OpenAI-Project` or a gateway's. At most 10 of at
+   * most 4,096 characters; none that authenticate by the key's own header, or belong to the connection,
+   * trace context or cookies. Stored encrypted, used for this base URL only, never returned. If absent,
+   * the task's headers for this base URL are used; `{}` removes them.
+   */
+  readonly headers?: Readonly<Record<string, string | Redacted.Redacted>> | undefined
   /** Sampling temperature, 0 to 2. Null, the default, leaves it to the provider. */
   readonly temperature?: number | null | undefined
   /**
@@ -1430,8 +1505,64 @@ export interface NewOpenAiProvider {
   readonly price?: TokenPrice | null | undefined
 }
 
+/** Calls Anthropic's Messages API, or a server with a compatible one. */
+export interface NewAnthropicProvider {
+  /** Always `anthropic`. */
+  readonly kind: "anthropic"
+  /**
+   * Base URL of the API. Default `https://api.anthropic.com/v1`; otherwise public HTTPS, or an address
+   * that the operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or
+   * credentials.
+   */
+  readonly base_url?: string | undefined
+  /** The model's name at the provider. 1 to 200 characters. */
+  readonly model: string
+  /**
+   * Sent to the provider as its API expects. At most 4,096 visible ASCII characters. Stored encrypted,
+   * used for this base URL only, never returned. If absent, the task's key for this base URL is used, if
+   * it has one.
+   */
+  readonly api_key?: string | Redacted.Redacted | undefined
+  /**
+   * Headers to send with each call, by name, such as `OpenAI-Project` or a gateway's. At most 10 of at
+   * most 4,096 characters; none that authenticate by the key's own header, or belong to the connection,
+   * trace context or cookies. Stored encrypted, used for this base URL only, never returned. If absent,
+   * the task's headers for this base URL are used; `{}` removes them.
+   */
+  readonly headers?: Readonly<Record<string, string | Redacted.Redacted>> | undefined
+  /** Sampling temperature, 0 to 1. Null, the default, leaves it to the provider. */
+  readonly temperature?: number | null | undefined
+  /**
+   * Share of the most probable tokens to sample from, 0 to 1. Null, the default, leaves it to the
+   * provider.
+   */
+  readonly top_p?: number | null | undefined
+  /** Tokens of an answer at most, 1 to 1,000,000. Default 4,096. */
+  readonly max_tokens?: number | undefined
+  /** The examples of the dataset that the model sees in its prompt. */
+  readonly few_shot?: NewFewShot | undefined
+  /**
+   * How the provider is asked for JSON. The answer is validated against the answer schema in each case.
+   * Default `tool`.
+   *
+   * - `tool`: Have the model call a tool whose input is the answer. A schema that cannot be a tool's is
+   *   sent in the prompt.
+   * - `none`: Ask in the prompt alone, for models that cannot be forced to call a tool.
+   */
+  readonly structured_output?: "tool" | "none" | undefined
+  /** Time limit of one run in seconds, retries included, 1 to 120. Default 60. */
+  readonly timeout_seconds?: number | undefined
+  /**
+   * Whether requests of runs carry a W3C `traceparent` of the call's span, so that the provider's own
+   * spans join the trace. Default false.
+   */
+  readonly send_traceparent?: boolean | undefined
+  /** Token prices, for the costs of comparisons. Null, the default, means costs are not computed. */
+  readonly price?: TokenPrice | null | undefined
+}
+
 /** A provider to use, with its API key. */
-export type NewProvider = NewExamplesProvider | NewOpenAiProvider
+export type NewProvider = NewExamplesProvider | NewOpenAiProvider | NewAnthropicProvider
 
 /** A task to create. */
 export interface NewTask {
@@ -1439,7 +1570,8 @@ export interface NewTask {
   readonly name: string
   /**
    * Instructions for the model, sent with the input and the answer schema, at most 100,000 characters.
-   * Default empty.
+   * `{{input.customer.name}}` inserts a value of the input; a part with other characters is written as a
+   * JSON Pointer, `{{input/customer/first name}}`. Default empty.
    */
   readonly instructions?: string | undefined
   /**
@@ -1508,6 +1640,8 @@ export interface SavedTask {
   readonly provider: Provider
   /** Whether the task has an API key for the base URL of `provider`. */
   readonly provider_key_set: boolean
+  /** Whether the task has extra headers for the base URL of `provider`. */
+  readonly provider_headers_set: boolean
   /**
    * Whether the API key that submitted a correction, or a key that it created, can stage it. If false,
    * that gets 403 `SELF_REVIEW`.
@@ -1701,12 +1835,12 @@ export interface UsedExample {
   readonly score: number
 }
 
-/** Tokens that the provider counted. 0 if it reported none. */
+/** Tokens that the provider counted. 0 if no model was called. */
 export interface Usage {
-  /** Input tokens. */
-  readonly input_tokens: number
-  /** Output tokens. */
-  readonly output_tokens: number
+  /** Input tokens. Null if the provider did not report them. */
+  readonly input_tokens: number | null
+  /** Output tokens. Null if the provider did not report them. */
+  readonly output_tokens: number | null
 }
 
 /** A run of a task. It is logged before the response is sent. */
@@ -2452,9 +2586,9 @@ export interface SideSummary {
   readonly score: number | null
   /** Examples without an answer. */
   readonly failed: number
-  /** Input tokens, added up. */
+  /** Input tokens, added up as far as the provider reported them. */
   readonly input_tokens: number
-  /** Output tokens, added up. */
+  /** Output tokens, added up as far as the provider reported them. */
   readonly output_tokens: number
   /** Cost by the provider's `price`, added up, in its currency. Null if it has no price. */
   readonly cost: number | null
@@ -2795,11 +2929,14 @@ export interface Outcome {
    * comparisons of older versions of the service.
    */
   readonly examples: ReadonlyArray<UsedExample>
-  /** Input tokens that the provider counted. */
-  readonly input_tokens: number
-  /** Output tokens that the provider counted. */
-  readonly output_tokens: number
-  /** Cost by the provider's `price`, in its currency. Null if it has no price. */
+  /** Input tokens that the provider counted. Null if it did not report them. */
+  readonly input_tokens: number | null
+  /** Output tokens that the provider counted. Null if it did not report them. */
+  readonly output_tokens: number | null
+  /**
+   * Cost by the provider's `price`, in its currency. Null if it has no price, or did not report the
+   * tokens.
+   */
   readonly cost: number | null
   /** How long the answer took, in milliseconds. */
   readonly duration_ms: number
@@ -2890,6 +3027,63 @@ export interface ReleasePage {
   readonly releases: ReadonlyArray<Release>
   /** Pass it as `cursor` to get the next page. Null on the last page. */
   readonly next_cursor: string | null
+}
+
+/** The input of `releases.changes`. */
+export interface ListReleaseChangesInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The release's ID. */
+    readonly id: string
+  }
+  /** The query. */
+  readonly query?:
+    | {
+        /** Another release of the task. Default: the one that was live before. */
+        readonly since?: string | undefined
+      }
+    | undefined
+}
+
+/** Lines of instructions, and whether they changed. */
+export interface InstructionChange {
+  /**
+   * - `same`: Both releases have these lines.
+   * - `added`: Only the newer release has these lines.
+   * - `removed`: Only the older release has these lines.
+   */
+  readonly op: "same" | "added" | "removed"
+  /** One or more lines, without the last line break. */
+  readonly text: string
+}
+
+/** A setting of the provider that changed. */
+export interface SettingChange {
+  /** JSON Pointer of the setting in `provider`, such as `/model`. */
+  readonly setting: string
+  /** Its value in the older release. Null also if it had none. */
+  readonly before: unknown
+  /** Its value in the newer release. Null also if it has none. */
+  readonly after: unknown
+}
+
+/** The difference between two releases of a task. */
+export interface ReleaseChanges {
+  /** The newer release. */
+  readonly release_id: string
+  /** The release that it is compared with. Null for a task's first release, of which everything is new. */
+  readonly since: string | null
+  /** The lines of both instructions, in order. */
+  readonly instructions: ReadonlyArray<InstructionChange>
+  /** The settings of the provider that changed. Empty if none did. */
+  readonly provider: ReadonlyArray<SettingChange>
+  /** The dataset versions of both releases. */
+  readonly dataset: {
+    /** The older release's dataset version. Null if it has none. */
+    readonly before: string | null
+    /** The newer release's dataset version. Null if it has none. */
+    readonly after: string | null
+  }
 }
 
 /** Release a comparison's candidate. */
@@ -5418,7 +5612,10 @@ export interface InvalidCorrectionProblem extends ServiceProblem {
   readonly status: 422
 }
 
-/** A header must not be sent to a collector, or there are too many. `errors` names each one. */
+/**
+ * A header must not be sent to a collector or model provider, or there are too many. `errors` names
+ * each one.
+ */
 export interface InvalidHeadersProblem extends ServiceProblem {
   /** Always `INVALID_HEADERS`. */
   readonly code: "INVALID_HEADERS"
@@ -5430,6 +5627,17 @@ export interface InvalidHeadersProblem extends ServiceProblem {
 export interface InvalidInputProblem extends ServiceProblem {
   /** Always `INVALID_INPUT`. */
   readonly code: "INVALID_INPUT"
+  /** Always 422. */
+  readonly status: 422
+}
+
+/**
+ * The instructions have a variable, such as `{{input.name}}`, that no input of the task can have, or
+ * too many variables. `errors` names the first.
+ */
+export interface InvalidInstructionsProblem extends ServiceProblem {
+  /** Always `INVALID_INSTRUCTIONS`. */
+  readonly code: "INVALID_INSTRUCTIONS"
   /** Always 422. */
   readonly status: 422
 }
@@ -5559,21 +5767,60 @@ export interface PayloadTooLargeProblem extends ServiceProblem {
 }
 
 /**
- * The model provider failed or timed out, or its answer does not match the answer schema. The run is
- * logged as failed.
+ * The model provider failed or timed out, or its answer does not match the answer schema: `reason` and
+ * `detail` say which. The run is logged as failed.
  */
 export interface ProviderFailedProblem extends ServiceProblem {
   /** Always `PROVIDER_FAILED`. */
   readonly code: "PROVIDER_FAILED"
   /** Always 502. */
   readonly status: 502
+  /**
+   * The kind of failure.
+   *
+   * - `unauthorized`: The model server rejected the API key (401, 403).
+   * - `payment_required`: The model server's account has no credit (402).
+   * - `not_found`: The model server does not know the URL or the model (404).
+   * - `bad_request`: The model server rejected the request (any other 4xx, or a redirect).
+   * - `rate_limited`: The model server's rate limit was exceeded (429).
+   * - `server_error`: The model server failed (5xx).
+   * - `timeout`: The model server did not answer in time.
+   * - `unreachable`: The model server could not be reached.
+   * - `not_allowed`: The URL, or the address that its host resolves to, is not allowed.
+   * - `invalid_response`: The model server's response is incomplete, too large or unreadable.
+   * - `refused`: The model refused to answer.
+   * - `truncated`: The answer was truncated at its token limit.
+   * - `invalid_answer`: The answer does not match the answer schema, even after one repair attempt.
+   * - `prompt_too_large`: The instructions with the input's values are too long.
+   * - `no_example`: The release's dataset has no example that can answer.
+   * - `no_near_example`: The nearest example's score is below `min_score`.
+   * - `cancelled`: The caller disconnected before the model answered.
+   */
+  readonly reason?:
+    | "unauthorized"
+    | "payment_required"
+    | "not_found"
+    | "bad_request"
+    | "rate_limited"
+    | "server_error"
+    | "timeout"
+    | "unreachable"
+    | "not_allowed"
+    | "invalid_response"
+    | "refused"
+    | "truncated"
+    | "invalid_answer"
+    | "prompt_too_large"
+    | "no_example"
+    | "no_near_example"
+    | "cancelled"
   /** The `trace_id` of the failed run. */
   readonly trace_id?: string
 }
 
 /**
- * The task has a different key for this base URL, which the live release may use. Leave `api_key` out,
- * or replace the key by updating the task.
+ * The task has a different key or different headers for this base URL, which the live release may use.
+ * Leave `api_key` or `headers` out, or replace them by updating the task.
  */
 export interface ProviderKeyExistsProblem extends ServiceProblem {
   /** Always `PROVIDER_KEY_EXISTS`. */
@@ -5768,6 +6015,7 @@ export type AnyServiceProblem =
   | InvalidCorrectionProblem
   | InvalidHeadersProblem
   | InvalidInputProblem
+  | InvalidInstructionsProblem
   | InvalidRequestProblem
   | InvalidSchemaProblem
   | InvalidUrlProblem

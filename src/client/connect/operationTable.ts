@@ -63,6 +63,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     answer_schema: "object",
     provider: "Provider",
     provider_key_set: "boolean",
+    provider_headers_set: "boolean",
     self_review: "boolean",
     live_release_id: "rel_",
     review_share: "number",
@@ -70,25 +71,39 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_at: "time",
     created_by: "Actor"
   },
-  Provider: ["or", ["ExamplesProvider", "OpenAiProvider"]],
+  Provider: ["or", ["ExamplesProvider", "OpenAiProvider", "AnthropicProvider"]],
   ExamplesProvider: { kind: ["is", ["examples"]], model: ["is", ["nearest"]], min_score: "number" },
   OpenAiProvider: {
     kind: ["is", ["openai"]],
     base_url: "string",
+    azure_api_version: ["or", ["string", "null"]],
     model: "string",
-    temperature: ["or", ["number", "null"]],
     top_p: ["or", ["number", "null"]],
+    few_shot: "FewShot",
+    timeout_seconds: "number",
+    send_traceparent: "boolean",
+    price: ["or", ["TokenPrice", "null"]],
+    temperature: ["or", ["number", "null"]],
     seed: ["or", ["number", "null"]],
     max_tokens: ["or", ["number", "null"]],
     reasoning_effort: ["or", [["is", ["none", "minimal", "low", "medium", "high", "xhigh"]], "null"]],
-    few_shot: "FewShot",
-    structured_output: ["is", ["json_schema", "json_object", "none"]],
-    timeout_seconds: "number",
-    send_traceparent: "boolean",
-    price: ["or", ["TokenPrice", "null"]]
+    structured_output: ["is", ["json_schema", "json_object", "none"]]
   },
   FewShot: { examples: "number", max_tokens: "number" },
   TokenPrice: { input_per_million: "number", output_per_million: "number" },
+  AnthropicProvider: {
+    kind: ["is", ["anthropic"]],
+    base_url: "string",
+    model: "string",
+    top_p: ["or", ["number", "null"]],
+    few_shot: "FewShot",
+    timeout_seconds: "number",
+    send_traceparent: "boolean",
+    price: ["or", ["TokenPrice", "null"]],
+    temperature: ["or", ["number", "null"]],
+    max_tokens: "number",
+    structured_output: ["is", ["tool", "none"]]
+  },
   NewTask: {
     name: "string",
     "instructions?": "string",
@@ -98,13 +113,15 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "self_review?": "boolean",
     "review_share?": "number"
   },
-  NewProvider: ["or", ["NewExamplesProvider", "NewOpenAiProvider"]],
+  NewProvider: ["or", ["NewExamplesProvider", "NewOpenAiProvider", "NewAnthropicProvider"]],
   NewExamplesProvider: { kind: ["is", ["examples"]], "min_score?": "number" },
   NewOpenAiProvider: {
     kind: ["is", ["openai"]],
     base_url: "string",
+    "azure_api_version?": ["or", ["string", "null"]],
     model: "string",
     "api_key?": "redacted",
+    "headers?": ["record", "redacted"],
     "temperature?": ["or", ["number", "null"]],
     "top_p?": ["or", ["number", "null"]],
     "seed?": ["or", ["number", "null"]],
@@ -117,6 +134,21 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "price?": ["or", ["TokenPrice", "null"]]
   },
   NewFewShot: { "examples?": "number", "max_tokens?": "number" },
+  NewAnthropicProvider: {
+    kind: ["is", ["anthropic"]],
+    "base_url?": "string",
+    model: "string",
+    "api_key?": "redacted",
+    "headers?": ["record", "redacted"],
+    "temperature?": ["or", ["number", "null"]],
+    "top_p?": ["or", ["number", "null"]],
+    "max_tokens?": "number",
+    "few_shot?": "NewFewShot",
+    "structured_output?": ["is", ["tool", "none"]],
+    "timeout_seconds?": "number",
+    "send_traceparent?": "boolean",
+    "price?": ["or", ["TokenPrice", "null"]]
+  },
   SavedTask: {
     id: "tsk_",
     name: "string",
@@ -125,6 +157,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     answer_schema: "object",
     provider: "Provider",
     provider_key_set: "boolean",
+    provider_headers_set: "boolean",
     self_review: "boolean",
     live_release_id: "rel_",
     review_share: "number",
@@ -181,7 +214,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_at: "time"
   },
   UsedExample: { id: "exm_", score: "number" },
-  Usage: { input_tokens: "number", output_tokens: "number" },
+  Usage: { input_tokens: ["or", ["number", "null"]], output_tokens: ["or", ["number", "null"]] },
   Run: {
     trace_id: "string",
     task_id: "tsk_",
@@ -409,8 +442,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     verdict: ["or", ["Verdict", "null"]],
     failure: ["or", ["string", "null"]],
     examples: ["list", "UsedExample"],
-    input_tokens: "number",
-    output_tokens: "number",
+    input_tokens: ["or", ["number", "null"]],
+    output_tokens: ["or", ["number", "null"]],
     cost: ["or", ["number", "null"]],
     duration_ms: "number"
   },
@@ -427,6 +460,15 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_at: "time",
     created_by: "Actor"
   },
+  ReleaseChanges: {
+    release_id: "rel_",
+    since: ["or", ["rel_", "null"]],
+    instructions: ["list", "InstructionChange"],
+    provider: ["list", "SettingChange"],
+    dataset: { before: ["or", ["dst_", "null"]], after: ["or", ["dst_", "null"]] }
+  },
+  InstructionChange: { op: ["is", ["same", "added", "removed"]], text: "string" },
+  SettingChange: { setting: "string", before: "json", after: "json" },
   NewRelease: ["or", ["ReleaseCandidate", "ReleaseRollback"]],
   ReleaseCandidate: { comparison_id: "cmp_", "force?": "boolean", "reason?": "string" },
   ReleaseRollback: { release_id: "rel_" },
@@ -954,6 +996,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   INVALID_CORRECTION: {},
   INVALID_HEADERS: {},
   INVALID_INPUT: {},
+  INVALID_INSTRUCTIONS: {},
   INVALID_REQUEST: {},
   INVALID_SCHEMA: {},
   INVALID_URL: {},
@@ -967,7 +1010,31 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   NOT_REPLAYABLE: {},
   NO_NEAR_EXAMPLE: { "trace_id?": "string" },
   PAYLOAD_TOO_LARGE: {},
-  PROVIDER_FAILED: { "trace_id?": "string" },
+  PROVIDER_FAILED: {
+    "reason?": [
+      "is",
+      [
+        "unauthorized",
+        "payment_required",
+        "not_found",
+        "bad_request",
+        "rate_limited",
+        "server_error",
+        "timeout",
+        "unreachable",
+        "not_allowed",
+        "invalid_response",
+        "refused",
+        "truncated",
+        "invalid_answer",
+        "prompt_too_large",
+        "no_example",
+        "no_near_example",
+        "cancelled"
+      ]
+    ],
+    "trace_id?": "string"
+  },
   PROVIDER_KEY_EXISTS: {},
   QUEUE_FULL: {},
   RATE_LIMITED: { retry_after_seconds: "number" },
@@ -1232,6 +1299,14 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       query: { "limit?": "number", "cursor?": "string" },
       status: 200,
       json: { releases: ["list", "Release"], next_cursor: ["or", ["string", "null"]] }
+    },
+    changes: {
+      method: "GET",
+      path: "/v1/releases/:id/changes",
+      params: { id: "rel_" },
+      query: { "since?": "rel_" },
+      status: 200,
+      json: "ReleaseChanges"
     },
     create: {
       method: "POST",

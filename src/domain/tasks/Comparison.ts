@@ -36,10 +36,15 @@ export const Outcome = Schema.Struct({
     description:
       "The examples that the answer was made from, nearest first, with their scores. Empty also for comparisons of older versions of the service."
   }),
-  input_tokens: Schema.Int.annotateKey({ description: "Input tokens that the provider counted." }),
-  output_tokens: Schema.Int.annotateKey({ description: "Output tokens that the provider counted." }),
+  input_tokens: Schema.NullOr(Schema.Int).annotateKey({
+    description: "Input tokens that the provider counted. Null if it did not report them."
+  }),
+  output_tokens: Schema.NullOr(Schema.Int).annotateKey({
+    description: "Output tokens that the provider counted. Null if it did not report them."
+  }),
   cost: Schema.NullOr(Schema.Finite).annotateKey({
-    description: "Cost by the provider's `price`, in its currency. Null if it has no price."
+    description:
+      "Cost by the provider's `price`, in its currency. Null if it has no price, or did not report the tokens."
   }),
   duration_ms: Schema.Finite.annotateKey({ description: "How long the answer took, in milliseconds." })
 }).annotate({ identifier: "Outcome", description: "The result of one side of a comparison for one example." })
@@ -90,8 +95,12 @@ export const SideSummary = Schema.Struct({
       "Mean `score` of the compared examples, 0 to 1. Null before the first, and in comparisons of older versions of the service."
   }),
   failed: Schema.Int.annotateKey({ description: "Examples without an answer." }),
-  input_tokens: Schema.Int.annotateKey({ description: "Input tokens, added up." }),
-  output_tokens: Schema.Int.annotateKey({ description: "Output tokens, added up." }),
+  input_tokens: Schema.Int.annotateKey({
+    description: "Input tokens, added up as far as the provider reported them."
+  }),
+  output_tokens: Schema.Int.annotateKey({
+    description: "Output tokens, added up as far as the provider reported them."
+  }),
   cost: Schema.NullOr(Schema.Finite).annotateKey({
     description: "Cost by the provider's `price`, added up, in its currency. Null if it has no price."
   }),

@@ -112,8 +112,8 @@ const withOutcome = (side: Side, outcome: Outcome): Side => {
   return {
     ...(side.score === undefined ? {} : { score: side.score + (outcome.score ?? 0) }),
     failed: side.failed + Number(failed),
-    input_tokens: side.input_tokens + outcome.input_tokens,
-    output_tokens: side.output_tokens + outcome.output_tokens,
+    input_tokens: side.input_tokens + (outcome.input_tokens ?? 0),
+    output_tokens: side.output_tokens + (outcome.output_tokens ?? 0),
     cost: outcome.cost === null ? side.cost : (side.cost ?? 0) + outcome.cost,
     duration_ms: side.duration_ms + (failed ? 0 : outcome.duration_ms),
     classes: failed ? side.classes : { ...side.classes, [key]: (side.classes[key] ?? 0) + 1 }

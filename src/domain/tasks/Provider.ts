@@ -88,21 +88,48 @@ export const FewShot = Schema.Struct({
 })
 export type FewShot = typeof FewShot.Type
 
-export const OpenAiProvider = Schema.Struct({
-  kind: Schema.Literal("openai").annotateKey({ description: "Always `openai`." }),
-  base_url: BaseUrl.annotateKey({
-    description:
-      "Base URL of the API, such as `https://api.openai.com/v1`: public HTTPS, or an address that the operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or credentials."
-  }),
+/** Settings that every kind of model has. */
+const modelFields = {
   model: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)).annotateKey({
     description: "The model's name at the provider. 1 to 200 characters."
-  }),
-  temperature: Schema.NullOr(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))).annotateKey({
-    description: "Sampling temperature, 0 to 2. Null, the default, leaves it to the provider."
   }),
   top_p: Schema.NullOr(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))).annotateKey({
     description:
       "Share of the most probable tokens to sample from, 0 to 1. Null, the default, leaves it to the provider."
+  }),
+  few_shot: FewShot.annotateKey({
+    description: "The examples of the dataset that the model sees in its prompt."
+  }),
+  timeout_seconds: TimeoutSeconds.annotateKey({
+    description: "Time limit of one run in seconds, retries included, 1 to 120. Default 60."
+  }),
+  send_traceparent: Schema.Boolean.annotateKey({
+    description:
+      "Whether requests of runs carry a W3C `traceparent` of the call's span, so that the provider's own spans join the trace. Default false."
+  }),
+  price: Schema.NullOr(TokenPrice).annotateKey({
+    description:
+      "Token prices, for the costs of comparisons. Null, the default, means costs are not computed."
+  })
+}
+
+export const OpenAiProvider = Schema.Struct({
+  kind: Schema.Literal("openai").annotateKey({ description: "Always `openai`." }),
+  base_url: BaseUrl.annotateKey({
+    description:
+      "Base URL of the API, such as `https://api.openai.com/v1`, or of a deployment of Azure OpenAI: public HTTPS, or an address that the operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or credentials."
+  }),
+  azure_api_version: Schema.NullOr(
+    Schema.String.check(
+      Schema.isPattern(/^[0-9A-Za-z.-]{1,40}$/u, { expected: "a version, such as `2024-10-21`" })
+    )
+  ).annotateKey({
+    description:
+      "The API version of a deployment of Azure OpenAI, such as `2024-10-21`, sent as `api-version`; the key is then sent in the header `api-key`. Null, the default, for any other API, also Azure's `/openai/v1`."
+  }),
+  ...modelFields,
+  temperature: Schema.NullOr(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))).annotateKey({
+    description: "Sampling temperature, 0 to 2. Null, the default, leaves it to the provider."
   }),
   seed: Schema.NullOr(Schema.Int).annotateKey({
     description: "Seed of the sampling, for providers that have one. Null, the default, sends none."
@@ -116,23 +143,9 @@ export const OpenAiProvider = Schema.Struct({
   reasoning_effort: Schema.NullOr(ReasoningEffort).annotateKey({
     description: "How much a model reasons that can. Null, the default, leaves it to the provider."
   }),
-  few_shot: FewShot.annotateKey({
-    description: "The examples of the dataset that the model sees in its prompt."
-  }),
   structured_output: StructuredOutput.annotateKey({
     description:
       "How the provider is asked for JSON. The answer is validated against the answer schema in each case. Default `json_schema`."
-  }),
-  timeout_seconds: TimeoutSeconds.annotateKey({
-    description: "Time limit of one run in seconds, retries included, 1 to 120. Default 60."
-  }),
-  send_traceparent: Schema.Boolean.annotateKey({
-    description:
-      "Whether requests of runs carry a W3C `traceparent` of the call's span, so that the provider's own spans join the trace. Default false."
-  }),
-  price: Schema.NullOr(TokenPrice).annotateKey({
-    description:
-      "Token prices, for the costs of comparisons. Null, the default, means costs are not computed."
   })
 }).annotate({
   identifier: "OpenAiProvider",
@@ -140,9 +153,40 @@ export const OpenAiProvider = Schema.Struct({
 })
 export type OpenAiProvider = typeof OpenAiProvider.Type
 
-export const Provider = Schema.Union([ExamplesProvider, OpenAiProvider]).annotate({
+export const ToolOutput = documentedEnum({
+  tool: "Have the model call a tool whose input is the answer. A schema that cannot be a tool's is sent in the prompt.",
+  none: "Ask in the prompt alone, for models that cannot be forced to call a tool."
+})
+
+export const AnthropicProvider = Schema.Struct({
+  kind: Schema.Literal("anthropic").annotateKey({ description: "Always `anthropic`." }),
+  base_url: BaseUrl.annotateKey({
+    description:
+      "Base URL of the API. Default `https://api.anthropic.com/v1`; otherwise public HTTPS, or an address that the operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or credentials."
+  }),
+  ...modelFields,
+  temperature: Schema.NullOr(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))).annotateKey({
+    description: "Sampling temperature, 0 to 1. Null, the default, leaves it to the provider."
+  }),
+  max_tokens: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_ANSWER_TOKENS })).annotateKey({
+    description: "Tokens of an answer at most, 1 to 1,000,000. Default 4,096."
+  }),
+  structured_output: ToolOutput.annotateKey({
+    description:
+      "How the provider is asked for JSON. The answer is validated against the answer schema in each case. Default `tool`."
+  })
+}).annotate({
+  identifier: "AnthropicProvider",
+  description: "Anthropic's Messages API, or any server with a compatible one."
+})
+export type AnthropicProvider = typeof AnthropicProvider.Type
+
+/** The providers that call a model. */
+export type ModelProvider = OpenAiProvider | AnthropicProvider
+
+export const Provider = Schema.Union([ExamplesProvider, OpenAiProvider, AnthropicProvider]).annotate({
   identifier: "Provider",
-  description: "What answers a task's runs. Its API key is stored separately and never returned."
+  description: "What answers a task's runs. Its API key and headers are stored separately and never returned."
 })
 export type Provider = typeof Provider.Type
 
@@ -172,10 +216,12 @@ export const NewFewShot = Schema.Struct({
 })
 export type NewFewShot = typeof NewFewShot.Type
 
-export const NewOpenAiProvider = Schema.Struct({
-  kind: OpenAiProvider.fields.kind,
-  base_url: OpenAiProvider.fields.base_url,
-  model: OpenAiProvider.fields.model,
+/** Most headers of a provider, and the longest value of one in characters. */
+export const MAX_PROVIDER_HEADERS = 10
+const MAX_HEADER_VALUE = 4_096
+
+/** Secrets of a model provider in a request. */
+const credentialFields = {
   api_key: Schema.optionalKey(
     Schema.RedactedFromValue(
       Schema.String.check(
@@ -183,10 +229,27 @@ export const NewOpenAiProvider = Schema.Struct({
         Schema.isPattern(/^[!-~]+$/u, { expected: "visible ASCII characters" })
       ).annotate({
         description:
-          "Sent to the provider as `Authorization: Bearer`. At most 4,096 visible ASCII characters. Stored encrypted, used for this base URL only, never returned. If absent, the task's key for this base URL is used, if it has one."
+          "Sent to the provider as its API expects. At most 4,096 visible ASCII characters. Stored encrypted, used for this base URL only, never returned. If absent, the task's key for this base URL is used, if it has one."
       })
     )
   ),
+  headers: Schema.optionalKey(
+    Schema.Record(
+      Schema.String,
+      Schema.RedactedFromValue(Schema.String.check(Schema.isMaxLength(MAX_HEADER_VALUE)))
+    ).check(documented({ maxProperties: MAX_PROVIDER_HEADERS }))
+  ).annotateKey({
+    description:
+      "Headers to send with each call, by name, such as `OpenAI-Project` or a gateway's. At most 10 of at most 4,096 characters; none that authenticate by the key's own header, or belong to the connection, trace context or cookies. Stored encrypted, used for this base URL only, never returned. If absent, the task's headers for this base URL are used; `{}` removes them."
+  })
+}
+
+export const NewOpenAiProvider = Schema.Struct({
+  kind: OpenAiProvider.fields.kind,
+  base_url: OpenAiProvider.fields.base_url,
+  azure_api_version: Schema.optionalKey(OpenAiProvider.fields.azure_api_version),
+  model: OpenAiProvider.fields.model,
+  ...credentialFields,
   temperature: Schema.optionalKey(OpenAiProvider.fields.temperature),
   top_p: Schema.optionalKey(OpenAiProvider.fields.top_p),
   seed: Schema.optionalKey(OpenAiProvider.fields.seed),
@@ -205,56 +268,124 @@ export const NewOpenAiProvider = Schema.Struct({
 })
 export type NewOpenAiProvider = typeof NewOpenAiProvider.Type
 
-export const NewProvider = Schema.Union([NewExamplesProvider, NewOpenAiProvider]).annotate({
+export const NewAnthropicProvider = Schema.Struct({
+  kind: AnthropicProvider.fields.kind,
+  base_url: Schema.optionalKey(AnthropicProvider.fields.base_url),
+  model: AnthropicProvider.fields.model,
+  ...credentialFields,
+  temperature: Schema.optionalKey(AnthropicProvider.fields.temperature),
+  top_p: Schema.optionalKey(AnthropicProvider.fields.top_p),
+  max_tokens: Schema.optionalKey(AnthropicProvider.fields.max_tokens),
+  few_shot: Schema.optionalKey(
+    NewFewShot.annotateKey({ description: "The examples of the dataset that the model sees in its prompt." })
+  ),
+  structured_output: Schema.optionalKey(AnthropicProvider.fields.structured_output),
+  timeout_seconds: Schema.optionalKey(AnthropicProvider.fields.timeout_seconds),
+  send_traceparent: Schema.optionalKey(AnthropicProvider.fields.send_traceparent),
+  price: Schema.optionalKey(AnthropicProvider.fields.price)
+}).annotate({
+  identifier: "NewAnthropicProvider",
+  description: "Calls Anthropic's Messages API, or a server with a compatible one."
+})
+export type NewAnthropicProvider = typeof NewAnthropicProvider.Type
+
+export const NewProvider = Schema.Union([
+  NewExamplesProvider,
+  NewOpenAiProvider,
+  NewAnthropicProvider
+]).annotate({
   identifier: "NewProvider",
   description: "A provider to use, with its API key."
 })
 export type NewProvider = typeof NewProvider.Type
 
-/** The provider to store: defaults filled in, without the API key. */
-export const withProviderDefaults = (given: NewProvider): Provider =>
-  given.kind === "examples"
-    ? { ...defaultProvider, min_score: given.min_score ?? defaultProvider.min_score }
-    : {
+/** The base URL of an Anthropic provider that names none. */
+const ANTHROPIC_URL = "https://api.anthropic.com/v1"
+
+/** Tokens of an answer if an Anthropic provider names no limit, which its API requires. */
+const DEFAULT_ANSWER_TOKENS = 4_096
+
+/** The provider to store: defaults filled in, without the API key and the headers. */
+export const withProviderDefaults = (given: NewProvider): Provider => {
+  switch (given.kind) {
+    case "examples":
+      return { ...defaultProvider, min_score: given.min_score ?? defaultProvider.min_score }
+    case "openai":
+      return {
         kind: "openai",
         base_url: given.base_url.replace(/\/+$/, ""),
-        model: given.model,
+        azure_api_version: given.azure_api_version ?? null,
+        ...modelDefaults(given),
         temperature: given.temperature ?? null,
-        top_p: given.top_p ?? null,
         seed: given.seed ?? null,
         max_tokens: given.max_tokens ?? null,
         reasoning_effort: given.reasoning_effort ?? null,
-        few_shot: { ...defaultFewShot, ...given.few_shot },
-        structured_output: given.structured_output ?? "json_schema",
-        timeout_seconds: given.timeout_seconds ?? DEFAULT_TIMEOUT_SECONDS,
-        send_traceparent: given.send_traceparent ?? false,
-        price: given.price ?? null
+        structured_output: given.structured_output ?? "json_schema"
       }
+    case "anthropic":
+      return {
+        kind: "anthropic",
+        base_url: (given.base_url ?? ANTHROPIC_URL).replace(/\/+$/, ""),
+        ...modelDefaults(given),
+        temperature: given.temperature ?? null,
+        max_tokens: given.max_tokens ?? DEFAULT_ANSWER_TOKENS,
+        structured_output: given.structured_output ?? "tool"
+      }
+  }
+}
+
+const modelDefaults = (given: NewOpenAiProvider | NewAnthropicProvider) => ({
+  model: given.model,
+  top_p: given.top_p ?? null,
+  few_shot: { ...defaultFewShot, ...given.few_shot },
+  timeout_seconds: given.timeout_seconds ?? DEFAULT_TIMEOUT_SECONDS,
+  send_traceparent: given.send_traceparent ?? false,
+  price: given.price ?? null
+})
+
+/** A count of tokens, or null if the provider reported none. */
+const tokens = (kind: string) =>
+  Schema.NullOr(Schema.Int).annotateKey({
+    description: `${kind} tokens. Null if the provider did not report them.`
+  })
 
 export const Usage = Schema.Struct({
-  input_tokens: Schema.Int.annotateKey({ description: "Input tokens." }),
-  output_tokens: Schema.Int.annotateKey({ description: "Output tokens." })
+  input_tokens: tokens("Input"),
+  output_tokens: tokens("Output")
 }).annotate({
   identifier: "Usage",
-  description: "Tokens that the provider counted. 0 if it reported none."
+  description: "Tokens that the provider counted. 0 if no model was called."
 })
 export type Usage = typeof Usage.Type
 
-/** Zero tokens. */
+/** The usage of an answer without a call to a model. */
 export const noUsage: Usage = { input_tokens: 0, output_tokens: 0 }
+
+/** The usage of a call whose provider reported none. */
+export const unknownUsage: Usage = { input_tokens: null, output_tokens: null }
 
 /** Largest token count that is stored: the column is a 32-bit integer, and a provider may report any number. */
 export const MAX_TOKENS = 2 ** 31 - 1
 
-/** The sum of two usages, each count at most {@link MAX_TOKENS}. */
-export const addUsage = (left: Usage, right: Usage): Usage => ({
-  input_tokens: Math.min(left.input_tokens + right.input_tokens, MAX_TOKENS),
-  output_tokens: Math.min(left.output_tokens + right.output_tokens, MAX_TOKENS)
-})
+const addTokens = (left: number | null, right: number | null): number | null =>
+  left === null ? right : right === null ? left : Math.min(left + right, MAX_TOKENS)
 
-/** The cost of a usage in the currency of the price; null if the provider has no price. */
-export const costOf = (provider: Provider, usage: Usage): number | null => {
+/** The sum of the reported usages, each count at most {@link MAX_TOKENS}. */
+export const sumUsage = (usages: ReadonlyArray<Usage>): Usage =>
+  usages.length === 0
+    ? noUsage
+    : usages.reduce(
+        (sum, usage) => ({
+          input_tokens: addTokens(sum.input_tokens, usage.input_tokens),
+          output_tokens: addTokens(sum.output_tokens, usage.output_tokens)
+        }),
+        unknownUsage
+      )
+
+/** The cost of a usage in the currency of the price; null if the provider has no price, or did not report the tokens. */
+export const costOf = (provider: Provider, { input_tokens, output_tokens }: Usage): number | null => {
   if (provider.kind === "examples" || provider.price === null) return null
+  if (input_tokens === null || output_tokens === null) return null
   const { input_per_million, output_per_million } = provider.price
-  return (usage.input_tokens * input_per_million + usage.output_tokens * output_per_million) / 1_000_000
+  return (input_tokens * input_per_million + output_tokens * output_per_million) / 1_000_000
 }

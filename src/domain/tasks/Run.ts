@@ -3,7 +3,7 @@ import { documentedEnum } from "../documentedEnum.ts"
 import { Actor } from "../identity/Principal.ts"
 import { JsonObject } from "./Dataset.ts"
 import { DatasetId, ExampleId, ReleaseId, SessionId, TaskId, TraceId } from "../Ids.ts"
-import { Usage } from "./Provider.ts"
+import { MAX_TOKENS, Usage } from "./Provider.ts"
 import { timestamp, Timestamp } from "../Time.ts"
 
 export const UsedExample = Schema.Struct({
@@ -41,6 +41,11 @@ export type TaskRun = typeof TaskRun.Type
 /** Longest name of a provider or model that a client reports. */
 const MAX_NAME_LENGTH = 200
 
+const reportedTokens = (kind: string) =>
+  Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_TOKENS })).annotateKey({
+    description: `${kind} tokens.`
+  })
+
 export const ModelCall = Schema.Struct({
   provider: Schema.optionalKey(
     Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_NAME_LENGTH))
@@ -52,8 +57,8 @@ export const ModelCall = Schema.Struct({
   ).annotateKey({ description: "The model that answered. 1 to 200 characters. Default unknown." }),
   usage: Schema.optionalKey(
     Schema.Struct({
-      input_tokens: Usage.fields.input_tokens.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 31 - 1 })),
-      output_tokens: Usage.fields.output_tokens.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 31 - 1 }))
+      input_tokens: reportedTokens("Input"),
+      output_tokens: reportedTokens("Output")
     })
   ).annotateKey({ description: "Tokens that the provider counted. Default unknown." }),
   started_at: Schema.optionalKey(timestamp("When the call started. Default unknown.")),

@@ -50,6 +50,9 @@ export const Task = Schema.Struct({
   provider_key_set: Schema.Boolean.annotateKey({
     description: "Whether the task has an API key for the base URL of `provider`."
   }),
+  provider_headers_set: Schema.Boolean.annotateKey({
+    description: "Whether the task has extra headers for the base URL of `provider`."
+  }),
   self_review: Schema.Boolean.annotateKey({
     description:
       "Whether the API key that submitted a correction, or a key that it created, can stage it. If false, that gets 403 `SELF_REVIEW`."

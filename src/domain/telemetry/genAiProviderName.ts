@@ -25,11 +25,11 @@ const hostForms: ReadonlyArray<readonly [RegExp, string]> = [
 ]
 
 /**
- * Returns the value of `gen_ai.provider.name` for a provider. An unknown server with OpenAI's protocol is `openai`, as the conventions
- * require of a client that cannot identify the provider.
+ * Returns the value of `gen_ai.provider.name` for a provider. An unknown server with the protocol of OpenAI or Anthropic is `openai` or
+ * `anthropic`, as the conventions require of a client that cannot identify the provider.
  */
 export const genAiProviderName = (provider: Provider): string => {
   if (provider.kind === "examples") return "svc.examples"
   const host = URL.parse(provider.base_url)?.hostname ?? ""
-  return wellKnown.get(host) ?? hostForms.find(([form]) => form.test(host))?.[1] ?? "openai"
+  return wellKnown.get(host) ?? hostForms.find(([form]) => form.test(host))?.[1] ?? provider.kind
 }

@@ -157,6 +157,26 @@ export const authenticationRefusals = series((reason: string) =>
   })
 )
 
+/** `outcome`: answered, or the reason of a failure. */
+export const providerAnswers = series((provider: string, outcome: string) =>
+  Metric.counter("countersign_provider_answers_total", {
+    description:
+      "Answers that runs and comparisons asked providers for, by kind of provider and outcome: answered, or the reason of the failure",
+    attributes: { provider, outcome },
+    incremental: true
+  })
+)
+
+/** `outcome`: answered, or the reason of a failure. */
+export const providerCalls = series((provider: string, outcome: string) =>
+  Metric.counter("countersign_provider_calls_total", {
+    description:
+      "Calls to models, retries and repairs included, by kind of provider and outcome: answered, or the reason of the failure",
+    attributes: { provider, outcome },
+    incremental: true
+  })
+)
+
 /** `limit`: one of `limitNames`. */
 export const limitUse = series((limit: string) =>
   Metric.gauge("countersign_limit_use_ratio", {

@@ -6,6 +6,8 @@ import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
   InvalidComparison,
+  type InvalidHeaders,
+  type InvalidInstructions,
   type InvalidUrl,
   LimitReached,
   NotFound,
@@ -53,6 +55,7 @@ import {
   type ResultsRequest,
   toComparison
 } from "./Comparisons/rows.ts"
+import { checkInstructions } from "./checkInstructions.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { countCompared } from "./Datasets/heldOut.ts"
 import { findVersion, getVersion } from "./Datasets/versionRows.ts"
@@ -129,7 +132,13 @@ export class Comparisons extends Context.Service<
       input: NewComparison
     ) => Effect.Effect<
       Comparison,
-      NotFound | InvalidUrl | LimitReached | ProviderKeyExists | InvalidComparison,
+      | NotFound
+      | InvalidInstructions
+      | InvalidUrl
+      | InvalidHeaders
+      | LimitReached
+      | ProviderKeyExists
+      | InvalidComparison,
       Authorized<"tasks.write">
     >
     /** Ends a running comparison. One that has ended is returned unchanged. */
@@ -290,6 +299,11 @@ export class Comparisons extends Context.Service<
                 // Serializes creations of the organization, so that concurrent ones cannot exceed the limit.
                 yield* organizations.lockForUpdate(org_id)
                 const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
+                yield* checkInstructions(
+                  candidate.instructions,
+                  task.input_schema,
+                  "#/candidate/instructions"
+                )
                 if (task.dataset_id === null) return yield* noDataset
                 if ((yield* countRunning(sql, org_id)) >= MAX_RUNNING) {
                   return yield* new LimitReached({

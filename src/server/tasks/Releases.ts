@@ -2,11 +2,13 @@ import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { NewRelease, ReleaseCandidate } from "../../api/Comparisons.ts"
+import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { CandidateLost, ComparisonUnfinished, LiveReleaseChanged, NotFound } from "../../api/Problems.ts"
 import { type OrgId, ReleaseId, type TaskId } from "../../domain/Ids.ts"
 import type { ComparisonSummary } from "../../domain/tasks/Comparison.ts"
 import { summarizeTally } from "../../domain/tasks/ComparisonTally.ts"
+import { type ReleaseChanges, releaseChanges } from "../../domain/tasks/ReleaseChanges.ts"
 import type { Release } from "../../domain/tasks/Task.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { Audit } from "../identity/Audit.ts"
@@ -15,7 +17,7 @@ import { findVersion } from "./Datasets/versionRows.ts"
 import { findComparison } from "./Comparisons/rows.ts"
 import { atomic } from "../store/transaction.ts"
 import type { Page } from "../store/Pagination.ts"
-import { findRelease, insertRelease, listReleases, getRelease } from "./Releases/rows.ts"
+import { findRelease, findReleaseBefore, insertRelease, listReleases, getRelease } from "./Releases/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { findTask, type TaskRow } from "./Tasks/rows.ts"
 import { requireTask } from "./requireTask.ts"
@@ -29,6 +31,11 @@ export class Releases extends Context.Service<
       task_id: TaskId,
       request: PageRequest<ReleaseId>
     ) => Effect.Effect<Page<Release, ReleaseId>, NotFound, Authorized<"tasks.read">>
+    /** Returns what a release changed since another release of its task, by default since the one before it. */
+    readonly changes: (
+      id: ReleaseId,
+      since: ReleaseId | undefined
+    ) => Effect.Effect<ReleaseChanges, NotFound, Authorized<"tasks.read">>
     /**
      * Makes the candidate of a finished comparison live, or rolls back to an earlier release. Returns the live release if it already is
      * that one. A promotion also sets the task's working copy to the candidate, unless the working copy has changed since the comparison
@@ -133,6 +140,18 @@ export class Releases extends Context.Service<
           const page = yield* Effect.orDie(listReleases(sql, org_id, task_id, request))
           if (page.items.length === 0) yield* requireTask(sql, org_id, task_id)
           return page
+        }),
+        changes: Effect.fn("Releases.changes")(function* (id, since) {
+          const { org_id } = yield* Authorized("tasks.read")
+          const release = yield* Effect.orDie(findRelease(sql, org_id, id))
+          if (release === undefined) return yield* notFound("release")
+          const base = yield* Effect.orDie(
+            since === undefined ? findReleaseBefore(sql, org_id, release) : findRelease(sql, org_id, since)
+          )
+          if (since !== undefined && base?.task_id !== release.task_id) {
+            return yield* new NotFound({ detail: "`since` is no release of the same task." })
+          }
+          return releaseChanges(release, base)
         }),
         create: Effect.fn("Releases.create")(function* (task_id, input) {
           const principal = yield* Authorized("tasks.write")

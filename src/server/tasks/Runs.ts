@@ -16,7 +16,7 @@ import type { NewRun } from "../../api/Tasks.ts"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
 import type { OrgId, TaskId, TraceId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
-import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
+import { sumUsage } from "../../domain/tasks/Provider.ts"
 import { parseTraceparent, type TaskRun } from "../../domain/tasks/Run.ts"
 import { callSpanId, exportedTrace } from "../../domain/telemetry/SpanConventions.ts"
 import type { TraceContext } from "../../domain/telemetry/Span.ts"
@@ -228,7 +228,7 @@ export class Runs extends Context.Service<
             Effect.onInterrupt(() =>
               run.logFailure("The caller disconnected before the answer was ready.", {
                 // Calls that completed before the interruption were billed.
-                usage: calls.map(({ usage }) => usage).reduce(addUsage, noUsage),
+                usage: sumUsage(calls.map(({ usage }) => usage)),
                 calls,
                 examples: []
               })
@@ -240,7 +240,11 @@ export class Runs extends Context.Service<
                 Effect.fail(
                   failure.reason === "no_near_example"
                     ? new NoNearExample({ detail: failure.detail, trace_id: run.trace_id })
-                    : new ProviderFailed({ detail: failure.detail, trace_id: run.trace_id })
+                    : new ProviderFailed({
+                        detail: failure.detail,
+                        reason: failure.reason,
+                        trace_id: run.trace_id
+                      })
                 )
               )
             )

@@ -1,9 +1,11 @@
-import { Context, Effect, Layer, type Redacted, Schema } from "effect"
+import { Context, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
   type DatasetBusy,
+  InvalidHeaders,
+  type InvalidInstructions,
   type InvalidSchema,
   type InvalidUrl,
   LimitReached,
@@ -21,6 +23,7 @@ import {
   type NewProvider,
   Provider
 } from "../../domain/tasks/Provider.ts"
+import { checkProviderHeaders } from "../../domain/tasks/checkProviderHeaders.ts"
 import { schemaWarnings } from "../../domain/tasks/schemaWarnings.ts"
 import type { JsonSchema, SavedTask, Task } from "../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../domain/Time.ts"
@@ -32,6 +35,7 @@ import { invalidUrl } from "../egress/invalidUrl.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { type Page, toPageWithinBytes } from "../store/Pagination.ts"
 import { insertProviderKey, upsertProviderKey } from "./Providers/providerKeys.ts"
+import { checkInstructions } from "./checkInstructions.ts"
 import { insertRelease } from "./Releases/rows.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
@@ -50,16 +54,14 @@ import {
 /** Tasks of one organization. */
 const MAX_TASKS = 10_000
 
-/** A provider in a request that contains its API key. */
-type ProviderWithKey = Extract<NewProvider, { readonly kind: "openai" }> & {
-  readonly api_key: Redacted.Redacted
+/** The model provider of a request, as it is stored, and its credentials. */
+const modelOf = (requested: NewProvider | undefined) => {
+  if (requested === undefined || requested.kind === "examples") return undefined
+  const provider = withProviderDefaults(requested)
+  if (provider.kind === "examples") return undefined
+  const { api_key, headers } = requested
+  return { provider, credentials: { api_key, headers } }
 }
-
-const isKeyed = (provider: NewProvider | undefined): provider is ProviderWithKey =>
-  provider?.kind === "openai" && provider.api_key !== undefined
-
-/** The base URL without trailing slashes, as releases store it. */
-const normalizedUrl = ({ base_url }: ProviderWithKey): string => base_url.replace(/\/+$/, "")
 
 const isSameProvider = Schema.toEquivalence(Provider)
 
@@ -98,7 +100,11 @@ export class Tasks extends Context.Service<
      */
     readonly create: (
       input: NewTask
-    ) => Effect.Effect<SavedTask, InvalidSchema | InvalidUrl | LimitReached, Authorized<"tasks.write">>
+    ) => Effect.Effect<
+      SavedTask,
+      InvalidSchema | InvalidInstructions | InvalidUrl | InvalidHeaders | LimitReached,
+      Authorized<"tasks.write">
+    >
     /**
      * Updates the name and the working copy, which the next comparison uses. The live release does not change. Warns of
      * keywords of new schemas that have no effect.
@@ -108,21 +114,21 @@ export class Tasks extends Context.Service<
       change: TaskChange
     ) => Effect.Effect<
       SavedTask,
-      NotFound | InvalidSchema | InvalidUrl | TaskInUse,
+      NotFound | InvalidSchema | InvalidInstructions | InvalidUrl | InvalidHeaders | TaskInUse,
       Authorized<"tasks.write">
     >
     /** Deletes the task at once, and requests the deletion of everything that belongs to it. */
     readonly remove: (
       id: TaskId
     ) => Effect.Effect<Deletion, NotFound | DatasetBusy, Authorized<"data.delete">>
-    /** Fails if the base URL of a requested provider is not allowed. `pointer` is the provider's JSON pointer in the request. */
+    /** Fails if the base URL or a header of a requested provider is not allowed. `pointer` is the provider's JSON pointer in the request. */
     readonly vetProvider: (
       provider: NewProvider | undefined,
       pointer: string
-    ) => Effect.Effect<void, InvalidUrl>
+    ) => Effect.Effect<void, InvalidUrl | InvalidHeaders>
     /**
-     * Stores the API key of a requested provider, if it contains one, in the caller's transaction, which has locked the task's row. Fails
-     * if the task has a different key for the base URL, because the live release may use that key.
+     * Stores the API key and headers of a requested provider, if it contains any, in the caller's transaction, which has locked the task's
+     * row. Fails if the task has different ones for the base URL, because the live release may use them.
      */
     readonly addKey: (
       org_id: OrgId,
@@ -149,8 +155,20 @@ export class Tasks extends Context.Service<
         provider: NewProvider | undefined,
         pointer: string
       ) {
-        if (provider?.kind !== "openai") return
-        yield* Effect.mapError(egress.vet(provider.base_url), invalidUrl(`${pointer}/base_url`))
+        const model = modelOf(provider)
+        if (model === undefined) return
+        const { headers = {} } = model.credentials
+        const faults = checkProviderHeaders(
+          Object.entries(headers).map(([name, value]) => [name, Redacted.value(value)])
+        )
+        const [fault] = faults
+        if (fault !== undefined) {
+          return yield* new InvalidHeaders({
+            detail: fault.detail,
+            errors: faults.map((one) => ({ pointer: pointer + one.pointer.slice(1), detail: one.detail }))
+          })
+        }
+        yield* Effect.mapError(egress.vet(model.provider.base_url), invalidUrl(`${pointer}/base_url`))
       })
 
       const compiled = Effect.fnUntraced(function* (schema: JsonSchema | undefined, at: string) {
@@ -165,8 +183,10 @@ export class Tasks extends Context.Service<
         provider: NewProvider | undefined,
         now: Timestamp
       ) {
-        if (!isKeyed(provider)) return
-        yield* upsertProviderKey(sql, box, org_id, task_id, normalizedUrl(provider), provider.api_key, now)
+        const model = modelOf(provider)
+        if (model === undefined) return
+        const { base_url } = model.provider
+        yield* upsertProviderKey(sql, box, org_id, task_id, base_url, model.credentials, now)
       }, Effect.orDie)
 
       const addKey = Effect.fn("Tasks.addKey")(function* (
@@ -176,15 +196,23 @@ export class Tasks extends Context.Service<
         pointer: string,
         now: Timestamp
       ) {
-        if (!isKeyed(provider)) return
-        const isStored = yield* Effect.orDie(
-          insertProviderKey(sql, box, org_id, task_id, normalizedUrl(provider), provider.api_key, now)
+        const model = modelOf(provider)
+        if (model === undefined) return
+        const { base_url } = model.provider
+        const different = yield* Effect.orDie(
+          insertProviderKey(sql, box, org_id, task_id, base_url, model.credentials, now)
         )
-        if (isStored) return
+        const [first] = different
+        if (first === undefined) return
         return yield* new ProviderKeyExists({
           detail:
-            "The task has a different key for this base URL. Omit `api_key`, or replace the key by a PATCH of the task.",
-          errors: [{ pointer: `${pointer}/api_key`, detail: "differs from the task's key for this base URL" }]
+            first === "api_key"
+              ? "The task has a different key for this base URL. Omit `api_key`, or replace the key by a PATCH of the task."
+              : "The task has different headers for this base URL. Omit `headers`, or replace them by a PATCH of the task.",
+          errors: different.map((name) => ({
+            pointer: `${pointer}/${name}`,
+            detail: "differs from what the task has for this base URL"
+          }))
         })
       })
 
@@ -204,6 +232,7 @@ export class Tasks extends Context.Service<
           const { actor, org_id } = principal
           const inputs = yield* schemas.compile(input.input_schema, "#/input_schema")
           const answers = yield* schemas.compile(input.answer_schema, "#/answer_schema")
+          yield* checkInstructions(input.instructions, input.input_schema, "#/instructions")
           yield* vetProvider(input.provider, "#/provider")
           const now = yield* clock.now
           const row: TaskRow = {
@@ -224,7 +253,8 @@ export class Tasks extends Context.Service<
             created_at: now,
             created_by_id: actor.id,
             created_by_name: actor.name,
-            provider_key_set: isKeyed(input.provider)
+            provider_key_set: modelOf(input.provider)?.credentials.api_key !== undefined,
+            provider_headers_set: Object.keys(modelOf(input.provider)?.credentials.headers ?? {}).length > 0
           }
           return yield* atomically(
             Effect.gen(function* () {
@@ -289,6 +319,10 @@ export class Tasks extends Context.Service<
                   detail:
                     "The task's first dataset version is being created, so its schemas cannot change. Retry only if creating that version fails."
                 })
+              }
+              if (change.instructions !== undefined || input.digest !== row.input_schema_digest) {
+                const at = change.instructions === undefined ? "#/input_schema" : "#/instructions"
+                yield* checkInstructions(change.instructions ?? row.instructions, input.schema, at)
               }
               const copy = {
                 instructions: change.instructions ?? row.instructions,

@@ -9,6 +9,7 @@ import { Countersign } from "../../../src/testing/index.ts"
 import { startScriptedServer } from "../../support/scripted.ts"
 import { send, service } from "../../support/service.ts"
 import { eventually } from "../../support/eventually.ts"
+import { sortingTask } from "../../support/tasks.ts"
 
 const token = "a-token-of-sixteen-and-more"
 
@@ -62,6 +63,7 @@ const ask = Effect.fnUntraced(function* (client: ClientCalls) {
 
 const environment = {
   COUNTERSIGN_METRICS_TOKEN: token,
+  COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8",
   COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0,3600",
   COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1"
 }
@@ -157,6 +159,38 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
       assert.strictEqual(valueOf(after, "countersign_store_transactions", 'state="open"'), 0)
       assert.strictEqual(valueOf(after, "countersign_store_transactions", 'state="waiting"'), 0)
     })
+  )
+
+  it.effect("answers and calls of providers are counted by kind and outcome", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client()
+      const good = { choices: [{ message: { content: '{"category":"other"}' } }] }
+      const model = yield* startScriptedServer([
+        { status: 503 },
+        { status: 200, body: good },
+        { status: 401 }
+      ])
+      const task = yield* admin.tasks.create({
+        payload: { ...sortingTask, provider: { kind: "openai", base_url: model.url, model: "small" } }
+      })
+      const run = admin.tasks.run({ params: { task_id: task.id }, payload: { input: { text: "a" } } })
+      yield* run
+      assert.propertyVal(yield* Effect.flip(run), "reason", "unauthorized")
+      const metrics = yield* read
+      const count = (name: string, outcome: string) =>
+        valueOf(metrics, `countersign_provider_${name}_total`, `provider="openai",outcome="${outcome}"`)
+      assert.deepStrictEqual(
+        ["answered", "server_error", "unauthorized"].map((outcome) => [
+          count("answers", outcome),
+          count("calls", outcome)
+        ]),
+        [
+          [1, 1],
+          [0, 1],
+          [1, 1]
+        ]
+      )
+    }).pipe(Effect.scoped)
   )
 
   it.effect("the process gauges show memory, CPU and event-loop lag", () =>

@@ -199,7 +199,8 @@ describe("MasterKeys", () => {
         END $$
       `
         yield* sql`
-        CREATE VIEW provider_keys AS SELECT 'org_' || repeat('0', 32) AS org_id, 'task' AS task_id, 'url' AS base_url, slow() AS api_key
+        CREATE VIEW provider_keys AS SELECT 'org_' || repeat('0', 32) AS org_id, 'task' AS task_id, 'url' AS base_url, slow() AS api_key,
+          NULL::bytea AS headers
       `
         yield* sql`INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())`
         yield* checkMasterKeys
@@ -229,7 +230,7 @@ describe("MasterKeys", () => {
         const api_key = yield* box.seal(place, Redacted.make("sk-held"))
         // Stands for a transaction that locks the row for minutes: an update fails if a lock timeout is set.
         yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
-        yield* sql`CREATE TABLE provider_keys (org_id text, task_id text, base_url text, api_key bytea)`
+        yield* sql`CREATE TABLE provider_keys (org_id text, task_id text, base_url text, api_key bytea, headers bytea)`
         yield* sql`INSERT INTO provider_keys VALUES (${org_id}, 'task', 'url', ${api_key})`
         yield* sql`
         CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

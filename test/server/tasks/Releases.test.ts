@@ -6,6 +6,7 @@ import { startScriptedServer } from "../../support/scripted.ts"
 import { pointersOf, service } from "../../support/service.ts"
 import { createSortingTask, createTeamClients } from "../../support/tasks.ts"
 import type { TaskId } from "../../../src/domain/Ids.ts"
+import type { ReleaseChanges } from "../../../src/domain/tasks/ReleaseChanges.ts"
 
 /** Compares a candidate with the live release over a dataset of one example, and waits until the comparison is completed. */
 const compare = Effect.fnUntraced(function* (
@@ -125,6 +126,57 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           assert.strictEqual(refused._tag, "CANDIDATE_LOST")
           assert.propertyVal(refused, "detail", "The candidate has no answer for any of the examples.")
         })
+    )
+
+    it.effect("the changes of a release are shown line by line and setting by setting", () =>
+      Effect.gen(function* () {
+        const { admin, reviewer } = yield* createTeamClients("changes")
+        const { dataset, params, task } = yield* createSortingTask(admin, ["a", "other"])
+        const provider = { kind: "examples", min_score: 0.5 } as const
+        const comparison_id = yield* compare(admin, params, {
+          candidate: { instructions: "Sort the message.\nBe brief about {{input.text}}.", provider }
+        })
+        const release = yield* admin.releases.create({
+          params,
+          payload: { comparison_id, force: true, reason: "For the changes." }
+        })
+        const expected: ReleaseChanges = {
+          release_id: release.id,
+          since: task.live_release_id,
+          instructions: [
+            { op: "same", text: "Sort the message." },
+            { op: "added", text: "Be brief about {{input.text}}." }
+          ],
+          provider: [{ setting: "/min_score", before: 0, after: 0.5 }],
+          dataset: { before: dataset.id, after: dataset.id }
+        }
+        const id = { id: release.id }
+        assert.deepStrictEqual(yield* reviewer.releases.changes({ params: id, query: {} }), expected)
+        const query = { since: task.live_release_id }
+        assert.deepStrictEqual(yield* reviewer.releases.changes({ params: id, query }), expected)
+        // The other way round, and a first release, of which everything is new.
+        const back = yield* reviewer.releases.changes({
+          params: { id: task.live_release_id },
+          query: { since: release.id }
+        })
+        assert.deepStrictEqual(back.instructions.at(-1)?.op, "removed")
+        const first = yield* reviewer.releases.changes({ params: { id: task.live_release_id }, query: {} })
+        assert.isNull(first.since)
+        assert.deepStrictEqual(first.instructions, [{ op: "added", text: "Sort the message." }])
+        assert.includeDeepMembers(
+          [...first.provider],
+          [{ setting: "/model", before: null, after: "nearest" }]
+        )
+
+        const other = yield* createSortingTask(admin, ["a", "other"])
+        const stranger = yield* createTeamClients("changes of others")
+        for (const refused of [
+          reviewer.releases.changes({ params: id, query: { since: other.task.live_release_id } }),
+          stranger.admin.releases.changes({ params: id, query: {} })
+        ]) {
+          assert.strictEqual((yield* Effect.flip(refused))._tag, "NOT_FOUND")
+        }
+      })
     )
 
     it.effect("force without a reason is refused, naming the reason", () =>

@@ -128,7 +128,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           body: JSON.stringify({ input: { text: "a" } })
         })
         assert.strictEqual(failed.status, 502)
-        assert.strictEqual(failed.body["code"], "PROVIDER_FAILED")
+        assert.deepInclude(failed.body, { code: "PROVIDER_FAILED", reason: "no_example" })
         const trace_id = failed.headers.get("x-svc-trace-id")
         assert.strictEqual(failed.body["trace_id"], trace_id)
         const rows = yield* sql`SELECT status, answer, failure FROM runs WHERE trace_id = ${trace_id}`

@@ -2,9 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Countersign } from "../../../src/testing/index.ts"
-import { send, service } from "../../support/service.ts"
+import { pointersOf, send, service } from "../../support/service.ts"
 import { exponentialSchema } from "../../support/schemas.ts"
-import { sortingTask, createSortingTask, createTeamClients } from "../../support/tasks.ts"
+import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../support/tasks.ts"
 
 const openai = (more: object = {}) => ({
   kind: "openai" as const,
@@ -227,6 +227,130 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
             || (SELECT string_agg(encode(api_key, 'escape'), ' ') FROM provider_keys) AS dump
         `
         assert.notInclude(row?.dump, "sk-very-secret")
+      })
+    )
+
+    it.effect("a provider's headers are stored sealed, kept, replaced and removed, and never returned", () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const key = yield* countersign.key({}, "sealed headers")
+        const change = (id: string, provider: object) =>
+          send(`/v1/tasks/${id}`, { key, method: "PATCH", body: JSON.stringify({ provider }) })
+        const created = yield* send("/v1/tasks", {
+          key,
+          method: "POST",
+          body: JSON.stringify({
+            ...sortingTask,
+            provider: openai({ headers: { "X-Gateway": "very-secret" } })
+          })
+        })
+        assert.strictEqual(created.status, 201)
+        assert.deepInclude(created.body, { provider_key_set: false, provider_headers_set: true })
+        const id = String(created.body["id"])
+        const kept = yield* change(id, openai({ model: "large", api_key: "sk-very-secret" }))
+        assert.deepInclude(kept.body, { provider_key_set: true, provider_headers_set: true })
+        const sql = yield* SqlClient.SqlClient
+        const [row] = yield* sql<{ readonly dump: string }>`
+          SELECT json_agg(t)::text || (
+            SELECT string_agg(encode(headers, 'escape'), ' ') FROM provider_keys WHERE provider_keys.task_id = ${id}
+          ) AS dump
+          FROM tasks t
+          WHERE t.task_id = ${id}
+        `
+        assert.notInclude(`${row?.dump}${JSON.stringify([created.body, kept.body])}`, "very-secret")
+        const removed = yield* change(id, openai({ headers: {} }))
+        assert.deepInclude(removed.body, { provider_key_set: true, provider_headers_set: false })
+      })
+    )
+
+    it.effect("headers that the service sends itself, or that no client may set, are refused by name", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("headers")
+        const names = [
+          "Authorization",
+          "x-api-key",
+          "API-Key",
+          "Host",
+          "cookie",
+          "traceparent",
+          "Content-Type",
+          "accept"
+        ]
+        for (const name of names) {
+          const headers = { [name]: Redacted.make("very-secret"), "x-title": Redacted.make("fine") }
+          const refused = yield* Effect.flip(
+            admin.tasks.create({ payload: { ...sortingTask, provider: openai({ headers }) } })
+          )
+          assert.strictEqual(refused._tag, "INVALID_HEADERS", name)
+          assert.deepStrictEqual(pointersOf(refused), [`#/provider/headers/${name}`])
+          assert.notInclude(JSON.stringify(refused), "very-secret")
+        }
+        const many = Object.fromEntries(
+          Array.from({ length: 11 }, (_, index) => [`x-${index}`, Redacted.make("a")])
+        )
+        const refused = yield* Effect.flip(
+          admin.tasks.create({ payload: { ...sortingTask, provider: openai({ headers: many }) } })
+        )
+        assert.strictEqual(refused._tag, "INVALID_HEADERS")
+      })
+    )
+
+    it.effect("a candidate with other headers than the task has for the base URL is refused", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("candidate headers")
+        const headers = (value: string) => ({ "x-gateway": Redacted.make(value) })
+        const task = yield* admin.tasks.create({
+          payload: { ...sortingTask, provider: openai({ headers: headers("one") }) }
+        })
+        const params = { task_id: task.id }
+        const [example] = sortingExamples(["a", "other"])
+        yield* admin.datasets.create({ params, payload: { examples: [example!] } })
+        const compare = (value: string) =>
+          admin.comparisons.create({
+            params,
+            payload: { candidate: { provider: openai({ headers: headers(value) }) } }
+          })
+        const refused = yield* Effect.flip(compare("two"))
+        assert.strictEqual(refused._tag, "PROVIDER_KEY_EXISTS")
+        assert.deepStrictEqual(pointersOf(refused), ["#/candidate/provider/headers"])
+        const { comparison } = yield* compare("one")
+        yield* admin.comparisons.cancel({ params: { id: comparison.id } })
+      })
+    )
+
+    it.effect("instructions with a variable that no input has are refused, also those of a candidate", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("variables")
+        const refuse = (instructions: string) =>
+          Effect.flip(admin.tasks.create({ payload: { ...sortingTask, instructions } }))
+        const refused = yield* refuse("Sort {{input.subject}}.")
+        assert.strictEqual(refused._tag, "INVALID_INSTRUCTIONS")
+        assert.deepStrictEqual(pointersOf(refused), ["#/instructions"])
+        const { params } = yield* createSortingTask(admin, ["a", "other"])
+        yield* admin.tasks.update({ params, payload: { instructions: "Sort {{input.text}}." } })
+        const updated = yield* Effect.flip(
+          admin.tasks.update({ params, payload: { instructions: "Sort {{input.subject}}." } })
+        )
+        assert.strictEqual(updated._tag, "INVALID_INSTRUCTIONS")
+        const compared = yield* Effect.flip(
+          admin.comparisons.create({ params, payload: { candidate: { instructions: "{{input.subject}}" } } })
+        )
+        assert.strictEqual(compared._tag, "INVALID_INSTRUCTIONS")
+        assert.deepStrictEqual(pointersOf(compared), ["#/candidate/instructions"])
+        // A new schema must have the variables of the instructions too.
+        const other = yield* admin.tasks.create({
+          payload: { ...sortingTask, instructions: "Sort {{input.text}}." }
+        })
+        const narrowed = yield* Effect.flip(
+          admin.tasks.update({
+            params: { task_id: other.id },
+            payload: {
+              input_schema: { type: "object", properties: { body: {} }, additionalProperties: false }
+            }
+          })
+        )
+        assert.strictEqual(narrowed._tag, "INVALID_INSTRUCTIONS")
+        assert.deepStrictEqual(pointersOf(narrowed), ["#/input_schema"])
       })
     )
 

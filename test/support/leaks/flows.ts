@@ -121,7 +121,11 @@ export const provider = Effect.fnUntraced(function* ({ ask, hunt }: Scene, to: P
   const openai = { kind: "openai", base_url: `${to.url}/v1`, model: "m" }
   const api_key = hunt.secret("provider key")
   const task = yield* Effect.tap(
-    ask("POST", "/v1/tasks", { name: "refunds", ...schemas, provider: { ...openai, api_key } }),
+    ask("POST", "/v1/tasks", {
+      name: "refunds",
+      ...schemas,
+      provider: { ...openai, api_key, headers: { "x-gateway": hunt.secret("header of a provider") } }
+    }),
     is(201)
   )
   const path = `/v1/tasks/${task.text("id")}`

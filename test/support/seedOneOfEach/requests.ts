@@ -41,6 +41,7 @@ export const requests: Readonly<
     body: { candidate: { dataset_id: ids.dataset } }
   }),
   "releases.list": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "releases.changes": ({ ids }) => ({ params: { id: ids.release }, query: { since: ids.release } }),
   "releases.create": ({ ids }) => ({
     params: { task_id: ids.task },
     body: { comparison_id: ids.comparison }

@@ -142,7 +142,7 @@ const Properties = ({ run }: { readonly run: RunRecord }) => {
           <dd>
             {run.usage === null
               ? "unknown"
-              : `${run.usage.input_tokens.toLocaleString("en")} in, ${run.usage.output_tokens.toLocaleString("en")} out`}
+              : `${tokens(run.usage.input_tokens)} in, ${tokens(run.usage.output_tokens)} out`}
           </dd>
         </div>
         <div>
@@ -268,3 +268,5 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
     </section>
   )
 }
+
+const tokens = (count: number | null): string => (count === null ? "unknown" : count.toLocaleString("en"))

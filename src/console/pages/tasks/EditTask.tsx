@@ -75,6 +75,7 @@ const TaskEditor = ({ task }: { readonly task: Task }) => {
         pending={save.pending}
         failure={save.failure}
         hasProviderKey={before.provider_key_set}
+        hasProviderHeaders={before.provider_headers_set}
         schemasLocked={before.dataset_id !== null}
       >
         <Link className="button" to={back}>

@@ -1,11 +1,16 @@
-import type { OpenAiProvider } from "../../../domain/tasks/Provider.ts"
+import type { AnthropicProvider, OpenAiProvider } from "../../../domain/tasks/Provider.ts"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import type { ProviderDraft } from "./TaskDraft.ts"
 
 const kinds: ReadonlyArray<readonly [ProviderDraft["kind"], string, string]> = [
   ["examples", "Nearest example", "answers with the most similar example of the dataset; needs no model"],
-  ["openai", "OpenAI-compatible model", "any server with a chat completions API"]
+  [
+    "openai",
+    "OpenAI-compatible model",
+    "any server with a chat completions API, Azure OpenAI and OpenRouter too"
+  ],
+  ["anthropic", "Anthropic model", "the Messages API"]
 ]
 
 const structures: ReadonlyArray<readonly [OpenAiProvider["structured_output"], string]> = [
@@ -14,15 +19,32 @@ const structures: ReadonlyArray<readonly [OpenAiProvider["structured_output"], s
   ["none", "Prompt only"]
 ]
 
+const toolOutputs: ReadonlyArray<readonly [AnthropicProvider["structured_output"], string]> = [
+  ["tool", "A tool with the answer schema"],
+  ["none", "Prompt only"]
+]
+
+const efforts: ReadonlyArray<readonly [ProviderDraft["reasoning_effort"], string]> = [
+  ["", "The server's default"],
+  ["none", "None"],
+  ["minimal", "Minimal"],
+  ["low", "Low"],
+  ["medium", "Medium"],
+  ["high", "High"],
+  ["xhigh", "Extra high"]
+]
+
 /** The form fields of a task's provider. */
 export const ProviderFields = ({
   failure,
+  hasProviderHeaders,
   hasProviderKey,
   onChange,
   provider
 }: {
   readonly provider: ProviderDraft
   /** Whether an API key is already stored for the provider. */ readonly hasProviderKey: boolean
+  /** Whether extra headers are already stored for the provider. */ readonly hasProviderHeaders: boolean
   readonly failure: Failure | undefined
   readonly onChange: (provider: ProviderDraft) => void
 }) => {
@@ -56,14 +78,18 @@ export const ProviderFields = ({
         <div className="field-pairs">
           <Field
             label="Base URL"
-            hint="For example https://api.openai.com/v1"
+            hint={
+              provider.kind === "anthropic"
+                ? "Leave https:// for Anthropic's own API."
+                : "For example https://api.openai.com/v1 or https://openrouter.ai/api/v1"
+            }
             error={fieldError(failure, "provider/base_url")}
           >
             {(field) => (
               <input
                 {...field}
                 type="url"
-                required
+                required={provider.kind === "openai"}
                 maxLength={2_000}
                 spellCheck={false}
                 value={provider.base_url}
@@ -103,28 +129,88 @@ export const ProviderFields = ({
               />
             )}
           </Field>
-          <Field label="Structured output" error={fieldError(failure, "provider/structured_output")}>
-            {(field) => (
-              <select
-                {...field}
-                value={provider.structured_output}
-                onChange={({ target }) => {
-                  const found = structures.find(([name]) => name === target.value)
-                  if (found !== undefined) set({ structured_output: found[0] })
-                }}
+          {provider.kind === "openai" ? (
+            <>
+              <Field
+                label="Azure API version"
+                hint="Only for the URL of a deployment of Azure OpenAI, such as 2024-10-21."
+                error={fieldError(failure, "provider/azure_api_version")}
               >
-                {structures.map(([name, text]) => (
-                  <option key={name} value={name}>
-                    {text}
-                  </option>
-                ))}
-              </select>
+                {(field) => (
+                  <input
+                    {...field}
+                    maxLength={40}
+                    spellCheck={false}
+                    value={provider.azure_api_version}
+                    onChange={({ target }) => set({ azure_api_version: target.value })}
+                  />
+                )}
+              </Field>
+              <SelectField
+                label="Structured output"
+                error={fieldError(failure, "provider/structured_output")}
+                options={structures}
+                value={provider.structured_output}
+                onChange={(structured_output) => set({ structured_output })}
+              />
+              <SelectField
+                label="Reasoning effort"
+                error={fieldError(failure, "provider/reasoning_effort")}
+                options={efforts}
+                value={provider.reasoning_effort}
+                onChange={(reasoning_effort) => set({ reasoning_effort })}
+              />
+              <NumberField
+                {...seed}
+                error={fieldError(failure, seed.pointer)}
+                value={provider.seed}
+                onChange={(seed) => set({ seed })}
+              />
+            </>
+          ) : (
+            <SelectField
+              label="Structured output"
+              error={fieldError(failure, "provider/structured_output")}
+              options={toolOutputs}
+              value={provider.tool_output}
+              onChange={(tool_output) => set({ tool_output })}
+            />
+          )}
+          <Field
+            label="Extra headers"
+            hint={
+              hasProviderHeaders
+                ? "One per line: Name: value. Headers are stored, encrypted. Leave empty to keep them."
+                : "One per line: Name: value. Stored encrypted and never shown."
+            }
+            error={fieldError(failure, "provider/headers")}
+          >
+            {(field) => (
+              <textarea
+                {...field}
+                rows={2}
+                spellCheck={false}
+                autoComplete="off"
+                value={provider.headers}
+                onChange={({ target }) => set({ headers: target.value })}
+              />
             )}
           </Field>
+          {hasProviderHeaders ? (
+            <label className="check">
+              <input
+                type="checkbox"
+                checked={provider.removes_headers}
+                onChange={({ target }) => set({ removes_headers: target.checked })}
+              />
+              <span>Remove the stored headers</span>
+            </label>
+          ) : null}
           {numbers.map(({ name, ...number }) => (
             <NumberField
               key={name}
               {...number}
+              {...(provider.kind === "anthropic" ? anthropicNumbers[name] : undefined)}
               error={fieldError(failure, number.pointer)}
               value={provider[name]}
               onChange={(value) => set({ [name]: value })}
@@ -135,6 +221,40 @@ export const ProviderFields = ({
     </>
   )
 }
+
+/** A choice of one of several values. */
+const SelectField = <Value extends string>({
+  error,
+  label,
+  onChange,
+  options,
+  value
+}: {
+  readonly label: string
+  readonly error: ReturnType<typeof fieldError>
+  readonly options: ReadonlyArray<readonly [value: Value, text: string]>
+  readonly value: Value
+  readonly onChange: (value: Value) => void
+}) => (
+  <Field label={label} error={error}>
+    {(field) => (
+      <select
+        {...field}
+        value={value}
+        onChange={({ target }) => {
+          const found = options.find(([option]) => option === target.value)
+          if (found !== undefined) onChange(found[0])
+        }}
+      >
+        {options.map(([option, text]) => (
+          <option key={option} value={option}>
+            {text}
+          </option>
+        ))}
+      </select>
+    )}
+  </Field>
+)
 
 /** A number that is text until the form is submitted. */
 const NumberField = ({
@@ -150,7 +270,7 @@ const NumberField = ({
   readonly label: string
   readonly hint: string
   readonly error: ReturnType<typeof fieldError>
-  readonly min: number
+  readonly min: number | undefined
   readonly max: number | undefined
   readonly step: number | "any"
   readonly value: string
@@ -180,6 +300,23 @@ const minScore = {
   step: "any"
 } as const
 
+const seed = {
+  label: "Seed",
+  hint: "A whole number, for servers that have one.",
+  pointer: "provider/seed",
+  min: undefined,
+  max: undefined,
+  step: 1
+} as const
+
+/** Limits that differ for Anthropic's models. */
+const anthropicNumbers: {
+  readonly [Name in (typeof numbers)[number]["name"]]?: { hint: string; max: number }
+} = {
+  temperature: { hint: "0 to 1. Defaults to the server's value.", max: 1 },
+  max_tokens: { hint: "1 to 1,000,000. Defaults to 4,096.", max: 1_000_000 }
+}
+
 const numbers = [
   {
     name: "temperature",
@@ -189,6 +326,24 @@ const numbers = [
     min: 0,
     max: 2,
     step: "any"
+  },
+  {
+    name: "top_p",
+    label: "Top p",
+    hint: "0 to 1: share of the most probable tokens. Defaults to the server's value.",
+    pointer: "provider/top_p",
+    min: 0,
+    max: 1,
+    step: "any"
+  },
+  {
+    name: "max_tokens",
+    label: "Tokens of an answer",
+    hint: "At most, 1 to 1,000,000, reasoning included. Defaults to the server's value.",
+    pointer: "provider/max_tokens",
+    min: 1,
+    max: 1_000_000,
+    step: 1
   },
   {
     name: "prompt_examples",

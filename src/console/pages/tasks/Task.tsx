@@ -124,10 +124,16 @@ const Overview = ({ task }: { readonly task: TaskModel }) => {
             </dd>
           </div>
           {task.provider.kind === "examples" ? null : (
-            <div>
-              <dt>Provider API key</dt>
-              <dd>{task.provider_key_set ? "Stored, encrypted" : "none"}</dd>
-            </div>
+            <>
+              <div>
+                <dt>Provider API key</dt>
+                <dd>{task.provider_key_set ? "Stored, encrypted" : "none"}</dd>
+              </div>
+              <div>
+                <dt>Extra headers</dt>
+                <dd>{task.provider_headers_set ? "Stored, encrypted" : "none"}</dd>
+              </div>
+            </>
           )}
           <div>
             <dt>Live release</dt>

@@ -3,29 +3,36 @@ import { Redacted, Result } from "effect"
 import type { NewTask, TaskChange } from "../../../api/Tasks.ts"
 import {
   withProviderDefaults,
-  type NewOpenAiProvider,
+  type AnthropicProvider,
   type NewProvider,
-  type OpenAiProvider
+  type OpenAiProvider,
+  type Provider
 } from "../../../domain/tasks/Provider.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { jsonEquals } from "../../ui/Diff.tsx"
 import { parseJsonObject, formatJson } from "../../ui/jsonText.ts"
 
-/** The provider fields of the form. An empty number selects the server's default. */
+/** The provider fields of the form. An empty number or text selects the server's default. */
 export interface ProviderDraft {
   readonly kind: NewProvider["kind"]
   readonly min_score: string
   readonly base_url: string
+  readonly azure_api_version: string
   readonly model: string
   /** Empty: keep the stored key of the base URL, if there is one. */
   readonly api_key: string
+  /** Extra headers, one `Name: value` per line. Empty: keep the stored ones of the base URL, if there are any. */
+  readonly headers: string
+  readonly removes_headers: boolean
   readonly structured_output: OpenAiProvider["structured_output"]
+  readonly tool_output: AnthropicProvider["structured_output"]
+  readonly reasoning_effort: NonNullable<OpenAiProvider["reasoning_effort"]> | ""
   readonly temperature: string
-  /** Settings that the form does not show, and keeps. */
-  readonly others: Pick<
-    NewOpenAiProvider,
-    "top_p" | "seed" | "max_tokens" | "reasoning_effort" | "send_traceparent"
-  >
+  readonly top_p: string
+  readonly max_tokens: string
+  readonly seed: string
+  /** A setting that the form does not show, and keeps. */
+  readonly send_traceparent: boolean
   readonly prompt_examples: string
   readonly prompt_tokens: string
   readonly timeout_seconds: string
@@ -48,11 +55,19 @@ const defaultProvider: ProviderDraft = {
   kind: "examples",
   min_score: "",
   base_url: "https://",
+  azure_api_version: "",
   model: "",
   api_key: "",
+  headers: "",
+  removes_headers: false,
   structured_output: "json_schema",
+  tool_output: "tool",
+  reasoning_effort: "",
   temperature: "",
-  others: {},
+  top_p: "",
+  max_tokens: "",
+  seed: "",
+  send_traceparent: false,
   prompt_examples: "",
   prompt_tokens: "",
   timeout_seconds: "",
@@ -100,65 +115,111 @@ export const toTaskDraft = ({
   input_schema: formatJson(input_schema),
   answer_schema: formatJson(answer_schema),
   self_review,
-  provider:
-    provider.kind === "examples"
-      ? { ...defaultProvider, min_score: numberText(provider.min_score) }
-      : {
-          ...defaultProvider,
-          kind: "openai",
-          base_url: provider.base_url,
-          model: provider.model,
-          structured_output: provider.structured_output,
-          temperature: numberText(provider.temperature),
-          others: {
-            top_p: provider.top_p,
-            seed: provider.seed,
-            max_tokens: provider.max_tokens,
-            reasoning_effort: provider.reasoning_effort,
-            send_traceparent: provider.send_traceparent
-          },
-          prompt_examples: numberText(provider.few_shot.examples),
-          prompt_tokens: numberText(provider.few_shot.max_tokens),
-          timeout_seconds: numberText(provider.timeout_seconds),
-          input_price: numberText(provider.price?.input_per_million),
-          output_price: numberText(provider.price?.output_per_million)
-        }
+  provider: toProviderDraft(provider)
 })
+
+const toProviderDraft = (provider: Provider): ProviderDraft => {
+  if (provider.kind === "examples") return { ...defaultProvider, min_score: numberText(provider.min_score) }
+  return {
+    ...defaultProvider,
+    kind: provider.kind,
+    base_url: provider.base_url,
+    model: provider.model,
+    ...(provider.kind === "openai"
+      ? {
+          azure_api_version: provider.azure_api_version ?? "",
+          structured_output: provider.structured_output,
+          reasoning_effort: provider.reasoning_effort ?? "",
+          seed: numberText(provider.seed)
+        }
+      : { tool_output: provider.structured_output }),
+    temperature: numberText(provider.temperature),
+    top_p: numberText(provider.top_p),
+    max_tokens: numberText(provider.max_tokens),
+    prompt_examples: numberText(provider.few_shot.examples),
+    prompt_tokens: numberText(provider.few_shot.max_tokens),
+    timeout_seconds: numberText(provider.timeout_seconds),
+    send_traceparent: provider.send_traceparent,
+    input_price: numberText(provider.price?.input_per_million),
+    output_price: numberText(provider.price?.output_per_million)
+  }
+}
 
 const parseNumber = (text: string): number | undefined => (text.trim() === "" ? undefined : Number(text))
 
-const toProvider = (draft: ProviderDraft): NewProvider => {
-  const min_score = parseNumber(draft.min_score)
-  if (draft.kind === "examples")
-    return { kind: "examples", ...(min_score === undefined ? {} : { min_score }) }
-  const temperature = parseNumber(draft.temperature)
-  const examples = parseNumber(draft.prompt_examples)
-  const max_tokens = parseNumber(draft.prompt_tokens)
-  const timeout_seconds = parseNumber(draft.timeout_seconds)
+/** A number of the request, by its name; nothing if its field is empty. */
+const optionalNumber = <const Name extends string>(
+  name: Name,
+  text: string
+): { readonly [N in Name]?: number } => {
+  const number = parseNumber(text)
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an object with a computed name has any string as its type of names
+  return number === undefined ? {} : ({ [name]: number } as { readonly [N in Name]?: number })
+}
+
+/** The headers of the request: those of the text, none to remove the stored ones, or undefined to keep them. */
+const parseHeaders = ({ headers, removes_headers }: ProviderDraft) => {
+  const lines = headers.split("\n").filter((line) => line.trim() !== "")
+  if (lines.length === 0) return removes_headers ? {} : undefined
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [name = "", ...value] = line.split(":")
+      return [name.trim(), Redacted.make(value.join(":").trim())]
+    })
+  )
+}
+
+/** The settings that every kind of model has. */
+const modelSettings = (draft: ProviderDraft) => {
+  const headers = parseHeaders(draft)
+  const few_shot = {
+    ...optionalNumber("examples", draft.prompt_examples),
+    ...optionalNumber("max_tokens", draft.prompt_tokens)
+  }
   const input_per_million = parseNumber(draft.input_price)
   const output_per_million = parseNumber(draft.output_price)
   return {
-    kind: "openai",
-    base_url: draft.base_url.trim(),
     model: draft.model.trim(),
-    structured_output: draft.structured_output,
-    ...draft.others,
     ...(draft.api_key === "" ? {} : { api_key: Redacted.make(draft.api_key.trim()) }),
-    ...(temperature === undefined ? {} : { temperature }),
-    ...(examples === undefined && max_tokens === undefined
-      ? {}
-      : {
-          few_shot: {
-            ...(examples === undefined ? {} : { examples }),
-            ...(max_tokens === undefined ? {} : { max_tokens })
-          }
-        }),
-    ...(timeout_seconds === undefined ? {} : { timeout_seconds }),
+    ...(headers === undefined ? {} : { headers }),
+    ...optionalNumber("temperature", draft.temperature),
+    ...optionalNumber("top_p", draft.top_p),
+    ...optionalNumber("max_tokens", draft.max_tokens),
+    ...(Object.keys(few_shot).length === 0 ? {} : { few_shot }),
+    ...optionalNumber("timeout_seconds", draft.timeout_seconds),
+    ...(draft.send_traceparent ? { send_traceparent: true } : {}),
     ...(input_per_million === undefined && output_per_million === undefined
       ? {}
       : {
           price: { input_per_million: input_per_million ?? 0, output_per_million: output_per_million ?? 0 }
         })
+  }
+}
+
+const toProvider = (draft: ProviderDraft): NewProvider => {
+  const base_url = draft.base_url.trim()
+  switch (draft.kind) {
+    case "examples":
+      return { kind: "examples", ...optionalNumber("min_score", draft.min_score) }
+    case "openai": {
+      const version = draft.azure_api_version.trim()
+      return {
+        kind: "openai",
+        base_url,
+        ...(version === "" ? {} : { azure_api_version: version }),
+        ...modelSettings(draft),
+        ...optionalNumber("seed", draft.seed),
+        ...(draft.reasoning_effort === "" ? {} : { reasoning_effort: draft.reasoning_effort }),
+        structured_output: draft.structured_output
+      }
+    }
+    case "anthropic":
+      return {
+        kind: "anthropic",
+        ...(base_url === "" || base_url === defaultProvider.base_url ? {} : { base_url }),
+        ...modelSettings(draft),
+        structured_output: draft.tool_output
+      }
   }
 }
 
@@ -183,7 +244,8 @@ export const toTaskChange = (task: Task, draft: TaskDraft): TaskChange | undefin
   const edited = toNewTask(draft)
   if (edited?.provider === undefined) return undefined
   const { answer_schema, input_schema, name, provider, review_share = 0 } = edited
-  const hasNewKey = provider.kind === "openai" && provider.api_key !== undefined
+  const hasNewSecret =
+    provider.kind !== "examples" && (provider.api_key !== undefined || provider.headers !== undefined)
   return {
     ...(name === task.name ? {} : { name }),
     ...(draft.instructions === task.instructions ? {} : { instructions: draft.instructions }),
@@ -191,6 +253,6 @@ export const toTaskChange = (task: Task, draft: TaskDraft): TaskChange | undefin
     ...(jsonEquals(answer_schema, task.answer_schema) ? {} : { answer_schema }),
     ...(draft.self_review === task.self_review ? {} : { self_review: draft.self_review }),
     ...(Math.abs(review_share - task.review_share) < 1e-9 ? {} : { review_share }),
-    ...(!hasNewKey && jsonEquals(withProviderDefaults(provider), task.provider) ? {} : { provider })
+    ...(!hasNewSecret && jsonEquals(withProviderDefaults(provider), task.provider) ? {} : { provider })
   }
 }

@@ -16,6 +16,7 @@ export const TaskForm = ({
   children,
   draft,
   failure,
+  hasProviderHeaders = false,
   hasProviderKey = false,
   onChange,
   onSubmit,
@@ -30,6 +31,7 @@ export const TaskForm = ({
   readonly pending: boolean
   readonly failure: Failure | undefined
   readonly hasProviderKey?: boolean
+  readonly hasProviderHeaders?: boolean
   /** The schemas cannot change, because a dataset uses them. */
   readonly schemasLocked?: boolean
   /** Further buttons beside the submit button. */
@@ -56,7 +58,7 @@ export const TaskForm = ({
         </Field>
         <Field
           label="Instructions"
-          hint="Sent to the model with the input and the answer schema."
+          hint="Sent to the model with the input and the answer schema. {{input.name}} inserts a value of the input."
           error={fieldError(failure, "instructions")}
         >
           {(field) => (
@@ -121,6 +123,7 @@ export const TaskForm = ({
         <ProviderFields
           provider={draft.provider}
           hasProviderKey={hasProviderKey}
+          hasProviderHeaders={hasProviderHeaders}
           failure={failure}
           onChange={(provider) => set({ provider })}
         />

@@ -25,14 +25,14 @@ const decodeHeaders = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Record(Schema.String, Schema.String))
 )
 
-/** A collector's request headers, sealed as one JSON object. */
+/** The request headers of a collector or a provider, sealed as one JSON object. */
 const headerValues: Credentials = { parse: (plaintext) => Object.values(decodeHeaders(plaintext)) }
 
 /**
  * One key for each of the 10,000 tasks that an organization may have. An organization has more rows only by keys for base URLs that its
  * tasks no longer use.
  */
-const providerKeys: Credentials = { ...oneSecret, newest: { by: "updated_at", limit: 10_000 } }
+const providerKeys = { newest: { by: "updated_at", limit: 10_000 } }
 
 /**
  * Every sealed column of the database. A rotation of the master key reseals exactly these columns, so a column that is missing here becomes
@@ -47,7 +47,18 @@ export const sealedColumns: ReadonlyArray<SealedColumn> = [
     key: ["endpoint_id"],
     credentials: oneSecret
   },
-  { table: "provider_keys", column: "api_key", key: ["task_id", "base_url"], credentials: providerKeys },
+  {
+    table: "provider_keys",
+    column: "api_key",
+    key: ["task_id", "base_url"],
+    credentials: { ...oneSecret, ...providerKeys }
+  },
+  {
+    table: "provider_keys",
+    column: "headers",
+    key: ["task_id", "base_url"],
+    credentials: { ...headerValues, ...providerKeys }
+  },
   { table: "telemetry_destinations", column: "url", key: ["destination_id"] },
   { table: "telemetry_destinations", column: "headers", key: ["destination_id"], credentials: headerValues },
   { table: "telemetry_batches", column: "payload", key: ["batch_id"] },

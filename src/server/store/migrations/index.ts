@@ -50,6 +50,7 @@ import cancelledComparisons from "./0051_cancelled_comparisons.ts"
 import exportFormats from "./0052_export_formats.ts"
 import honestComparisons from "./0053_honest_comparisons.ts"
 import deletions from "./0054_deletions.ts"
+import modelProviders from "./0055_model_providers.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -102,5 +103,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0051_cancelled_comparisons": cancelledComparisons,
   "0052_export_formats": exportFormats,
   "0053_honest_comparisons": honestComparisons,
-  "0054_deletions": deletions
+  "0054_deletions": deletions,
+  "0055_model_providers": modelProviders
 }

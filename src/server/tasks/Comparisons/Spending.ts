@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { addSpent, nothingSpent, type Spent } from "../../../domain/tasks/Budget.ts"
-import { addUsage, costOf, noUsage, type Provider, type Usage } from "../../../domain/tasks/Provider.ts"
+import { sumUsage, costOf, type Provider, type Usage } from "../../../domain/tasks/Provider.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { ProviderCall } from "../Providers.ts"
 import { type ComparisonRow, spentColumns, toSpent } from "./rows.ts"
@@ -10,14 +10,19 @@ import { type ComparisonRow, spentColumns, toSpent } from "./rows.ts"
 export class ExampleSpending {
   spent: Spent = nothingSpent
 
-  /** Adds calls to a provider, and the tokens that they used together. */
+  /** Adds calls to a provider, and the tokens that they used together, as far as the provider reported them. */
   add(provider: Provider, calls: number, usage: Usage): void {
-    this.spent = addSpent(this.spent, { calls, ...usage, cost: costOf(provider, usage) })
+    this.spent = addSpent(this.spent, {
+      calls,
+      input_tokens: usage.input_tokens ?? 0,
+      output_tokens: usage.output_tokens ?? 0,
+      cost: costOf(provider, usage)
+    })
   }
 
   /** Adds the calls of an answer that was interrupted. */
   addInterrupted(provider: Provider, calls: ReadonlyArray<ProviderCall>): void {
-    this.add(provider, calls.length, calls.map(({ usage }) => usage).reduce(addUsage, noUsage))
+    this.add(provider, calls.length, sumUsage(calls.map(({ usage }) => usage)))
   }
 }
 

@@ -58,5 +58,5 @@ export class NearestExample extends Context.Service<
   )
 }
 
-const noAnswer = (detail: string, reason: NoAnswer["reason"] = "failed") =>
+const noAnswer = (detail: string, reason: NoAnswer["reason"] = "no_example") =>
   new NoAnswer({ reason, detail, usage: noUsage, calls: [], examples: [] })

@@ -5,6 +5,7 @@ import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { HoldOut } from "../../../domain/tasks/HoldOut.ts"
 import type { DatasetId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
+import type { ProviderFailureReason } from "../../../domain/tasks/ProviderFailure.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 
@@ -64,6 +65,8 @@ export interface ProviderCall {
   readonly http_status: number | null
   /** Null if the response is a readable completion. */
   readonly failure: string | null
+  /** The kind of failure; null if there is none. */
+  readonly reason: ProviderFailureReason | null
 }
 
 /** An answer that matches the task's answer schema. */
@@ -77,8 +80,7 @@ export interface ProviderAnswer {
 
 /** The provider has no answer. `detail` is a sentence of this service and contains nothing that the model server sent. */
 export class NoAnswer extends Data.TaggedError("NoAnswer")<{
-  /** `no_near_example`: the provider abstained, because no example is near enough to the input. */
-  readonly reason: "failed" | "no_near_example"
+  readonly reason: ProviderFailureReason
   readonly detail: string
   readonly usage: Usage
   readonly calls: ReadonlyArray<ProviderCall>

@@ -1,77 +1,82 @@
 /** The requests of OpenAI's chat completions API. */
+import { Redacted, Result } from "effect"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { renderInstructions } from "../../../domain/tasks/InstructionTemplate.ts"
 import type { OpenAiProvider } from "../../../domain/tasks/Provider.ts"
-import type { SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
+import type { Conversation, ModelRequest } from "./ModelApi.ts"
+import { inputTurns, recordedMessages, repairPrompt, systemPrompt } from "./prompt.ts"
 import { isStrictSchema } from "./strictSchema.ts"
 
 /** A message of a conversation. */
-export interface ChatMessage {
+interface ChatMessage {
   readonly role: "system" | "user" | "assistant"
   readonly content: string
 }
 
-/** Faults in the message that asks the model to repair its answer. */
-const MAX_REPORTED_FAULTS = 20
-
 /**
- * The first messages of a run. The input is a message of its own, as JSON, so that the model can distinguish it from the instructions. The
- * examples, given nearest first, are earlier turns, the nearest last: models give the most weight to what they read last.
+ * The messages of a conversation. The input is a message of its own, as JSON, so that the model can distinguish it from the instructions.
+ * The examples are earlier turns.
  */
+const messagesOf = (system: string, conversation: Conversation): ReadonlyArray<ChatMessage> => {
+  const { repair } = conversation
+  return [
+    { role: "system", content: system },
+    ...inputTurns(conversation),
+    ...(repair === undefined
+      ? []
+      : [
+          { role: "assistant", content: repair.answer } as const,
+          {
+            role: "user",
+            content: repairPrompt(repair.faults, "Answer again with the corrected JSON object alone.")
+          } as const
+        ])
+  ]
+}
+
+/** The messages that ask for an answer, with the values of the input in the instructions. Instructions that would be too long keep their variables. */
 export const initialMessages = (
   instructions: string,
-  examples: ReadonlyArray<{ readonly input: JsonObject; readonly answer: JsonObject }>,
+  examples: Conversation["examples"],
   input: JsonObject,
   schema: JsonSchema
-): ReadonlyArray<ChatMessage> => [
-  {
-    role: "system",
-    content: [
-      instructions,
-      examples.length === 0
-        ? "The user's message is the input, as JSON. Answer with one JSON object that fits this JSON Schema, and with nothing else:"
-        : "Each message of the user is an input, as JSON. The answers to the earlier ones are right. Answer the last one, with one JSON object that fits this JSON Schema, and with nothing else:",
-      JSON.stringify(schema)
-    ]
-      .filter((part) => part !== "")
-      .join("\n\n")
-  },
-  ...examples.toReversed().flatMap((example): ReadonlyArray<ChatMessage> => [
-    { role: "user", content: JSON.stringify(example.input) },
-    { role: "assistant", content: JSON.stringify(example.answer) }
-  ]),
-  { role: "user", content: JSON.stringify(input) }
-]
+): ReadonlyArray<ChatMessage> => {
+  const rendered = Result.getOrElse(renderInstructions(instructions, input), () => instructions)
+  const conversation = { instructions: rendered, examples, input, schema }
+  return messagesOf(systemPrompt(conversation), conversation)
+}
 
-/** The messages that ask the model, once, to repair an answer that does not match the answer schema. */
-export const repairMessages = (
-  answer: string,
-  faults: ReadonlyArray<SchemaFault>
-): ReadonlyArray<ChatMessage> => [
-  { role: "assistant", content: answer },
-  {
-    role: "user",
-    content: [
-      "That answer does not fit the JSON Schema:",
-      ...faults.slice(0, MAX_REPORTED_FAULTS).map(({ detail, pointer }) => `- ${pointer}: ${detail}`),
-      "Answer again with the corrected JSON object alone."
-    ].join("\n")
-  }
-]
-
-/** The body of a chat completions request, without streaming. */
-export const chatBody = (
+/** A chat completions request, without streaming. A deployment of Azure OpenAI has its version in the URL and its key in `api-key`. */
+export const chatRequest = (
   provider: OpenAiProvider,
-  messages: ReadonlyArray<ChatMessage>,
-  schema: JsonSchema
-): string =>
-  JSON.stringify({
-    model: provider.model,
-    messages,
-    stream: false,
-    ...sampling(provider),
-    ...responseFormat(provider, schema)
-  })
+  conversation: Conversation,
+  api_key: Redacted.Redacted | undefined
+): ModelRequest => {
+  const { azure_api_version, base_url, model } = provider
+  const key = api_key === undefined ? undefined : Redacted.value(api_key)
+  const system = systemPrompt(conversation)
+  return {
+    messages: recordedMessages(system, conversation),
+    url:
+      azure_api_version === null
+        ? `${base_url}/chat/completions`
+        : `${base_url}/chat/completions?api-version=${encodeURIComponent(azure_api_version)}`,
+    headers:
+      key === undefined
+        ? {}
+        : azure_api_version === null
+          ? { authorization: `Bearer ${key}` }
+          : { "api-key": key },
+    body: JSON.stringify({
+      model,
+      messages: messagesOf(system, conversation),
+      stream: false,
+      ...sampling(provider),
+      ...responseFormat(provider, conversation.schema)
+    })
+  }
+}
 
 /** The sampling parameters that the provider's settings name. */
 const sampling = ({ max_tokens, model, reasoning_effort, seed, temperature, top_p }: OpenAiProvider) => ({

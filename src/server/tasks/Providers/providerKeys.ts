@@ -1,38 +1,68 @@
-import { Effect, Redacted } from "effect"
+import { Effect, Redacted, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { isSameJson } from "../../../domain/json/CanonicalJson.ts"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { constantTimeEqual } from "../../secrets/constantTimeEqual.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
 
-/** The place that a provider key is sealed for. A task has one key per base URL, shared by all its releases, so that it can be replaced. */
-export const providerKeyPlace = (org_id: OrgId, task_id: TaskId, base_url: string): Place => ({
-  org_id,
-  table: "provider_keys",
-  row_id: `${task_id} ${base_url}`,
-  column: "api_key"
-})
+/** What a task sends to a base URL besides the request: its API key and extra headers. Both are secret. */
+export interface ProviderCredentials {
+  readonly api_key?: Redacted.Redacted | undefined
+  readonly headers?: Readonly<Record<string, Redacted.Redacted>> | undefined
+}
 
-/** Seals and stores a task's key for a base URL, and replaces an existing one. */
+/** A column of `provider_keys` that is sealed. */
+type SealedColumn = "api_key" | "headers"
+
+/**
+ * The place that a credential is sealed for. A task has one key and one set of headers per base URL, shared by all its releases, so that
+ * they can be replaced.
+ */
+export const providerKeyPlace = (
+  org_id: OrgId,
+  task_id: TaskId,
+  base_url: string,
+  column: SealedColumn = "api_key"
+): Place => ({ org_id, table: "provider_keys", row_id: `${task_id} ${base_url}`, column })
+
+const HeadersJson = Schema.fromJsonString(Schema.Record(Schema.String, Schema.String))
+const decodeHeaders = Schema.decodeUnknownEffect(HeadersJson)
+
+const plainHeaders = (headers: Readonly<Record<string, Redacted.Redacted>>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), Redacted.value(value)])
+  )
+
+/** Seals and stores a task's credentials for a base URL. Replaces those that are given; no headers remove the stored ones. */
 export const upsertProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
   org_id: OrgId,
   task_id: TaskId,
   base_url: string,
-  key: Redacted.Redacted,
+  { api_key, headers }: ProviderCredentials,
   now: Timestamp
 ) {
-  const sealed = yield* box.seal(providerKeyPlace(org_id, task_id, base_url), key)
+  if (api_key === undefined && headers === undefined) return
+  const place = (column: SealedColumn) => providerKeyPlace(org_id, task_id, base_url, column)
+  const key = api_key === undefined ? null : yield* box.seal(place("api_key"), api_key)
+  const isWithoutHeaders = headers === undefined || Object.keys(headers).length === 0
+  const sealedHeaders = isWithoutHeaders
+    ? null
+    : yield* box.seal(place("headers"), Redacted.make(JSON.stringify(plainHeaders(headers))))
   yield* sql`
-    INSERT INTO provider_keys (org_id, task_id, base_url, api_key, updated_at)
-    VALUES (${org_id}, ${task_id}, ${base_url}, ${sealed}, ${toDate(now)})
+    INSERT INTO provider_keys AS stored (org_id, task_id, base_url, api_key, headers, updated_at)
+    VALUES (${org_id}, ${task_id}, ${base_url}, ${key}::bytea, ${sealedHeaders}::bytea, ${toDate(now)})
     ON CONFLICT (org_id, task_id, base_url) DO UPDATE
-    SET api_key = excluded.api_key, updated_at = excluded.updated_at
+    SET
+      api_key = coalesce(excluded.api_key, stored.api_key),
+      headers = CASE WHEN ${headers !== undefined} THEN excluded.headers ELSE stored.headers END,
+      updated_at = excluded.updated_at
   `
 })
 
-/** Finds and unseals the task's key for a base URL. */
+/** Finds and unseals the task's credentials for a base URL. The names of the headers are in lower case. */
 export const findProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
@@ -40,20 +70,34 @@ export const findProviderKey = Effect.fnUntraced(function* (
   task_id: TaskId,
   base_url: string
 ) {
-  const [row] = yield* sql<{ readonly api_key: Uint8Array }>`
-    SELECT api_key
+  const [row] = yield* sql<{ readonly api_key: Uint8Array | null; readonly headers: Uint8Array | null }>`
+    SELECT api_key, headers
     FROM provider_keys
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND base_url = ${base_url}
   `
-  if (row === undefined) return undefined
-  return yield* box.unseal(providerKeyPlace(org_id, task_id, base_url), row.api_key)
+  const unseal = (column: SealedColumn) => {
+    const sealed = row?.[column] ?? null
+    return sealed === null
+      ? Effect.succeed(undefined)
+      : box.unseal(providerKeyPlace(org_id, task_id, base_url, column), sealed)
+  }
+  const api_key = yield* unseal("api_key")
+  const text = yield* unseal("headers")
+  const headers = text === undefined ? {} : yield* decodeHeaders(Redacted.value(text))
+  return {
+    api_key,
+    headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, Redacted.make(value)]))
+  }
 }, Effect.orDie)
 
+/** The stored credentials that differ from the requested ones. */
+export type DifferentCredential = "api_key" | "headers"
+
 /**
- * Stores a task's key for a base URL if there is none. Returns whether the stored key equals this one. The caller has locked the task's
- * row.
+ * Stores a task's credentials for a base URL if it has none. Returns which of them the task has already with another value; then nothing is
+ * stored. The caller has locked the task's row.
  */
 export const insertProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -61,11 +105,36 @@ export const insertProviderKey = Effect.fnUntraced(function* (
   org_id: OrgId,
   task_id: TaskId,
   base_url: string,
-  key: Redacted.Redacted,
+  given: ProviderCredentials,
   now: Timestamp
 ) {
   const stored = yield* findProviderKey(sql, box, org_id, task_id, base_url)
-  if (stored !== undefined) return constantTimeEqual(Redacted.value(stored), Redacted.value(key))
-  yield* upsertProviderKey(sql, box, org_id, task_id, base_url, key, now)
-  return true
+  const isOtherKey =
+    given.api_key !== undefined &&
+    stored.api_key !== undefined &&
+    !constantTimeEqual(Redacted.value(stored.api_key), Redacted.value(given.api_key))
+  const isOtherHeaders =
+    given.headers !== undefined &&
+    Object.keys(stored.headers).length > 0 &&
+    !isSameJson(plainHeaders(stored.headers), plainHeaders(given.headers))
+  const different: ReadonlyArray<DifferentCredential> = [
+    ...(isOtherKey ? (["api_key"] as const) : []),
+    ...(isOtherHeaders ? (["headers"] as const) : [])
+  ]
+  if (different.length > 0) return different
+  yield* upsertProviderKey(
+    sql,
+    box,
+    org_id,
+    task_id,
+    base_url,
+    {
+      api_key: stored.api_key === undefined ? given.api_key : undefined,
+      // No headers change nothing: the task has none.
+      headers:
+        given.headers === undefined || Object.keys(given.headers).length === 0 ? undefined : given.headers
+    },
+    now
+  )
+  return different
 })

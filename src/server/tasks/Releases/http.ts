@@ -18,6 +18,7 @@ export const ReleasesHttp = HttpApiBuilder.group(
         Effect.flatMap(releases.list(params.task_id, query), ({ items, next_cursor }) =>
           respondReleasePage({ releases: items, next_cursor })
         ),
+      changes: ({ params, query }) => releases.changes(params.id, query.since),
       create: ({ params, payload }) => releases.create(params.task_id, payload)
     })
   })

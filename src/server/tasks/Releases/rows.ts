@@ -52,6 +52,24 @@ export const findRelease = Effect.fnUntraced(function* (
   return row === undefined ? undefined : toRelease(row)
 })
 
+/** Finds the release of the same task that was live before. Release ids sort by time. */
+export const findReleaseBefore = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  { id, task_id }: Release
+) {
+  const row = yield* releaseRows.first(sql`
+    SELECT ${sql.literal(columns)}
+    FROM releases
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND release_id < ${id}
+    ORDER BY release_id DESC
+    LIMIT 1
+  `)
+  return row === undefined ? undefined : toRelease(row)
+})
+
 /** Reads a release that exists, because another row references it; a missing row is a defect. */
 export const getRelease = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

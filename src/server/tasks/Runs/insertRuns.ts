@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError, Statement } from "effect/sql"
 import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import type { Usage } from "../../../domain/tasks/Provider.ts"
 import type { ModelCall } from "../../../domain/tasks/Run.ts"
 import type { FinishedRun } from "./FinishedRun.ts"
 import { claimCtes, claimsOf, type KeyClaim } from "./keyClaims.ts"
@@ -183,7 +184,13 @@ export const insertRuns = (
 }
 
 /** The call that produced the answer: of the provider, or as the caller reported it. */
-const callOf = ({ answered_by, duration_ms, provider, source, usage }: FinishedRun): ModelCall =>
+const callOf = ({
+  answered_by,
+  duration_ms,
+  provider,
+  source,
+  usage
+}: FinishedRun): Omit<ModelCall, "usage"> & { readonly usage?: Usage } =>
   source === "logged"
     ? (answered_by ?? {})
     : { provider: provider.kind, model: provider.model, usage, duration_ms }

@@ -111,7 +111,7 @@ const requestOf = (
     ? { max_tokens: null, seed: null, server: null, temperature: null, top_p: null }
     : {
         max_tokens: provider.max_tokens,
-        seed: provider.seed,
+        seed: provider.kind === "openai" ? provider.seed : null,
         server: serverOf(provider.base_url),
         temperature: provider.temperature,
         top_p: provider.top_p

@@ -54,7 +54,7 @@ export const originOf = ({
   failure,
   provider,
   model,
-  usage: input_tokens === null || output_tokens === null ? null : { input_tokens, output_tokens },
+  usage: input_tokens === null && output_tokens === null ? null : { input_tokens, output_tokens },
   examples,
   provider_calls,
   duration_ms,

@@ -4,7 +4,7 @@ import type { NewRun } from "../../../api/Tasks.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { generateTraceId, RunId, type TaskId, type TraceId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
-import { noUsage } from "../../../domain/tasks/Provider.ts"
+import { noUsage, unknownUsage } from "../../../domain/tasks/Provider.ts"
 import { parseTraceparent, type TaskRun } from "../../../domain/tasks/Run.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
@@ -114,7 +114,7 @@ export const beginRun = Effect.fnUntraced(function* (
     logSuppliedAnswer: (answer) => {
       const response = responseWith(answer, {
         examples: [],
-        usage: request.answered_by?.usage ?? noUsage
+        usage: request.answered_by?.usage ?? unknownUsage
       })
       return Effect.map(
         log({ source: "logged", answer, failure: null, examples: [], usage: noUsage, calls: [] }, response),

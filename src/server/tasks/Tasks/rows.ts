@@ -9,7 +9,7 @@ import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { pageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 
-/** A row of `tasks`, and whether the provider's key is stored. */
+/** A row of `tasks`, and whether the provider's key and headers are stored. */
 const TaskRow = Schema.Struct({
   task_id: TaskId,
   name: Schema.String,
@@ -30,21 +30,26 @@ const TaskRow = Schema.Struct({
   created_by_id: KeyId,
   created_by_name: Schema.String,
   self_review: Schema.Boolean,
-  provider_key_set: Schema.Boolean
+  provider_key_set: Schema.Boolean,
+  provider_headers_set: Schema.Boolean
 })
 export type TaskRow = typeof TaskRow.Type
 
-const { provider_key_set: _, ...storedFields } = TaskRow.fields
+const { provider_headers_set: _headers, provider_key_set: _key, ...storedFields } = TaskRow.fields
 
-const columns = [
-  ...Object.keys(storedFields),
-  `EXISTS (
+const hasCredential = (column: "api_key" | "headers"): string => `EXISTS (
     SELECT 1
     FROM provider_keys
     WHERE provider_keys.org_id = tasks.org_id
       AND provider_keys.task_id = tasks.task_id
       AND provider_keys.base_url = tasks.provider ->> 'base_url'
-  ) AS provider_key_set`
+      AND provider_keys.${column} IS NOT NULL
+  )`
+
+const columns = [
+  ...Object.keys(storedFields),
+  `${hasCredential("api_key")} AS provider_key_set`,
+  `${hasCredential("headers")} AS provider_headers_set`
 ].join(", ")
 
 const taskRows = rowsOf(TaskRow)
@@ -58,6 +63,7 @@ export const toTask = (row: TaskRow): Task => ({
   answer_schema: row.answer_schema,
   provider: row.provider,
   provider_key_set: row.provider_key_set,
+  provider_headers_set: row.provider_headers_set,
   self_review: row.self_review,
   live_release_id: row.live_release_id,
   review_share: row.review_share,

@@ -26,6 +26,7 @@ const task: Task = {
     price: { input_per_million: 3, output_per_million: 0 }
   }),
   provider_key_set: true,
+  provider_headers_set: false,
   self_review: true,
   live_release_id: Effect.runSync(ReleaseId.generate),
   review_share: 0,
@@ -53,6 +54,50 @@ describe("TaskDraft", () => {
       model: "small",
       structured_output: "json_schema"
     })
+  })
+
+  it("an Anthropic model keeps its settings, and new headers are sent as secrets", () => {
+    const provider = withProviderDefaults({
+      kind: "anthropic",
+      model: "small",
+      top_p: 0.5,
+      max_tokens: 300,
+      structured_output: "none"
+    })
+    const stored = { ...task, provider, provider_headers_set: true }
+    const draft = toTaskDraft(stored)
+    assert.deepStrictEqual(toTaskChange(stored, draft), {})
+    const change = (headers: string, removes_headers = false) => {
+      const edited = toTaskChange(stored, {
+        ...draft,
+        provider: { ...draft.provider, headers, removes_headers }
+      })?.provider
+      return edited?.kind === "anthropic" ? edited : assert.fail("no change of the provider")
+    }
+    const { headers, ...rest } = change("X-Title: our app: test\n\n  anthropic-beta: one ")
+    assert.deepStrictEqual(
+      Object.entries(headers ?? {}).map(([name, value]) => [name, Redacted.value(value)]),
+      [
+        ["X-Title", "our app: test"],
+        ["anthropic-beta", "one"]
+      ]
+    )
+    assert.deepStrictEqual(withProviderDefaults(rest), provider)
+    assert.deepStrictEqual(change("", true).headers, {})
+  })
+
+  it("every setting of an OpenAI provider survives the form", () => {
+    const provider = withProviderDefaults({
+      kind: "openai",
+      base_url: "https://acme.openai.azure.com/openai/deployments/small",
+      azure_api_version: "2024-10-21",
+      model: "small",
+      top_p: 0.5,
+      seed: 7,
+      reasoning_effort: "low"
+    })
+    const stored = { ...task, provider }
+    assert.deepStrictEqual(toTaskChange(stored, toTaskDraft(stored)), {})
   })
 
   it("a draft is not sent while a schema is not a JSON object", () => {

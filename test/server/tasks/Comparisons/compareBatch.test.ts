@@ -258,7 +258,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         request.input["text"] === "m1"
           ? Effect.fail(
               new NoAnswer({
-                reason: "failed",
+                reason: "server_error",
                 detail: "The model server returned 500.",
                 usage: noUsage,
                 calls: [],

@@ -4,7 +4,7 @@ import type { ComparisonDetail, NewComparison } from "../../../../src/api/Compar
 import type { ClientCalls } from "../../../../src/client/Client.ts"
 import type { ExampleId, TaskId } from "../../../../src/domain/Ids.ts"
 import { eventually } from "../../../support/eventually.ts"
-import { startLearningModel } from "../../../support/learningModel.ts"
+import { startLearningModel } from "../../../../src/cli/demo/learningModel.ts"
 import { pointersOf, service } from "../../../support/service.ts"
 import { createSortingTask, createTeamClients, sortingExamples, sortingTask } from "../../../support/tasks.ts"
 

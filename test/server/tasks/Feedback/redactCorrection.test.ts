@@ -110,6 +110,20 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const later = "Uncle-Albert-keeps-a-lizard-in-the-cellar"
           yield* createWithKey(later)
           assert.strictEqual(yield* redacted(`see ${later}!`), "see [REDACTED]!")
+          const gateway = "Cousin-Clara-plays-the-tuba-on-the-roof"
+          const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
+          yield* admin.tasks.update({
+            params: { task_id },
+            payload: {
+              provider: {
+                kind: "anthropic",
+                base_url: "http://127.0.0.1:8009/v1",
+                model: "m",
+                headers: { "x-gateway-token": Redacted.make(gateway) }
+              }
+            }
+          })
+          assert.strictEqual(yield* redacted(`see ${gateway}!`), "see [REDACTED]!")
           const key = Redacted.value(yield* (yield* Countersign).key({}, "own secrets"))
           assert.strictEqual(yield* redacted(`key ${key}`), "key [REDACTED]")
           const otherOrg = yield* createNotesDesk("not own secrets")

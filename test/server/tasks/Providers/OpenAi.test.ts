@@ -10,7 +10,10 @@ import {
 } from "../../../../src/domain/tasks/Provider.ts"
 import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
 import { ProviderEgress } from "../../../../src/server/egress/Egress.ts"
-import { upsertProviderKey } from "../../../../src/server/tasks/Providers/providerKeys.ts"
+import {
+  type ProviderCredentials,
+  upsertProviderKey
+} from "../../../../src/server/tasks/Providers/providerKeys.ts"
 import { OpenAi } from "../../../../src/server/tasks/Providers/OpenAi.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
@@ -80,6 +83,16 @@ const ask = (provider: OpenAiProvider, task_id?: TaskId) =>
     })
   })
 
+/** A new task with these credentials for a base URL. */
+const keyedTask = Effect.fnUntraced(function* (base_url: string, credentials: ProviderCredentials) {
+  const sql = yield* SqlClient.SqlClient
+  const box = yield* SecretBox
+  const task_id = yield* TaskId.generate
+  const org_id = OrgId.make(`org_${"0".repeat(32)}`)
+  yield* upsertProviderKey(sql, box, org_id, task_id, base_url, credentials, yield* DateTime.now)
+  return task_id
+})
+
 layer(live, { excludeTestServices: true })("OpenAi", (it) => {
   it.effect(
     "the model gets the instructions, the input and the answer schema, and its answer is returned",
@@ -97,7 +110,7 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
           org_id,
           task_id,
           `${server.url}/v1`,
-          Redacted.make("sk-secret"),
+          { api_key: Redacted.make("sk-secret") },
           now
         )
         const { answer, calls, usage } = yield* ask(provider(server.url, { temperature: 0 }), task_id)
@@ -150,7 +163,7 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
         ])
         const task_id = yield* TaskId.generate
         const org_id = OrgId.make(`org_${"0".repeat(32)}`)
-        const key = Redacted.make("sk-secret")
+        const key = { api_key: Redacted.make("sk-secret") }
         yield* upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, key, yield* DateTime.now)
         const [first] = (yield* ask(provider(server.url), task_id)).calls
         assert.deepStrictEqual(first?.response, {
@@ -318,7 +331,15 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
         const task_id = yield* TaskId.generate
         const org_id = OrgId.make(`org_${"0".repeat(32)}`)
         const now = yield* DateTime.now
-        yield* upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make(key), now)
+        yield* upsertProviderKey(
+          sql,
+          box,
+          org_id,
+          task_id,
+          `${server.url}/v1`,
+          { api_key: Redacted.make(key) },
+          now
+        )
         const failed = yield* Effect.flip(ask(provider(server.url), task_id))
         assert.include(failed.detail, "#/* ")
         assert.notInclude(JSON.stringify(failed), key)
@@ -372,20 +393,110 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
     })
   )
 
-  it.effect("odd token counts do not lose an answer", () =>
+  it.effect("odd token counts do not lose an answer, and missing ones are null, not 0", () =>
     Effect.gen(function* () {
-      const odd: ReadonlyArray<readonly [unknown, number, number]> = [
-        [{ prompt_tokens: 10.5, completion_tokens: -1 }, 11, 0],
-        [{ prompt_tokens: "7", completion_tokens: 1e300 }, 0, 2_147_483_647],
-        [{ prompt_tokens: null }, 0, 0],
-        [7, 0, 0],
-        [null, 0, 0]
+      const odd: ReadonlyArray<readonly [unknown, number | null, number | null]> = [
+        [{ prompt_tokens: 10.5, completion_tokens: -1 }, 11, null],
+        [{ prompt_tokens: "7", completion_tokens: 1e300 }, null, 2_147_483_647],
+        [{ prompt_tokens: null, completion_tokens: 0 }, null, 0],
+        [7, null, null],
+        [null, null, null]
       ]
       for (const [usage, input_tokens, output_tokens] of odd) {
         const body = { choices: [{ message: { content: '{"category":"other"}' } }], usage }
         const server = yield* startScriptedServer([{ status: 200, body }])
         const answered = yield* ask(provider(server.url))
         assert.deepStrictEqual(answered.usage, { input_tokens, output_tokens })
+      }
+    })
+  )
+
+  it.effect("a deployment of Azure OpenAI gets its version in the URL and its key in `api-key`", () =>
+    Effect.gen(function* () {
+      const server = yield* startScriptedServer([completion({ category: "other" })])
+      const base_url = `${server.url}/openai/deployments/small`
+      const task_id = yield* keyedTask(base_url, { api_key: Redacted.make("azure-secret") })
+      yield* ask(provider(server.url, { base_url, azure_api_version: "2024-10-21" }), task_id)
+      const [request] = server.seen
+      assert.strictEqual(request?.url, "/openai/deployments/small/chat/completions?api-version=2024-10-21")
+      assert.strictEqual(request?.headers["api-key"], "azure-secret")
+      assert.isUndefined(request?.headers.authorization)
+    })
+  )
+
+  it.effect("extra headers are sent, but never in place of the service's own", () =>
+    Effect.gen(function* () {
+      const server = yield* startScriptedServer([completion({ category: "other" })])
+      const task_id = yield* keyedTask(`${server.url}/v1`, {
+        headers: { "X-Title": Redacted.make("our app"), Accept: Redacted.make("text/html") }
+      })
+      yield* ask(provider(server.url), task_id)
+      const { accept, authorization, "user-agent": agent, "x-title": title } = server.seen[0]?.headers ?? {}
+      assert.deepStrictEqual([title, accept, authorization], ["our app", "application/json", undefined])
+      assert.match(String(agent), /^Countersign\//)
+    })
+  )
+
+  it.effect("an error that OpenRouter reports with the status 200 is treated like that of its code", () =>
+    Effect.gen(function* () {
+      const error = (code: unknown) => ({ status: 200, body: { error: { code, message: "sk-secret" } } })
+      const failing = {
+        finish_reason: "error",
+        error: { code: 502 },
+        message: { role: "assistant", content: "" }
+      }
+      const recovering = yield* startScriptedServer([
+        error(429),
+        {
+          status: 200,
+          body: { choices: [failing], usage: { prompt_tokens: 5, completion_tokens: 0, cost: 0.1 } }
+        },
+        completion({ category: "other" })
+      ])
+      const { calls, usage } = yield* ask(provider(recovering.url))
+      assert.deepStrictEqual(
+        calls.map(({ reason }) => reason),
+        ["rate_limited", "server_error", null]
+      )
+      assert.deepStrictEqual(usage, { input_tokens: 16, output_tokens: 3 })
+      for (const [code, reason] of [
+        [402, "payment_required"],
+        [401, "unauthorized"],
+        [400, "bad_request"]
+      ]) {
+        const server = yield* startScriptedServer([error(code)])
+        const failed = yield* Effect.flip(ask(provider(server.url)))
+        assert.strictEqual(failed.reason, reason)
+        assert.notInclude(failed.detail, "sk-secret")
+        assert.lengthOf(server.seen, 1)
+      }
+    })
+  )
+
+  it.effect("failures name their kind", () =>
+    Effect.gen(function* () {
+      const kinds: ReadonlyArray<readonly [ScriptedReply, string]> = [
+        [{ status: 401 }, "unauthorized"],
+        [{ status: 402 }, "payment_required"],
+        [{ status: 404 }, "not_found"],
+        [{ status: 422 }, "bad_request"],
+        [{ status: 429 }, "rate_limited"],
+        [{ status: 500 }, "server_error"],
+        [{ status: 200, body: 42 }, "invalid_response"],
+        ["hang up", "unreachable"],
+        ["never", "timeout"],
+        [completion("{}", { finish_reason: "content_filter" }), "refused"],
+        [completion("{", { finish_reason: "length" }), "truncated"],
+        [completion("no"), "invalid_answer"]
+      ]
+      for (const [reply, reason] of kinds) {
+        const server = yield* startScriptedServer([reply])
+        const failed = yield* Effect.flip(ask(provider(server.url, { timeout_seconds: 1 })))
+        assert.strictEqual(failed.reason, reason)
+        if (reason !== "invalid_answer" && !["refused", "truncated"].includes(reason)) {
+          assert.strictEqual(failed.calls.at(-1)?.reason, reason)
+          assert.deepStrictEqual(failed.usage, { input_tokens: null, output_tokens: null }, reason)
+        }
       }
     })
   )

@@ -6,7 +6,6 @@ import type { ClientCalls } from "../../../../src/client/Client.ts"
 import type { DatasetId, TaskId } from "../../../../src/domain/Ids.ts"
 import type { NewProvider } from "../../../../src/domain/tasks/Provider.ts"
 import { eventually } from "../../../support/eventually.ts"
-
 import { service } from "../../../support/service.ts"
 import { createTeamClients, sortingExamples, sortingTask } from "../../../support/tasks.ts"
 
@@ -101,6 +100,16 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
             text
           )
         }
+        const { results } = yield* admin.comparisons.get({ params: { id: comparison.id }, query: {} })
+        for (const { candidate, example_id, live } of results) {
+          for (const { examples } of [candidate, live]) {
+            assert.lengthOf(examples, messages.length - 1)
+            assert.notInclude(
+              examples.map(({ id }) => id),
+              example_id
+            )
+          }
+        }
         // Only the two refunds are near each other, and "other" is always answered.
         assert.strictEqual(comparison.summary?.candidate.agreed, 3)
       }).pipe(Effect.scoped)
@@ -125,6 +134,23 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           assert.deepStrictEqual(none.model.prompts[0]?.examples, [])
           assert.include(none.model.prompts[0]?.instructions, "The user's message is the input, as JSON.")
         }).pipe(Effect.scoped)
+    )
+
+    it.effect("the instructions of a prompt have the values of the input", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("variables in prompts")
+        const model = yield* startLearningModel
+        const task = yield* admin.tasks.create({
+          payload: {
+            ...sortingTask,
+            instructions: "Sort this: {{input.text}}",
+            provider: { kind: "openai", base_url: model.url, model: "small" }
+          }
+        })
+        const text = "hello {{input.text}} $&"
+        yield* admin.tasks.run({ params: { task_id: task.id }, payload: { input: { text } } })
+        assert.include(model.prompts[0]?.instructions, `Sort this: ${text}\n\n`)
+      }).pipe(Effect.scoped)
     )
 
     it.effect("a logged answer has no examples", () =>

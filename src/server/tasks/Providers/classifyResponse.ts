@@ -1,0 +1,133 @@
+import type { ProviderFailureReason } from "../../../domain/tasks/ProviderFailure.ts"
+import { unknownUsage, type Usage } from "../../../domain/tasks/Provider.ts"
+import type { EgressFailed, EgressReason } from "../../egress/EgressFailed.ts"
+import type { EgressResponse } from "../../egress/EgressResponse.ts"
+import type { ModelApi, ParsedCompletion } from "./ModelApi.ts"
+
+/** Bytes of a response body. */
+export const MAX_RESPONSE_BYTES = 4 * 2 ** 20
+
+/** Failures without a response that a retry may overcome. */
+const RETRYABLE: ReadonlySet<EgressReason> = new Set([
+  "LookupFailed",
+  "ConnectionRefused",
+  "Unreachable",
+  "ConnectTimedOut",
+  "ConnectionClosed"
+])
+
+/** Failures of the service's own rules for outgoing requests. */
+const NOT_ALLOWED: ReadonlySet<EgressReason> = new Set(["RefusedUrl", "RefusedAddress", "RefusedRequest"])
+
+/** The result of a call to a model. */
+export type CallResult =
+  | {
+      readonly _tag: "Completed"
+      readonly status: number
+      readonly usage: Usage
+      readonly completion: ParsedCompletion
+    }
+  | {
+      readonly _tag: "Failed"
+      /** Null if the server did not respond. */
+      readonly status: number | null
+      readonly usage: Usage
+      readonly reason: ProviderFailureReason
+      /** A sentence of this service: never the server's own text, which may contain the key or the input. */
+      readonly detail: string
+      /** Whether a retry may succeed. */
+      readonly isRetryable: boolean
+      readonly retryAfter: string | undefined
+    }
+
+/** Interprets a response of an API. */
+export const classifyResponse = (
+  { body, complete, retryAfter, status }: EgressResponse,
+  api: Pick<ModelApi<never>, "parse" | "responseName">
+): CallResult => {
+  const failed = (
+    reason: ProviderFailureReason,
+    detail: string,
+    { isRetryable = false, usage = unknownUsage } = {}
+  ): CallResult => ({ _tag: "Failed", status, usage, reason, detail, isRetryable, retryAfter })
+  const failedWith = (code: number, usage: Usage) =>
+    failed(reasonOf(code), describeStatus(code), { isRetryable: isRetryableStatus(code), usage })
+
+  if (status < 200 || status > 299) return failedWith(status, unknownUsage)
+  if (!complete) {
+    return body.length >= MAX_RESPONSE_BYTES
+      ? failed("invalid_response", "The model server's response is larger than 4 MiB.")
+      : failed(
+          "invalid_response",
+          "The model server closed the connection before the response was complete.",
+          { isRetryable: true }
+        )
+  }
+  const parsed = api.parse(body)
+  switch (parsed?._tag) {
+    case undefined:
+      return failed("invalid_response", `The model server's response is not a ${api.responseName}.`)
+    case "Error":
+      return failedWith(parsed.status, parsed.usage)
+    case "Completion":
+      return { _tag: "Completed", status, usage: parsed.completion.usage, completion: parsed.completion }
+  }
+}
+
+/** Interprets a request without a response. */
+export const classifyFailure = ({ phrase, reason }: EgressFailed): CallResult => ({
+  _tag: "Failed",
+  status: null,
+  usage: unknownUsage,
+  reason: NOT_ALLOWED.has(reason)
+    ? "not_allowed"
+    : reason === "TimedOut" || reason === "ConnectTimedOut"
+      ? "timeout"
+      : "unreachable",
+  detail: `The model server did not respond: ${phrase}`,
+  isRetryable: RETRYABLE.has(reason),
+  retryAfter: undefined
+})
+
+const isRetryableStatus = (status: number): boolean => status === 408 || status === 429 || status >= 500
+
+const reasonOf = (status: number): ProviderFailureReason => {
+  switch (status) {
+    case 401:
+    case 403:
+      return "unauthorized"
+    case 402:
+      return "payment_required"
+    case 404:
+      return "not_found"
+    case 408:
+    case 504:
+      return "timeout"
+    case 429:
+      return "rate_limited"
+    default:
+      return status >= 500 ? "server_error" : "bad_request"
+  }
+}
+
+/** Describes an error status and its remedy. */
+const describeStatus = (status: number): string => {
+  switch (status) {
+    case 401:
+    case 403:
+      return `The model server rejected the API key (${status}). Set a valid \`provider.api_key\` on the task.`
+    case 402:
+      return "The model server's account has no credit (402)."
+    case 404:
+      return "The model server returned 404. Check `base_url` and `model`."
+    case 400:
+    case 422:
+      return `The model server rejected the request (${status}). Check \`model\`, and whether it supports \`structured_output\` as configured.`
+    case 429:
+      return "The model server's rate limit was exceeded (429)."
+    case 529:
+      return "The model server is overloaded (529)."
+    default:
+      return `The model server returned ${status}.`
+  }
+}
