@@ -232,7 +232,7 @@ export const telemetry: ReadonlyArray<ListedMutant> = [
     file: orgBuffer,
     from: "count + (buffer.separate !== null && score !== undefined ? 1 : 0)",
     to: "count",
-    tests: scoreTests
+    tests: bufferTests
   },
   {
     file: "domain/telemetry/ScoresResponse.ts",

@@ -4943,7 +4943,8 @@ export interface TelemetryDestination {
    *   too.
    * - `log`: Log records `gen_ai.evaluation.result`, sent to `/v1/logs`.
    * - `langfuse`: Scores, sent to Langfuse's `/api/public/ingestion`.
-   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`.
+   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`. Phoenix takes spans as JSON
+   *   only through a collector.
    * - `braintrust`: Attributes of the span that Braintrust reads as a score.
    */
   readonly scores: "span" | "log" | "langfuse" | "phoenix" | "braintrust"
@@ -5002,7 +5003,8 @@ export interface NewTelemetryDestination {
    *   too.
    * - `log`: Log records `gen_ai.evaluation.result`, sent to `/v1/logs`.
    * - `langfuse`: Scores, sent to Langfuse's `/api/public/ingestion`.
-   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`.
+   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`. Phoenix takes spans as JSON
+   *   only through a collector.
    * - `braintrust`: Attributes of the span that Braintrust reads as a score.
    */
   readonly scores?: "span" | "log" | "langfuse" | "phoenix" | "braintrust" | undefined

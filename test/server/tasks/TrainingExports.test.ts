@@ -112,7 +112,7 @@ layer(service({ environment }), { excludeTestServices: true })("TrainingExports"
         yield* tagOf(admin.datasets.export_chats({ params, query: { release_id } })),
         "NOT_FOUND"
       )
-      yield* admin.datasets.export_chats({ params, query: {} })
+      yield* Stream.runDrain(yield* admin.datasets.export_chats({ params, query: {} }))
       const { entries } = yield* admin.audit_log.list({ query: { action: "dataset.exported" } })
       assert.deepStrictEqual(
         entries.map(({ detail, target_id }) => [target_id, detail["format"]]),

@@ -179,6 +179,22 @@ describe("SpanBuffer › admission", () => {
     assert.strictEqual(pauseAfter(10_000), 10, "the collector has accepted spans")
   })
 
+  it("a score counts as a span of its trace if it is sent apart from spans", () => {
+    const { buffer } = bufferWith({ queueLimit: 3 })
+    const admitted = (scores: "span" | "phoenix") => {
+      const org_id = organization(scores === "span" ? 1 : 2)
+      const destination_id = TelemetryDestinationId.make(`tel_${org_id.slice(4)}`)
+      const destination = { destination_id, content: false, trace: "own" as const, scores, waiting_spans: 0 }
+      const to = buffer.open(org_id, destination, 0)
+      for (const share of [0.1, 0.2]) {
+        buffer.admit(to, { ...named(traceAt(share), ["feedback"]), score: () => "{}" }, 0, 0)
+      }
+      return [to.inMemory, to.dropped]
+    }
+    assert.deepStrictEqual(admitted("span"), [2, 0])
+    assert.deepStrictEqual(admitted("phoenix"), [2, 2])
+  })
+
   it("encoded spans of all organizations take at most 32 MiB, and others are admitted once they are stored", () => {
     const { buffer, orgBuffer } = bufferWith()
     const name = "x".repeat(60_000)
