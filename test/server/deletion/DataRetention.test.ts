@@ -1,0 +1,211 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { type RunId, type SessionId, StepId, type TraceId, uuidTimePrefix } from "../../../src/domain/Ids.ts"
+import { runOnce } from "../../../src/server/deletion/DataRetention.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { completed, inputsOf } from "../../support/deletion.ts"
+import { createDesk, tagOf } from "../../support/feedback.ts"
+import { pointersOf, service } from "../../support/service.ts"
+
+/** Makes a run, its feedback or a session of the past look as old as this many days. */
+const age = Effect.fnUntraced(function* (days: number) {
+  const sql = yield* SqlClient.SqlClient
+  const then = DateTime.subtract(yield* (yield* StoreClock).now, { days })
+  const at = DateTime.toDateUtc(then)
+  /** The id with its time replaced. */
+  const aged = (id: string): string => {
+    const [prefix = "", digits = ""] = id.split("_")
+    return `${prefix}_${uuidTimePrefix(then)}${digits.slice(12)}`
+  }
+  return {
+    run: Effect.fnUntraced(function* (trace_id: TraceId) {
+      const [row] = yield* sql<{
+        readonly run_id: RunId
+      }>`SELECT run_id FROM runs WHERE trace_id = ${trace_id}`
+      const run_id = aged(row?.run_id ?? assert.fail("no run"))
+      yield* sql`UPDATE runs SET run_id = ${run_id}, created_at = ${at} WHERE trace_id = ${trace_id}`
+      yield* sql`UPDATE feedback SET run_id = ${run_id} WHERE trace_id = ${trace_id}`
+    }),
+    feedback: Effect.fnUntraced(function* (id: string) {
+      yield* sql`UPDATE feedback SET feedback_id = ${aged(id)}, created_at = ${at} WHERE feedback_id = ${id}`
+      yield* sql`UPDATE dataset_examples SET source_feedback_id = ${aged(id)} WHERE source_feedback_id = ${id}`
+    }),
+    session: Effect.fnUntraced(function* (id: string) {
+      const session_id = aged(id)
+      yield* sql`UPDATE agent_sessions SET session_id = ${session_id}, created_at = ${at} WHERE session_id = ${id}`
+      for (const table of ["session_events", "governed_steps", "approvals"]) {
+        yield* sql`UPDATE ${sql(table)} SET session_id = ${session_id} WHERE session_id = ${id}`
+      }
+      return session_id
+    }),
+    events: (session_id: string) =>
+      sql`UPDATE session_events SET occurred_at = ${at} WHERE session_id = ${session_id}`
+  }
+})
+
+layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
+  it.effect("settings are validated, replaced by revision, and audited", () =>
+    Effect.gen(function* () {
+      const { admin, reviewer } = yield* createDesk("retention settings")
+      assert.deepStrictEqual(yield* admin.retention_settings.get(), {
+        run_days: null,
+        feedback_days: null,
+        session_days: null,
+        revision: 0
+      })
+      const stored = yield* admin.retention_settings.replace({ payload: { run_days: 30, revision: 0 } })
+      assert.deepStrictEqual(stored, { run_days: 30, feedback_days: null, session_days: null, revision: 1 })
+      const conflict = yield* Effect.flip(
+        admin.retention_settings.replace({ payload: { run_days: 60, revision: 0 } })
+      )
+      assert.deepInclude(conflict, { _tag: "RETENTION_SETTINGS_CHANGED", current_revision: 1 })
+      for (const run_days of [0, 1.5, 3_651]) {
+        const invalid = yield* Effect.flip(admin.retention_settings.replace({ payload: { run_days } }))
+        assert.deepStrictEqual(pointersOf(invalid), ["#/run_days"])
+      }
+      assert.strictEqual(
+        yield* tagOf(reviewer.retention_settings.replace({ payload: {} })),
+        "INSUFFICIENT_SCOPE"
+      )
+      const { entries } = yield* admin.audit_log.list({ query: { action: "retention_settings.replaced" } })
+      assert.deepStrictEqual(
+        entries.map(({ detail }) => detail),
+        [stored]
+      )
+      yield* admin.retention_settings.replace({ payload: {} })
+    })
+  )
+
+  it.effect("expired runs and feedback are deleted; staged corrections, examples and counts stay", () =>
+    Effect.gen(function* () {
+      const { admin, correct, integration, params, run, stage } = yield* createDesk("expired runs")
+      const other = yield* createDesk("no retention")
+      const old = yield* age(40)
+      const plain = yield* run("expired")
+      const recent = yield* run("recent")
+      const staged = yield* run("expired and staged")
+      const pending = yield* run("expired and pending")
+      const promoted = yield* run("expired and promoted")
+      const foreign = yield* other.run("expired elsewhere")
+      yield* integration.feedback.create({ payload: { inference_log_id: plain, score: 1 } })
+      const promotedFeedback = yield* correct(promoted, { category: "billing" })
+      yield* stage(promotedFeedback.id)
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { dataset } = yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+      })
+      const stagedFeedback = yield* correct(staged, { category: "billing" })
+      yield* stage(stagedFeedback.id)
+      yield* correct(pending, { category: "billing" })
+      for (const trace_id of [plain, staged, pending, promoted, foreign]) yield* old.run(trace_id)
+      const sum = Effect.map(admin.feedback.quality({ params, query: {} }), ({ releases }) =>
+        releases.reduce((total, { negative, positive }) => total + negative + positive, 0)
+      )
+      assert.strictEqual(yield* sum, 4)
+
+      yield* admin.retention_settings.replace({ payload: { run_days: 30 } })
+      const { removed } = yield* runOnce()
+      assert.deepStrictEqual(removed, { runs: 3, feedback: 3, sessions: 0 })
+      for (const trace_id of [plain, pending, promoted]) {
+        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+      }
+      for (const trace_id of [recent, staged]) yield* admin.runs.get({ params: { trace_id } })
+      yield* other.admin.runs.get({ params: { trace_id: foreign } })
+      yield* admin.feedback.get({ params: { id: stagedFeedback.id } })
+      assert.include(yield* inputsOf(admin, dataset.id), "expired and promoted")
+      assert.strictEqual(yield* sum, 4, "the counts stay")
+      assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 0, sessions: 0 })
+
+      // No longer staged, so it goes with the next run.
+      yield* admin.feedback.unstage({ params: { id: stagedFeedback.id } })
+      assert.deepStrictEqual((yield* runOnce()).removed, { runs: 1, feedback: 1, sessions: 0 })
+      yield* admin.retention_settings.replace({ payload: {} })
+    })
+  )
+
+  it.effect(
+    "feedback can expire before its run, and an erasure still finds the example of its correction",
+    () =>
+      Effect.gen(function* () {
+        const { admin, correct, params, stage } = yield* createDesk("expired feedback")
+        const old = yield* age(20)
+        const { trace_id } = yield* admin.tasks.run({
+          params,
+          payload: {
+            input: { text: "of a person" },
+            answer: { category: "other" },
+            metadata: { customer: "c-1", plan: "gold" }
+          }
+        })
+        const { id } = yield* correct(trace_id, { category: "billing" })
+        yield* stage(id)
+        const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+        const { dataset } = yield* admin.feedback.promote({
+          params,
+          payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+        })
+        yield* old.feedback(id)
+        yield* old.run(trace_id)
+
+        yield* admin.retention_settings.replace({ payload: { feedback_days: 10 } })
+        assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 1, sessions: 0 })
+        yield* admin.runs.get({ params: { trace_id } })
+        yield* admin.retention_settings.replace({ payload: { run_days: 10 } })
+        assert.deepStrictEqual((yield* runOnce()).removed, { runs: 1, feedback: 0, sessions: 0 })
+        yield* admin.retention_settings.replace({ payload: {} })
+        assert.include(yield* inputsOf(admin, dataset.id), "of a person")
+
+        const erasure = yield* admin.deletions.erase({
+          payload: { metadata_key: "customer", metadata_value: "c-1" }
+        })
+        const { deleted } = yield* completed(admin, erasure.id)
+        assert.deepStrictEqual(deleted, { runs: 0, feedback: 0, examples: 1, sessions: 0 })
+        assert.notInclude(yield* inputsOf(admin, dataset.id), "of a person")
+      })
+  )
+
+  it.effect("a session expires with its last event, unless an approval of it is pending", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { admin } = yield* createDesk("expired sessions")
+      const old = yield* age(40)
+      const open = Effect.map(admin.sessions.create({ payload: {} }), ({ session_id }) => session_id)
+      const step = (id: SessionId) =>
+        admin.sessions.step({
+          params: { id },
+          payload: { step_id: StepId.make("one"), tool: "pay", action_class: "write" }
+        })
+      const idle = yield* open
+      const waiting = yield* open
+      const active = yield* open
+      const closed = yield* open
+      yield* step(waiting)
+      yield* step(active)
+      yield* admin.sessions.close({ params: { id: active } })
+      yield* step(closed)
+      yield* admin.sessions.close({ params: { id: closed } })
+      const aged = yield* Effect.forEach([idle, waiting, active, closed], old.session)
+      yield* old.events(aged[1] ?? "")
+      yield* old.events(aged[3] ?? "")
+      yield* sql`UPDATE agent_sessions SET closed_at = created_at WHERE session_id = ${aged[3] ?? ""}`
+
+      yield* admin.retention_settings.replace({ payload: { session_days: 30 } })
+      assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 0, sessions: 2 })
+      const { sessions } = yield* admin.sessions.list({ query: {} })
+      assert.sameMembers(
+        sessions.map(({ session_id }): string => session_id),
+        [aged[1] ?? "", aged[2] ?? ""]
+      )
+      const [left] = yield* sql`
+        SELECT
+          (SELECT count(*)::int FROM session_events WHERE session_id = ${aged[3] ?? ""}) AS events,
+          (SELECT count(*)::int FROM governed_steps WHERE session_id = ${aged[3] ?? ""}) AS steps,
+          (SELECT count(*)::int FROM approvals WHERE session_id = ${aged[3] ?? ""}) AS approvals
+      `
+      assert.deepStrictEqual(left, { events: 0, steps: 0, approvals: 0 })
+      yield* admin.retention_settings.replace({ payload: {} })
+    })
+  )
+})
