@@ -1311,7 +1311,11 @@ CREATE TABLE tasks (
   created_by_name text NOT NULL,
   self_review boolean DEFAULT true NOT NULL,
   review_share double precision DEFAULT 0 NOT NULL,
+  canary_release_id text COLLATE "C",
+  canary_share double precision,
+  canary_started_at timestamp with time zone,
   CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id),
+  CONSTRAINT tasks_canary_check CHECK ((num_nulls(canary_release_id, canary_share, canary_started_at) = ANY (ARRAY[0, 3]))),
   CONSTRAINT tasks_review_share_check CHECK (((review_share >= (0)::double precision) AND (review_share <= (1)::double precision)))
 ) WITH (fillfactor=80);
 COMMENT ON TABLE tasks IS 'Tasks: instructions, schemas and a provider, answered by the live release.';
@@ -1334,6 +1338,9 @@ COMMENT ON COLUMN tasks.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN tasks.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN tasks.self_review IS 'Whether the key that submitted a correction, or a key that it created, may stage it.';
 COMMENT ON COLUMN tasks.review_share IS 'Share of the runs with an answer that is sampled for review.';
+COMMENT ON COLUMN tasks.canary_release_id IS 'Release that answers a share of the runs; null: none.';
+COMMENT ON COLUMN tasks.canary_share IS 'Share of the runs that the canary answers, 0 to 1; null: no canary.';
+COMMENT ON COLUMN tasks.canary_started_at IS 'When the canary was started; null: no canary.';
 
 CREATE TABLE telemetry_batches (
   org_id text COLLATE "C" NOT NULL,

@@ -4,6 +4,7 @@ import { AgentSessionsApi } from "./AgentSessions.ts"
 import { ApiKeysApi } from "./ApiKeys.ts"
 import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
+import { CanariesApi } from "./Canaries.ts"
 import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
 import { DeletionsApi } from "./Deletions.ts"
@@ -31,6 +32,7 @@ export class Api extends HttpApi.make("countersign")
   .add(DatasetsApi)
   .add(ComparisonsApi)
   .add(ReleasesApi)
+  .add(CanariesApi)
   .add(FeedbackApi)
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)

@@ -103,7 +103,7 @@ export const ReleaseCandidate = Schema.Struct({
 
 export const ReleaseRollback = Schema.Struct({
   release_id: ReleaseId.annotateKey({
-    description: "An earlier release of the task, which becomes live again."
+    description: "An earlier release of the task, which becomes live again, or its canary."
   })
 }).annotate({ identifier: "ReleaseRollback", description: "Roll back to an earlier release." })
 
@@ -224,7 +224,8 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
         OpenApi.annotations({
           identifier: "listReleases",
           summary: "List releases",
-          description: "Lists a task's releases, newest first. The first is live."
+          description:
+            "Lists a task's releases, newest first. The first is live, unless a canary was started after it."
         })
       ),
     HttpApiEndpoint.get("changes", "/releases/:id/changes", {
@@ -260,7 +261,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
           identifier: "createRelease",
           summary: "Release a candidate or roll back",
           description:
-            "Makes a completed comparison's candidate the live release, or rolls back to an earlier release by `release_id`. A candidate that lost, or that was compared with a release that is no longer live, is refused unless `force` is true. Idempotent: a release that is already live is returned unchanged."
+            "Makes a completed comparison's candidate the live release, or rolls back to an earlier release by `release_id`. A canary becomes live by its `release_id`; any other release ends it. A candidate that lost, or that was compared with a release that is no longer live, is refused unless `force` is true. Idempotent: a release that is already live is returned unchanged."
         })
       )
   )

@@ -214,7 +214,7 @@ export class DatasetInUse extends problem<DatasetInUse>()(
   "DATASET_IN_USE",
   409,
   "Dataset version in use",
-  "The dataset version is used by the live release or by a comparison that is running, or it is the newest one, which the next version is based on. `detail` names which."
+  "The dataset version is used by the live release, by the canary or by a comparison that is running, or it is the newest one, which the next version is based on. `detail` names which."
 ) {}
 
 export class DatasetBusy extends problem<DatasetBusy>()(

@@ -92,6 +92,12 @@ export const NewRun = Schema.Struct({
   }),
   metadata: Schema.optionalKey(Metadata).annotateKey({
     description: "The client's own data: a JSON object of at most 16,384 characters. Default empty."
+  }),
+  canary_key: Schema.optionalKey(
+    Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200))
+  ).annotateKey({
+    description:
+      "Runs with the same key, such as an end user's ID, are answered by the same release while a canary answers a share of the runs. 1 to 200 characters; not stored. Default: the session, or without one a different key for each run."
   })
 })
   .annotate({ description: "A task to run, or a run to log." })

@@ -86,6 +86,7 @@ const task = {
   provider_headers_set: false,
   self_review: true,
   live_release_id: ids.release,
+  canary_release_id: null,
   review_share: 0.05,
   dataset_id: ids.dataset,
   created_at: "2026-11-21T02:33:05.123Z",
@@ -236,6 +237,29 @@ const release = {
   restored_release_id: null,
   created_at: "2026-11-21T02:33:05.123Z",
   created_by: ada
+}
+
+const canary = {
+  release: { ...release, comparison_id: ids.comparison },
+  share: 0.1,
+  started_at: "2026-11-21T04:10:00.000Z",
+  canary: {
+    release_id: ids.release,
+    positive: 18,
+    neutral: 1,
+    negative: 1,
+    score_mean: 0.85,
+    positive_share: { value: 0.9, low: 0.699, high: 0.972 }
+  },
+  live: {
+    release_id: ids.release,
+    positive: 140,
+    neutral: 20,
+    negative: 40,
+    score_mean: 0.5,
+    positive_share: { value: 0.7, low: 0.633, high: 0.759 }
+  },
+  difference: { value: 0.2, low: -0.01, high: 0.299 }
 }
 
 const session = {
@@ -449,6 +473,8 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     provider: [{ setting: "/model", before: "gpt-5-nano", after: "gpt-5-mini" }],
     dataset: { before: null, after: ids.dataset }
   },
+  Canary: canary,
+  NewCanary: { comparison_id: ids.comparison, share: 0.1 },
   NewRelease: { comparison_id: ids.comparison },
   Feedback: pendingFeedback,
   NewFeedback: { inference_log_id: trace, score: -1, correction: answer },

@@ -77,6 +77,8 @@ import { NearestExample } from "./tasks/Providers/NearestExample.ts"
 import { OpenAi } from "./tasks/Providers/OpenAi.ts"
 import { Anthropic } from "./tasks/Providers/Anthropic.ts"
 import { RateLimits } from "./http/RateLimits.ts"
+import { Canaries } from "./tasks/Canaries.ts"
+import { CanariesHttp } from "./tasks/Canaries/http.ts"
 import { Releases } from "./tasks/Releases.ts"
 import { ReleasesHttp } from "./tasks/Releases/http.ts"
 import * as RequestBody from "./http/RequestBody.ts"
@@ -222,6 +224,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Runs.layer,
         RunLog.layer,
         Releases.layer,
+        Canaries.layer,
         Comparisons.layer(),
         Layer.mergeAll(Feedback.layer, TrainingExports.layer).pipe(Layer.provideMerge(Datasets.layer)),
         RunImports.layer,
@@ -311,6 +314,7 @@ const layerContractHandlers = layerHandlers(
     DatasetsHttp,
     ComparisonsHttp,
     ReleasesHttp,
+    CanariesHttp,
     FeedbackHttp,
     SessionsHttp,
     ApprovalsHttp,
@@ -335,6 +339,7 @@ const layerContractHandlers = layerHandlers(
     RedactionSettings,
     RetentionSettings,
     Releases,
+    Canaries,
     Rules,
     RunImports,
     RunLog,

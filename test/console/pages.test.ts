@@ -76,7 +76,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [`/tasks/${at.task_id}/comparisons`, "Completed", tabs],
           [`/tasks/${at.task_id}/releases`, "first release", tabs],
           [`/datasets/${at.dataset_id}`, "1 added", ["Differences", "Examples"]],
-          [`/comparisons/${at.comparison_id}`, "View details", ["View details"]]
+          [
+            `/comparisons/${at.comparison_id}`,
+            "View details",
+            ["All", "Wins", "Regressions", "Both agree", "Neither agrees", "View details"]
+          ]
         ] as const) {
           const found = yield* Effect.promise(async () => {
             await goTo(page, path)

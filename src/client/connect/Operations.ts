@@ -37,6 +37,8 @@ export interface Operations {
    * version. Creating a release is the only way to change the live configuration.
    */
   readonly releases: ReleasesOperations
+  /** A canary is a release that answers a share of a task's runs before it is made live. */
+  readonly canaries: CanariesOperations
   /**
    * Feedback scores the answer of a run and can correct it. Reviewers stage or reject corrections; a
    * promotion makes the staged ones into the next dataset version.
@@ -402,7 +404,7 @@ export interface ReleasesOperations {
   /**
    * List releases.
    *
-   * Lists a task's releases, newest first. The first is live.
+   * Lists a task's releases, newest first. The first is live, unless a canary was started after it.
    *
    * @throws NOT_FOUND, or a problem of any operation.
    */
@@ -420,13 +422,49 @@ export interface ReleasesOperations {
    * Release a candidate or roll back.
    *
    * Makes a completed comparison's candidate the live release, or rolls back to an earlier release by
-   * `release_id`. A candidate that lost, or that was compared with a release that is no longer live, is
-   * refused unless `force` is true. Idempotent: a release that is already live is returned unchanged.
+   * `release_id`. A canary becomes live by its `release_id`; any other release ends it. A candidate that
+   * lost, or that was compared with a release that is no longer live, is refused unless `force` is true.
+   * Idempotent: a release that is already live is returned unchanged.
    *
    * @throws NOT_FOUND, COMPARISON_UNFINISHED, LIVE_RELEASE_CHANGED, CANDIDATE_LOST, or a problem of any
    * operation.
    */
   readonly create: (input: CreateReleaseInput, options?: CallOptions) => Promise<Release>
+}
+
+/** A canary is a release that answers a share of a task's runs before it is made live. */
+export interface CanariesOperations {
+  /**
+   * Get the canary.
+   *
+   * Returns a task's canary with the feedback on its runs and on those of the live release. 404 if there
+   * is none.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly get: (input: GetCanaryInput, options?: CallOptions) => Promise<Canary>
+  /**
+   * Start a canary, or change its share.
+   *
+   * Makes a completed comparison's candidate answer a share of the runs, as another release. Which runs
+   * those are depends on their `canary_key`, or else their session, alone: with a larger share, the ones
+   * that it has answered stay with it. With the comparison of the current canary, this changes its
+   * share; with another one, it replaces the canary. Refused like a release of the candidate, unless
+   * `force` is true. To promote the canary, make its release live with `POST
+   * /v1/tasks/:task_id/releases` and its `release_id`. Any new live release ends the canary.
+   *
+   * @throws NOT_FOUND, COMPARISON_UNFINISHED, LIVE_RELEASE_CHANGED, CANDIDATE_LOST, or a problem of any
+   * operation.
+   */
+  readonly start: (input: StartCanaryInput, options?: CallOptions) => Promise<Canary>
+  /**
+   * Stop the canary.
+   *
+   * Lets the live release answer all runs again. 404 if there is no canary.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly stop: (input: StopCanaryInput, options?: CallOptions) => Promise<void>
 }
 
 /**
@@ -1395,6 +1433,8 @@ export interface Task {
   readonly self_review: boolean
   /** The release that answers runs. */
   readonly live_release_id: string
+  /** The canary, which answers a share of the runs. Null if there is none. */
+  readonly canary_release_id: string | null
   /** Share of the runs with an answer that is sampled for review, 0 to 1. */
   readonly review_share: number
   /** The newest version of the task's dataset. Null if it has none. */
@@ -1649,6 +1689,8 @@ export interface SavedTask {
   readonly self_review: boolean
   /** The release that answers runs. */
   readonly live_release_id: string
+  /** The canary, which answers a share of the runs. Null if there is none. */
+  readonly canary_release_id: string | null
   /** Share of the runs with an answer that is sampled for review, 0 to 1. */
   readonly review_share: number
   /** The newest version of the task's dataset. Null if it has none. */
@@ -1797,6 +1839,12 @@ export interface NewRun {
   readonly session_id?: string | null | undefined
   /** The client's own data: a JSON object of at most 16,384 characters. Default empty. */
   readonly metadata?: object | undefined
+  /**
+   * Runs with the same key, such as an end user's ID, are answered by the same release while a canary
+   * answers a share of the runs. 1 to 200 characters; not stored. Default: the session, or without one a
+   * different key for each run.
+   */
+  readonly canary_key?: string | undefined
 }
 
 /** The input of `tasks.run`. */
@@ -3101,7 +3149,7 @@ export interface ReleaseCandidate {
 
 /** Roll back to an earlier release. */
 export interface ReleaseRollback {
-  /** An earlier release of the task, which becomes live again. */
+  /** An earlier release of the task, which becomes live again, or its canary. */
   readonly release_id: string
 }
 
@@ -3129,6 +3177,100 @@ export interface CreateReleaseInput {
     | undefined
   /** The request body. What to make live: a comparison's candidate or an earlier release. */
   readonly payload: NewRelease
+}
+
+/** The input of `canaries.get`. */
+export interface GetCanaryInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The task's ID. */
+    readonly task_id: string
+  }
+}
+
+/** Feedback on the runs of one release, since the day on which the canary started. */
+export interface CanaryArm {
+  /** The release. */
+  readonly release_id: string
+  /** Feedback with the score 1. */
+  readonly positive: number
+  /** Feedback with the score 0. */
+  readonly neutral: number
+  /** Feedback with the score -1. */
+  readonly negative: number
+  /** Mean of the scores, -1 to 1. Null without feedback. */
+  readonly score_mean: number | null
+  /** Share of the feedback with the score 1, with its Wilson interval. Null without feedback. */
+  readonly positive_share: {
+    /** The share. */
+    readonly value: number
+    /** Lower bound of its 95 % confidence interval. */
+    readonly low: number
+    /** Upper bound of its 95 % confidence interval. */
+    readonly high: number
+  } | null
+}
+
+/** A release that answers a share of a task's runs, to be promoted or stopped. */
+export interface Canary {
+  /** The release that answers a share of the runs. It is not live. */
+  readonly release: Release
+  /** Share of the runs that it answers, 0.001 to 0.99. */
+  readonly share: number
+  /** When it started. */
+  readonly started_at: Date
+  /** Feedback on its runs. */
+  readonly canary: CanaryArm
+  /** Feedback on the runs of the live release. */
+  readonly live: CanaryArm
+  /**
+   * The canary's share of positive feedback minus the live release's, with its 95 % confidence interval
+   * (Newcombe's method 10 for independent shares). If the interval lies wholly above 0, the canary is
+   * better. Null until both have feedback.
+   */
+  readonly difference: {
+    /** The difference, -1 to 1. */
+    readonly value: number
+    /** Lower bound. */
+    readonly low: number
+    /** Upper bound. */
+    readonly high: number
+  } | null
+}
+
+/** A candidate that is to answer a share of the runs. */
+export interface NewCanary {
+  /** A completed comparison of the task, whose candidate answers a share of the runs. */
+  readonly comparison_id: string
+  /**
+   * Release the candidate although it lost, or was compared with a release that is no longer live. Needs
+   * a `reason`. Default false.
+   */
+  readonly force?: boolean | undefined
+  /** Why the candidate is released by force, for the audit log. 1 to 4,000 characters. */
+  readonly reason?: string | undefined
+  /** Share of the runs that it answers, 0.001 to 0.99. */
+  readonly share: number
+}
+
+/** The input of `canaries.start`. */
+export interface StartCanaryInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The task's ID. */
+    readonly task_id: string
+  }
+  /** The request body. A candidate that is to answer a share of the runs. */
+  readonly payload: NewCanary
+}
+
+/** The input of `canaries.stop`. */
+export interface StopCanaryInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The task's ID. */
+    readonly task_id: string
+  }
 }
 
 /** Feedback on the answer of one run. */
@@ -4738,6 +4880,9 @@ export interface ListAuditEntriesInput {
          * - `comparison.created`: A comparison was started.
          * - `comparison.cancelled`: A comparison was cancelled.
          * - `release.created`: A release was made live.
+         * - `canary.started`: A canary was started.
+         * - `canary.changed`: The share of a canary was changed.
+         * - `canary.stopped`: A canary was stopped.
          */
         readonly action?:
           | "key.created"
@@ -4784,6 +4929,9 @@ export interface ListAuditEntriesInput {
           | "comparison.created"
           | "comparison.cancelled"
           | "release.created"
+          | "canary.started"
+          | "canary.changed"
+          | "canary.stopped"
           | undefined
         /** Only entries about the resource with this ID. */
         readonly target_id?: string | undefined
@@ -4847,6 +4995,9 @@ export interface AuditEntry {
     | "comparison.created"
     | "comparison.cancelled"
     | "release.created"
+    | "canary.started"
+    | "canary.changed"
+    | "canary.stopped"
     | (string & {})
   /** The ID of the resource that was changed or exported. */
   readonly target_id: string
@@ -5421,8 +5572,8 @@ export interface DatasetBusyProblem extends ServiceProblem {
 }
 
 /**
- * The dataset version is used by the live release or by a comparison that is running, or it is the
- * newest one, which the next version is based on. `detail` names which.
+ * The dataset version is used by the live release, by the canary or by a comparison that is running,
+ * or it is the newest one, which the next version is based on. `detail` names which.
  */
 export interface DatasetInUseProblem extends ServiceProblem {
   /** Always `DATASET_IN_USE`. */

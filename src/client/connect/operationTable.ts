@@ -66,6 +66,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     provider_headers_set: "boolean",
     self_review: "boolean",
     live_release_id: "rel_",
+    canary_release_id: ["or", ["rel_", "null"]],
     review_share: "number",
     dataset_id: ["or", ["dst_", "null"]],
     created_at: "time",
@@ -160,6 +161,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     provider_headers_set: "boolean",
     self_review: "boolean",
     live_release_id: "rel_",
+    canary_release_id: ["or", ["rel_", "null"]],
     review_share: "number",
     dataset_id: ["or", ["dst_", "null"]],
     created_at: "time",
@@ -194,7 +196,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "answer?": "object",
     "answered_by?": "ModelCall",
     "session_id?": ["or", ["ses_", "null"]],
-    "metadata?": "object"
+    "metadata?": "object",
+    "canary_key?": "string"
   },
   ModelCall: {
     "provider?": "string",
@@ -472,6 +475,23 @@ export const shapes: Readonly<Record<string, Shape>> = {
   NewRelease: ["or", ["ReleaseCandidate", "ReleaseRollback"]],
   ReleaseCandidate: { comparison_id: "cmp_", "force?": "boolean", "reason?": "string" },
   ReleaseRollback: { release_id: "rel_" },
+  Canary: {
+    release: "Release",
+    share: "number",
+    started_at: "time",
+    canary: "CanaryArm",
+    live: "CanaryArm",
+    difference: ["or", [{ value: "number", low: "number", high: "number" }, "null"]]
+  },
+  CanaryArm: {
+    release_id: "rel_",
+    positive: "number",
+    neutral: "number",
+    negative: "number",
+    score_mean: ["or", ["number", "null"]],
+    positive_share: ["or", [{ value: "number", low: "number", high: "number" }, "null"]]
+  },
+  NewCanary: { comparison_id: "cmp_", "force?": "boolean", "reason?": "string", share: "number" },
   NewFeedback: {
     inference_log_id: "string",
     score: ["is", [1, 0, -1]],
@@ -1319,6 +1339,24 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       json: "Release"
     }
   },
+  canaries: {
+    get: {
+      method: "GET",
+      path: "/v1/tasks/:task_id/canary",
+      params: { task_id: "tsk_" },
+      status: 200,
+      json: "Canary"
+    },
+    start: {
+      method: "PUT",
+      path: "/v1/tasks/:task_id/canary",
+      params: { task_id: "tsk_" },
+      payload: "NewCanary",
+      status: 200,
+      json: "Canary"
+    },
+    stop: { method: "DELETE", path: "/v1/tasks/:task_id/canary", params: { task_id: "tsk_" }, status: 204 }
+  },
   feedback: {
     create: {
       method: "POST",
@@ -1683,7 +1721,10 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "retention_settings.replaced",
             "comparison.created",
             "comparison.cancelled",
-            "release.created"
+            "release.created",
+            "canary.started",
+            "canary.changed",
+            "canary.stopped"
           ]
         ],
         "target_id?": "string",

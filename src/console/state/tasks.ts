@@ -44,3 +44,8 @@ export const releasesAtom = Atom.family((task_id: TaskId) =>
     "releases"
   )
 )
+
+/** A task's canary, if it has one. */
+export const canaryAtom = Atom.family((task_id: TaskId) =>
+  Atom.make(apiClient.canaries.get({ params: { task_id } }))
+)

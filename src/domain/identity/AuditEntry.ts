@@ -49,7 +49,10 @@ export const AuditAction = documentedEnum({
   "retention_settings.replaced": "The retention settings were replaced.",
   "comparison.created": "A comparison was started.",
   "comparison.cancelled": "A comparison was cancelled.",
-  "release.created": "A release was made live."
+  "release.created": "A release was made live.",
+  "canary.started": "A canary was started.",
+  "canary.changed": "The share of a canary was changed.",
+  "canary.stopped": "A canary was stopped."
 })
 export type AuditAction = typeof AuditAction.Type
 

@@ -58,6 +58,9 @@ export const Task = Schema.Struct({
       "Whether the API key that submitted a correction, or a key that it created, can stage it. If false, that gets 403 `SELF_REVIEW`."
   }),
   live_release_id: ReleaseId.annotateKey({ description: "The release that answers runs." }),
+  canary_release_id: Schema.NullOr(ReleaseId).annotateKey({
+    description: "The canary, which answers a share of the runs. Null if there is none."
+  }),
   review_share: ReviewShare.annotateKey({
     description: "Share of the runs with an answer that is sampled for review, 0 to 1."
   }),

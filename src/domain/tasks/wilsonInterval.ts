@@ -64,3 +64,29 @@ export const pairedDifference = ({
     high: p1 - p2 + margin(one.high - p1, p2 - two.low)
   }
 }
+
+/** A number of successes of independent trials. */
+interface Trials {
+  readonly count: number
+  readonly of: number
+}
+
+/**
+ * The difference of the shares of two independent samples, first minus second, with its confidence interval (Newcombe, "Interval estimation
+ * for the difference between independent proportions", Statistics in Medicine 17, 1998, method 10): the two score intervals combined.
+ */
+export const independentDifference = (
+  first: Trials,
+  second: Trials
+): Interval & { readonly value: number } => {
+  if (first.of === 0 || second.of === 0) return { value: 0, low: -1, high: 1 }
+  const p1 = first.count / first.of
+  const p2 = second.count / second.of
+  const one = wilsonInterval(first.count, first.of)
+  const two = wilsonInterval(second.count, second.of)
+  return {
+    value: p1 - p2,
+    low: p1 - p2 - Math.hypot(p1 - one.low, two.high - p2),
+    high: p1 - p2 + Math.hypot(one.high - p1, p2 - two.low)
+  }
+}

@@ -4,19 +4,22 @@ import { Authorized } from "../../api/Authorization.ts"
 import type { NewRelease, ReleaseCandidate } from "../../api/Comparisons.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import { CandidateLost, ComparisonUnfinished, LiveReleaseChanged, NotFound } from "../../api/Problems.ts"
+import {
+  type CandidateLost,
+  type ComparisonUnfinished,
+  type LiveReleaseChanged,
+  NotFound
+} from "../../api/Problems.ts"
 import { type OrgId, ReleaseId, type TaskId } from "../../domain/Ids.ts"
-import type { ComparisonSummary } from "../../domain/tasks/Comparison.ts"
-import { summarizeTally } from "../../domain/tasks/ComparisonTally.ts"
 import { type ReleaseChanges, releaseChanges } from "../../domain/tasks/ReleaseChanges.ts"
 import type { Release } from "../../domain/tasks/Task.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { Audit } from "../identity/Audit.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
-import { findVersion } from "./Datasets/versionRows.ts"
-import { findComparison } from "./Comparisons/rows.ts"
+import { type ComparisonRow, findComparison } from "./Comparisons/rows.ts"
 import { atomic } from "../store/transaction.ts"
 import type { Page } from "../store/Pagination.ts"
+import { chooseCandidate, requireDataset } from "./Releases/chooseCandidate.ts"
 import { findRelease, findReleaseBefore, insertRelease, listReleases, getRelease } from "./Releases/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { findTask, type TaskRow } from "./Tasks/rows.ts"
@@ -26,7 +29,7 @@ import { requireTask } from "./requireTask.ts"
 export class Releases extends Context.Service<
   Releases,
   {
-    /** Lists a task's releases, newest first; the first is live. */
+    /** Lists a task's releases, newest first; the first is live, unless a canary was started after it. */
     readonly list: (
       task_id: TaskId,
       request: PageRequest<ReleaseId>
@@ -40,7 +43,7 @@ export class Releases extends Context.Service<
      * Makes the candidate of a finished comparison live, or rolls back to an earlier release. Returns the live release if it already is
      * that one. A promotion also sets the task's working copy to the candidate, unless the working copy has changed since the comparison
      * was created; a rollback does not change the working copy. Without `force`, refuses a candidate that lost, or that was compared with
-     * another release than the live one.
+     * another release than the live one. Ends the task's canary, and makes the canary itself live if it is the one that is named.
      */
     readonly create: (
       task_id: TaskId,
@@ -61,46 +64,33 @@ export class Releases extends Context.Service<
       const clock = yield* StoreClock
       const secrets = yield* KnownSecrets
 
-      const chooseCandidate = Effect.fnUntraced(function* (
+      /** The working copy after a comparison's candidate was released. */
+      const workingCopyOf = (task: TaskRow, comparison: ComparisonRow) =>
+        task.revision === comparison.task_revision
+          ? { instructions: comparison.candidate_instructions, provider: comparison.candidate_provider }
+          : task
+
+      const chooseCompared = Effect.fnUntraced(function* (
         org_id: OrgId,
         task: TaskRow,
         live: Release,
-        { comparison_id, force = false }: typeof ReleaseCandidate.Type
+        input: typeof ReleaseCandidate.Type
       ) {
-        const comparison = yield* findComparison(sql, org_id, comparison_id)
-        if (comparison?.task_id !== task.task_id) return yield* noComparison
-        if (comparison.status !== "completed") {
-          return yield* new ComparisonUnfinished({
-            detail:
-              comparison.status === "failed" || comparison.status === "cancelled"
-                ? `The comparison ${comparison.status === "failed" ? "failed" : "was cancelled"}, so nothing shows whether its candidate is better. Start another one.`
-                : `The comparison is still running: ${comparison.compared} of ${comparison.example_count} examples compared. Retry when it is completed.`
-          })
-        }
-        const isLive = live.comparison_id === comparison_id
-        if (!isLive && !force) {
-          // A rollback makes the same content live under another id.
-          if (![live.id, live.restored_release_id].includes(comparison.live_release_id)) {
-            return yield* new LiveReleaseChanged({
-              detail:
-                "Another release was made live after the comparison was started. Compare the candidate with it, or send `force` with a `reason`.",
-              current_release_id: live.id
-            })
-          }
-          const defeat = defeatOf(summarizeTally(comparison.tally))
-          if (defeat !== undefined) return yield* new CandidateLost({ detail: defeat })
-        }
-        const content = {
-          instructions: comparison.candidate_instructions,
-          provider: comparison.candidate_provider,
-          dataset_id: comparison.candidate_dataset_id,
-          comparison_id,
-          restored_release_id: null
-        }
+        const { comparison_id } = input
+        const comparison = yield* chooseCandidate(sql, org_id, task, live, input)
+        const canary =
+          task.canary_release_id === null ? undefined : yield* getRelease(sql, org_id, task.canary_release_id)
         const choice: ReleaseChoice = {
-          content,
-          isLive,
-          workingCopy: task.revision === comparison.task_revision ? content : task
+          content: {
+            instructions: comparison.candidate_instructions,
+            provider: comparison.candidate_provider,
+            dataset_id: comparison.candidate_dataset_id,
+            comparison_id,
+            restored_release_id: null
+          },
+          canary: canary?.comparison_id === comparison_id ? canary : undefined,
+          isLive: live.comparison_id === comparison_id,
+          workingCopy: workingCopyOf(task, comparison)
         }
         return choice
       })
@@ -113,7 +103,17 @@ export class Releases extends Context.Service<
       ) {
         const release = yield* findRelease(sql, org_id, release_id)
         if (release?.task_id !== task.task_id) return yield* noRelease
-        const { dataset_id, instructions, provider } = release
+        const { comparison_id, dataset_id, instructions, provider } = release
+        if (release_id === task.canary_release_id && comparison_id !== null) {
+          const comparison = yield* findComparison(sql, org_id, comparison_id)
+          const choice: ReleaseChoice = {
+            content: release,
+            canary: release,
+            isLive: false,
+            workingCopy: comparison === undefined ? task : workingCopyOf(task, comparison)
+          }
+          return choice
+        }
         const choice: ReleaseChoice = {
           content: {
             instructions,
@@ -122,6 +122,7 @@ export class Releases extends Context.Service<
             comparison_id: null,
             restored_release_id: release_id
           },
+          canary: undefined,
           isLive: live.id === release_id || live.restored_release_id === release_id,
           workingCopy: task
         }
@@ -129,11 +130,6 @@ export class Releases extends Context.Service<
       })
 
       /** Fails if the dataset version of a release was deleted. The task's row is locked, so none is being deleted. */
-      const requireDataset = Effect.fnUntraced(function* (org_id: OrgId, content: ReleaseChoice["content"]) {
-        if (content.dataset_id === null) return
-        if ((yield* findVersion(sql, org_id, content.dataset_id)) === undefined) return yield* datasetDeleted
-      })
-
       return Releases.of({
         list: Effect.fn("Releases.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("tasks.read")
@@ -167,24 +163,26 @@ export class Releases extends Context.Service<
               // The row lock serializes concurrent releases of the task.
               const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
               const live = yield* getRelease(sql, org_id, task.live_release_id)
-              const { content, isLive, workingCopy } =
+              const { canary, content, isLive, workingCopy } =
                 "release_id" in input
                   ? yield* chooseEarlier(org_id, task, live, input.release_id)
-                  : yield* chooseCandidate(org_id, task, live, input)
+                  : yield* chooseCompared(org_id, task, live, input)
               if (isLive) return live
-              yield* requireDataset(org_id, content)
-              const release: Release = {
+              yield* requireDataset(sql, org_id, content.dataset_id)
+              // The canary keeps its id, and so the feedback on its runs.
+              const release: Release = canary ?? {
                 id: yield* ReleaseId.generate,
                 task_id,
                 ...content,
                 created_at: now,
                 created_by: actor
               }
-              yield* insertRelease(sql, org_id, release)
+              if (canary === undefined) yield* insertRelease(sql, org_id, release)
               yield* sql`
                 UPDATE tasks
                 SET
                   live_release_id = ${release.id},
+                  canary_release_id = NULL, canary_share = NULL, canary_started_at = NULL,
                   instructions = ${workingCopy.instructions},
                   provider = ${JSON.stringify(workingCopy.provider)}
                 WHERE org_id = ${org_id}
@@ -212,32 +210,16 @@ interface ReleaseChoice {
     Release,
     "instructions" | "provider" | "dataset_id" | "comparison_id" | "restored_release_id"
   >
+  /** The task's canary, if it is what becomes live. */
+  readonly canary: Release | undefined
   readonly isLive: boolean
   /** The task's working copy afterwards. */
   readonly workingCopy: Pick<Release, "instructions" | "provider">
 }
 
-/** Why the comparison speaks against the candidate; undefined if it does not. */
-const defeatOf = ({ candidate, live }: ComparisonSummary): string | undefined => {
-  if (candidate.agreement === null || live.agreement === null) return undefined
-  if (candidate.latency_ms === null) return "The candidate has no answer for any of the examples."
-  return candidate.agreed < live.agreed
-    ? `The candidate agreed with ${candidate.agreed} examples, the live release with ${live.agreed}.`
-    : undefined
-}
-
-const notOfTask = (pointer: string, noun: string) =>
-  Effect.fail(
-    new NotFound({
-      detail: `No such ${noun} of this task.`,
-      errors: [{ pointer, detail: `No such ${noun}` }]
-    })
-  )
-
-const datasetDeleted = Effect.fail(
-  new NotFound({ detail: "The dataset version of this release was deleted, so it cannot be made live." })
+const noRelease = Effect.fail(
+  new NotFound({
+    detail: "No such release of this task.",
+    errors: [{ pointer: "#/release_id", detail: "No such release" }]
+  })
 )
-
-const noComparison = notOfTask("#/comparison_id", "comparison")
-
-const noRelease = notOfTask("#/release_id", "release")

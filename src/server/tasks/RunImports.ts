@@ -107,7 +107,7 @@ export class RunImports extends Context.Service<
           yield* usage.requireCapacity(org_id, "runs")
           if (runs.some(({ score }) => score !== undefined)) yield* usage.requireCapacity(org_id, "feedback")
           for (;;) {
-            const plan = yield* readRunPlan(sql, org_id, task_id, null)
+            const plan = yield* readRunPlan(sql, org_id, task_id, null, null)
             if (plan === undefined) return yield* notFound("task")
             const now = yield* clock.now
             const { problems, valid } = yield* checkRuns(yield* schemasOf(org_id, task_id, plan), runs, {

@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { randomUUID } from "node:crypto"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import {
@@ -169,8 +170,11 @@ export class Runs extends Context.Service<
       /** Reads the plan of a run and validates the request. From then on the task's schemas cannot change. */
       const readPlan = Effect.fnUntraced(function* (org_id: OrgId, task_id: TaskId, request: NewRun) {
         const session_id = request.session_id ?? null
+        // The answers that clients log are not the canary's.
+        const canary_key =
+          request.answer === undefined ? (request.canary_key ?? session_id ?? randomUUID()) : null
         for (;;) {
-          const task = yield* Effect.orDie(readRunPlan(sql, org_id, task_id, session_id))
+          const task = yield* Effect.orDie(readRunPlan(sql, org_id, task_id, session_id, canary_key))
           if (task === undefined) return yield* notFound("task")
           if (!task.session_exists) return yield* notFound("session", "#/session_id")
           const answers = yield* validate(org_id, task_id, task, request)

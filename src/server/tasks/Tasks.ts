@@ -246,6 +246,7 @@ export class Tasks extends Context.Service<
             provider: input.provider === undefined ? defaultProvider : withProviderDefaults(input.provider),
             revision: 1,
             live_release_id: yield* ReleaseId.generate,
+            canary_release_id: null,
             self_review: input.self_review ?? true,
             review_share: input.review_share ?? 0,
             dataset_id: null,

@@ -1,6 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { pairedDifference, wilsonInterval } from "../../../src/domain/tasks/wilsonInterval.ts"
+import {
+  independentDifference,
+  pairedDifference,
+  wilsonInterval
+} from "../../../src/domain/tasks/wilsonInterval.ts"
 
 const near = (actual: number, expected: number) => assert.closeTo(actual, expected, 0.00005)
 
@@ -93,5 +97,17 @@ describe("pairedDifference", () => {
         assert.isAtLeast(one.high, one.value)
       })
     )
+  })
+
+  // The worked examples of the paper, table II, method 10.
+  it.each([
+    [{ count: 56, of: 70 }, { count: 48, of: 80 }, "0.0524", "0.3339"],
+    [{ count: 9, of: 10 }, { count: 3, of: 10 }, "0.1705", "0.8090"],
+    [{ count: 10, of: 10 }, { count: 0, of: 20 }, "0.6791", "1.0000"],
+    [{ count: 10, of: 10 }, { count: 0, of: 10 }, "0.6075", "1.0000"]
+  ])("the independent difference of %o and %o is the one of the paper", (first, second, low, high) => {
+    const difference = independentDifference(first, second)
+    assert.strictEqual(difference.low.toFixed(4), low)
+    assert.strictEqual(difference.high.toFixed(4), high)
   })
 })

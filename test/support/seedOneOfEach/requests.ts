@@ -46,6 +46,12 @@ export const requests: Readonly<
     params: { task_id: ids.task },
     body: { comparison_id: ids.comparison }
   }),
+  "canaries.get": ({ ids }) => ({ params: { task_id: ids.canary_task } }),
+  "canaries.start": ({ ids }) => ({
+    params: { task_id: ids.canary_task },
+    body: { comparison_id: ids.canary_comparison, share: 0.2 }
+  }),
+  "canaries.stop": ({ ids }) => ({ params: { task_id: ids.canary_task } }),
   "feedback.list": ({ ids }) => ({ query: { task_id: ids.task, inference_log_id: ids.trace } }),
   "feedback.get": ({ ids }) => ({ params: { id: ids.staged } }),
   "feedback.remove": ({ ids }) => ({ params: { id: ids.feedback_to_delete } }),

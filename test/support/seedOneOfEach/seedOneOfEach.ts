@@ -50,6 +50,19 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     (found) => found.comparison.status === "completed"
   )
   const [release] = (yield* admin.releases.list({ params, query: {} })).releases
+  const tried = yield* createSortingTask(admin, ["pay", "billing"])
+  const trial = yield* admin.comparisons.create({
+    params: tried.params,
+    payload: { hold_out: { kind: "none" } }
+  })
+  yield* eventually(
+    admin.comparisons.get({ params: { id: trial.comparison.id }, query: {} }),
+    (found) => found.comparison.status === "completed"
+  )
+  const canary = yield* admin.canaries.start({
+    params: tried.params,
+    payload: { comparison_id: trial.comparison.id, share: 0.1 }
+  })
 
   // The rejecting collector comes first, so that there is a failed batch.
   const peer = yield* startCollector({ status: 400 })
@@ -124,6 +137,9 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       other_task: other.id,
       dataset: dataset.id,
       comparison: comparison.id,
+      canary_task: tried.task.id,
+      canary_comparison: trial.comparison.id,
+      canary: canary.release.id,
       release: release?.id ?? assert.fail("a release"),
       trace: run.trace_id,
       sampled_trace: sampled.trace_id,

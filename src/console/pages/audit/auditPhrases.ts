@@ -46,7 +46,10 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "dataset.exported": "exported a dataset version",
   "comparison.created": "started a comparison",
   "comparison.cancelled": "cancelled a comparison",
-  "release.created": "created a release"
+  "release.created": "created a release",
+  "canary.started": "started a canary",
+  "canary.changed": "changed the share of a canary",
+  "canary.stopped": "stopped a canary"
 }
 
 const isKnown = Schema.is(AuditAction)

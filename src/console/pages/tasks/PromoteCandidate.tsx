@@ -1,8 +1,10 @@
+import { Effect } from "effect"
 import { useState } from "react"
 import type { Comparison } from "../../../domain/tasks/Comparison.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
+import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { useAction } from "../../ui/useAction.ts"
@@ -21,24 +23,30 @@ export const PromoteCandidate = ({
 }) => {
   const [open, setOpen] = useState(false)
   const [reason, setReason] = useState("")
+  /** Percentage of the runs that it answers as a canary; empty: all, as the live release. */
+  const [percent, setPercent] = useState("")
   /** Whether the release was refused in a way that `force` overrides. It stays so while the forced one is in progress. */
   const [refused, setRefused] = useState(false)
-  const action = useAction((forced: boolean) =>
-    apiClient.releases.create({
-      params: { task_id },
-      payload: { comparison_id: id, ...(forced ? { force: true, reason: reason.trim() } : {}) }
-    })
-  )
+  const action = useAction((forced: boolean) => {
+    const candidate = { comparison_id: id, ...(forced ? { force: true, reason: reason.trim() } : {}) }
+    const params = { task_id }
+    return percent.trim() === ""
+      ? Effect.asVoid(apiClient.releases.create({ params, payload: candidate }))
+      : Effect.asVoid(
+          apiClient.canaries.start({ params, payload: { ...candidate, share: Number(percent) / 100 } })
+        )
+  })
   const canForce = refused || overridable.has(action.failure?.code)
   const close = () => {
     setOpen(false)
     setRefused(false)
     setReason("")
+    setPercent("")
     action.reset()
   }
   const run = async () => {
     setRefused(canForce)
-    if ((await action.run(canForce)) === undefined) return
+    if ((await action.runResult(canForce)) === undefined) return
     close()
     onDone()
   }
@@ -53,6 +61,23 @@ export const PromoteCandidate = ({
           {formatPercent(summary.candidate.agreement)} of the examples, the live release with{" "}
           {formatPercent(summary.live.agreement)}. You can roll back to an earlier release.
         </p>
+        <Field
+          label="Percentage of the runs, as a canary"
+          hint="0.1 to 99. Leave empty to make it the live release."
+          error={fieldError(action.failure, "share")}
+        >
+          {(field) => (
+            <input
+              {...field}
+              type="number"
+              min={0.1}
+              max={99}
+              step="any"
+              value={percent}
+              onChange={({ target }) => setPercent(target.value)}
+            />
+          )}
+        </Field>
         <FailureNotice failure={action.failure} />
         {canForce ? (
           <Field label="Reason to promote it nevertheless" hint="Kept in the audit log.">

@@ -10,6 +10,7 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { CanaryPanel } from "./CanaryPanel.tsx"
 import { DatasetLink } from "./DatasetLink.tsx"
 import { ReleaseQuality } from "./ReleaseQuality.tsx"
 
@@ -18,6 +19,7 @@ export const Releases = ({ task }: { readonly task: Task }) => {
   const can = useCan()
   return (
     <div className="stack">
+      {task.canary_release_id === null ? null : <CanaryPanel key={task.canary_release_id} task={task} />}
       {can("feedback.read") ? <ReleaseQuality task_id={task.id} /> : null}
       <PagedList atom={releasesAtom(task.id)}>
         {(releases) => (
@@ -30,6 +32,8 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                   </h2>
                   {release.id === task.live_release_id ? (
                     <Badge tone="good">Live</Badge>
+                  ) : release.id === task.canary_release_id ? (
+                    <Badge tone="wait">Canary</Badge>
                   ) : can("tasks.write") ? (
                     <RollbackButton release={release} />
                   ) : null}

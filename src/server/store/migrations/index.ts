@@ -51,6 +51,7 @@ import exportFormats from "./0052_export_formats.ts"
 import honestComparisons from "./0053_honest_comparisons.ts"
 import deletions from "./0054_deletions.ts"
 import modelProviders from "./0055_model_providers.ts"
+import canaries from "./0056_canaries.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -104,5 +105,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0052_export_formats": exportFormats,
   "0053_honest_comparisons": honestComparisons,
   "0054_deletions": deletions,
-  "0055_model_providers": modelProviders
+  "0055_model_providers": modelProviders,
+  "0056_canaries": canaries
 }

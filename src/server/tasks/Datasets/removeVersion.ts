@@ -41,6 +41,10 @@ export const removeVersion = Effect.fnUntraced(function* (
   const live = yield* getRelease(sql, org_id, task.live_release_id)
   if (live.dataset_id === id)
     return yield* inUse("The live release uses this version. Release another one first.")
+  const canary =
+    task.canary_release_id === null ? undefined : yield* getRelease(sql, org_id, task.canary_release_id)
+  if (canary?.dataset_id === id)
+    return yield* inUse("The canary uses this version. Promote or stop the canary first.")
   if (task.dataset_id === id) {
     return yield* inUse(
       "This is the newest version, which the next one is based on. Create the next version without the examples, then delete this one; or delete the task."

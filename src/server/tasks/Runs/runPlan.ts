@@ -42,12 +42,16 @@ export type LoggedRunPlan = Pick<
 
 const planRows = rowsOf(RunPlan)
 
-/** Reads the plan of a run: the task with its live release, and whether the request's session exists. */
+/**
+ * Reads the plan of a run: the task with the release that answers it, and whether the request's session exists. That is the live release, or,
+ * for its share of the keys, the canary. Without a key it is the live release.
+ */
 export const readRunPlan = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
-  session_id: SessionId | null
+  session_id: SessionId | null,
+  canary_key: string | null
 ) =>
   planRows.first(sql`
     SELECT
@@ -65,10 +69,24 @@ export const readRunPlan = (
         false
       ) AS redacts_runs
     FROM tasks
-      JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
+      JOIN releases ON releases.org_id = tasks.org_id
+        AND releases.release_id = ${
+          canary_key === null ? sql.literal("tasks.live_release_id") : answeringRelease(sql, canary_key)
+        }
     WHERE tasks.org_id = ${org_id}
       AND tasks.task_id = ${task_id}
   `)
+
+/** The canary if the key is among its share, else the live release. Four bytes of a digest: another canary has other keys. */
+const answeringRelease = (sql: SqlClient.SqlClient, canary_key: string) => sql`
+  CASE
+    WHEN (
+      'x' || left(encode(sha256(convert_to(tasks.canary_release_id || ' ' || ${canary_key}::text, 'UTF8')), 'hex'), 8)
+    )::bit(32)::bigint < tasks.canary_share * 4294967296
+      THEN tasks.canary_release_id
+    ELSE tasks.live_release_id
+  END
+`
 
 /**
  * Locks a task's schemas, unless they have changed since its first run was validated; then it returns `false`. Call it in a transaction: it

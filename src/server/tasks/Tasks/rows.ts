@@ -23,6 +23,7 @@ const TaskRow = Schema.Struct({
   /** Incremented by each change of the working copy: the instructions, or the provider without its key. */
   revision: Schema.Int,
   live_release_id: ReleaseId,
+  canary_release_id: Schema.NullOr(ReleaseId),
   review_share: Schema.Finite,
   dataset_id: Schema.NullOr(DatasetId),
   first_run_at: Schema.NullOr(TimestampFromDate),
@@ -66,6 +67,7 @@ export const toTask = (row: TaskRow): Task => ({
   provider_headers_set: row.provider_headers_set,
   self_review: row.self_review,
   live_release_id: row.live_release_id,
+  canary_release_id: row.canary_release_id,
   review_share: row.review_share,
   dataset_id: row.dataset_id,
   created_at: row.created_at,

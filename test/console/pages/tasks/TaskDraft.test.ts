@@ -29,6 +29,7 @@ const task: Task = {
   provider_headers_set: false,
   self_review: true,
   live_release_id: Effect.runSync(ReleaseId.generate),
+  canary_release_id: null,
   review_share: 0,
   dataset_id: null,
   created_at: DateTime.makeUnsafe(0),

@@ -28,6 +28,8 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "datasets.export_preferences": ["dataset.exported", "dataset"],
   "comparisons.create": ["comparison.created", "new"],
   "releases.create": ["release.created", "new"],
+  "canaries.start": ["canary.changed", "canary"],
+  "canaries.stop": ["canary.stopped", "canary"],
   "feedback.stage": ["feedback.staged", "feedback_to_stage"],
   "feedback.reject": ["feedback.rejected", "feedback_to_reject"],
   "feedback.remove": ["feedback.deleted", "feedback_to_delete"],
