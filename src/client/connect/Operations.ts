@@ -5094,8 +5094,8 @@ export interface TelemetryDestination {
    *   too.
    * - `log`: Log records `gen_ai.evaluation.result`, sent to `/v1/logs`.
    * - `langfuse`: Scores, sent to Langfuse's `/api/public/ingestion`.
-   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`. Phoenix takes spans as JSON
-   *   only through a collector.
+   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`; its spans are sent in
+   *   Protobuf.
    * - `braintrust`: Attributes of the span that Braintrust reads as a score.
    */
   readonly scores: "span" | "log" | "langfuse" | "phoenix" | "braintrust"
@@ -5154,8 +5154,8 @@ export interface NewTelemetryDestination {
    *   too.
    * - `log`: Log records `gen_ai.evaluation.result`, sent to `/v1/logs`.
    * - `langfuse`: Scores, sent to Langfuse's `/api/public/ingestion`.
-   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`. Phoenix takes spans as JSON
-   *   only through a collector.
+   * - `phoenix`: Span annotations, sent to Phoenix's `/v1/span_annotations`; its spans are sent in
+   *   Protobuf.
    * - `braintrust`: Attributes of the span that Braintrust reads as a score.
    */
   readonly scores?: "span" | "log" | "langfuse" | "phoenix" | "braintrust" | undefined

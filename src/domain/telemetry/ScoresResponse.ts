@@ -9,7 +9,8 @@ const places: Readonly<Record<SeparateScores, string>> = {
   phoenix: "Phoenix annotations at /v1/span_annotations"
 }
 
-const describeStatus =
+/** Describes a status of a tool for scores, and its likely cause. */
+export const describeScoreStatus =
   (scores: SeparateScores) =>
   (status: number): string => {
     if (status >= 300 && status < 400) return `HTTP ${status}: redirects are not followed`
@@ -65,7 +66,7 @@ export const classifyScoresResponse = (
   count: number
 ): ExportOutcome => {
   const { status } = response
-  const unsuccessful = classifyUnsuccessful(response, describeStatus(scores))
+  const unsuccessful = classifyUnsuccessful(response, describeScoreStatus(scores))
   if (unsuccessful !== undefined) return unsuccessful
   const text = new TextDecoder().decode(response.body)
   const foreign: ExportOutcome = {

@@ -13,8 +13,7 @@ export const ScoreFormat = documentedEnum({
   span: "Attributes `gen_ai.evaluation.*` of the span `svc.feedback`, which all other values have too.",
   log: "Log records `gen_ai.evaluation.result`, sent to `/v1/logs`.",
   langfuse: "Scores, sent to Langfuse's `/api/public/ingestion`.",
-  phoenix:
-    "Span annotations, sent to Phoenix's `/v1/span_annotations`. Phoenix takes spans as JSON only through a collector.",
+  phoenix: "Span annotations, sent to Phoenix's `/v1/span_annotations`; its spans are sent in Protobuf.",
   braintrust: "Attributes of the span that Braintrust reads as a score."
 })
 export type ScoreFormat = typeof ScoreFormat.Type

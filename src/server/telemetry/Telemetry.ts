@@ -42,6 +42,7 @@ import {
   insertDestination,
   secondsUntilNextTest
 } from "./Telemetry/rows.ts"
+import { sendProtobufSpans } from "./Telemetry/sendProtobufSpans.ts"
 import { encodeHeaders, unsealAddress, sendSpans } from "./Telemetry/sendSpans.ts"
 
 /** Minimum interval between two tests of one destination. */
@@ -149,7 +150,8 @@ export class Telemetry extends Context.Service<
           const span = testSpan(yield* generateTraceId, now.epochMilliseconds)
           const request = new BatchWriter(envelope(exportSource(org_id)), MAX_BATCH_BYTES)
           request.append(encodeSpan(span, makeSampling(1).traceState))
-          return yield* sendSpans(egress, { org_id, destination_id: id }, collector, request.finish(), 1)
+          const send = address.value.scores === "phoenix" ? sendProtobufSpans : sendSpans
+          return yield* send(egress, { org_id, destination_id: id }, collector, request.finish(), 1)
         })
 
         return Telemetry.of({

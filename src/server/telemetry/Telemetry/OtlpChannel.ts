@@ -16,6 +16,7 @@ import { RecentPayloads } from "../Spans/RecentPayloads.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
+import { sendProtobufSpans } from "./sendProtobufSpans.ts"
 import { sendScores } from "./sendScores.ts"
 import { EXPORT_MILLIS, unsealAddress, sendSpans } from "./sendSpans.ts"
 
@@ -110,6 +111,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
       if (spans === null || signal === null || unsealed === undefined) return refuse("the spans have expired")
       // A batch of scores exists only for a destination that gets them apart from spans.
       const format = signal === "scores" && hasSeparateScores(scores) ? scores : null
+      const sendTraces = scores === "phoenix" ? sendProtobufSpans : sendSpans
       const opened = Effect.gen(function* () {
         const to = yield* unsealAddress(box, ref.org_id, ref.destination_id, { url, headers })
         return { to, body: yield* unsealed }
@@ -118,7 +120,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
         Effect.matchEffect(opened, {
           onSuccess: ({ body, to }) =>
             format === null
-              ? sendSpans(egress, ref, to, body, spans, began)
+              ? sendTraces(egress, ref, to, body, spans, began)
               : sendScores(egress, ref, to, body, { count: spans, scores: format }, began),
           onFailure: (error) =>
             Effect.as(

@@ -40,7 +40,7 @@ const SealedAddress = Schema.Struct({ url: Schema.Uint8Array, headers: Schema.Ui
 export type SealedAddress = typeof SealedAddress.Type
 
 const summaryRows = rowsOf(DestinationSummary)
-const addressRows = rowsOf(SealedAddress)
+const testedRows = rowsOf(Schema.Struct({ ...SealedAddress.fields, scores: ScoreFormat }))
 
 /** The place of a sealed column, which is authenticated with it (AEAD). */
 export const destinationPlace = (
@@ -140,13 +140,13 @@ export const claimTest = Effect.fnUntraced(function* (
   seconds: number
 ) {
   return Option.fromUndefinedOr(
-    yield* addressRows.first(sql`
+    yield* testedRows.first(sql`
     UPDATE telemetry_destinations
     SET tested_at = ${toDate(now)}
     WHERE org_id = ${org_id}
       AND destination_id = ${destination_id}
       AND (tested_at > ${toDate(now)}::timestamptz - ${seconds}::float8 * interval '1 second') IS NOT TRUE
-    RETURNING url, headers
+    RETURNING url, headers, scores
   `)
   )
 })

@@ -83,7 +83,11 @@ export const sendOnce = (
   egress: Egress["Service"],
   { destination_id, org_id }: RequestDestination,
   to: CollectorAddress,
-  { body, isGzipped }: { readonly body: Uint8Array; readonly isGzipped: boolean },
+  {
+    body,
+    contentType = "application/json",
+    isGzipped
+  }: { readonly body: Uint8Array; readonly isGzipped: boolean; readonly contentType?: string },
   classify: (response: CollectorResponse) => ExportOutcome,
   began?: number
 ): Effect.Effect<ExportOutcome> =>
@@ -95,7 +99,7 @@ export const sendOnce = (
       method: "POST",
       headers: {
         ...to.headers,
-        "content-type": "application/json",
+        "content-type": contentType,
         ...(isGzipped ? { "content-encoding": "gzip" } : {}),
         "user-agent": `Countersign/${VERSION}`
       },

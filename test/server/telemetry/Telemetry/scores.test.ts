@@ -23,12 +23,14 @@ interface ScoreRequest {
 const startTool = (answers: ReadonlyArray<readonly [status: number, body: unknown]>) =>
   Effect.gen(function* () {
     const scores: Array<ScoreRequest> = []
+    const traceTypes: Array<string | undefined> = []
     const server = createServer((request, response) => {
       const chunks: Array<Buffer> = []
       request.on("data", (chunk: Buffer) => chunks.push(chunk))
       request.on("end", () => {
         const path = request.url ?? ""
         if (path.endsWith("/v1/traces")) {
+          traceTypes.push(request.headers["content-type"])
           response.writeHead(200, { "content-type": "application/json" }).end("{}")
           return
         }
@@ -51,7 +53,7 @@ const startTool = (answers: ReadonlyArray<readonly [status: number, body: unknow
           server.close()
         })
     )
-    return { url: `http://127.0.0.1:${port}`, scores }
+    return { url: `http://127.0.0.1:${port}`, scores, traceTypes }
   })
 
 /** An admin whose feedback goes to a tool with these answers. */
@@ -159,6 +161,10 @@ layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" } }), 
         [...phoenix.tool.scores, ...log.tool.scores].map(({ path }) => path),
         ["/s/team/v1/span_annotations", "/v1/logs"]
       )
+      // Phoenix takes spans in Protobuf only.
+      yield* phoenix.admin.telemetry_destinations.test({ params: { id: phoenix.id } })
+      assert.deepStrictEqual(phoenix.tool.traceTypes, ["application/x-protobuf", "application/x-protobuf"])
+      assert.deepStrictEqual(log.tool.traceTypes, ["application/json"])
       assert.nestedPropertyVal(phoenix.tool.scores[0], "body.data[0].result.label", "correct")
       assert.nestedPropertyVal(
         log.tool.scores[0],
