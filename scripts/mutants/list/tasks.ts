@@ -310,15 +310,45 @@ export const tasks: ReadonlyArray<ListedMutant> = [
     tests: trainingTests
   },
   {
-    file: "server/tasks/Providers/OpenAi.ts",
-    from: "[...messages, recordedRepair]",
-    to: "[...messages, ...repairMessages(first.content, parsed.failure)]",
+    file: "server/tasks/Providers/prompt.ts",
+    from: "...(repair === undefined ? [] : [recordedRepair])",
+    to: '...(repair === undefined ? [] : [{ role: "assistant", content: repair.answer }])',
     tests: ["server/tasks/Providers/OpenAi.test.ts"]
   },
   {
-    file: "server/tasks/Providers/OpenAi.ts",
-    from: "withoutKey(completion.response, key)",
-    to: "completion.response",
+    file: "server/tasks/Providers/makeModelProvider.ts",
+    from: "withoutSecrets(result.completion.response, secrets)",
+    to: "result.completion.response",
     tests: ["server/tasks/Providers/OpenAi.test.ts"]
+  },
+  {
+    file: "server/tasks/Providers/toUsage.ts",
+    from: "Math.min(MAX_TOKENS, Math.ceil(count)) : null",
+    to: "Math.min(MAX_TOKENS, Math.ceil(count)) : 0",
+    tests: ["server/tasks/Providers/OpenAi.test.ts", "server/tasks/Providers/Anthropic.test.ts"]
+  },
+  {
+    file: "server/tasks/Providers/chatRequest.ts",
+    from: '{ "api-key": key }',
+    to: "{ authorization: key }",
+    tests: ["server/tasks/Providers/OpenAi.test.ts"]
+  },
+  {
+    file: "server/tasks/Providers/messagesRequest.ts",
+    from: "content: [...result, text(JSON.stringify(asked))]",
+    to: "content: [text(JSON.stringify(asked))]",
+    tests: ["server/tasks/Providers/Anthropic.test.ts"]
+  },
+  {
+    file: "server/tasks/Providers/messagesResponse.ts",
+    from: "return Result.isSuccess(scanned) && isJsonObject(input)",
+    to: "return isJsonObject(input)",
+    tests: ["server/tasks/Providers/Anthropic.test.ts"]
+  },
+  {
+    file: "domain/tasks/InstructionTemplate.ts",
+    from: "return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined",
+    to: "return isObject(value) ? value[name] : undefined",
+    tests: ["domain/tasks/InstructionTemplate.test.ts"]
   }
 ]
