@@ -192,4 +192,40 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
         assert.strictEqual(await page.getByRole("button", { name: /^Stage/ }).count(), 0)
       })
     }).pipe(Effect.scoped, Effect.orDie))
+
+  test("an admin deletes feedback and a run, after a confirmation", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { admin, task } = yield* taskWithCorrections("deletes", [{ payer: "Grace" }, { payer: "Linus" }])
+      const { feedback } = yield* admin.feedback.list()
+      const newest = feedback[0] ?? assert.fail("no feedback")
+      const { page } = yield* openSignedIn(
+        yield* key({ preset: "admin", name: "Ada" }, "deletes"),
+        `/feedback/${newest.id}`
+      )
+      const deleteShown = async (question: string, done: string) => {
+        await page.getByRole("button", { name: "Delete" }).click()
+        await page.getByText(question).waitFor()
+        await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click()
+        await page.getByRole("button", { name: "Delete" }).click()
+        await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click()
+        await page.getByText(done).waitFor()
+      }
+      yield* Effect.promise(() => deleteShown("Delete this feedback?", "Feedback deleted"))
+      const left = yield* admin.feedback.list()
+      assert.deepStrictEqual(
+        left.feedback.map(({ id }) => id),
+        [feedback[1]?.id]
+      )
+      yield* Effect.promise(async () => {
+        await goTo(page, `/runs/${newest.inference_log_id}`)
+        await deleteShown("Delete this run?", "Run deleted")
+        await page.getByText("Linus").or(page.getByText("Nobody")).first().waitFor()
+      })
+      const { runs } = yield* admin.runs.list({ params: { task_id: task.id } })
+      assert.deepStrictEqual(
+        runs.map(({ trace_id }) => trace_id),
+        [feedback[1]?.inference_log_id]
+      )
+    }).pipe(Effect.scoped, Effect.orDie))
 })

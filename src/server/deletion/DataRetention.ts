@@ -42,6 +42,7 @@ export const runOnce = Effect.fn("DataRetention.runOnce")(function* () {
   const { now: currentTime } = yield* StoreClock
   const now = yield* currentTime
   const atomically = atomic(sql)
+  yield* countDeleted("retention", {})
   const removed = { runs: 0, feedback: 0, sessions: 0 }
   let more = false
   let after = ""

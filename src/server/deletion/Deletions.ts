@@ -178,6 +178,7 @@ export class Deletions extends Context.Service<
   static readonly layerWorker: Layer.Layer<never, never, Deletions | StoreClock> = Layer.effectDiscard(
     Effect.gen(function* () {
       const deletions = yield* Deletions
+      yield* countDeleted("request", {})
       const { clock } = yield* StoreClock
       const run = Effect.gen(function* () {
         let steps = 0

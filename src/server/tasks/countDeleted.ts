@@ -9,6 +9,7 @@ export const countDeleted = (
 ): Effect.Effect<void> =>
   Effect.forEach(
     Object.entries({ examples, feedback, runs, sessions }),
-    ([records, count]) => (count === 0 ? Effect.void : Metric.update(deletedRecords(records, cause), count)),
+    // Also by 0: a counter that appears with its first record has no rate then.
+    ([records, count]) => Metric.update(deletedRecords(records, cause), count),
     { discard: true }
   )
