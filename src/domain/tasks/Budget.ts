@@ -1,36 +1,35 @@
 import { Schema } from "effect"
 
-const limits = {
-  max_calls: [
-    Schema.Int,
-    "Calls to models, the judge's included: at least those of one example. No example is started that needs more, but an answer that has to be repeated or repaired may exceed it by its further calls."
-  ],
-  max_tokens: [
-    Schema.Int,
-    "Input and output tokens together: at least the instructions and the answer schema of one example, estimated at four bytes a token. The examples in progress, at most four, may exceed it."
-  ],
-  max_cost: [
-    Schema.Finite,
-    "Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in progress, at most four, may exceed it."
-  ],
-  max_failures: [
-    Schema.Int,
-    "Answers of either side that fail, at least 1: with as many, the comparison ends."
-  ]
-} as const
-
-const limit = <Name extends keyof typeof limits>(name: Name) => ({
-  stored: Schema.NullOr(limits[name][0]).annotateKey({ description: `${limits[name][1]} Null: no limit.` }),
-  given: Schema.optionalKey(limits[name][0]).annotateKey({
-    description: `${limits[name][1]} Default: no limit.`
-  })
+const limit = <S extends Schema.Constraint>(schema: S, description: string) => ({
+  stored: Schema.NullOr(schema).annotateKey({ description: `${description} Null: no limit.` }),
+  given: Schema.optionalKey(schema).annotateKey({ description: `${description} Default: no limit.` })
 })
 
+const maxCalls = limit(
+  Schema.Int,
+  "Calls to models, the judge's included: at least those of one example. No example is started that needs more, but an answer that has to be repeated or repaired may exceed it by its further calls."
+)
+
+const maxTokens = limit(
+  Schema.Int,
+  "Input and output tokens together: at least the instructions and the answer schema of one example, estimated at four bytes a token. The examples in progress, at most four, may exceed it."
+)
+
+const maxCost = limit(
+  Schema.Finite,
+  "Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in progress, at most four, may exceed it."
+)
+
+const maxFailures = limit(
+  Schema.Int,
+  "Answers of either side that fail, at least 1: with as many, the comparison ends."
+)
+
 export const Budget = Schema.Struct({
-  max_calls: limit("max_calls").stored,
-  max_tokens: limit("max_tokens").stored,
-  max_cost: limit("max_cost").stored,
-  max_failures: limit("max_failures").stored
+  max_calls: maxCalls.stored,
+  max_tokens: maxTokens.stored,
+  max_cost: maxCost.stored,
+  max_failures: maxFailures.stored
 }).annotate({
   identifier: "Budget",
   description: "What a comparison may spend. One that would spend more ends as `failed`."
@@ -39,10 +38,10 @@ export type Budget = typeof Budget.Type
 
 /** Bounds are checked with the task, as `INVALID_COMPARISON`. */
 export const NewBudget = Schema.Struct({
-  max_calls: limit("max_calls").given,
-  max_tokens: limit("max_tokens").given,
-  max_cost: limit("max_cost").given,
-  max_failures: limit("max_failures").given
+  max_calls: maxCalls.given,
+  max_tokens: maxTokens.given,
+  max_cost: maxCost.given,
+  max_failures: maxFailures.given
 }).annotate({ identifier: "NewBudget", description: "What the comparison may spend." })
 export type NewBudget = typeof NewBudget.Type
 

@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import type { ComparisonDetail, NewComparison } from "../../../../src/api/Comparisons.ts"
 import type { ClientCalls } from "../../../../src/client/Client.ts"
+import type { ComparisonResult } from "../../../../src/domain/tasks/Comparison.ts"
 import type { ExampleId, TaskId } from "../../../../src/domain/Ids.ts"
 import { eventually } from "../../../support/eventually.ts"
 import { startLearningModel } from "../../../../src/cli/demo/learningModel.ts"
@@ -15,6 +16,8 @@ const messages = [
   ["the refund is late", "billing"],
   ["hello there", "other"]
 ] as const
+
+const textOf = ({ input: { text } }: ComparisonResult): string => (typeof text === "string" ? text : "")
 
 /** Compares a candidate with the live release, and returns the completed comparison with its results. */
 const compare = Effect.fnUntraced(function* (
@@ -99,17 +102,14 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           assert.isAbove(comparison.example_count, 3)
           assert.isBelow(comparison.example_count, 27)
           assert.lengthOf(results, comparison.example_count)
-          const tested = results.map(({ input }) => String(input["text"]))
+          const tested = results.map(textOf)
           assert.lengthOf(model.prompts, 2 * tested.length)
           for (const { examples } of model.prompts) {
             assert.lengthOf(examples, 30 - tested.length)
             assert.isFalse(examples.some(({ text }) => tested.includes(text)))
           }
           const again = yield* compare(admin, params, { hold_out: { kind: "split", test_share: 0.5 } })
-          assert.sameMembers(
-            again.results.map(({ input }) => String(input["text"])),
-            tested
-          )
+          assert.sameMembers(again.results.map(textOf), tested)
         }).pipe(Effect.scoped)
     )
 
