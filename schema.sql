@@ -127,6 +127,78 @@ AS $function$
       END
     $function$;
 
+CREATE OR REPLACE FUNCTION public.feedback_scores_added()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      BEGIN
+        
+  IF NOT EXISTS (SELECT FROM added WHERE score_value IS NOT NULL OR score_label IS NOT NULL) THEN
+    RETURN NULL;
+  END IF;
+  INSERT INTO feedback_counts AS c (
+    org_id, task_id, day, release_id, slot, positive, neutral, negative, value_excess
+  )
+  SELECT
+    org_id, task_id, (created_at AT TIME ZONE 'UTC')::date, coalesce(release_id, ''), pg_backend_pid() % 16, 0, 0, 0,
+    sum(round((score_value - score) * 1000000))::bigint
+  FROM added
+  WHERE score_value IS NOT NULL
+  GROUP BY 1, 2, 3, 4
+  -- All statements lock counters in the same order, or two of them could deadlock.
+  ORDER BY 1, 2, 3, 4
+  ON CONFLICT (org_id, task_id, day, release_id, slot) DO UPDATE
+  SET value_excess = c.value_excess + excluded.value_excess;
+  INSERT INTO feedback_label_counts AS c (org_id, task_id, day, release_id, score_label, slot, count)
+  SELECT
+    org_id, task_id, (created_at AT TIME ZONE 'UTC')::date, coalesce(release_id, ''), score_label,
+    pg_backend_pid() % 16, count(*)
+  FROM added
+  WHERE score_label IS NOT NULL
+  GROUP BY 1, 2, 3, 4, 5
+  ORDER BY 1, 2, 3, 4, 5
+  ON CONFLICT (org_id, task_id, day, release_id, score_label, slot) DO UPDATE
+  SET count = c.count + excluded.count;
+  RETURN NULL;
+      END
+    $function$;
+
+CREATE OR REPLACE FUNCTION public.feedback_scores_removed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+      BEGIN
+        
+  IF NOT EXISTS (SELECT FROM removed WHERE score_value IS NOT NULL OR score_label IS NOT NULL) THEN
+    RETURN NULL;
+  END IF;
+  INSERT INTO feedback_counts AS c (
+    org_id, task_id, day, release_id, slot, positive, neutral, negative, value_excess
+  )
+  SELECT
+    org_id, task_id, (created_at AT TIME ZONE 'UTC')::date, coalesce(release_id, ''), pg_backend_pid() % 16, 0, 0, 0,
+    -sum(round((score_value - score) * 1000000))::bigint
+  FROM removed
+  WHERE score_value IS NOT NULL
+  GROUP BY 1, 2, 3, 4
+  -- All statements lock counters in the same order, or two of them could deadlock.
+  ORDER BY 1, 2, 3, 4
+  ON CONFLICT (org_id, task_id, day, release_id, slot) DO UPDATE
+  SET value_excess = c.value_excess + excluded.value_excess;
+  INSERT INTO feedback_label_counts AS c (org_id, task_id, day, release_id, score_label, slot, count)
+  SELECT
+    org_id, task_id, (created_at AT TIME ZONE 'UTC')::date, coalesce(release_id, ''), score_label,
+    pg_backend_pid() % 16, -count(*)
+  FROM removed
+  WHERE score_label IS NOT NULL
+  GROUP BY 1, 2, 3, 4, 5
+  ORDER BY 1, 2, 3, 4, 5
+  ON CONFLICT (org_id, task_id, day, release_id, score_label, slot) DO UPDATE
+  SET count = c.count + excluded.count;
+  RETURN NULL;
+      END
+    $function$;
+
 CREATE OR REPLACE FUNCTION public.run_metadata_added()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -839,6 +911,15 @@ COMMENT ON COLUMN email_verification_links.address IS 'Address that the link was
 COMMENT ON COLUMN email_verification_links.token_digest IS 'SHA-256 digest of the token in the link.';
 COMMENT ON COLUMN email_verification_links.expires_at IS 'When the link expires.';
 
+CREATE TABLE end_user_peppers (
+  org_id text COLLATE "C" NOT NULL,
+  pepper bytea NOT NULL,
+  CONSTRAINT end_user_peppers_pkey PRIMARY KEY (org_id)
+);
+COMMENT ON TABLE end_user_peppers IS 'Secret keys of the pseudonyms of end users.';
+COMMENT ON COLUMN end_user_peppers.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN end_user_peppers.pepper IS 'Key, sealed: 32 random bytes in base64.';
+
 CREATE TABLE erased_examples (
   org_id text COLLATE "C" NOT NULL,
   task_id text COLLATE "C" NOT NULL,
@@ -909,22 +990,34 @@ CREATE TABLE feedback (
   input_bytes integer,
   run_id text COLLATE "C",
   release_id text COLLATE "C",
+  score_value double precision,
+  score_label text COLLATE "C",
+  comment text,
+  source text COLLATE "C" DEFAULT 'api_key'::text NOT NULL,
+  end_user text COLLATE "C",
   CONSTRAINT feedback_pkey PRIMARY KEY (org_id, feedback_id),
   CONSTRAINT feedback_score_check CHECK ((score = ANY (ARRAY['-1'::integer, 0, 1]))),
+  CONSTRAINT feedback_score_value_check CHECK (((score_value >= ('-1'::integer)::double precision) AND (score_value <= (1)::double precision))),
+  CONSTRAINT feedback_source_check CHECK ((source = ANY (ARRAY['api_key'::text, 'feedback_token'::text]))),
   CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'promoted'::text, 'superseded'::text])))
 ) WITH (fillfactor=80);
+CREATE INDEX feedback_commented ON feedback USING btree (org_id, status, score, feedback_id DESC) WHERE (comment IS NOT NULL);
+CREATE INDEX feedback_end_users ON feedback USING btree (org_id, end_user, feedback_id DESC) WHERE (end_user IS NOT NULL);
+CREATE INDEX feedback_labelled ON feedback USING btree (org_id, score_label, status, score, feedback_id DESC) WHERE (score_label IS NOT NULL);
 CREATE INDEX feedback_lists ON feedback USING btree (org_id, status, score, feedback_id DESC);
 CREATE INDEX feedback_run ON feedback USING btree (org_id, trace_id, feedback_id DESC);
 CREATE INDEX feedback_runs ON feedback USING btree (org_id, task_id, score, run_id DESC);
+CREATE INDEX feedback_task_commented ON feedback USING btree (org_id, task_id, status, score, feedback_id DESC) WHERE (comment IS NOT NULL);
+CREATE INDEX feedback_task_labelled ON feedback USING btree (org_id, task_id, score_label, status, score, feedback_id DESC) WHERE (score_label IS NOT NULL);
 CREATE INDEX feedback_task_lists ON feedback USING btree (org_id, task_id, status, score, feedback_id DESC);
-COMMENT ON TABLE feedback IS 'Feedback on runs: a score and, optionally, a correction that reviewers stage and promote.';
+COMMENT ON TABLE feedback IS 'Feedback on runs: a score and, optionally, a comment and a correction that reviewers stage and promote.';
 COMMENT ON COLUMN feedback.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN feedback.feedback_id IS 'Id, fbk_….';
 COMMENT ON COLUMN feedback.task_id IS 'Task of the run.';
 COMMENT ON COLUMN feedback.trace_id IS 'Run that the feedback is about.';
 COMMENT ON COLUMN feedback.score IS '-1, 0 or 1.';
 COMMENT ON COLUMN feedback.correction IS 'Corrected answer, redacted; null: none. Never changes.';
-COMMENT ON COLUMN feedback.bytes IS 'Size of the correction as text, in bytes; 0: none.';
+COMMENT ON COLUMN feedback.bytes IS 'Size of the correction and the comment, in bytes.';
 COMMENT ON COLUMN feedback.status IS 'recorded (no correction), pending, staged, rejected, promoted or superseded.';
 COMMENT ON COLUMN feedback.redaction_warning IS 'Names the fields from which redaction removed values; null: none.';
 COMMENT ON COLUMN feedback.created_at IS 'When the feedback was given.';
@@ -939,6 +1032,11 @@ COMMENT ON COLUMN feedback.dataset_id IS 'Dataset version that the correction wa
 COMMENT ON COLUMN feedback.input_bytes IS 'Size of the run''s input as text, in bytes, set when the correction is staged; null: not staged.';
 COMMENT ON COLUMN feedback.run_id IS 'Run that the feedback is about, in the order of runs.';
 COMMENT ON COLUMN feedback.release_id IS 'Release that answered the run; null: the client supplied the answer.';
+COMMENT ON COLUMN feedback.score_value IS 'Score between those of score, from -1 to 1; null: score alone was given.';
+COMMENT ON COLUMN feedback.score_label IS 'Category of the feedback; null: none.';
+COMMENT ON COLUMN feedback.comment IS 'Remark on the answer, after redaction; null: none.';
+COMMENT ON COLUMN feedback.source IS 'api_key: a caller with an API key gave it; feedback_token: an end user did.';
+COMMENT ON COLUMN feedback.end_user IS 'Pseudonym of the end user who gave it; null: given without.';
 
 CREATE TABLE feedback_counts (
   org_id text COLLATE "C" NOT NULL,
@@ -949,6 +1047,7 @@ CREATE TABLE feedback_counts (
   positive bigint NOT NULL,
   neutral bigint NOT NULL,
   negative bigint NOT NULL,
+  value_excess bigint DEFAULT 0 NOT NULL,
   CONSTRAINT feedback_counts_pkey PRIMARY KEY (org_id, task_id, day, release_id, slot)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE feedback_counts IS 'Counts of feedback per release and day of the feedback. Kept by triggers on feedback. A count is the sum over all slots.';
@@ -960,6 +1059,64 @@ COMMENT ON COLUMN feedback_counts.slot IS 'Part of the counter: concurrent state
 COMMENT ON COLUMN feedback_counts.positive IS 'Feedback with the score 1.';
 COMMENT ON COLUMN feedback_counts.neutral IS 'Feedback with the score 0.';
 COMMENT ON COLUMN feedback_counts.negative IS 'Feedback with the score -1.';
+COMMENT ON COLUMN feedback_counts.value_excess IS 'Sum of score_value less score, in millionths, over the feedback with a score_value.';
+
+CREATE TABLE feedback_label_counts (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  day date NOT NULL,
+  release_id text COLLATE "C" NOT NULL,
+  score_label text COLLATE "C" NOT NULL,
+  slot smallint NOT NULL,
+  count bigint NOT NULL,
+  CONSTRAINT feedback_label_counts_pkey PRIMARY KEY (org_id, task_id, day, release_id, score_label, slot)
+) WITH (fillfactor=50);
+COMMENT ON TABLE feedback_label_counts IS 'Counts of feedback with a label, like feedback_counts. Kept by triggers on feedback.';
+COMMENT ON COLUMN feedback_label_counts.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN feedback_label_counts.task_id IS 'Task of the runs.';
+COMMENT ON COLUMN feedback_label_counts.day IS 'Day of the feedback, in UTC.';
+COMMENT ON COLUMN feedback_label_counts.release_id IS 'Release that answered the runs; empty: the client supplied the answers.';
+COMMENT ON COLUMN feedback_label_counts.score_label IS 'Label.';
+COMMENT ON COLUMN feedback_label_counts.slot IS 'Part of the counter: concurrent statements add to different ones.';
+COMMENT ON COLUMN feedback_label_counts.count IS 'Feedback with the label.';
+
+CREATE TABLE feedback_labels (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  score_label text COLLATE "C" NOT NULL,
+  CONSTRAINT feedback_labels_pkey PRIMARY KEY (org_id, task_id, score_label)
+);
+COMMENT ON TABLE feedback_labels IS 'Labels of the feedback on the runs of a task: their number is limited.';
+COMMENT ON COLUMN feedback_labels.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN feedback_labels.task_id IS 'Task of the runs.';
+COMMENT ON COLUMN feedback_labels.score_label IS 'Label.';
+
+CREATE TABLE feedback_settings (
+  org_id text COLLATE "C" NOT NULL,
+  revision integer NOT NULL,
+  allowed_origins text[] COLLATE "C" NOT NULL,
+  CONSTRAINT feedback_settings_pkey PRIMARY KEY (org_id)
+);
+COMMENT ON TABLE feedback_settings IS 'Settings of organizations for the feedback of end users.';
+COMMENT ON COLUMN feedback_settings.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN feedback_settings.revision IS 'Increases with every change.';
+COMMENT ON COLUMN feedback_settings.allowed_origins IS 'Web origins whose pages may send feedback with a feedback token.';
+
+CREATE TABLE feedback_token_uses (
+  org_id text COLLATE "C" NOT NULL,
+  token_id text COLLATE "C" NOT NULL,
+  uses integer NOT NULL,
+  last_digest text COLLATE "C" NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT feedback_token_uses_pkey PRIMARY KEY (org_id, token_id)
+);
+CREATE INDEX feedback_token_uses_expired ON feedback_token_uses USING btree (expires_at);
+COMMENT ON TABLE feedback_token_uses IS 'Feedback tokens that were used. A row is removed after the token has expired.';
+COMMENT ON COLUMN feedback_token_uses.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN feedback_token_uses.token_id IS 'Token.';
+COMMENT ON COLUMN feedback_token_uses.uses IS 'Feedback that was given with it.';
+COMMENT ON COLUMN feedback_token_uses.last_digest IS 'SHA-256 of its newest feedback, in hex: the same one sent again is not stored again.';
+COMMENT ON COLUMN feedback_token_uses.expires_at IS 'When the token expires.';
 
 CREATE TABLE governed_steps (
   org_id text COLLATE "C" NOT NULL,
@@ -1217,6 +1374,7 @@ CREATE TABLE runs (
   examples json DEFAULT '[]'::json NOT NULL,
   bytes integer,
   started_at timestamp with time zone,
+  end_user_feedback integer DEFAULT 0 NOT NULL,
   CONSTRAINT runs_pkey PRIMARY KEY (org_id, trace_id),
   CONSTRAINT runs_source_check CHECK ((source = ANY (ARRAY['provider'::text, 'logged'::text]))),
   CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
@@ -1251,6 +1409,7 @@ COMMENT ON COLUMN runs.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN runs.examples IS 'Examples that the answer was made from, nearest first: their ids and scores.';
 COMMENT ON COLUMN runs.bytes IS 'Size of input, answer and metadata as text, in bytes; null: logged before this column was added.';
 COMMENT ON COLUMN runs.started_at IS 'When the client''s call to its model started; null: not logged, or not reported.';
+COMMENT ON COLUMN runs.end_user_feedback IS 'Feedback that was given with feedback tokens of the run.';
 
 CREATE TABLE schema_migrations (
   migration_id integer NOT NULL,
@@ -1414,6 +1573,10 @@ CREATE TRIGGER feedback_added AFTER INSERT ON public.feedback REFERENCING NEW TA
 CREATE TRIGGER feedback_removed AFTER DELETE ON public.feedback REFERENCING OLD TABLE AS removed FOR EACH STATEMENT WHEN ((current_setting('countersign.keeps_feedback_counts'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION feedback_removed();
 
 CREATE TRIGGER feedback_run BEFORE INSERT ON public.feedback FOR EACH ROW WHEN ((new.run_id IS NULL)) EXECUTE FUNCTION feedback_run();
+
+CREATE TRIGGER feedback_scores_added AFTER INSERT ON public.feedback REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION feedback_scores_added();
+
+CREATE TRIGGER feedback_scores_removed AFTER DELETE ON public.feedback REFERENCING OLD TABLE AS removed FOR EACH STATEMENT WHEN ((current_setting('countersign.keeps_feedback_counts'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION feedback_scores_removed();
 
 CREATE CONSTRAINT TRIGGER notification_endpoints_secret_changed AFTER INSERT OR UPDATE OF secret ON public.notification_endpoints DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
 

@@ -71,7 +71,7 @@ const program = Effect.gen(function* () {
   show("token bucket, pure function", () => void (full = takeToken(rate, full, (now += 1)).fullAt))
   const limits = yield* Effect.provide(
     RateLimits,
-    RateLimits.layer({ perKey: 1_000_000, perOrganization: 1_000_000 })
+    RateLimits.layer({ perKey: 1_000_000, perOrganization: 1_000_000, endUserFeedback: 0 })
   )
   const requester = { org_id: yield* OrgId.generate, actor: { id: yield* KeyId.generate } }
   show("token buckets of key and organization", () => void Effect.runSync(limits.admitRequest(requester)))

@@ -16,6 +16,7 @@ const folders = {
   domain: [],
   api: ["domain"],
   webhook: [],
+  feedback: [],
   client: ["api", "domain"],
   console: ["api", "client", "domain"],
   server: ["api", "domain", "webhook"],

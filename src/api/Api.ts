@@ -9,6 +9,7 @@ import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
 import { DeletionsApi } from "./Deletions.ts"
 import { FeedbackApi } from "./Feedback.ts"
+import { FeedbackSettingsApi } from "./FeedbackSettings.ts"
 import { collectFieldErrors, ProblemFrame } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { RedactionSettingsApi } from "./RedactionSettings.ts"
@@ -34,6 +35,7 @@ export class Api extends HttpApi.make("countersign")
   .add(ReleasesApi)
   .add(CanariesApi)
   .add(FeedbackApi)
+  .add(FeedbackSettingsApi)
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)
   .add(ApprovalRulesApi)

@@ -2,14 +2,27 @@ import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { documented } from "../domain/documented.ts"
 import { Dataset, JsonObject } from "../domain/tasks/Dataset.ts"
+import { EndUser, EndUserId } from "../domain/tasks/EndUser.ts"
 import {
   FeedbackDetail,
   FeedbackRecord,
   FeedbackStatus,
+  MAX_SCORE_LABELS,
   Score,
+  ScoreLabel,
+  ScoreValue,
   StagedCorrection,
   SupersededCorrection
 } from "../domain/tasks/Feedback.ts"
+import {
+  DEFAULT_TOKEN_SECONDS,
+  DEFAULT_TOKEN_USES,
+  MAX_RUN_USES,
+  MAX_TOKEN_LABELS,
+  MAX_TOKEN_SECONDS,
+  MAX_TOKEN_USES,
+  MIN_TOKEN_SECONDS
+} from "../domain/tasks/FeedbackToken.ts"
 import { FeedbackQuality, MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
 import { DatasetId, FeedbackId, TaskId, TraceId } from "../domain/Ids.ts"
 import { timestamp } from "../domain/Time.ts"
@@ -31,16 +44,91 @@ import {
 } from "./Problems.ts"
 import { Comment } from "./Text.ts"
 
+/** The judgement of an answer: the members that end users can send too. */
+export const feedbackScores = {
+  score: Schema.optionalKey(Score).annotateKey({
+    description:
+      "How good the answer was. Default the score nearest to `score_value`, without which it is required."
+  }),
+  score_value: Schema.optionalKey(Schema.NullOr(ScoreValue)).annotateKey({
+    description:
+      "How good the answer was, from -1 to 1, for ratings finer than `score`: of 5 stars, 5 are 1 and 4 are 0.5. Default null."
+  }),
+  score_label: Schema.optionalKey(Schema.NullOr(ScoreLabel)).annotateKey({
+    description: `A category, such as \`too long\`: 1 to 64 visible characters. The feedback on a task's runs can have about ${MAX_SCORE_LABELS} different ones; another fails with 409 \`LIMIT_REACHED\`. Default null.`
+  }),
+  comment: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
+    description:
+      "A remark on the answer, at most 4,000 characters. Secrets are redacted from it. Default null."
+  })
+}
+
 export const NewFeedback = Schema.Struct({
   inference_log_id: Schema.String.annotateKey({
     description: "The `trace_id` of the run, also sent as `x-svc-trace-id`. An unknown one gets 404."
   }),
-  score: Score.annotateKey({ description: "How good the answer was." }),
+  ...feedbackScores,
+  end_user_id: Schema.optionalKey(Schema.NullOr(EndUserId)).annotateKey({
+    description:
+      "Your ID of the end user who gave the feedback, 1 to 256 characters. It is not stored: the feedback has a pseudonym, `end_user`. Default null."
+  }),
   correction: Schema.optionalKey(Schema.NullOr(JsonObject)).annotateKey({
     description: "The right answer, valid against the task's answer schema. Default null: a score alone."
   })
 }).annotate({ identifier: "NewFeedback", description: "Feedback on the answer of one run." })
 export type NewFeedback = typeof NewFeedback.Type
+
+export const NewFeedbackToken = Schema.Struct({
+  expires_in_seconds: Schema.optionalKey(
+    Schema.Int.check(
+      Schema.isBetween(
+        { minimum: MIN_TOKEN_SECONDS, maximum: MAX_TOKEN_SECONDS },
+        { expected: `a whole number from ${MIN_TOKEN_SECONDS} to ${MAX_TOKEN_SECONDS}` }
+      )
+    )
+  ).annotateKey({
+    description: `How long the token can be used, ${MIN_TOKEN_SECONDS} to ${MAX_TOKEN_SECONDS} seconds, but not longer than the API key. Default ${DEFAULT_TOKEN_SECONDS}.`
+  }),
+  max_uses: Schema.optionalKey(
+    Schema.Int.check(
+      Schema.isBetween(
+        { minimum: 1, maximum: MAX_TOKEN_USES },
+        { expected: `a whole number from 1 to ${MAX_TOKEN_USES}` }
+      )
+    )
+  ).annotateKey({
+    description: `How much feedback can be given with the token, 1 to ${MAX_TOKEN_USES}. Default ${DEFAULT_TOKEN_USES}.`
+  }),
+  score_labels: Schema.optionalKey(
+    Schema.Array(ScoreLabel).check(Schema.isMaxLength(MAX_TOKEN_LABELS))
+  ).annotateKey({
+    description: `The labels that feedback with the token can have, at most ${MAX_TOKEN_LABELS}. Default none.`
+  }),
+  end_user_id: Schema.optionalKey(Schema.NullOr(EndUserId)).annotateKey({
+    description:
+      "Your ID of the end user who gets the token, 1 to 256 characters. It is not stored, and the token has the pseudonym only. Default null."
+  })
+}).annotate({ identifier: "NewFeedbackToken", description: "What a feedback token allows." })
+export type NewFeedbackToken = typeof NewFeedbackToken.Type
+
+export const CreatedFeedbackToken = Schema.Struct({
+  token: Schema.String.annotateKey({
+    description: "The token. It is not stored and cannot be read again; create another one instead."
+  }),
+  url: Schema.String.annotate({ format: "uri" }).annotateKey({
+    description: "Where the browser sends the feedback."
+  }),
+  inference_log_id: TraceId.annotateKey({ description: "The `trace_id` of the run." }),
+  expires_at: timestamp("When the token expires."),
+  max_uses: Schema.Int.annotateKey({ description: "How much feedback can be given with it." }),
+  end_user: Schema.NullOr(EndUser).annotateKey({
+    description: "The pseudonym that the feedback will have. Null without `end_user_id`."
+  })
+}).annotate({
+  identifier: "CreatedFeedbackToken",
+  description: "A new feedback token, for the browser of one end user."
+})
+export type CreatedFeedbackToken = typeof CreatedFeedbackToken.Type
 
 /** The filters of the list. */
 export const feedbackFilter = {
@@ -49,6 +137,15 @@ export const feedbackFilter = {
   score: Schema.optionalKey(Score).annotateKey({ description: "Only feedback with this score." }),
   inference_log_id: Schema.optionalKey(TraceId).annotateKey({
     description: "Only feedback on the run with this `trace_id`."
+  }),
+  score_label: Schema.optionalKey(ScoreLabel).annotateKey({
+    description: "Only feedback with this label."
+  }),
+  has_comment: Schema.optionalKey(Schema.Literal(true)).annotateKey({
+    description: "Only feedback with a comment (`true`)."
+  }),
+  end_user: Schema.optionalKey(EndUser).annotateKey({
+    description: "Only feedback of the end user with this pseudonym."
   }),
   has_correction: Schema.optionalKey(Schema.Boolean).annotateKey({
     description: "Only feedback with a correction (`true`) or without one (`false`)."
@@ -158,17 +255,36 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       error: [NotFound, PayloadTooLarge, InvalidCorrection, CorrectionNeedsSafeValue, LimitReached]
     })
       .middleware(Idempotent)
-      .middleware(requires("feedback.write"))
+      .middleware(requiresEither("feedback.write", "feedback.create"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
       .annotateMerge(
         OpenApi.annotations({
           identifier: "createFeedback",
           summary: "Give feedback",
           description: [
-            "Stores a score, optionally with a correction, and responds when it is committed.",
-            "Before a correction is stored, the organization's own credentials and anything in a known secret format are redacted from it; `redaction_warning` then names the fields. Credentials shorter than eight characters are not searched for, because ordinary text contains them.",
+            "Stores a score, optionally with a comment and a correction, and responds when it is committed.",
+            "Before a correction or comment is stored, the organization's own credentials and anything in a known secret format are redacted from it; `redaction_warning` then names the fields. Credentials shorter than eight characters are not searched for, because ordinary text contains them.",
             "Body limit: 4 MiB.",
             "The live release does not change."
+          ].join(" ")
+        })
+      ),
+    HttpApiEndpoint.post("create_token", "/v1/runs/:trace_id/feedback-token", {
+      params: { trace_id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+      payload: [NewFeedbackToken, HttpApiSchema.NoContent],
+      success: CreatedFeedbackToken.pipe(HttpApiSchema.status(201)),
+      error: [NotFound, LimitReached]
+    })
+      .middleware(requiresEither("feedback.create", "feedback.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createFeedbackToken",
+          summary: "Create a feedback token",
+          description: [
+            "Creates a token with which the browser of an end user can send feedback on one run, and do nothing else. Pass `token` and `url` to the page; the API key stays on your server.",
+            "The body can be left out.",
+            `All tokens of a run together allow ${MAX_RUN_USES} records of feedback. A token ends when its API key is revoked or expires.`,
+            "Pages send it from the origins in the feedback settings only."
           ].join(" ")
         })
       ),

@@ -46,6 +46,13 @@ export class InvalidApiKey extends problem<InvalidApiKey>()(
   "The API key is missing, malformed, unknown, revoked or expired."
 ) {}
 
+export class InvalidFeedbackToken extends problem<InvalidFeedbackToken>()(
+  "INVALID_FEEDBACK_TOKEN",
+  401,
+  "Invalid feedback token",
+  "The feedback token is missing, malformed, for another run, expired or used up, or its API key was revoked. Ask your server for a new one."
+) {}
+
 export class InsufficientScope extends problem<InsufficientScope>()(
   "INSUFFICIENT_SCOPE",
   403,
@@ -61,6 +68,13 @@ export class AddressNotAllowed extends problem<AddressNotAllowed>()(
   403,
   "Address not allowed",
   "The API key is valid, but its `allowed_networks` do not contain the address that the request came from."
+) {}
+
+export class OriginNotAllowed extends problem<OriginNotAllowed>()(
+  "ORIGIN_NOT_ALLOWED",
+  403,
+  "Origin not allowed",
+  "The page that sent the feedback has an origin that is not among the organization's `allowed_origins`."
 ) {}
 
 export class SelfApproval extends problem<SelfApproval>()(
@@ -152,6 +166,16 @@ export class RulesChanged extends problem<RulesChanged>()(
   "The rules were replaced since the given revision was read. Read them again.",
   {
     current_revision: Schema.Int.annotateKey({ description: "The current revision of the rules." })
+  }
+) {}
+
+export class FeedbackSettingsChanged extends problem<FeedbackSettingsChanged>()(
+  "FEEDBACK_SETTINGS_CHANGED",
+  409,
+  "Feedback settings changed",
+  "The feedback settings changed since the `revision` that was sent.",
+  {
+    current_revision: Schema.Int.annotateKey({ description: "The current revision of the settings." })
   }
 ) {}
 

@@ -133,6 +133,11 @@ const pendingFeedback = {
   task_id: ids.task,
   inference_log_id: trace,
   score: -1,
+  score_value: null,
+  score_label: "wrong total",
+  comment: "The total lacks the delivery.",
+  source: "api_key",
+  end_user: null,
   correction: answer,
   status: "pending",
   created_at: "2026-11-21T03:02:11.004Z",
@@ -478,6 +483,17 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   NewRelease: { comparison_id: ids.comparison },
   Feedback: pendingFeedback,
   NewFeedback: { inference_log_id: trace, score: -1, correction: answer },
+  NewFeedbackToken: { expires_in_seconds: 3_600, max_uses: 3, end_user_id: "customer-4711" },
+  CreatedFeedbackToken: {
+    token: "cft_eyJpZCI6ImZidF8….8d1f4d0f6a1c2b3e.EXAMPLEONLY",
+    url: `https://countersign.example.com/v1/runs/${trace}/end-user-feedback`,
+    inference_log_id: trace,
+    expires_at: "2026-11-21T04:02:11.000Z",
+    max_uses: 3,
+    end_user: "eu_6f1c0b9d2e8a4f57b3c1d0e9f8a7b6c5"
+  },
+  FeedbackSettings: { allowed_origins: ["https://app.example.com"], revision: 1 },
+  ReplaceFeedbackSettings: { allowed_origins: ["https://app.example.com"], revision: 0 },
   FeedbackDetail: { ...pendingFeedback, input, answer: wrongAnswer, run: runOrigin },
   FeedbackQuality: {
     releases: [
@@ -488,6 +504,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
         negative: 6,
         score_mean: 0.7,
         positive_share: { value: 0.82, low: 0.692, high: 0.902 },
+        labels: [{ label: "wrong total", count: 4 }],
         first_day: "2026-11-21",
         last_day: "2026-11-21"
       }
@@ -712,6 +729,7 @@ export const problemExampleFields: Readonly<Record<string, Readonly<Record<strin
   RulesChanged: { current_revision: 7 },
   RedactionSettingsChanged: { current_revision: 3 },
   RetentionSettingsChanged: { current_revision: 2 },
+  FeedbackSettingsChanged: { current_revision: 1 },
   DatasetBaseChanged: { current_dataset_id: ids.nextDataset },
   FeedbackChanged: { current_dataset_id: ids.dataset, current_feedback_revision: digest },
   LiveReleaseChanged: { current_release_id: ids.nextRelease },

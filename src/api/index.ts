@@ -15,7 +15,9 @@ export * from "./Canaries.ts"
 export * from "./Comparisons.ts"
 export * from "./Datasets.ts"
 export * from "./Deletions.ts"
+export * from "./EndUserFeedback.ts"
 export * from "./Feedback.ts"
+export * from "./FeedbackSettings.ts"
 export * from "./Middleware.ts"
 export * from "./NotificationEndpoints.ts"
 export * from "./Pagination.ts"
@@ -45,6 +47,7 @@ export { Canary, CanaryArm } from "../domain/tasks/Canary.ts"
 export { DeletedCounts, Deletion, DeletionKind, DeletionStatus } from "../domain/deletion/Deletion.ts"
 export * from "../domain/tasks/Comparison.ts"
 export * from "../domain/tasks/Dataset.ts"
+export { EndUser, EndUserId } from "../domain/tasks/EndUser.ts"
 export * from "../domain/tasks/Feedback.ts"
 export {
   EqualEvaluator,
@@ -61,7 +64,13 @@ export {
   TextEvaluator,
   UnorderedEvaluator
 } from "../domain/tasks/Evaluator.ts"
-export { DailyFeedback, FeedbackQuality, ReleaseFeedback } from "../domain/tasks/FeedbackQuality.ts"
+export { FeedbackToken } from "../domain/tasks/FeedbackToken.ts"
+export {
+  DailyFeedback,
+  FeedbackQuality,
+  LabelCount,
+  ReleaseFeedback
+} from "../domain/tasks/FeedbackQuality.ts"
 export {
   HoldOut,
   LeaveOneOut,

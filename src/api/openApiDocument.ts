@@ -187,6 +187,7 @@ const typedParameter = (schema: Node, name: unknown): Node => {
   if (schema["pattern"] === NUMBER_CURSOR)
     return { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   if (values.join() === "true,false") return { type: "boolean" }
+  if (values.join() === "true") return { type: "boolean", enum: [true] }
   return values.length > 0 && values.every((value) => /^-?\d+$/.test(value))
     ? { type: "integer", enum: values.map(Number) }
     : schema

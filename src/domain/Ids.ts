@@ -105,6 +105,9 @@ export type RunId = typeof RunId.Type
 export const FeedbackId = defineId("fbk", Schema.brand("FeedbackId"))
 export type FeedbackId = typeof FeedbackId.Type
 
+export const FeedbackTokenId = defineId("fbt", Schema.brand("FeedbackTokenId"))
+export type FeedbackTokenId = typeof FeedbackTokenId.Type
+
 export const DatasetId = defineId("dst", Schema.brand("DatasetId"))
 export type DatasetId = typeof DatasetId.Type
 

@@ -9,6 +9,7 @@ import { HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import type { Authentication as AuthenticationMiddleware } from "../api/Authorization.ts"
+import { EndUserFeedbackApi } from "../api/EndUserFeedback.ts"
 import { MAX_STEP_ID_LENGTH } from "../domain/Ids.ts"
 import { ApiKeys } from "./identity/ApiKeys.ts"
 import { ApiKeysHttp } from "./identity/ApiKeys/http.ts"
@@ -46,8 +47,15 @@ import { DeliveryHealth } from "./console/DeliveryHealth.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
 import { Email } from "./notifications/Email.ts"
 import * as MailChannel from "./notifications/Email/MailChannel.ts"
+import * as EndUserFeedback from "./http/EndUserFeedback.ts"
+import { EndUsers } from "./tasks/EndUsers.ts"
 import { Feedback } from "./tasks/Feedback.ts"
 import { FeedbackHttp } from "./tasks/Feedback/http.ts"
+import { FeedbackSettings } from "./tasks/FeedbackSettings.ts"
+import { FeedbackSettingsHttp } from "./tasks/FeedbackSettings/http.ts"
+import { FeedbackTokens } from "./tasks/FeedbackTokens.ts"
+import { EndUserFeedbackHttp } from "./tasks/FeedbackTokens/http.ts"
+import * as FeedbackTokenRetention from "./tasks/FeedbackTokens/Retention.ts"
 import { layerProcessClock, processClock } from "./concurrency/processClock.ts"
 import * as Envelope from "./http/Envelope.ts"
 import * as ProblemFrame from "./http/ProblemFrame.ts"
@@ -93,6 +101,7 @@ import { TrainingExports } from "./tasks/TrainingExports.ts"
 import { RunLog } from "./tasks/RunLog.ts"
 import { RunsHttp } from "./tasks/RunLog/http.ts"
 import { Runs } from "./tasks/Runs.ts"
+import { ScoreLabels } from "./tasks/ScoreLabels.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
 import { layerStopDelay, layerStopping } from "./http/Stopping.ts"
@@ -226,7 +235,11 @@ export const layerServices = (settings: ServiceSettings) =>
         Releases.layer,
         Canaries.layer,
         Comparisons.layer(),
-        Layer.mergeAll(Feedback.layer, TrainingExports.layer).pipe(Layer.provideMerge(Datasets.layer)),
+        Layer.mergeAll(Feedback.layer, FeedbackTokens.layer(settings), TrainingExports.layer).pipe(
+          Layer.provideMerge(Datasets.layer),
+          Layer.provide([EndUsers.layer, ScoreLabels.layer])
+        ),
+        FeedbackSettings.layer,
         RunImports.layer,
         Deadlines.layer(),
         Deletions.layer,
@@ -287,6 +300,7 @@ export const layerSchedulers = (settings: ServiceSettings) =>
     Deadlines.layerWorker(),
     Comparisons.layerWorkers,
     IdempotencyRetention.layer,
+    FeedbackTokenRetention.layer,
     AuditRetention.layer({ keep: settings.auditRetention }),
     KeyRetention.layer({ keep: settings.keyRetention }),
     SpanRetention.layer({ keep: settings.telemetry.payloadRetention }),
@@ -316,6 +330,7 @@ const layerContractHandlers = layerHandlers(
     ReleasesHttp,
     CanariesHttp,
     FeedbackHttp,
+    FeedbackSettingsHttp,
     SessionsHttp,
     ApprovalsHttp,
     RulesHttp,
@@ -335,6 +350,8 @@ const layerContractHandlers = layerHandlers(
     Datasets,
     Deletions,
     Feedback,
+    FeedbackSettings,
+    FeedbackTokens,
     Notifications,
     RedactionSettings,
     RetentionSettings,
@@ -367,12 +384,22 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
     ])
   )
 
+/** The route of end users' feedback, which takes feedback tokens, and its preflight. */
+const layerEndUserFeedback = Layer.mergeAll(
+  HttpApiBuilder.layer(EndUserFeedbackApi).pipe(
+    Layer.provide(EndUserFeedbackHttp),
+    Layer.provide([EndUserFeedback.layerAuthentication, RequestBody.layer, ProblemFrame.layer])
+  ),
+  EndUserFeedback.layerPreflight
+)
+
 /** All routes, over the services: the API, the console, and those for operators. */
 export const layerRoutes = (settings: ServiceSettings) =>
   Layer.mergeAll(
     layerContract(Authentication.layer),
     Console.layerRoutes({ publicUrl: settings.publicUrl, contract: layerContract }),
     LeakedKeys.layer,
+    layerEndUserFeedback,
     EmailConfirmation.layer,
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
     Envelope.layer

@@ -74,7 +74,13 @@ const layerAround = Layer.mergeAll(
   Layer.mock(Email, { enabled: false, publish: () => Effect.void }),
   Layer.mock(KnownSecrets, {}),
   Layer.mock(Organizations, {}),
-  Layer.mock(SecretBox, { keyIdOf: () => Option.none(), keyIds: [""], primaryPrefix: new Uint8Array() }),
+  Layer.mock(SecretBox, {
+    keyIdOf: () => Option.none(),
+    keyIds: [""],
+    primaryPrefix: new Uint8Array(),
+    sign: () => "",
+    isSigned: () => false
+  }),
   Layer.mock(Egress, {})
 )
 

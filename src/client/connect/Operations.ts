@@ -44,6 +44,8 @@ export interface Operations {
    * promotion makes the staged ones into the next dataset version.
    */
   readonly feedback: FeedbackOperations
+  /** Which web pages may send feedback of end users, with a feedback token. */
+  readonly feedback_settings: FeedbackSettingsOperations
   /**
    * A session is one run of an agent. The agent submits each governed step before it acts and gets
    * `allow`, `reject` or `pending`; it reports the outcome afterwards.
@@ -475,16 +477,30 @@ export interface FeedbackOperations {
   /**
    * Give feedback.
    *
-   * Stores a score, optionally with a correction, and responds when it is committed. Before a correction
-   * is stored, the organization's own credentials and anything in a known secret format are redacted
-   * from it; `redaction_warning` then names the fields. Credentials shorter than eight characters are
-   * not searched for, because ordinary text contains them. Body limit: 4 MiB. The live release does not
-   * change.
+   * Stores a score, optionally with a comment and a correction, and responds when it is committed.
+   * Before a correction or comment is stored, the organization's own credentials and anything in a known
+   * secret format are redacted from it; `redaction_warning` then names the fields. Credentials shorter
+   * than eight characters are not searched for, because ordinary text contains them. Body limit: 4 MiB.
+   * The live release does not change.
    *
    * @throws NOT_FOUND, PAYLOAD_TOO_LARGE, INVALID_CORRECTION, CORRECTION_NEEDS_SAFE_VALUE,
    * LIMIT_REACHED, or a problem of any operation.
    */
   readonly create: (input: CreateFeedbackInput, options?: CallOptions) => Promise<Feedback>
+  /**
+   * Create a feedback token.
+   *
+   * Creates a token with which the browser of an end user can send feedback on one run, and do nothing
+   * else. Pass `token` and `url` to the page; the API key stays on your server. The body can be left
+   * out. All tokens of a run together allow 100 records of feedback. A token ends when its API key is
+   * revoked or expires. Pages send it from the origins in the feedback settings only.
+   *
+   * @throws NOT_FOUND, LIMIT_REACHED, or a problem of any operation.
+   */
+  readonly create_token: (
+    input: CreateFeedbackTokenInput,
+    options?: CallOptions
+  ) => Promise<CreatedFeedbackToken>
   /**
    * List feedback.
    *
@@ -580,6 +596,25 @@ export interface FeedbackOperations {
    * LIMIT_REACHED, or a problem of any operation.
    */
   readonly promote: (input: PromoteFeedbackInput, options?: CallOptions) => Promise<PromotionResult>
+}
+
+/** Which web pages may send feedback of end users, with a feedback token. */
+export interface FeedbackSettingsOperations {
+  /**
+   * Get the feedback settings.
+   *
+   * Returns the origins whose pages may send feedback of end users.
+   */
+  readonly get: (input?: {}, options?: CallOptions) => Promise<FeedbackSettings>
+  /**
+   * Replace the feedback settings.
+   *
+   * Replaces the allowed origins; the next feedback is checked against the new ones. With `revision`,
+   * fails with 409 `FEEDBACK_SETTINGS_CHANGED` if the settings changed since.
+   *
+   * @throws FEEDBACK_SETTINGS_CHANGED, or a problem of any operation.
+   */
+  readonly replace: (input: ReplaceFeedbackSettingsInput, options?: CallOptions) => Promise<FeedbackSettings>
 }
 
 /**
@@ -1047,10 +1082,12 @@ export interface ApiKey {
   /** The key's text up to its secret part, such as `csk_4Zr8mWq2LxT0aBcD_`: enough to tell keys apart. */
   readonly hint: string
   /** The preset that the key was created with. Null if it was created with scopes alone. */
-  readonly preset: "admin" | "reviewer" | "runtime" | "integration" | (string & {}) | null
+  readonly preset:
+    "admin" | "reviewer" | "runtime" | "integration" | "end_user_feedback" | (string & {}) | null
   /** The key's scopes: its permissions. */
   readonly scopes: ReadonlyArray<
     | "feedback.write"
+    | "feedback.create"
     | "feedback.read"
     | "datasets.write"
     | "org_config.read"
@@ -1128,8 +1165,9 @@ export interface NewApiKey {
    * - `runtime`: For agents: `tasks.read`, `tasks.run`, `sessions.read`, `sessions.write`,
    *   `approvals.read`.
    * - `integration`: For products that send feedback: `feedback.write`, `feedback.read`.
+   * - `end_user_feedback`: For servers whose pages collect feedback of end users: `feedback.create`.
    */
-  readonly preset?: "admin" | "reviewer" | "runtime" | "integration" | undefined
+  readonly preset?: "admin" | "reviewer" | "runtime" | "integration" | "end_user_feedback" | undefined
   /**
    * The key's scopes. Required unless `preset` is given; with a preset, a subset of its scopes. The
    * calling key must have each of them.
@@ -1138,6 +1176,7 @@ export interface NewApiKey {
     | readonly [
         (
           | "feedback.write"
+          | "feedback.create"
           | "feedback.read"
           | "datasets.write"
           | "org_config.read"
@@ -1158,6 +1197,7 @@ export interface NewApiKey {
         ),
         ...ReadonlyArray<
           | "feedback.write"
+          | "feedback.create"
           | "feedback.read"
           | "datasets.write"
           | "org_config.read"
@@ -3198,7 +3238,10 @@ export interface CanaryArm {
   readonly neutral: number
   /** Feedback with the score -1. */
   readonly negative: number
-  /** Mean of the scores, -1 to 1. Null without feedback. */
+  /**
+   * Mean of the scores, -1 to 1; of feedback with a `score_value`, of these values. Null without
+   * feedback.
+   */
   readonly score_mean: number | null
   /** Share of the feedback with the score 1, with its Wilson interval. Null without feedback. */
   readonly positive_share: {
@@ -3278,13 +3321,30 @@ export interface NewFeedback {
   /** The `trace_id` of the run, also sent as `x-svc-trace-id`. An unknown one gets 404. */
   readonly inference_log_id: string
   /**
-   * How good the answer was.
+   * How good the answer was. Default the score nearest to `score_value`, without which it is required.
    *
    * - `1`: the answer is right.
    * - `0`: neutral.
    * - `-1`: the answer is wrong.
    */
-  readonly score: 1 | 0 | -1
+  readonly score?: 1 | 0 | -1 | undefined
+  /**
+   * How good the answer was, from -1 to 1, for ratings finer than `score`: of 5 stars, 5 are 1 and 4 are
+   * 0.5. Default null.
+   */
+  readonly score_value?: number | null | undefined
+  /**
+   * A category, such as `too long`: 1 to 64 visible characters. The feedback on a task's runs can have
+   * about 50 different ones; another fails with 409 `LIMIT_REACHED`. Default null.
+   */
+  readonly score_label?: string | null | undefined
+  /** A remark on the answer, at most 4,000 characters. Secrets are redacted from it. Default null. */
+  readonly comment?: string | null | undefined
+  /**
+   * Your ID of the end user who gave the feedback, 1 to 256 characters. It is not stored: the feedback
+   * has a pseudonym, `end_user`. Default null.
+   */
+  readonly end_user_id?: string | null | undefined
   /** The right answer, valid against the task's answer schema. Default null: a score alone. */
   readonly correction?: object | null | undefined
 }
@@ -3323,6 +3383,21 @@ export interface Feedback {
    * - `-1`: the answer is wrong.
    */
   readonly score: 1 | 0 | -1
+  /** How good the answer was, from -1 to 1. Null if only `score` was given. */
+  readonly score_value: number | null
+  /** The category of the feedback. Null if none was given. */
+  readonly score_label: string | null
+  /** A remark on the answer, after redaction of secrets. Null if none was given. */
+  readonly comment: string | null
+  /**
+   * How the feedback was given.
+   *
+   * - `api_key`: A caller with an API key gave it.
+   * - `feedback_token`: An end user gave it, with a feedback token that the API key created.
+   */
+  readonly source: "api_key" | "feedback_token"
+  /** The pseudonym of the end user who gave the feedback. Null if it was given without. */
+  readonly end_user: string | null
   /** The right answer, after redaction of secrets. Null if none was given. */
   readonly correction: object | null
   /**
@@ -3336,11 +3411,14 @@ export interface Feedback {
    * - `superseded`: A correction of the same input that was staged later was promoted instead. Final.
    */
   readonly status: "recorded" | "pending" | "staged" | "rejected" | "promoted" | "superseded"
-  /** Names the fields of the correction that a secret was removed from. Absent if nothing was removed. */
+  /**
+   * Names the fields of the correction, or the comment, that a secret was removed from. Absent if
+   * nothing was removed.
+   */
   readonly redaction_warning?: string
   /** When the feedback was given. */
   readonly created_at: Date
-  /** The API key that gave the feedback. */
+  /** The API key that gave the feedback, or that created the end user's feedback token. */
   readonly created_by: Actor
   /** When the correction was staged or rejected. Null before. */
   readonly reviewed_at: Date | null
@@ -3350,6 +3428,48 @@ export interface Feedback {
   readonly review_note: string | null
   /** The dataset version that the correction was promoted into. Null unless promoted. */
   readonly dataset_id: string | null
+}
+
+/** What a feedback token allows. */
+export interface NewFeedbackToken {
+  /** How long the token can be used, 60 to 86400 seconds, but not longer than the API key. Default 3600. */
+  readonly expires_in_seconds?: number | undefined
+  /** How much feedback can be given with the token, 1 to 20. Default 3. */
+  readonly max_uses?: number | undefined
+  /** The labels that feedback with the token can have, at most 16. Default none. */
+  readonly score_labels?: ReadonlyArray<string> | undefined
+  /**
+   * Your ID of the end user who gets the token, 1 to 256 characters. It is not stored, and the token has
+   * the pseudonym only. Default null.
+   */
+  readonly end_user_id?: string | null | undefined
+}
+
+/** The input of `feedback.create_token`. */
+export interface CreateFeedbackTokenInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The run's `trace_id`. */
+    readonly trace_id: string
+  }
+  /** The request body. What a feedback token allows. */
+  readonly payload?: NewFeedbackToken | undefined
+}
+
+/** A new feedback token, for the browser of one end user. */
+export interface CreatedFeedbackToken {
+  /** The token. It is not stored and cannot be read again; create another one instead. */
+  readonly token: string
+  /** Where the browser sends the feedback. */
+  readonly url: string
+  /** The `trace_id` of the run. */
+  readonly inference_log_id: string
+  /** When the token expires. */
+  readonly expires_at: Date
+  /** How much feedback can be given with it. */
+  readonly max_uses: number
+  /** The pseudonym that the feedback will have. Null without `end_user_id`. */
+  readonly end_user: string | null
 }
 
 /** The input of `feedback.list`. */
@@ -3385,6 +3505,12 @@ export interface ListFeedbackInput {
         readonly score?: 1 | 0 | -1 | undefined
         /** Only feedback on the run with this `trace_id`. */
         readonly inference_log_id?: string | undefined
+        /** Only feedback with this label. */
+        readonly score_label?: string | undefined
+        /** Only feedback with a comment (`true`). */
+        readonly has_comment?: true | undefined
+        /** Only feedback of the end user with this pseudonym. */
+        readonly end_user?: string | undefined
         /** Only feedback with a correction (`true`) or without one (`false`). */
         readonly has_correction?: boolean | undefined
         /** Only feedback of this time or later. */
@@ -3471,6 +3597,21 @@ export interface FeedbackDetail {
    * - `-1`: the answer is wrong.
    */
   readonly score: 1 | 0 | -1
+  /** How good the answer was, from -1 to 1. Null if only `score` was given. */
+  readonly score_value: number | null
+  /** The category of the feedback. Null if none was given. */
+  readonly score_label: string | null
+  /** A remark on the answer, after redaction of secrets. Null if none was given. */
+  readonly comment: string | null
+  /**
+   * How the feedback was given.
+   *
+   * - `api_key`: A caller with an API key gave it.
+   * - `feedback_token`: An end user gave it, with a feedback token that the API key created.
+   */
+  readonly source: "api_key" | "feedback_token"
+  /** The pseudonym of the end user who gave the feedback. Null if it was given without. */
+  readonly end_user: string | null
   /** The right answer, after redaction of secrets. Null if none was given. */
   readonly correction: object | null
   /**
@@ -3484,11 +3625,14 @@ export interface FeedbackDetail {
    * - `superseded`: A correction of the same input that was staged later was promoted instead. Final.
    */
   readonly status: "recorded" | "pending" | "staged" | "rejected" | "promoted" | "superseded"
-  /** Names the fields of the correction that a secret was removed from. Absent if nothing was removed. */
+  /**
+   * Names the fields of the correction, or the comment, that a secret was removed from. Absent if
+   * nothing was removed.
+   */
   readonly redaction_warning?: string
   /** When the feedback was given. */
   readonly created_at: Date
-  /** The API key that gave the feedback. */
+  /** The API key that gave the feedback, or that created the end user's feedback token. */
   readonly created_by: Actor
   /** When the correction was staged or rejected. Null before. */
   readonly reviewed_at: Date | null
@@ -3566,6 +3710,14 @@ export interface GetFeedbackQualityInput {
     | undefined
 }
 
+/** How much feedback has a label. */
+export interface LabelCount {
+  /** The label. */
+  readonly label: string
+  /** Feedback with the label. */
+  readonly count: number
+}
+
 /** Feedback on the runs of one release, over all counted days. */
 export interface ReleaseFeedback {
   /** The release that answered the runs. Null for answers that clients logged. */
@@ -3576,7 +3728,10 @@ export interface ReleaseFeedback {
   readonly neutral: number
   /** Feedback with the score -1. */
   readonly negative: number
-  /** Mean of the scores, -1 to 1. Null without feedback. */
+  /**
+   * Mean of the scores, -1 to 1; of feedback with a `score_value`, of these values. Null without
+   * feedback.
+   */
   readonly score_mean: number | null
   /** Share of the feedback with the score 1, with its Wilson interval. Null without feedback. */
   readonly positive_share: {
@@ -3587,6 +3742,8 @@ export interface ReleaseFeedback {
     /** Upper bound of its 95 % confidence interval. */
     readonly high: number
   } | null
+  /** Labels of the feedback, the most frequent first. */
+  readonly labels: ReadonlyArray<LabelCount>
   /** First of the days with feedback. */
   readonly first_day: string
   /** Last of the days with feedback. */
@@ -3605,7 +3762,10 @@ export interface DailyFeedback {
   readonly neutral: number
   /** Feedback with the score -1. */
   readonly negative: number
-  /** Mean of the scores, -1 to 1. Null without feedback. */
+  /**
+   * Mean of the scores, -1 to 1; of feedback with a `score_value`, of these values. Null without
+   * feedback.
+   */
   readonly score_mean: number | null
 }
 
@@ -3654,6 +3814,21 @@ export interface StagedCorrection {
    * - `-1`: the answer is wrong.
    */
   readonly score: 1 | 0 | -1
+  /** How good the answer was, from -1 to 1. Null if only `score` was given. */
+  readonly score_value: number | null
+  /** The category of the feedback. Null if none was given. */
+  readonly score_label: string | null
+  /** A remark on the answer, after redaction of secrets. Null if none was given. */
+  readonly comment: string | null
+  /**
+   * How the feedback was given.
+   *
+   * - `api_key`: A caller with an API key gave it.
+   * - `feedback_token`: An end user gave it, with a feedback token that the API key created.
+   */
+  readonly source: "api_key" | "feedback_token"
+  /** The pseudonym of the end user who gave the feedback. Null if it was given without. */
+  readonly end_user: string | null
   /** The right answer, after redaction of secrets. Null if none was given. */
   readonly correction: object | null
   /**
@@ -3667,11 +3842,14 @@ export interface StagedCorrection {
    * - `superseded`: A correction of the same input that was staged later was promoted instead. Final.
    */
   readonly status: "recorded" | "pending" | "staged" | "rejected" | "promoted" | "superseded"
-  /** Names the fields of the correction that a secret was removed from. Absent if nothing was removed. */
+  /**
+   * Names the fields of the correction, or the comment, that a secret was removed from. Absent if
+   * nothing was removed.
+   */
   readonly redaction_warning?: string
   /** When the feedback was given. */
   readonly created_at: Date
-  /** The API key that gave the feedback. */
+  /** The API key that gave the feedback, or that created the end user's feedback token. */
   readonly created_by: Actor
   /** When the correction was staged or rejected. Null before. */
   readonly reviewed_at: Date | null
@@ -3792,6 +3970,34 @@ export interface PromotionResult {
    * each. The stored runs do not change.
    */
   readonly redaction_warning?: string
+}
+
+/** The organization's settings for the feedback of end users. */
+export interface FeedbackSettings {
+  /**
+   * Origins whose pages may send feedback with a feedback token, such as `https://app.example.com`, at
+   * most 50. Without any, no page may; apps that are not in a browser send no origin and need none.
+   */
+  readonly allowed_origins: ReadonlyArray<string>
+  /** Revision of the settings. It increases with every change; 0 before the first. */
+  readonly revision: number
+}
+
+/** The complete settings. */
+export interface ReplaceFeedbackSettings {
+  /**
+   * Origins whose pages may send feedback with a feedback token, such as `https://app.example.com`, at
+   * most 50. Without any, no page may; apps that are not in a browser send no origin and need none.
+   */
+  readonly allowed_origins: ReadonlyArray<string>
+  /** The revision that is to be replaced. If it is no longer current, the request fails. Absent: any. */
+  readonly revision?: number | undefined
+}
+
+/** The input of `feedback_settings.replace`. */
+export interface ReplaceFeedbackSettingsInput {
+  /** The request body. The complete settings. */
+  readonly payload: ReplaceFeedbackSettings
 }
 
 /** An agent session to create. */
@@ -4858,6 +5064,7 @@ export interface ListAuditEntriesInput {
          * - `destination.tested`: A test span was sent to a telemetry destination.
          * - `rules.replaced`: The approval rules were replaced.
          * - `redaction_settings.replaced`: The redaction settings were replaced.
+         * - `feedback_settings.replaced`: The feedback settings were replaced.
          * - `approval.approved`: An approval was approved by a person.
          * - `approval.rejected`: An approval was rejected by a person.
          * - `session.closed`: An agent session was closed.
@@ -4907,6 +5114,7 @@ export interface ListAuditEntriesInput {
           | "destination.tested"
           | "rules.replaced"
           | "redaction_settings.replaced"
+          | "feedback_settings.replaced"
           | "approval.approved"
           | "approval.rejected"
           | "session.closed"
@@ -4973,6 +5181,7 @@ export interface AuditEntry {
     | "destination.tested"
     | "rules.replaced"
     | "redaction_settings.replaced"
+    | "feedback_settings.replaced"
     | "approval.approved"
     | "approval.rejected"
     | "session.closed"
@@ -5654,6 +5863,16 @@ export interface FeedbackNotPendingProblem extends ServiceProblem {
   readonly status: 409
 }
 
+/** The feedback settings changed since the `revision` that was sent. */
+export interface FeedbackSettingsChangedProblem extends ServiceProblem {
+  /** Always `FEEDBACK_SETTINGS_CHANGED`. */
+  readonly code: "FEEDBACK_SETTINGS_CHANGED"
+  /** Always 409. */
+  readonly status: 409
+  /** The current revision of the settings. */
+  readonly current_revision: number
+}
+
 /** The request line and headers exceed 16 KiB, or there are more than 100 headers. */
 export interface HeadersTooLargeProblem extends ServiceProblem {
   /** Always `HEADERS_TOO_LARGE`. */
@@ -5687,7 +5906,8 @@ export interface InsufficientScopeProblem extends ServiceProblem {
   /**
    * The scope that the key lacks.
    *
-   * - `feedback.write`: Give, stage and reject feedback.
+   * - `feedback.write`: Give, stage and reject feedback; create feedback tokens.
+   * - `feedback.create`: Give feedback and create feedback tokens, and nothing else.
    * - `feedback.read`: Read feedback and preview promotions.
    * - `datasets.write`: Create dataset versions and promote corrections.
    * - `org_config.read`: Read webhook endpoints, telemetry destinations and their deliveries, and
@@ -5711,6 +5931,7 @@ export interface InsufficientScopeProblem extends ServiceProblem {
    */
   readonly required_scope:
     | "feedback.write"
+    | "feedback.create"
     | "feedback.read"
     | "datasets.write"
     | "org_config.read"
@@ -5763,6 +5984,17 @@ export interface InvalidCorrectionProblem extends ServiceProblem {
   readonly code: "INVALID_CORRECTION"
   /** Always 422. */
   readonly status: 422
+}
+
+/**
+ * The feedback token is missing, malformed, for another run, expired or used up, or its API key was
+ * revoked. Ask your server for a new one.
+ */
+export interface InvalidFeedbackTokenProblem extends ServiceProblem {
+  /** Always `INVALID_FEEDBACK_TOKEN`. */
+  readonly code: "INVALID_FEEDBACK_TOKEN"
+  /** Always 401. */
+  readonly status: 401
 }
 
 /**
@@ -5905,6 +6137,17 @@ export interface NoNearExampleProblem extends ServiceProblem {
   readonly status: 422
   /** The `trace_id` of the failed run. */
   readonly trace_id?: string
+}
+
+/**
+ * The page that sent the feedback has an origin that is not among the organization's
+ * `allowed_origins`.
+ */
+export interface OriginNotAllowedProblem extends ServiceProblem {
+  /** Always `ORIGIN_NOT_ALLOWED`. */
+  readonly code: "ORIGIN_NOT_ALLOWED"
+  /** Always 403. */
+  readonly status: 403
 }
 
 /**
@@ -6158,6 +6401,7 @@ export type AnyServiceProblem =
   | ExportFailedProblem
   | FeedbackChangedProblem
   | FeedbackNotPendingProblem
+  | FeedbackSettingsChangedProblem
   | HeadersTooLargeProblem
   | IdempotencyKeyInUseProblem
   | IdempotencyKeyReusedProblem
@@ -6166,6 +6410,7 @@ export type AnyServiceProblem =
   | InvalidApiKeyProblem
   | InvalidComparisonProblem
   | InvalidCorrectionProblem
+  | InvalidFeedbackTokenProblem
   | InvalidHeadersProblem
   | InvalidInputProblem
   | InvalidInstructionsProblem
@@ -6181,6 +6426,7 @@ export type AnyServiceProblem =
   | NotFoundProblem
   | NotReplayableProblem
   | NoNearExampleProblem
+  | OriginNotAllowedProblem
   | PayloadTooLargeProblem
   | ProviderFailedProblem
   | ProviderKeyExistsProblem

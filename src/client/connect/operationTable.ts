@@ -23,13 +23,14 @@ export const shapes: Readonly<Record<string, Shape>> = {
   Actor: { id: "key_", name: "string" },
   NewApiKey: {
     name: "string",
-    "preset?": ["is", ["admin", "reviewer", "runtime", "integration"]],
+    "preset?": ["is", ["admin", "reviewer", "runtime", "integration", "end_user_feedback"]],
     "scopes?": [
       "list",
       [
         "is",
         [
           "feedback.write",
+          "feedback.create",
           "feedback.read",
           "datasets.write",
           "org_config.read",
@@ -494,7 +495,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
   NewCanary: { comparison_id: "cmp_", "force?": "boolean", "reason?": "string", share: "number" },
   NewFeedback: {
     inference_log_id: "string",
-    score: ["is", [1, 0, -1]],
+    "score?": ["is", [1, 0, -1]],
+    "score_value?": ["or", ["number", "null"]],
+    "score_label?": ["or", ["string", "null"]],
+    "comment?": ["or", ["string", "null"]],
+    "end_user_id?": ["or", ["string", "null"]],
     "correction?": ["or", ["object", "null"]]
   },
   Feedback: {
@@ -502,6 +507,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     task_id: "tsk_",
     inference_log_id: "string",
     score: ["is", [1, 0, -1]],
+    score_value: ["or", ["number", "null"]],
+    score_label: ["or", ["string", "null"]],
+    comment: ["or", ["string", "null"]],
+    source: ["is", ["api_key", "feedback_token"]],
+    end_user: ["or", ["eu_", "null"]],
     correction: ["or", ["object", "null"]],
     status: ["is", ["recorded", "pending", "staged", "rejected", "promoted", "superseded"]],
     "redaction_warning?": "string",
@@ -512,11 +522,30 @@ export const shapes: Readonly<Record<string, Shape>> = {
     review_note: ["or", ["string", "null"]],
     dataset_id: ["or", ["dst_", "null"]]
   },
+  NewFeedbackToken: {
+    "expires_in_seconds?": "number",
+    "max_uses?": "number",
+    "score_labels?": ["list", "string"],
+    "end_user_id?": ["or", ["string", "null"]]
+  },
+  CreatedFeedbackToken: {
+    token: "string",
+    url: "string",
+    inference_log_id: "string",
+    expires_at: "time",
+    max_uses: "number",
+    end_user: ["or", ["eu_", "null"]]
+  },
   FeedbackDetail: {
     id: "fbk_",
     task_id: "tsk_",
     inference_log_id: "string",
     score: ["is", [1, 0, -1]],
+    score_value: ["or", ["number", "null"]],
+    score_label: ["or", ["string", "null"]],
+    comment: ["or", ["string", "null"]],
+    source: ["is", ["api_key", "feedback_token"]],
+    end_user: ["or", ["eu_", "null"]],
     correction: ["or", ["object", "null"]],
     status: ["is", ["recorded", "pending", "staged", "rejected", "promoted", "superseded"]],
     "redaction_warning?": "string",
@@ -554,9 +583,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     negative: "number",
     score_mean: ["or", ["number", "null"]],
     positive_share: ["or", [{ value: "number", low: "number", high: "number" }, "null"]],
+    labels: ["list", "LabelCount"],
     first_day: "string",
     last_day: "string"
   },
+  LabelCount: { label: "string", count: "number" },
   DailyFeedback: {
     day: "string",
     release_id: ["or", ["rel_", "null"]],
@@ -582,6 +613,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     task_id: "tsk_",
     inference_log_id: "string",
     score: ["is", [1, 0, -1]],
+    score_value: ["or", ["number", "null"]],
+    score_label: ["or", ["string", "null"]],
+    comment: ["or", ["string", "null"]],
+    source: ["is", ["api_key", "feedback_token"]],
+    end_user: ["or", ["eu_", "null"]],
     correction: ["or", ["object", "null"]],
     status: ["is", ["recorded", "pending", "staged", "rejected", "promoted", "superseded"]],
     "redaction_warning?": "string",
@@ -606,6 +642,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     feedback_revision: "string",
     "redaction_warning?": "string"
   },
+  FeedbackSettings: { allowed_origins: ["list", "string"], revision: "number" },
+  ReplaceFeedbackSettings: { allowed_origins: ["list", "string"], "revision?": "number" },
   NewAgentSession: { "task_id?": ["or", ["tsk_", "null"]], "metadata?": "object" },
   AgentSession: {
     session_id: "ses_",
@@ -982,6 +1020,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   EXPORT_FAILED: {},
   FEEDBACK_CHANGED: { current_dataset_id: ["or", ["dst_", "null"]], current_feedback_revision: "string" },
   FEEDBACK_NOT_PENDING: {},
+  FEEDBACK_SETTINGS_CHANGED: { current_revision: "number" },
   HEADERS_TOO_LARGE: {},
   IDEMPOTENCY_KEY_IN_USE: {},
   IDEMPOTENCY_KEY_REUSED: {},
@@ -990,6 +1029,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
       "is",
       [
         "feedback.write",
+        "feedback.create",
         "feedback.read",
         "datasets.write",
         "org_config.read",
@@ -1014,6 +1054,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   INVALID_API_KEY: {},
   INVALID_COMPARISON: {},
   INVALID_CORRECTION: {},
+  INVALID_FEEDBACK_TOKEN: {},
   INVALID_HEADERS: {},
   INVALID_INPUT: {},
   INVALID_INSTRUCTIONS: {},
@@ -1029,6 +1070,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   NOT_FOUND: {},
   NOT_REPLAYABLE: {},
   NO_NEAR_EXAMPLE: { "trace_id?": "string" },
+  ORIGIN_NOT_ALLOWED: {},
   PAYLOAD_TOO_LARGE: {},
   PROVIDER_FAILED: {
     "reason?": [
@@ -1367,6 +1409,15 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 201,
       json: "Feedback"
     },
+    create_token: {
+      method: "POST",
+      path: "/v1/runs/:trace_id/feedback-token",
+      params: { trace_id: "string" },
+      payload: "NewFeedbackToken",
+      payloadOptional: true,
+      status: 201,
+      json: "CreatedFeedbackToken"
+    },
     list: {
       method: "GET",
       path: "/v1/feedback",
@@ -1377,6 +1428,9 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
         "status?": ["is", ["recorded", "pending", "staged", "rejected", "promoted", "superseded"]],
         "score?": ["is", [1, 0, -1]],
         "inference_log_id?": "string",
+        "score_label?": "string",
+        "has_comment?": ["is", [true]],
+        "end_user?": "eu_",
         "has_correction?": "boolean",
         "created_after?": "time",
         "created_before?": "time"
@@ -1449,6 +1503,16 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       idempotent: true,
       status: 201,
       json: "PromotionResult"
+    }
+  },
+  feedback_settings: {
+    get: { method: "GET", path: "/v1/feedback-settings", status: 200, json: "FeedbackSettings" },
+    replace: {
+      method: "PUT",
+      path: "/v1/feedback-settings",
+      payload: "ReplaceFeedbackSettings",
+      status: 200,
+      json: "FeedbackSettings"
     }
   },
   sessions: {
@@ -1700,6 +1764,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "destination.tested",
             "rules.replaced",
             "redaction_settings.replaced",
+            "feedback_settings.replaced",
             "approval.approved",
             "approval.rejected",
             "session.closed",

@@ -28,6 +28,7 @@ export const AuditAction = documentedEnum({
   "destination.tested": "A test span was sent to a telemetry destination.",
   "rules.replaced": "The approval rules were replaced.",
   "redaction_settings.replaced": "The redaction settings were replaced.",
+  "feedback_settings.replaced": "The feedback settings were replaced.",
   "approval.approved": "An approval was approved by a person.",
   "approval.rejected": "An approval was rejected by a person.",
   "session.closed": "An agent session was closed.",

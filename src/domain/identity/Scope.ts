@@ -2,7 +2,8 @@ import type { Array as Arr } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 
 export const Scope = documentedEnum({
-  "feedback.write": "Give, stage and reject feedback.",
+  "feedback.write": "Give, stage and reject feedback; create feedback tokens.",
+  "feedback.create": "Give feedback and create feedback tokens, and nothing else.",
   "feedback.read": "Read feedback and preview promotions.",
   "datasets.write": "Create dataset versions and promote corrections.",
   "org_config.read":
@@ -34,7 +35,8 @@ export const Preset = documentedEnum({
   reviewer:
     "For people who decide: `feedback.read`, `feedback.write`, `tasks.read`, `runs.read`, `datasets.read`, `sessions.read`, `approvals.read`, `approvals.decide`.",
   runtime: "For agents: `tasks.read`, `tasks.run`, `sessions.read`, `sessions.write`, `approvals.read`.",
-  integration: "For products that send feedback: `feedback.write`, `feedback.read`."
+  integration: "For products that send feedback: `feedback.write`, `feedback.read`.",
+  end_user_feedback: "For servers whose pages collect feedback of end users: `feedback.create`."
 })
 export type Preset = typeof Preset.Type
 
@@ -51,7 +53,8 @@ const presets: Record<Preset, ReadonlyArray<Scope>> = {
     "approvals.decide"
   ],
   runtime: ["tasks.read", "tasks.run", "sessions.read", "sessions.write", "approvals.read"],
-  integration: ["feedback.write", "feedback.read"]
+  integration: ["feedback.write", "feedback.read"],
+  end_user_feedback: ["feedback.create"]
 }
 
 /** The scopes of a preset. */

@@ -3,13 +3,35 @@ import { documentedEnum } from "../documentedEnum.ts"
 import { JsonObject } from "./Dataset.ts"
 import { DatasetId, FeedbackId, TaskId, TraceId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
+import { EndUser } from "./EndUser.ts"
 import { RunOrigin } from "./Run.ts"
 import { timestamp, Timestamp } from "../Time.ts"
+import { isVisibleLine } from "../VisibleText.ts"
 
 export const Score = Schema.Literals([1, 0, -1]).annotate({
   description: "- `1`: the answer is right.\n- `0`: neutral.\n- `-1`: the answer is wrong."
 })
 export type Score = typeof Score.Type
+
+/** A score between the three of `Score`, such as a rating of stars: 5 of 5 is 1, 3 is 0, 1 is -1. */
+export const ScoreValue = Schema.Finite.check(
+  Schema.isBetween({ minimum: -1, maximum: 1 }, { expected: "a number from -1 to 1" })
+)
+
+/** The score nearest to a value: 0.5 is nearest to 1, and -0.5 to -1. */
+export const nearestScore = (value: number): Score => (value >= 0.5 ? 1 : value <= -0.5 ? -1 : 0)
+
+/** A category of feedback, such as `too long`. */
+export const ScoreLabel = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(64), isVisibleLine)
+
+/** The most labels that the feedback on the runs of one task can have. */
+export const MAX_SCORE_LABELS = 50
+
+export const FeedbackSource = documentedEnum({
+  api_key: "A caller with an API key gave it.",
+  feedback_token: "An end user gave it, with a feedback token that the API key created."
+})
+export type FeedbackSource = typeof FeedbackSource.Type
 
 export const FeedbackStatus = documentedEnum({
   recorded: "It has a score but no correction. Final.",
@@ -28,16 +50,31 @@ export const FeedbackRecord = Schema.Struct({
     description: "The `trace_id` of the run that the feedback is about."
   }),
   score: Score.annotateKey({ description: "How good the answer was." }),
+  score_value: Schema.NullOr(ScoreValue).annotateKey({
+    description: "How good the answer was, from -1 to 1. Null if only `score` was given."
+  }),
+  score_label: Schema.NullOr(ScoreLabel).annotateKey({
+    description: "The category of the feedback. Null if none was given."
+  }),
+  comment: Schema.NullOr(Schema.String).annotateKey({
+    description: "A remark on the answer, after redaction of secrets. Null if none was given."
+  }),
+  source: FeedbackSource.annotateKey({ description: "How the feedback was given." }),
+  end_user: Schema.NullOr(EndUser).annotateKey({
+    description: "The pseudonym of the end user who gave the feedback. Null if it was given without."
+  }),
   correction: Schema.NullOr(JsonObject).annotateKey({
     description: "The right answer, after redaction of secrets. Null if none was given."
   }),
   status: FeedbackStatus.annotateKey({ description: "The feedback's status." }),
   redaction_warning: Schema.optionalKey(Schema.String).annotateKey({
     description:
-      "Names the fields of the correction that a secret was removed from. Absent if nothing was removed."
+      "Names the fields of the correction, or the comment, that a secret was removed from. Absent if nothing was removed."
   }),
   created_at: timestamp("When the feedback was given."),
-  created_by: Actor.annotateKey({ description: "The API key that gave the feedback." }),
+  created_by: Actor.annotateKey({
+    description: "The API key that gave the feedback, or that created the end user's feedback token."
+  }),
   reviewed_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When the correction was staged or rejected. Null before."
   }),

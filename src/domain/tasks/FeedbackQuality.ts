@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { documented } from "../documented.ts"
 import { ReleaseId } from "../Ids.ts"
+import { MAX_SCORE_LABELS, ScoreLabel } from "./Feedback.ts"
 import { wilsonInterval } from "./wilsonInterval.ts"
 
 /** Most days of feedback that are counted at once. */
@@ -17,7 +18,8 @@ const counts = {
   neutral: Schema.Int.annotateKey({ description: "Feedback with the score 0." }),
   negative: Schema.Int.annotateKey({ description: "Feedback with the score -1." }),
   score_mean: Schema.NullOr(Schema.Finite).annotateKey({
-    description: "Mean of the scores, -1 to 1. Null without feedback."
+    description:
+      "Mean of the scores, -1 to 1; of feedback with a `score_value`, of these values. Null without feedback."
   })
 }
 
@@ -28,6 +30,12 @@ export const DailyFeedback = Schema.Struct({
   ...counts
 }).annotate({ identifier: "DailyFeedback", description: "Feedback of one day on the runs of one release." })
 export type DailyFeedback = typeof DailyFeedback.Type
+
+export const LabelCount = Schema.Struct({
+  label: ScoreLabel.annotateKey({ description: "The label." }),
+  count: Schema.Int.annotateKey({ description: "Feedback with the label." })
+}).annotate({ identifier: "LabelCount", description: "How much feedback has a label." })
+export type LabelCount = typeof LabelCount.Type
 
 export const ReleaseFeedback = Schema.Struct({
   ...counts,
@@ -40,6 +48,9 @@ export const ReleaseFeedback = Schema.Struct({
   ).annotateKey({
     description: "Share of the feedback with the score 1, with its Wilson interval. Null without feedback."
   }),
+  labels: Schema.Array(LabelCount)
+    .check(documented({ maxItems: MAX_SCORE_LABELS }))
+    .annotateKey({ description: "Labels of the feedback, the most frequent first." }),
   first_day: Schema.String.annotate({ format: "date" }).annotateKey({
     description: "First of the days with feedback."
   }),
@@ -72,32 +83,60 @@ export interface ScoreCounts {
   readonly positive: number
   readonly neutral: number
   readonly negative: number
+  /** Sum over the feedback with a `score_value` of that value less its `score`. */
+  readonly value_excess: number
 }
 
-const total = ({ negative, neutral, positive }: ScoreCounts): number => positive + neutral + negative
+/** Counts of one day and release. */
+export interface DailyCounts extends ScoreCounts {
+  readonly day: string
+  readonly release_id: ReleaseId | null
+}
+
+const total = ({ negative, neutral, positive }: Omit<ScoreCounts, "value_excess">): number =>
+  positive + neutral + negative
 
 /** The mean of the scores; null without feedback. */
 export const scoreMean = (scores: ScoreCounts): number | null =>
-  total(scores) === 0 ? null : (scores.positive - scores.negative) / total(scores)
+  total(scores) === 0 ? null : (scores.positive - scores.negative + scores.value_excess) / total(scores)
 
 /** The share of positive feedback with its confidence interval; null without feedback. */
-export const positiveShare = (scores: ScoreCounts): ReleaseFeedback["positive_share"] =>
+export const positiveShare = (
+  scores: Omit<ScoreCounts, "value_excess">
+): ReleaseFeedback["positive_share"] =>
   total(scores) === 0
     ? null
     : { value: scores.positive / total(scores), ...wilsonInterval(scores.positive, total(scores)) }
 
+/** The counts of a day as the API has them. */
+export const toDailyFeedback = (counts: DailyCounts): DailyFeedback => {
+  const { day, negative, neutral, positive, release_id } = counts
+  return { day, release_id, positive, neutral, negative, score_mean: scoreMean(counts) }
+}
+
 /** Sums the counts of days by release. The days are newest first. */
-export const sumByRelease = (days: ReadonlyArray<DailyFeedback>): ReadonlyArray<ReleaseFeedback> => {
+export const sumByRelease = (
+  days: ReadonlyArray<DailyCounts>,
+  labelsOf: (release_id: ReleaseId | null) => ReadonlyArray<LabelCount>
+): ReadonlyArray<ReleaseFeedback> => {
   const sums = new Map<
     ReleaseId | null,
-    { positive: number; neutral: number; negative: number; first_day: string; last_day: string }
+    {
+      positive: number
+      neutral: number
+      negative: number
+      value_excess: number
+      first_day: string
+      last_day: string
+    }
   >()
-  for (const { day, negative, neutral, positive, release_id } of days) {
+  for (const { day, negative, neutral, positive, release_id, value_excess } of days) {
     const sum = sums.get(release_id)
     if (sum === undefined) {
-      sums.set(release_id, { positive, neutral, negative, first_day: day, last_day: day })
+      sums.set(release_id, { positive, neutral, negative, value_excess, first_day: day, last_day: day })
       continue
     }
+    sum.value_excess += value_excess
     sum.positive += positive
     sum.neutral += neutral
     sum.negative += negative
@@ -105,8 +144,13 @@ export const sumByRelease = (days: ReadonlyArray<DailyFeedback>): ReadonlyArray<
   }
   return Array.from(sums, ([release_id, sum]) => ({
     release_id,
-    ...sum,
+    positive: sum.positive,
+    neutral: sum.neutral,
+    negative: sum.negative,
     score_mean: scoreMean(sum),
-    positive_share: positiveShare(sum)
+    positive_share: positiveShare(sum),
+    labels: labelsOf(release_id),
+    first_day: sum.first_day,
+    last_day: sum.last_day
   }))
 }

@@ -42,8 +42,16 @@ export interface SubmittedFeedback {
   readonly provider_calls: number
   readonly feedback_id: string
   readonly task_id: TaskId
-  /** -1 to 1. */
+  /** -1, 0 or 1. */
   readonly score: number
+  /** A score between those of `score`; null: none was given. */
+  readonly score_value: number | null
+  /** Null: none was given. */
+  readonly score_label: string | null
+  readonly source: "api_key" | "feedback_token"
+  /** The pseudonym of an end user; null: given without. */
+  readonly end_user: string | null
+  readonly has_comment: boolean
   readonly has_correction: boolean
   readonly at: number
 }
@@ -54,21 +62,25 @@ const EVALUATION = "human_feedback"
 /** The event of the conventions. */
 const EVENT = "gen_ai.evaluation.result"
 
-const labelOf = (score: number): string => (score > 0 ? "correct" : score < 0 ? "incorrect" : "neutral")
+/** The score as exported, from -1 to 1. */
+const valueOf = ({ score, score_value }: SubmittedFeedback): number => score_value ?? score
+
+const labelOf = ({ score, score_label }: SubmittedFeedback): string =>
+  score_label ?? (score > 0 ? "correct" : score < 0 ? "incorrect" : "neutral")
 
 /** The span that is evaluated: of the model's last call, or of the run if it called none. */
 const evaluatedSpanId = ({ provider_calls, trace_id }: SubmittedFeedback): SpanId =>
   provider_calls === 0 ? runSpanId(trace_id) : callSpanId(trace_id, provider_calls - 1)
 
-const evaluation = ({ score }: SubmittedFeedback): Attributes => ({
+const evaluation = (feedback: SubmittedFeedback): Attributes => ({
   "gen_ai.evaluation.name": EVALUATION,
-  "gen_ai.evaluation.score.value": { double: score },
-  "gen_ai.evaluation.score.label": labelOf(score)
+  "gen_ai.evaluation.score.value": { double: valueOf(feedback) },
+  "gen_ai.evaluation.score.label": labelOf(feedback)
 })
 
 /** Braintrust's scores are numbers from 0 to 1. */
-const braintrust = ({ score }: SubmittedFeedback): Attributes => ({
-  "braintrust.scores": JSON.stringify({ [EVALUATION]: (score + 1) / 2 }),
+const braintrust = (feedback: SubmittedFeedback): Attributes => ({
+  "braintrust.scores": JSON.stringify({ [EVALUATION]: (valueOf(feedback) + 1) / 2 }),
   "braintrust.span_attributes": JSON.stringify({ name: EVALUATION, type: "score" })
 })
 
@@ -87,6 +99,9 @@ export const feedbackSpan = (feedback: SubmittedFeedback, { scores, trace }: Exp
     attributes: {
       "svc.feedback.id": feedback.feedback_id,
       "svc.feedback.score": feedback.score,
+      "svc.feedback.source": feedback.source,
+      "svc.feedback.end_user": feedback.end_user ?? undefined,
+      "svc.feedback.has_comment": feedback.has_comment,
       "svc.feedback.has_correction": feedback.has_correction,
       "svc.task.id": feedback.task_id,
       ...evaluation(feedback),
@@ -103,7 +118,7 @@ export const encodeScore = (
   trace: TraceMode
 ): string => {
   const { caller, trace_id } = exportedTrace(feedback, trace)
-  const { at, feedback_id, score, task_id } = feedback
+  const { at, feedback_id, task_id } = feedback
   switch (scores) {
     case "log":
       return encodeEvent({
@@ -129,9 +144,9 @@ export const encodeScore = (
           // A trace of its own is the run; in the caller's trace the run is an observation.
           ...(caller === null ? {} : { observationId: runSpanId(feedback.trace_id) }),
           name: EVALUATION,
-          value: score,
+          value: valueOf(feedback),
           dataType: "NUMERIC",
-          metadata: { task_id, label: labelOf(score) }
+          metadata: { task_id, label: labelOf(feedback) }
         }
       })
     case "phoenix":
@@ -139,7 +154,7 @@ export const encodeScore = (
         span_id: runSpanId(feedback.trace_id),
         name: EVALUATION,
         annotator_kind: "HUMAN",
-        result: { label: labelOf(score), score },
+        result: { label: labelOf(feedback), score: valueOf(feedback) },
         metadata: { feedback_id, task_id },
         identifier: feedback_id
       })

@@ -100,8 +100,12 @@ export interface Settings {
   readonly logRequests: boolean
   /** What the requests of one organization can have in progress on a replica. */
   readonly workLimits: { readonly reads: number; readonly largeBodyBytes: number }
-  /** Requests per second, of each key and of each organization; 0 disables a limit. */
-  readonly rateLimits: { readonly perKey: number; readonly perOrganization: number }
+  /** Requests per second, of each key and of each organization, and of an organization's end users; 0 disables a limit. */
+  readonly rateLimits: {
+    readonly perKey: number
+    readonly perOrganization: number
+    readonly endUserFeedback: number
+  }
   /** Limits of one organization at a time; 0 disables a limit. */
   readonly organizationLimits: {
     readonly keys: number
@@ -328,7 +332,8 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
     },
     rateLimits: {
       perKey: values.COUNTERSIGN_RATE_LIMIT_PER_SECOND,
-      perOrganization: values.COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND
+      perOrganization: values.COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND,
+      endUserFeedback: values.COUNTERSIGN_END_USER_FEEDBACK_PER_SECOND
     },
     organizationLimits: {
       keys: values.COUNTERSIGN_KEY_LIMIT,

@@ -99,6 +99,14 @@ const authorized = <A, E, S extends Scope>(
 /** The authorization middleware of all scopes. */
 export const layerScopeChecks: Layer.Layer<ScopeChecks> = Layer.mergeAll(
   layerScopeCheckOf(requiresEither("feedback.read", "datasets.write"), ["feedback.read", "datasets.write"]),
+  layerScopeCheckOf(requiresEither("feedback.write", "feedback.create"), [
+    "feedback.write",
+    "feedback.create"
+  ]),
+  layerScopeCheckOf(requiresEither("feedback.create", "feedback.write"), [
+    "feedback.create",
+    "feedback.write"
+  ]),
   ...Arr.map(scopes, layerScopeCheck)
 )
 

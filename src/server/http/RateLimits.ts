@@ -2,10 +2,12 @@ import { Context, Effect, Layer, Result } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { NetAddress } from "effect/net"
 import { RateLimited } from "../../api/Problems.ts"
+import type { FeedbackToken } from "../../domain/tasks/FeedbackToken.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import {
   rateLimit,
   type RateLimit,
+  rateLimitWithin,
   takeToken,
   type RateLimitResult
 } from "../../domain/identity/RateLimit.ts"
@@ -37,6 +39,12 @@ const LEAK_REPORTS_PER_SECOND = 5
 /** Confirmations of email addresses from one address: a person needs one, and each takes a query. */
 const EMAIL_CONFIRMATIONS_PER_SECOND = 5
 
+/** Feedback of end users from one address: many may share one. Checked before the token. */
+const END_USER_REQUESTS_PER_SECOND = 20
+
+/** Feedback with one token in a minute: a person clicks a few times. */
+const REQUESTS_PER_TOKEN_AND_MINUTE = 20
+
 /** The key and the organization of a request. */
 export type Requester = Pick<Principal, "org_id"> & { readonly actor: Pick<Principal["actor"], "id"> }
 
@@ -58,6 +66,15 @@ export class RateLimits extends Context.Service<
     readonly admitLeakReport: (address: string) => Effect.Effect<void, RateLimited>
     /** Counts a confirmation of an email address against the client's address. */
     readonly admitEmailConfirmation: (address: string) => Effect.Effect<void, RateLimited>
+    /** Counts feedback of an end user against the client's address. */
+    readonly admitEndUserAddress: (address: string) => Effect.Effect<void, RateLimited>
+    /**
+     * Counts feedback of an end user against its token, and against its organization. The limits are apart from those of API keys, so that
+     * browsers cannot use up what the organization's servers may send.
+     */
+    readonly admitEndUserFeedback: (
+      token: Pick<FeedbackToken, "id" | "org_id">
+    ) => Effect.Effect<void, RateLimited>
   }
 >()("countersign/server/http/RateLimits") {
   /**
@@ -66,6 +83,7 @@ export class RateLimits extends Context.Service<
   static readonly layer = (options: {
     readonly perKey: number
     readonly perOrganization: number
+    readonly endUserFeedback: number
   }): Layer.Layer<RateLimits> =>
     Layer.effect(
       RateLimits,
@@ -95,7 +113,16 @@ export class RateLimits extends Context.Service<
               requests: "confirmations of email addresses"
             },
             use
-          )
+          ),
+          admitEndUserAddress: makeAdmitAddress(
+            {
+              perSecond: options.endUserFeedback === 0 ? 0 : END_USER_REQUESTS_PER_SECOND,
+              useName: "end_user_feedback",
+              requests: "requests with feedback tokens"
+            },
+            use
+          ),
+          admitEndUserFeedback: makeAdmitEndUserFeedback(options.endUserFeedback, use)
         })
       )
     )
@@ -175,6 +202,32 @@ const makeAdmitAddress = (
         new RateLimited({
           detail: `Too many ${requests} from this address.`,
           retry_after_seconds: wholeSeconds(waitMillis)
+        })
+      )
+    })
+}
+
+const makeAdmitEndUserFeedback = (
+  perSecond: number,
+  use: (typeof LimitUse)["Service"]
+): RateLimits["Service"]["admitEndUserFeedback"] => {
+  const tokens = makeBuckets(rateLimitWithin(REQUESTS_PER_TOKEN_AND_MINUTE, 60_000))
+  const organizations = perSecond === 0 ? undefined : makeBuckets(rateLimit(perSecond))
+  return ({ id, org_id }) =>
+    Effect.clockWith((clock) => {
+      const now = monotonicMillis(clock)
+      // The token's limit comes first: one browser must not use up what the others of its organization may send.
+      const ofToken = tokens(id, now)
+      const taken = ofToken.allowed ? (organizations?.(org_id, now) ?? ofToken) : ofToken
+      if (taken.allowed) {
+        if (perSecond > 0) use.used("end_user_feedback", 1 - taken.remaining / perSecond)
+        return Effect.void
+      }
+      use.refused("end_user_feedback")
+      return Effect.fail(
+        new RateLimited({
+          detail: "Too much feedback at once. Wait, and send it again.",
+          retry_after_seconds: wholeSeconds(taken.waitMillis)
         })
       )
     })

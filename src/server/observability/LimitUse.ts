@@ -20,6 +20,7 @@ export const limitNames = [
   "address_mails",
   "verification_links",
   "email_confirmations",
+  "end_user_feedback",
   "unread_responses",
   "concurrent_reads",
   "large_bodies"

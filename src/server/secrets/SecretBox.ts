@@ -1,6 +1,7 @@
 import { type Array as Arr, Context, Effect, Layer, Option, Redacted, Result, Schema } from "effect"
 import * as KeyRing from "./KeyRing.ts"
 import * as Sealed from "./SecretBox/Sealed.ts"
+import * as Signature from "./SecretBox/Signature.ts"
 
 export type { Place } from "./SecretBox/Sealed.ts"
 export { MasterKeyInvalid } from "./KeyRing.ts"
@@ -33,7 +34,7 @@ export class SecretUnreadable extends Schema.TaggedError<SecretUnreadable>()("Se
 
 /**
  * Seals and unseals stored secrets with AES-256-GCM in this process, so that no plaintext reaches the database, its log, its backups or its
- * replicas. A value can be unsealed only at the place that it was sealed for.
+ * replicas. A value can be unsealed only at the place that it was sealed for. Signs texts with HMAC-SHA256.
  */
 export class SecretBox extends Context.Service<
   SecretBox,
@@ -57,6 +58,10 @@ export class SecretBox extends Context.Service<
       place: Sealed.Place,
       sealed: Uint8Array
     ) => Effect.Effect<Option.Option<Uint8Array>, SecretUnreadable>
+    /** Signs a text for a purpose, with the newest key. */
+    readonly sign: (purpose: Signature.Purpose, text: string) => string
+    /** Whether a key in the ring made this signature of the text for this purpose. */
+    readonly isSigned: (purpose: Signature.Purpose, text: string, signature: string) => boolean
     /** The id of the key that sealed a value; none if the value is malformed. The first nine bytes suffice: `substr(secret, 1, 9)`. */
     readonly keyIdOf: (sealed: Uint8Array) => Option.Option<string>
     /** The ids of the keys in the ring, newest first: the first seals, all unseal. */
@@ -114,6 +119,8 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
               Option.some(Sealed.seal(primary, place, plaintext))
             )
       ),
+    sign: (purpose, text) => Signature.sign(primary, purpose, text),
+    isSigned: (purpose, text, signature) => Signature.isSignedBy(ring, purpose, text, signature),
     keyIdOf: (sealed) => Option.fromNullOr(Sealed.keyIdOf(sealed)),
     keyIds: [primary.id, ...older],
     primaryPrefix: Sealed.prefixOf(primary)

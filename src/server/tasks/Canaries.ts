@@ -68,7 +68,8 @@ export class Canaries extends Context.Service<
         const since = DateTime.formatIsoDateUtc(canary_started_at)
         const counts = yield* countRows.all(sql`
           SELECT
-            release_id, sum(positive)::int AS positive, sum(neutral)::int AS neutral, sum(negative)::int AS negative
+            release_id, sum(positive)::int AS positive, sum(neutral)::int AS neutral, sum(negative)::int AS negative,
+            (sum(value_excess) / 1000000)::float8 AS value_excess
           FROM feedback_counts
           WHERE org_id = ${org_id}
             AND task_id = ${task_id}
@@ -78,9 +79,12 @@ export class Canaries extends Context.Service<
         `)
         const armOf = (release_id: ReleaseId): CanaryArm => {
           const found = counts.find((count) => count.release_id === release_id)
-          const scores = found ?? { positive: 0, neutral: 0, negative: 0 }
+          const scores = found ?? { positive: 0, neutral: 0, negative: 0, value_excess: 0 }
+          const { negative, neutral, positive } = scores
           return {
-            ...scores,
+            positive,
+            neutral,
+            negative,
             release_id,
             score_mean: scoreMean(scores),
             positive_share: positiveShare(scores)
@@ -203,7 +207,8 @@ const countRows = rowsOf(
     release_id: ReleaseId,
     positive: Schema.Int,
     neutral: Schema.Int,
-    negative: Schema.Int
+    negative: Schema.Int,
+    value_excess: Schema.Finite
   })
 )
 

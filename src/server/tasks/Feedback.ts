@@ -17,6 +17,7 @@ import {
   type FeedbackChanged,
   type FeedbackNotPending,
   type InvalidCorrection,
+  type InvalidRequest,
   type LimitReached,
   NotFound,
   type NothingStaged,
@@ -40,6 +41,8 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { Datasets } from "./Datasets.ts"
+import { EndUsers } from "./EndUsers.ts"
+import { redactComment, scoreOf, warningOf } from "./Feedback/judgement.ts"
 import { listFeedback } from "./Feedback/listFeedback.ts"
 import { previewPromotion } from "./Feedback/previewPromotion.ts"
 import { recordFeedbackSpan } from "./Feedback/recordFeedbackSpan.ts"
@@ -64,6 +67,7 @@ import {
 } from "./Feedback/rows.ts"
 import { requireTask } from "./requireTask.ts"
 import { getRun, originOf } from "./Runs/rows.ts"
+import { ScoreLabels } from "./ScoreLabels.ts"
 
 /** Feedback per batched statement. */
 const MAX_BATCH = 64
@@ -81,13 +85,20 @@ const LARGE_CORRECTION = 64 * 1024
 export class Feedback extends Context.Service<
   Feedback,
   {
-    /** Stores feedback; committed when this returns. A correction is redacted, and must match the task's answer schema. */
+    /**
+     * Stores feedback; committed when this returns. Comment and correction are redacted; a correction must match the task's answer schema.
+     */
     readonly create: (
       input: NewFeedback
     ) => Effect.Effect<
       FeedbackRecord,
-      NotFound | PayloadTooLarge | InvalidCorrection | CorrectionNeedsSafeValue | LimitReached,
-      Authorized<"feedback.write">
+      | NotFound
+      | InvalidRequest
+      | PayloadTooLarge
+      | InvalidCorrection
+      | CorrectionNeedsSafeValue
+      | LimitReached,
+      Authorized<"feedback.write" | "feedback.create">
     >
     /** Lists feedback, newest first. */
     readonly list: (
@@ -162,6 +173,8 @@ export class Feedback extends Context.Service<
       const secrets = yield* KnownSecrets
       const spans = yield* Spans
       const usage = yield* StoredUsage
+      const labels = yield* ScoreLabels
+      const endUsers = yield* EndUsers
 
       const onOwnConnection = makeOnOwnConnection(sql, INSERTS_IN_FLIGHT)
 
@@ -181,7 +194,10 @@ export class Feedback extends Context.Service<
               const ids = new Set(inserted.map(({ feedback_id }) => feedback_id))
               return Effect.forEach(rows, ({ correction, evaluated, org_id, record }) => {
                 if (!ids.has(record.id)) return Effect.succeed(false)
-                usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + (correction?.length ?? 0) })
+                usage.add(org_id, {
+                  feedback: 1,
+                  bytes: rowBytes.feedback + (correction?.length ?? 0) + (record.comment?.length ?? 0)
+                })
                 return Effect.as(recordFeedbackSpan(spans, org_id, record, evaluated), true)
               })
             })
@@ -207,7 +223,8 @@ export class Feedback extends Context.Service<
       return Feedback.of({
         // Untraced, because this operation is called at a high rate.
         create: Effect.fnUntraced(function* (input) {
-          const { actor, org_id } = yield* Authorized("feedback.write")
+          const { actor, org_id } = yield* AuthorizedEither("feedback.write", "feedback.create")
+          const score = yield* scoreOf(input)
           const trace_id = parseTraceId(input.inference_log_id)
           if (Option.isNone(trace_id)) return yield* noRun
           const run = yield* Effect.orDie(findRunTask({ org_id, trace_id: trace_id.value }))
@@ -222,6 +239,13 @@ export class Feedback extends Context.Service<
             secrets_version,
             task_id
           } = run.value
+          const score_label = input.score_label ?? null
+          if (score_label !== null) yield* labels.require(org_id, task_id, score_label)
+          const { comment, isRedacted } = yield* redactComment(
+            input.comment ?? null,
+            secrets.forVersion(org_id, secrets_version)
+          )
+          const end_user_id = input.end_user_id ?? null
           const correction = input.correction ?? null
           const redacted =
             correction === null
@@ -235,10 +259,14 @@ export class Feedback extends Context.Service<
             id: yield* FeedbackId.generate,
             task_id,
             inference_log_id: trace_id.value,
-            score: input.score,
+            ...score,
+            score_label,
+            comment,
+            source: "api_key",
+            end_user: end_user_id === null ? null : yield* endUsers.pseudonym(org_id, end_user_id),
             correction: redacted?.correction ?? null,
             status: initialStatus(redacted !== null),
-            ...(redacted?.warning === undefined ? {} : { redaction_warning: redacted.warning }),
+            ...warningOf(redacted?.warning, isRedacted),
             created_at: yield* clock.now,
             created_by: actor,
             reviewed_at: null,

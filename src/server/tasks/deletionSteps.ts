@@ -396,6 +396,8 @@ const SMALL_TABLES = [
   "erased_examples",
   "datasets",
   "feedback_counts",
+  "feedback_label_counts",
+  "feedback_labels",
   "releases",
   "provider_keys",
   "run_reviews"

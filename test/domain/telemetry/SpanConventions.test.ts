@@ -70,9 +70,14 @@ const feedback = {
   feedback_id: `fbk_${id}`,
   task_id: step.task_id,
   score: -1,
+  score_value: null,
+  score_label: null,
+  source: "feedback_token",
+  end_user: "eu_1",
+  has_comment: true,
   has_correction: false,
   at: 1
-}
+} as const
 const caller = {
   trace_id: TraceId.make("0af7651916cd43dd8448eb211c80319c"),
   span_id: SpanId.make("b7ad6b7169203331"),
@@ -103,6 +108,17 @@ describe("SpanConventions", () => {
     assert.strictEqual(call?.parent_span_id, root?.span_id)
     assert.strictEqual(feedback?.parent_span_id, root?.span_id)
     assert.strictEqual(outcome?.parent_span_id, asked?.span_id)
+  })
+
+  it("exports the value and the label of feedback as the evaluation", () => {
+    const rated = feedbackSpan(
+      { ...feedback, score_value: -0.75, score_label: "too long" },
+      { trace: "own", scores: "span" }
+    )
+    assert.deepInclude(rated.attributes, {
+      "gen_ai.evaluation.score.value": { double: -0.75 },
+      "gen_ai.evaluation.score.label": "too long"
+    })
   })
 
   it("cuts long messages, so that they stay JSON, and marks them", () => {

@@ -192,7 +192,7 @@ describe("RateLimits buckets", () => {
       assert.strictEqual(yield* allowed(limits, key, 30), 8)
       yield* TestClock.adjust("1 hour")
       assert.strictEqual(yield* allowed(limits, key, 30), 10)
-    }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 0 })))
+    }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 0, endUserFeedback: 0 })))
   )
 
   it.effect("a response has the remaining quota in its headers", () =>
@@ -202,7 +202,7 @@ describe("RateLimits buckets", () => {
       const { headers } = addHeaders(HttpServerResponse.empty())
       assert.strictEqual(headers["ratelimit"], '"key";r=9;t=1, "organization";r=14;t=1')
       assert.strictEqual(headers["ratelimit-policy"], '"key";q=10;w=1, "organization";q=15;w=1')
-    }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 15 })))
+    }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 15, endUserFeedback: 0 })))
   )
 
   it.effect(
@@ -215,7 +215,7 @@ describe("RateLimits buckets", () => {
         assert.strictEqual(yield* allowed(limits, yield* requester(org_id), 100), 5)
         assert.strictEqual(yield* allowed(limits, yield* requester(org_id), 100), 0)
         assert.strictEqual(yield* allowed(limits, yield* requester(yield* OrgId.generate), 100), 10)
-      }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 15 })))
+      }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 15, endUserFeedback: 0 })))
   )
 
   const lookUps = (addresses: ReadonlyArray<string>) =>
@@ -225,7 +225,7 @@ describe("RateLimits buckets", () => {
         Effect.result(limits.admitKeyLookup(address))
       )
       return results.map(({ _tag }) => _tag)
-    }).pipe(Effect.provide(RateLimits.layer({ perKey: 1, perOrganization: 0 })))
+    }).pipe(Effect.provide(RateLimits.layer({ perKey: 1, perOrganization: 0, endUserFeedback: 0 })))
 
   it.effect.each([
     ["192.0.2.1", "192.0.2.2", "Success"],

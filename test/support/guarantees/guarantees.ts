@@ -256,6 +256,27 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "A feedback token in a browser",
+    proofs: [
+      ...tests(
+        "test/server/tasks/FeedbackTokens",
+        "FeedbackTokens > an end user's feedback is stored with the pseudonym, and the response has no content",
+        "FeedbackTokens > a feedback token is accepted by one operation, for its run only",
+        "FeedbackTokens > a token that was changed, or that another master key signed, is refused",
+        "FeedbackTokens > feedback that is sent again is stored once, and beyond its uses a token is refused",
+        "FeedbackTokens > a token ends with the key that created it, and with its run",
+        "FeedbackTokens › expiry > a token is refused from its expiry on, and its uses are removed",
+        "FeedbackTokens › CORS > a page of an allowed origin may send feedback and read the response, and others may not",
+        "FeedbackTokens › CORS > a preflight tells nothing about an organization, and allows no credentials",
+        "FeedbackTokens › CORS > no other route has headers of CORS, whatever the origin"
+      ),
+      ...tests(
+        "test/faults/FeedbackTokens",
+        "FeedbackTokens › faults > two processes that use the last use of a token at the same time store one feedback"
+      )
+    ]
+  },
+  {
     promise: "A key whose text is reported as leaked",
     proofs: tests(
       "test/server/http/LeakedKeys",

@@ -59,6 +59,7 @@ export const requests: Readonly<
   "feedback.create": ({ ids }) => ({
     body: { inference_log_id: ids.trace, score: -1, correction: { category: "other" } }
   }),
+  "feedback.create_token": ({ ids }) => ({ params: { trace_id: ids.trace } }),
   "feedback.stage": ({ ids }) => ({ params: { id: ids.feedback_to_stage } }),
   "feedback.reject": ({ ids }) => ({ params: { id: ids.feedback_to_reject }, body: { note: "no" } }),
   "feedback.unstage": ({ ids }) => ({ params: { id: ids.feedback_to_unstage } }),
@@ -106,6 +107,8 @@ export const requests: Readonly<
   "approval_rules.replace": ({ ids }) => ({
     body: { rules: [{ id: ids.rule, effect: "allow", task_id: ids.task }] }
   }),
+  "feedback_settings.get": () => ({}),
+  "feedback_settings.replace": () => ({ body: { allowed_origins: ["https://app.example.com"] } }),
   "redaction_settings.get": () => ({}),
   "redaction_settings.preview": () => ({ body: { value: "EMP-123456" } }),
   "redaction_settings.replace": () => ({

@@ -25,6 +25,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "destination.tested": "sent a test span to the telemetry collector",
   "rules.replaced": "updated the approval rules",
   "redaction_settings.replaced": "updated the redaction settings",
+  "feedback_settings.replaced": "updated the feedback settings",
   "approval.approved": "approved a step",
   "approval.rejected": "rejected a step",
   "session.closed": "closed a session",

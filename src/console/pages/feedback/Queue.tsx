@@ -17,7 +17,9 @@ import { RelativeTime } from "../../ui/Time.tsx"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { feedbackStatuses } from "./feedbackStatuses.ts"
 import { StatusFilter, TaskFilter } from "./Filters.tsx"
-import { scoreText } from "./scoreText.ts"
+import { GivenBy } from "./GivenBy.tsx"
+import { ScoreLabel } from "./Judgement.tsx"
+import { judgementText } from "./scoreText.ts"
 import { Review, type ReviewVerdict } from "./Review.tsx"
 
 interface Filter {
@@ -151,17 +153,24 @@ const Row = ({
       >
         <span className="row-main">
           <span className="row-said">
-            {scoreText(record.score)}
-            {record.correction === null ? null : (
+            {judgementText(record)}
+            {record.correction === null && record.comment === null ? null : (
               <span className="row-content">
-                <UntrustedText text={summarizeJson(record.correction).join(" · ")} />
+                <UntrustedText
+                  text={
+                    record.correction === null
+                      ? (record.comment ?? "")
+                      : summarizeJson(record.correction).join(" · ")
+                  }
+                />
               </span>
             )}
           </span>
+          <ScoreLabel record={record} />
           <Badge tone={tone}>{status}</Badge>
         </span>
         <span className="row-more">
-          by <UntrustedText text={record.created_by.name} /> · <RelativeTime time={record.created_at} />
+          by <GivenBy record={record} /> · <RelativeTime time={record.created_at} />
           {record.redaction_warning === undefined ? null : <Badge tone="wait">Redacted</Badge>}
         </span>
       </button>

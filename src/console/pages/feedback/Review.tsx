@@ -21,7 +21,9 @@ import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { answeredBy } from "../runs/Runs.tsx"
 import { feedbackStatuses } from "./feedbackStatuses.ts"
-import { scoreText } from "./scoreText.ts"
+import { GivenBy } from "./GivenBy.tsx"
+import { FeedbackComment, ScoreLabel } from "./Judgement.tsx"
+import { judgementText } from "./scoreText.ts"
 
 export type ReviewVerdict = "stage" | "reject"
 
@@ -91,10 +93,10 @@ const LoadedFeedback = ({
       <header className="approval-head">
         <div>
           <h2 id="feedback-title">
-            {scoreText(detail.score)} · <UntrustedText text={detail.created_by.name} />
+            {judgementText(detail)} · <GivenBy record={detail} />
           </h2>
           <p className="quiet">
-            <AbsoluteTime time={detail.created_at} />
+            <ScoreLabel record={detail} /> <AbsoluteTime time={detail.created_at} />
           </p>
         </div>
         {can("data.delete") ? (
@@ -129,6 +131,12 @@ const LoadedFeedback = ({
           <strong>Redacted. </strong>
           <UntrustedText text={detail.redaction_warning} />
         </p>
+      )}
+      {detail.comment === null ? null : (
+        <section aria-label="Comment">
+          <h3>Comment</h3>
+          <FeedbackComment record={detail} />
+        </section>
       )}
       {detail.reviewed_at === null ? null : (
         <div className="notice">

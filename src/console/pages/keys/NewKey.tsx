@@ -15,7 +15,8 @@ const purposes: Record<Preset, string> = {
   admin: "full access, including settings",
   reviewer: "people who decide approvals and review feedback",
   runtime: "agents and task runners",
-  integration: "systems that submit feedback"
+  integration: "systems that submit feedback",
+  end_user_feedback: "servers whose pages collect feedback of end users"
 }
 
 /** A dialog that creates an API key. It offers only presets and scopes that the session's own key has. */

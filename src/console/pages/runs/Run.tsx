@@ -25,7 +25,9 @@ import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { feedbackStatuses } from "../feedback/feedbackStatuses.ts"
-import { scoreText } from "../feedback/scoreText.ts"
+import { GivenBy } from "../feedback/GivenBy.tsx"
+import { FeedbackComment, ScoreLabel } from "../feedback/Judgement.tsx"
+import { judgementText } from "../feedback/scoreText.ts"
 import { answeredBy } from "./Runs.tsx"
 
 const isTraceId = Schema.is(TraceId)
@@ -184,12 +186,13 @@ const GivenFeedback = ({ id }: { readonly id: TraceId }) => {
             <ul className="stack">
               {feedback.map((record) => (
                 <li key={record.id}>
-                  <Link to={`/feedback/${record.id}`}>{scoreText(record.score)}</Link>{" "}
+                  <Link to={`/feedback/${record.id}`}>{judgementText(record)}</Link>{" "}
+                  <ScoreLabel record={record} />{" "}
                   <Badge tone={feedbackStatuses[record.status][0]}>
                     {feedbackStatuses[record.status][1]}
                   </Badge>{" "}
-                  by <UntrustedText text={record.created_by.name} /> ·{" "}
-                  <AbsoluteTime time={record.created_at} />
+                  by <GivenBy record={record} /> · <AbsoluteTime time={record.created_at} />
+                  <FeedbackComment record={record} />
                 </li>
               ))}
             </ul>

@@ -9,6 +9,7 @@ import { qualityAtom } from "../../state/runs.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { type PlotColumn, Plot } from "../../ui/Plot.tsx"
 import { Table } from "../../ui/Table.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
 /** Feedback on the task's answers in the last 30 days: a chart by day, and totals by release. */
 export const ReleaseQuality = ({ task_id }: { readonly task_id: TaskId }) => {
@@ -44,7 +45,7 @@ const Quality = ({ quality: { days, releases } }: { readonly quality: FeedbackQu
             legend={["correct or neutral", "incorrect"]}
             columns={columns}
           />
-          <Table columns={["Release", "Correct", "Neutral", "Incorrect", "Share correct"]}>
+          <Table columns={["Release", "Correct", "Neutral", "Incorrect", "Share correct", "Mean", "Labels"]}>
             {releases.map((release) => (
               <tr key={release.release_id ?? "logged"}>
                 <td>
@@ -58,6 +59,10 @@ const Quality = ({ quality: { days, releases } }: { readonly quality: FeedbackQu
                 <td>{release.neutral.toLocaleString("en")}</td>
                 <td>{release.negative.toLocaleString("en")}</td>
                 <td>{shareText(release)}</td>
+                <td>{release.score_mean?.toFixed(2) ?? "unknown"}</td>
+                <td>
+                  <UntrustedText text={labelsText(release)} />
+                </td>
               </tr>
             ))}
           </Table>
@@ -73,6 +78,15 @@ const shareText = ({ positive_share }: ReleaseFeedback): string =>
   positive_share === null
     ? "unknown"
     : `${percent(positive_share.value)} (${percent(positive_share.low)} to ${percent(positive_share.high)})`
+
+/** Labels in a row of the table; the API has all of them. */
+const MAX_LABELS = 5
+
+const labelsText = ({ labels }: ReleaseFeedback): string =>
+  [
+    ...labels.slice(0, MAX_LABELS).map(({ count, label }) => `${label} (${count.toLocaleString("en")})`),
+    ...(labels.length > MAX_LABELS ? [`${labels.length - MAX_LABELS} more`] : [])
+  ].join(", ")
 
 /** One bar per day with feedback, oldest first, over all releases. */
 const columnsOf = (days: FeedbackQuality["days"]): ReadonlyArray<PlotColumn> => {

@@ -297,6 +297,12 @@ export const variables = {
     unit: "requests per second",
     read: read.wholeNumber(0, 1_000_000)
   }),
+  COUNTERSIGN_END_USER_FEEDBACK_PER_SECOND: withDefault("50", {
+    description:
+      "Rate limit of the feedback that browsers send with feedback tokens, per organization and replica, with a burst of as much again; 0 disables it, and the limit of 20 per client address",
+    unit: "requests per second",
+    read: read.wholeNumber(0, 1_000_000)
+  }),
   COUNTERSIGN_KEY_LIMIT: withDefault("1000", {
     description:
       "Maximum number of usable API keys per organization, exact over all replicas; 0: no limit. Ten times as many can be stored, revoked and expired ones included",

@@ -1,17 +1,22 @@
 import { Api } from "../../../api/Api.ts"
+import { END_USER_FEEDBACK_PATH } from "../../../api/EndUserFeedback.ts"
 import { VERIFY_EMAIL_PATH } from "../../../domain/identity/VerificationLink.ts"
 
 /** The paths outside the API contract that are read-only. */
 const operatorPaths =
   /^\/(?:(?:healthz|readyz|metrics|openapi\.json|docs|favicon\.ico|console(?:\/.*)?)\/?)?$/
 
+const patternOf = (path: string): RegExp =>
+  new RegExp(`^${path.replaceAll(/:\w+/g, "[^/]+").replace(/(?<=.)\/$/, "")}/?$`)
+
 /** The path of each operation as a regular expression, with its method. */
 const routes: ReadonlyArray<{ readonly path: RegExp; readonly method: string }> = [
   { path: operatorPaths, method: "GET" },
   ...["GET", "POST"].map((method) => ({ path: new RegExp(`^${VERIFY_EMAIL_PATH}$`), method })),
+  ...["POST", "OPTIONS"].map((method) => ({ path: patternOf(END_USER_FEEDBACK_PATH), method })),
   ...Object.values(Api.groups).flatMap((group) =>
     Object.values(group.endpoints).map((endpoint) => ({
-      path: new RegExp(`^${endpoint.path.replaceAll(/:\w+/g, "[^/]+").replace(/(?<=.)\/$/, "")}/?$`),
+      path: patternOf(endpoint.path),
       method: endpoint.method
     }))
   )

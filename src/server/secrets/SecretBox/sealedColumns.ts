@@ -5,8 +5,8 @@ import type { Place } from "./Sealed.ts"
 export interface SealedColumn {
   readonly table: string
   readonly column: string
-  /** The columns that, together with `org_id`, identify a row. */
-  readonly key: readonly [string, ...Array<string>]
+  /** The columns that, together with `org_id`, identify a row; none if the organization has one row. */
+  readonly key: ReadonlyArray<string>
   /** Set if the column contains credentials of the organization, which redaction removes from texts: see `KnownSecrets`. */
   readonly credentials?: Credentials
 }
@@ -62,7 +62,8 @@ export const sealedColumns: ReadonlyArray<SealedColumn> = [
   { table: "telemetry_destinations", column: "url", key: ["destination_id"] },
   { table: "telemetry_destinations", column: "headers", key: ["destination_id"], credentials: headerValues },
   { table: "telemetry_batches", column: "payload", key: ["batch_id"] },
-  { table: "idempotency_keys", column: "answer", key: ["operation", "key"] }
+  { table: "idempotency_keys", column: "answer", key: ["operation", "key"] },
+  { table: "end_user_peppers", column: "pepper", key: [] }
 ]
 
 /** The place that a value of a column is sealed for. The parts of the row's key are separated by a space. */

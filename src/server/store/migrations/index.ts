@@ -52,6 +52,7 @@ import honestComparisons from "./0053_honest_comparisons.ts"
 import deletions from "./0054_deletions.ts"
 import modelProviders from "./0055_model_providers.ts"
 import canaries from "./0056_canaries.ts"
+import endUserFeedback from "./0057_end_user_feedback.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -106,5 +107,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0053_honest_comparisons": honestComparisons,
   "0054_deletions": deletions,
   "0055_model_providers": modelProviders,
-  "0056_canaries": canaries
+  "0056_canaries": canaries,
+  "0057_end_user_feedback": endUserFeedback
 }

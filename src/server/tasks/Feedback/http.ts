@@ -4,6 +4,7 @@ import { Api } from "../../../api/Api.ts"
 import { DEFAULT_QUALITY_DAYS, FeedbackPage, PromotionPreview } from "../../../api/Feedback.ts"
 import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { Feedback } from "../Feedback.ts"
+import { FeedbackTokens } from "../FeedbackTokens.ts"
 
 const respondFeedbackPage = jsonResponse(FeedbackPage)
 const respondPromotionPreview = jsonResponse(PromotionPreview)
@@ -14,8 +15,10 @@ export const FeedbackHttp = HttpApiBuilder.group(
   "feedback",
   Effect.fnUntraced(function* (handlers) {
     const feedback = yield* Feedback
+    const tokens = yield* FeedbackTokens
     return handlers.handleAll({
       create: ({ payload }) => feedback.create(payload),
+      create_token: ({ params, payload }) => tokens.create(params.trace_id, payload ?? {}),
       list: ({ query }) =>
         Effect.flatMap(feedback.list(query), ({ items, next_cursor }) =>
           respondFeedbackPage({ feedback: items, next_cursor })

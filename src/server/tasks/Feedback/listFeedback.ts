@@ -14,8 +14,8 @@ import { readFeedback } from "./rows.ts"
 /**
  * Lists a page of the organization's feedback, newest first: at least one, at most `limit`, and about 256 KiB.
  *
- * A list of everything, or of one run, scans one index. Any other filter is a union over the pairs of status and score, each of which scans
- * its own range of an index, so that rare combinations do not scan past all other feedback.
+ * A list of everything, of one run or of one end user scans one index. Any other filter is a union over the pairs of status and score, each
+ * of which scans its own range of an index, so that rare combinations do not scan past all other feedback.
  */
 export const listFeedback = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -28,6 +28,9 @@ export const listFeedback = Effect.fnUntraced(function* (
     ...(request.cursor === undefined ? [] : [sql`feedback_id < ${request.cursor}`]),
     ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`]),
     ...(request.inference_log_id === undefined ? [] : [sql`trace_id = ${request.inference_log_id}`]),
+    ...(request.end_user === undefined ? [] : [sql`end_user = ${request.end_user}`]),
+    ...(request.score_label === undefined ? [] : [sql`score_label = ${request.score_label}`]),
+    ...(request.has_comment === undefined ? [] : [sql`comment IS NOT NULL`]),
     ...(request.created_after === undefined
       ? []
       : [
@@ -47,7 +50,7 @@ export const listFeedback = Effect.fnUntraced(function* (
           SELECT feedback_id, bytes
           FROM feedback
           WHERE ${where}
-            ${request.inference_log_id === undefined ? sql.literal("") : sql`AND status = ANY(${statuses}) AND score = ANY(${scores})`}
+            ${isOfOneIndex(request) ? sql`AND status = ANY(${statuses}) AND score = ANY(${scores})` : sql.literal("")}
           ORDER BY feedback_id DESC
           LIMIT ${limit}
         `
@@ -87,9 +90,17 @@ const statusesOf = ({ has_correction, status }: FeedbackFilter): ReadonlyArray<F
       (has_correction === undefined || has_correction === (other !== "recorded"))
   )
 
-/** Whether one index yields the list and few other rows: the list of all feedback, or of one run. */
-const isIndexScan = ({ has_correction, inference_log_id, score, status, task_id }: FeedbackFilter): boolean =>
-  inference_log_id !== undefined ||
-  [has_correction, score, status, task_id].every((filter) => filter === undefined)
+/** Whether the list is of one run or one end user, which an index finds. */
+const isOfOneIndex = ({ end_user, inference_log_id }: FeedbackFilter): boolean =>
+  inference_log_id !== undefined || end_user !== undefined
+
+/** Whether one index yields the list and few other rows. */
+const isIndexScan = (filter: FeedbackFilter): boolean => {
+  const { has_comment, has_correction, score, score_label, status, task_id } = filter
+  return (
+    isOfOneIndex(filter) ||
+    [has_comment, has_correction, score, score_label, status, task_id].every((one) => one === undefined)
+  )
+}
 
 const sizedRows = rowsOf(Schema.Struct({ feedback_id: FeedbackId, bytes: Schema.Int }))

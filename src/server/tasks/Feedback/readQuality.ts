@@ -1,11 +1,13 @@
 import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type OrgId, ReleaseId, type TaskId } from "../../../domain/Ids.ts"
+import { MAX_SCORE_LABELS } from "../../../domain/tasks/Feedback.ts"
 import {
   type FeedbackQuality,
+  type LabelCount,
   MAX_QUALITY_ROWS,
-  scoreMean,
-  sumByRelease
+  sumByRelease,
+  toDailyFeedback
 } from "../../../domain/tasks/FeedbackQuality.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -15,10 +17,15 @@ const CountRow = Schema.Struct({
   release_id: Schema.NullOr(ReleaseId),
   positive: Schema.Int,
   neutral: Schema.Int,
-  negative: Schema.Int
+  negative: Schema.Int,
+  value_excess: Schema.Finite
 })
 
 const countRows = rowsOf(CountRow)
+
+const labelRows = rowsOf(
+  Schema.Struct({ release_id: Schema.NullOr(ReleaseId), label: Schema.String, count: Schema.Int })
+)
 
 /** Reads the counts of feedback of the last `days` days up to today, in UTC. */
 export const readQuality = Effect.fnUntraced(function* (
@@ -31,7 +38,8 @@ export const readQuality = Effect.fnUntraced(function* (
   const rows = yield* countRows.all(sql`
     SELECT
       day::text AS day, nullif(release_id, '') AS release_id,
-      sum(positive)::int AS positive, sum(neutral)::int AS neutral, sum(negative)::int AS negative
+      sum(positive)::int AS positive, sum(neutral)::int AS neutral, sum(negative)::int AS negative,
+      (sum(value_excess) / 1000000)::float8 AS value_excess
     FROM feedback_counts
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
@@ -42,7 +50,33 @@ export const readQuality = Effect.fnUntraced(function* (
     ORDER BY feedback_counts.day DESC, feedback_counts.release_id DESC
     LIMIT ${MAX_QUALITY_ROWS}
   `)
-  const daily = rows.map((row) => ({ ...row, score_mean: scoreMean(row) }))
-  const quality: FeedbackQuality = { releases: sumByRelease(daily), days: daily }
+  // Of the same days as the totals, which cover fewer days than were asked for if there are many releases.
+  const labels = yield* labelRows.all(sql`
+    SELECT release_id, label, count
+    FROM (
+      SELECT
+        nullif(release_id, '') AS release_id, score_label AS label, sum(count)::int AS count,
+        row_number() OVER (PARTITION BY release_id ORDER BY sum(count) DESC, score_label) AS rank
+      FROM feedback_label_counts
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        AND day >= ${rows.length < MAX_QUALITY_ROWS ? since : (rows.at(-1)?.day ?? since)}::text::date
+      GROUP BY feedback_label_counts.release_id, score_label
+      HAVING sum(count) > 0
+    ) AS ranked
+    WHERE rank <= ${MAX_SCORE_LABELS}
+    ORDER BY release_id, rank
+    LIMIT ${MAX_QUALITY_ROWS}
+  `)
+  const byRelease = new Map<ReleaseId | null, Array<LabelCount>>()
+  for (const { count, label, release_id } of labels) {
+    const ofRelease = byRelease.get(release_id) ?? []
+    ofRelease.push({ label, count })
+    byRelease.set(release_id, ofRelease)
+  }
+  const quality: FeedbackQuality = {
+    releases: sumByRelease(rows, (release_id) => byRelease.get(release_id) ?? []),
+    days: rows.map(toDailyFeedback)
+  }
   return quality
 })

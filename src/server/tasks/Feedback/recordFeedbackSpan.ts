@@ -24,6 +24,11 @@ export const recordFeedbackSpan = (
     feedback_id: record.id,
     task_id: record.task_id,
     score: record.score,
+    score_value: record.score_value,
+    score_label: record.score_label,
+    source: record.source,
+    end_user: record.end_user,
+    has_comment: record.comment !== null,
     has_correction: record.correction !== null,
     at: DateTime.toEpochMillis(record.created_at)
   }

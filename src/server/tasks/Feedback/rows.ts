@@ -1,7 +1,8 @@
 import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import { type FeedbackRecord, FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
+import { EndUser } from "../../../domain/tasks/EndUser.ts"
+import { type FeedbackRecord, FeedbackSource, FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
 import {
   DatasetId,
   FeedbackId,
@@ -14,7 +15,7 @@ import {
 } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { ofExistingTask } from "../requireTask.ts"
 import { secretsVersion } from "../../secrets/secretsVersion.ts"
@@ -25,6 +26,11 @@ export const FeedbackRow = Schema.Struct({
   task_id: TaskId,
   trace_id: TraceId,
   score: Score,
+  score_value: Schema.NullOr(Schema.Finite),
+  score_label: Schema.NullOr(Schema.String),
+  comment: Schema.NullOr(Schema.String),
+  source: FeedbackSource,
+  end_user: Schema.NullOr(EndUser),
   correction: Schema.NullOr(JsonObject),
   status: FeedbackStatus,
   redaction_warning: Schema.NullOr(Schema.String),
@@ -50,6 +56,11 @@ export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
   task_id: row.task_id,
   inference_log_id: row.trace_id,
   score: row.score,
+  score_value: row.score_value,
+  score_label: row.score_label,
+  comment: row.comment,
+  source: row.source,
+  end_user: row.end_user,
   correction: row.correction,
   status: row.status,
   ...(row.redaction_warning === null ? {} : { redaction_warning: row.redaction_warning }),
@@ -83,12 +94,13 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
   readonly feedback_id: string
 }>`
   INSERT INTO feedback (
-    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, correction, bytes, status, redaction_warning,
-    created_at, created_by_id, created_by_name
+    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
+    end_user, correction, bytes, status, redaction_warning, created_at, created_by_id, created_by_name
   )
   SELECT
-    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, correction::json,
-    coalesce(octet_length(correction), 0), status, redaction_warning, created_at, created_by_id, created_by_name
+    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
+    end_user, correction::json, coalesce(octet_length(correction), 0) + coalesce(octet_length(comment), 0), status,
+    redaction_warning, created_at, created_by_id, created_by_name
   FROM unnest(
     ${textArray(rows.map(({ org_id }) => org_id))}::text[],
     ${textArray(rows.map(({ record }) => record.id))}::text[],
@@ -97,6 +109,11 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
     ${textArray(rows.map(({ run_id }) => run_id))}::text[],
     ${textArray(rows.map(({ release_id }) => release_id))}::text[],
     ${int4Array(rows.map(({ record }) => record.score))}::int[],
+    ${float8Array(rows.map(({ record }) => record.score_value))}::float8[],
+    ${textArray(rows.map(({ record }) => record.score_label))}::text[],
+    ${textArray(rows.map(({ record }) => record.comment))}::text[],
+    ${textArray(rows.map(({ record }) => record.source))}::text[],
+    ${textArray(rows.map(({ record }) => record.end_user))}::text[],
     ${textArray(rows.map(({ correction }) => correction))}::text[],
     ${textArray(rows.map(({ record }) => record.status))}::text[],
     ${textArray(rows.map(({ record }) => record.redaction_warning ?? null))}::text[],
@@ -104,8 +121,8 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
     ${textArray(rows.map(({ record }) => record.created_by.id))}::text[],
     ${textArray(rows.map(({ record }) => record.created_by.name))}::text[]
   ) AS r (
-    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, correction, status, redaction_warning, created_at,
-    created_by_id, created_by_name
+    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
+    end_user, correction, status, redaction_warning, created_at, created_by_id, created_by_name
   )
     CROSS JOIN LATERAL (
       SELECT
