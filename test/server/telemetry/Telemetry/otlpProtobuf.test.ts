@@ -1,3 +1,4 @@
+import { SpanKind, SpanStatusCode, TraceFlags } from "@opentelemetry/api"
 import { ProtobufTraceSerializer } from "@opentelemetry/otlp-transformer"
 import type { ReadableSpan } from "@opentelemetry/sdk-trace"
 import { assert, it } from "@effect/vitest"
@@ -45,12 +46,12 @@ const request = {
 /** The same span as an object of the SDK. */
 const readable: ReadableSpan = {
   name: "chat small",
-  kind: 2,
-  spanContext: () => ({ traceId: trace_id, spanId: span_id, traceFlags: 1 }),
-  parentSpanContext: { traceId: trace_id, spanId: parent, traceFlags: 1 },
+  kind: SpanKind.CLIENT,
+  spanContext: () => ({ traceId: trace_id, spanId: span_id, traceFlags: TraceFlags.SAMPLED }),
+  parentSpanContext: { traceId: trace_id, spanId: parent, traceFlags: TraceFlags.SAMPLED },
   startTime: [1_795_228_385, 1_000_000],
   endTime: [1_795_228_385, 2_000_000],
-  status: { code: 2 },
+  status: { code: SpanStatusCode.ERROR },
   attributes: { s: "ü", b: false, i: -7, d: 0.25, l: ["a", "b"] },
   links: [],
   events: [],
