@@ -83,6 +83,12 @@ type Request = typeof Request.Type
 
 const decodeRequest = Schema.decodeUnknownResult(Schema.fromJsonString(Request))
 
+/** Reads a payload as it is stored. */
+const decodePayload = (payload: Uint8Array) =>
+  Result.try(() => gunzipSync(payload, { maxOutputLength: MAX_REQUEST_BYTES }).toString("utf8")).pipe(
+    Result.flatMap((text): Result.Result<Request, unknown> => decodeRequest(text))
+  )
+
 const traceIdsOf = ({ resourceSpans }: Request): ReadonlyArray<string> => [
   ...new Set(
     resourceSpans.flatMap(({ scopeSpans }) =>
@@ -104,7 +110,7 @@ const withoutTraces = ({ resourceSpans, ...rest }: Request, erased: ReadonlySet<
 
 /**
  * Removes the spans of erased traces from the batches of one organization that wait for delivery or can be replayed.
- * Returns the number of organizations with erased traces that were due: one or none.
+ * Returns the number of organizations with erased traces that were due: one or none. Batches of scores have no content.
  *
  * A batch keeps its number of spans, because the counts of its destination contain it. Batches that are in progress are
  * sent as they are. It is safe to run it on several replicas, and to end it at any time: what was due stays due until all
@@ -130,6 +136,7 @@ export const runOnce = Effect.fn("eraseSpans.runOnce")(function* () {
       FROM telemetry_batches
       WHERE org_id = ${org_id}
         AND batch_id > ${after}
+        AND signal = 'spans'
       ORDER BY batch_id
       LIMIT ${READ_BATCHES}
     `)
@@ -157,8 +164,12 @@ const eraseFrom = Effect.fnUntraced(function* (
   if (Result.isFailure(opened)) {
     return yield* Effect.logError(`Could not decrypt the batch ${batch_id} to erase spans`, opened.failure)
   }
-  const text = gunzipSync(opened.success, { maxOutputLength: MAX_REQUEST_BYTES }).toString("utf8")
-  const request = Result.getOrThrow(decodeRequest(text))
+  const decoded = decodePayload(opened.success)
+  if (Result.isFailure(decoded)) {
+    // The other batches, and those of other organizations, do not wait for it.
+    return yield* Effect.logError(`Could not read the batch ${batch_id} to erase spans`, decoded.failure)
+  }
+  const request = decoded.success
   const erased = yield* traceRows.all(sql`
     SELECT trace_id
     FROM erased_traces
