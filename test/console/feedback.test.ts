@@ -42,6 +42,48 @@ const environment = Layer.provideMerge(Browser.layer, service())
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedback pages", (it) => {
   const test = skipWithoutBrowser(it)
 
+  test("an end user's comment, value, label and pseudonym are in the list, the review and on the run's page", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { admin, give } = yield* taskWithCorrections("end users", [])
+      const { inference_log_id } = yield* give("an invoice", { payer: "Grace" })
+      const given = yield* admin.feedback.create({
+        payload: {
+          inference_log_id,
+          score_value: -0.5,
+          score_label: "wrong payer",
+          comment: "It is <b id=injected>Grace</b>",
+          end_user_id: "customer-4711"
+        }
+      })
+      const reviewer = yield* key({ preset: "reviewer", name: "Ada" }, "end users")
+      const { pageErrors, page } = yield* openSignedIn(reviewer, "/feedback")
+      const seen = yield* Effect.promise(async () => {
+        await page.getByLabel("Status").selectOption("recorded")
+        const list = page.getByRole("region", { name: "Feedback", exact: true })
+        await list.getByText("wrong payer").waitFor()
+        const listed = await list.textContent()
+        await goTo(page, `/feedback/${given.id}`)
+        const comment = page.getByRole("region", { name: "Comment" })
+        await comment.waitFor()
+        const reviewed = await page.getByRole("article").textContent()
+        await goTo(page, `/runs/${inference_log_id}`)
+        await page.getByText("wrong payer").waitFor()
+        return [listed, reviewed, await page.locator("#content").textContent()]
+      })
+      for (const text of seen) {
+        for (const part of [
+          "(-0.5)",
+          "wrong payer",
+          "It is <b id=injected>Grace</b>",
+          given.end_user ?? "eu_"
+        ]) {
+          assert.include(text ?? "", part)
+        }
+      }
+      assert.deepStrictEqual(pageErrors, [])
+    }))
+
   test(
     "a reviewer compares answer and correction, stages and rejects by keyboard, and is not offered to promote",
     () =>
