@@ -59,7 +59,7 @@ export const requests: Readonly<
   "feedback.create": ({ ids }) => ({
     body: { inference_log_id: ids.trace, score: -1, correction: { category: "other" } }
   }),
-  "feedback.create_token": ({ ids }) => ({ params: { trace_id: ids.trace } }),
+  "feedback.create_token": ({ ids }) => ({ params: { trace_id: ids.trace }, body: { max_uses: 1 } }),
   "feedback.stage": ({ ids }) => ({ params: { id: ids.feedback_to_stage } }),
   "feedback.reject": ({ ids }) => ({ params: { id: ids.feedback_to_reject }, body: { note: "no" } }),
   "feedback.unstage": ({ ids }) => ({ params: { id: ids.feedback_to_unstage } }),
