@@ -87,13 +87,13 @@ export const tasks: ReadonlyArray<ListedMutant> = [
     tests: attemptTests
   },
   {
-    file: "server/tasks/Releases.ts",
+    file: "server/tasks/Releases/chooseCandidate.ts",
     from: 'if (comparison.status !== "completed") {',
     to: "if (false) {",
     tests: [...attemptTests, ...comparisonTests]
   },
   {
-    file: "server/tasks/Releases.ts",
+    file: "server/tasks/Releases/chooseCandidate.ts",
     from: "if (comparison?.task_id !== task.task_id) return yield* noComparison",
     to: "if (comparison === undefined) return yield* noComparison",
     tests: comparisonTests
