@@ -54,7 +54,8 @@ export interface EgressRequest {
   readonly admit?: ((address: NetAddress.IpAddress) => boolean) | undefined
 }
 
-interface EgressClient {
+/** Sends requests under the egress rules. */
+export interface EgressClient {
   /** Checks a URL when it is stored: first its text, then the addresses its host resolves to. */
   readonly vet: (text: string) => Effect.Effect<PublicUrl, UrlRefused>
   /**
