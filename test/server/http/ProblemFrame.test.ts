@@ -365,6 +365,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
               FROM pg_stat_activity
               WHERE datname = current_database()
                 AND wait_event_type = 'Lock'
+                AND backend_type = 'client backend'
             `,
               { until: (rows) => (rows[0]?.ended ?? 0) > 0 }
             )

@@ -70,7 +70,7 @@ describe("DatabaseHealth", () => {
 
         yield* asAdmin(`ALTER DATABASE "${databaseOf(url)}" RESET default_transaction_read_only`)
         yield* asAdmin(
-          `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${databaseOf(url)}'`
+          `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${databaseOf(url)}' AND backend_type = 'client backend'`
         )
         yield* eventually(ready, (isReady) => isReady)
         assert.strictEqual(log.lines.at(-1)?.message, "The database is available again")

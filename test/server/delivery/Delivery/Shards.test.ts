@@ -243,7 +243,9 @@ describe("Shards", () => {
       const name = new URL(Redacted.value(url)).pathname.slice(1)
       const admin = yield* PgConnection.make({ url: withDatabase(url, "postgres") })
       yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS false`)
-      yield* admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`)
+      yield* admin.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}' AND backend_type = 'client backend'`
+      )
       const stopping = yield* Effect.forkChild(Scope.close(scope, Exit.void))
       // Long enough for a shutdown that waits for nothing; this one cannot end before its attempt.
       assert.isTrue(Option.isNone(yield* Effect.timeoutOption(Fiber.join(stopping), 500)))
