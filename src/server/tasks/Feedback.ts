@@ -43,6 +43,7 @@ import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { Datasets } from "./Datasets.ts"
 import { EndUsers } from "./EndUsers.ts"
 import { redactComment, scoreOf, warningOf } from "./Feedback/judgement.ts"
+import { insertOrWait } from "./Feedback/insertOrWait.ts"
 import { listFeedback } from "./Feedback/listFeedback.ts"
 import { previewPromotion } from "./Feedback/previewPromotion.ts"
 import { recordFeedbackSpan } from "./Feedback/recordFeedbackSpan.ts"
@@ -275,14 +276,17 @@ export class Feedback extends Context.Service<
             dataset_id: null
           }
           const isInserted = yield* Effect.orDie(
-            insert({
-              org_id,
-              run_id,
-              release_id,
-              record,
-              correction: redacted?.text ?? null,
-              evaluated: { caller_traceparent, provider_calls }
-            })
+            insertOrWait(
+              insert({
+                org_id,
+                run_id,
+                release_id,
+                record,
+                correction: redacted?.text ?? null,
+                evaluated: { caller_traceparent, provider_calls }
+              }),
+              Effect.map(findRunTask({ org_id, trace_id: trace_id.value }), Option.isSome)
+            )
           )
           return isInserted ? record : yield* noRun
         }),

@@ -168,20 +168,62 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
     })
   )
 
-  it.effect("feedback on a run that is being deleted is refused, and leaves no row", () =>
+  it.effect("feedback on a run that is being deleted waits, gets 404, and leaves no row", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { correct, run } = yield* createDesk("feedback while deleting")
       const trace_id = yield* run("one")
+      const other = yield* run("two")
       const refused = yield* transaction(
         Effect.gen(function* () {
-          yield* sql`SELECT 1 FROM runs WHERE trace_id = ${trace_id} FOR UPDATE`
-          return yield* tagOf(correct(trace_id, { category: "billing" }))
+          yield* sql`DELETE FROM runs WHERE trace_id = ${trace_id}`
+          const waiting = yield* Effect.forkChild(tagOf(correct(trace_id, { category: "billing" })))
+          // Feedback on another run does not wait.
+          yield* correct(other, { category: "billing" })
+          yield* correct(other, { category: "other" })
+          assert.isUndefined(waiting.pollUnsafe())
+          return waiting
         })
       )
-      assert.strictEqual(refused, "NOT_FOUND")
+      assert.strictEqual(yield* Fiber.join(refused), "NOT_FOUND")
       const [count] = yield* sql`SELECT count(*)::int AS rows FROM feedback WHERE trace_id = ${trace_id}`
       assert.deepStrictEqual(count, { rows: 0 })
+    })
+  )
+
+  it.effect("feedback on a run whose deletion fails is stored", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { admin, correct, run } = yield* createDesk("feedback after a failed deletion")
+      const trace_id = yield* run("one")
+      const other = yield* run("two")
+      const stored = yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`SELECT 1 FROM runs WHERE trace_id = ${trace_id} FOR UPDATE`
+          const stored = yield* Effect.forkChild(correct(trace_id, { category: "billing" }))
+          yield* correct(other, { category: "billing" })
+          yield* correct(other, { category: "other" })
+          return stored
+        })
+      )
+      const { id } = yield* Fiber.join(stored)
+      assert.strictEqual((yield* admin.feedback.get({ params: { id } })).inference_log_id, trace_id)
+    })
+  )
+
+  it.effect("feedback on a run that stays locked gets 503, not 404", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { run } = yield* createDesk("feedback on a locked run")
+      const key = yield* (yield* Countersign).key({}, "feedback on a locked run")
+      const inference_log_id = yield* run("one")
+      const { status } = yield* transaction(
+        Effect.andThen(
+          sql`SELECT 1 FROM runs WHERE trace_id = ${inference_log_id} FOR UPDATE`,
+          send("/v1/feedback", { key, method: "POST", body: JSON.stringify({ inference_log_id, score: 1 }) })
+        )
+      )
+      assert.strictEqual(status, 503)
     })
   )
 

@@ -86,9 +86,9 @@ export interface NewFeedbackRow {
 }
 
 /**
- * Inserts feedback, and returns the ids of what it inserted: not of feedback on a run that was deleted meanwhile. The row of
- * the run is locked against deletion until the feedback is committed, so that none is left when its run is deleted. It
- * does not wait for a deletion in progress.
+ * Inserts feedback, and returns the ids of what it inserted: not of feedback on a run that was deleted meanwhile, or that a
+ * deletion has locked. The row of the run is locked against deletion until the feedback is committed, so that none is left
+ * when its run is deleted. It does not wait for a deletion in progress: see `insertOrWait`.
  */
 export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>) => sql<{
   readonly feedback_id: string

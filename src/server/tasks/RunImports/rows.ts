@@ -92,7 +92,7 @@ export const insertImportedRuns = Effect.fnUntraced(function* (
   return new Set(inserted.map(({ trace_id }) => trace_id))
 })
 
-/** Inserts the scores of runs as feedback, and returns their number. */
+/** Inserts the scores of runs as feedback, and returns the number of inserted records. */
 export const insertScores = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { actor, org_id }: Principal,
@@ -106,7 +106,7 @@ export const insertScores = Effect.fnUntraced(function* (
     score === undefined ? [] : [{ score, run_id, trace_id }]
   )
   if (scored.length === 0) return 0
-  yield* insertFeedback(
+  const inserted = yield* insertFeedback(
     sql,
     yield* Effect.forEach(
       scored,
@@ -140,5 +140,5 @@ export const insertScores = Effect.fnUntraced(function* (
       })
     )
   )
-  return scored.length
+  return inserted.length
 })
