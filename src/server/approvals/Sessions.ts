@@ -98,7 +98,7 @@ export class Sessions extends Context.Service<
         run: (rows: ReadonlyArray<NewSessionRow>) =>
           Effect.map(insertSessions(sql, rows), () => {
             for (const { metadata, org_id } of rows)
-              usage.add(org_id, { bytes: rowBytes.session + metadata.length })
+              usage.add(org_id, { bytes: rowBytes.session + Buffer.byteLength(metadata) })
             return rows
           })
       })

@@ -9,20 +9,18 @@ import { rememberTraces } from "../telemetry/eraseSpans.ts"
 /** Rows of one table that one call deletes. */
 const BATCH_ROWS = 2_000
 
-/** The tables of a session: their keys within it, and the size of a row. */
-const CHILDREN: ReadonlyArray<{ readonly table: string; readonly bytes: string; readonly overhead: number }> =
-  [
-    { table: "session_events", bytes: "octet_length(data::text)", overhead: 0 },
-    {
-      table: "governed_steps",
-      bytes:
-        "coalesce(octet_length(arguments::text), 0) + coalesce(octet_length(outcome_result::text), 0) + coalesce(octet_length(outcome_error), 0)",
-      overhead: rowBytes.step
-    },
-    { table: "approvals", bytes: "arguments_bytes", overhead: 0 }
-  ]
+/** The tables of a session: what `stepBytes` and `outcomeBytes` have counted for a row. The overhead of a step includes its events. */
+const CHILDREN: ReadonlyArray<{ readonly table: string; readonly bytes: string }> = [
+  { table: "session_events", bytes: "0" },
+  {
+    table: "governed_steps",
+    bytes: `${rowBytes.step} + coalesce(octet_length(arguments::text), 0) + coalesce(octet_length(outcome_result::text), 0)
+      + coalesce(octet_length(outcome_error), 0) + CASE WHEN outcome_at IS NULL THEN 0 ELSE ${rowBytes.outcome} END`
+  },
+  { table: "approvals", bytes: "arguments_bytes" }
+]
 
-const sessionRows = rowsOf(Schema.Struct({ session_id: SessionId, trace_id: TraceId }))
+const sessionRows = rowsOf(Schema.Struct({ trace_id: TraceId, metadata_bytes: Schema.Int }))
 
 /** How a session is deleted. */
 export interface SessionDeletion {
@@ -46,7 +44,7 @@ export const deleteSession = Effect.fnUntraced(function* (
   { conditions = [], now, usage }: SessionDeletion
 ) {
   const session = yield* sessionRows.first(sql`
-    SELECT session_id, trace_id
+    SELECT trace_id, coalesce(octet_length(metadata::text), 0) AS metadata_bytes
     FROM agent_sessions AS session
     WHERE ${sql.and([sql`org_id = ${org_id}`, sql`session_id = ${session_id}`, ...conditions])}
     FOR UPDATE
@@ -54,7 +52,7 @@ export const deleteSession = Effect.fnUntraced(function* (
   if (session === undefined) return { isGone: true, sessions: 0 }
   let isGone = true
   let freed = 0
-  for (const { bytes, overhead, table } of CHILDREN) {
+  for (const { bytes, table } of CHILDREN) {
     const [deleted] = yield* sql<{ readonly rows: number; readonly bytes: number }>`
       WITH deleted AS (
         DELETE FROM ${sql(table)}
@@ -72,7 +70,7 @@ export const deleteSession = Effect.fnUntraced(function* (
     `
     if (deleted === undefined) continue
     if (deleted.rows === BATCH_ROWS) isGone = false
-    freed += deleted.bytes + deleted.rows * overhead
+    freed += deleted.bytes
   }
   if (isGone) {
     yield* sql`
@@ -80,7 +78,7 @@ export const deleteSession = Effect.fnUntraced(function* (
       WHERE org_id = ${org_id}
         AND session_id = ${session_id}
     `
-    freed += rowBytes.session
+    freed += rowBytes.session + session.metadata_bytes
   }
   yield* rememberTraces(sql, org_id, [session.trace_id], now)
   yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -freed })))

@@ -1,16 +1,24 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import { StepId } from "../../../src/domain/Ids.ts"
+import { OrgId, StepId } from "../../../src/domain/Ids.ts"
 import { Deletions } from "../../../src/server/deletion/Deletions.ts"
+import { StoredUsage } from "../../../src/server/identity/StoredUsage.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { databaseAsText } from "../../support/databaseAsText.ts"
-import { completed, inputsOf, recomputedDigest, rowsOfTask } from "../../support/deletion.ts"
+import { completed, inputsOf, orgIdOf, recomputedDigest, rowsOfTask } from "../../support/deletion.ts"
 import { eventually } from "../../support/eventually.ts"
 import { createDesk, tagOf } from "../../support/feedback.ts"
 import { send, service } from "../../support/service.ts"
 import { createSortingTask, sortingExamples } from "../../support/tasks.ts"
+
+/** The counted size of what an organization stores. */
+const sizeOf = (organization: string) =>
+  Effect.gen(function* () {
+    const { bytes } = yield* (yield* StoredUsage).read(OrgId.make(yield* orgIdOf(organization)))
+    return bytes
+  })
 
 layer(service(), { excludeTestServices: true })("Deletions", (it) => {
   it.effect("a deleted task gets 404 at once with everything of it, and a worker deletes every row", () =>
@@ -251,6 +259,42 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       `
       assert.isAbove(row?.due_at.getTime() ?? 0, DateTime.toEpochMillis(yield* now) - 60_000)
       yield* sql`DELETE FROM deletions WHERE deletion_id = ${deletion.id}`
+    })
+  )
+
+  it.effect("an erased session frees as much storage as it was counted with", () =>
+    Effect.gen(function* () {
+      const { admin, dataset, params } = yield* createDesk("counted session")
+      const size = sizeOf("counted session")
+      yield* admin.datasets.create({
+        params,
+        payload: { base_dataset_id: dataset.id, examples: sortingExamples(["word ".repeat(20_000), "other"]) }
+      })
+      const before = yield* size
+      const { session_id } = yield* admin.sessions.create({ payload: { metadata: { customer: "Zoë 東京" } } })
+      const step = (step_id: StepId, action_class: "read" | "write") =>
+        admin.sessions.step({
+          params: { id: session_id },
+          payload: { step_id, tool: "pay", action_class, arguments: { to: "東京".repeat(300) } }
+        })
+      for (const name of ["one", "two", "three"]) {
+        const step_id = StepId.make(name)
+        yield* step(step_id, "read")
+        yield* admin.sessions.complete({
+          params: { id: session_id, step_id },
+          payload: { status: "failed", result: { text: "北京".repeat(1_000) }, error: "größer" }
+        })
+      }
+      yield* step(StepId.make("not completed"), "read")
+      yield* step(StepId.make("approved by a person"), "write")
+      assert.isAbove(yield* size, before + 20_000)
+
+      const erasure = yield* admin.deletions.erase({
+        payload: { metadata_key: "customer", metadata_value: "Zoë 東京" }
+      })
+      const { deleted } = yield* completed(admin, erasure.id)
+      assert.strictEqual(deleted.sessions, 1)
+      assert.strictEqual(yield* eventually(size, (bytes) => bytes === before), before)
     })
   )
 })

@@ -214,4 +214,19 @@ layer(Layer.fresh(StoredUsage.layer).pipe(Layer.provideMerge(TestDatabase.layerS
       assert.strictEqual((yield* read(first)).runs, 11)
     })
   )
+
+  it.effect("what is deleted and was never counted does not make later data free", () =>
+    Effect.gen(function* () {
+      const { add, flush, read } = yield* StoredUsage
+      const organization = yield* OrgId.generate
+      add(organization, { runs: -1, feedback: -1, bytes: -5_000 })
+      yield* flush
+      add(organization, { runs: 2, feedback: 3, bytes: 1_000 })
+      yield* flush
+      assert.deepStrictEqual(yield* read(organization), { runs: 2, feedback: 3, bytes: 1_000 })
+      add(organization, { bytes: -400 })
+      yield* flush
+      assert.strictEqual((yield* read(organization)).bytes, 600)
+    })
+  )
 })

@@ -4,8 +4,10 @@ import type { NewStep } from "./newStep.ts"
 
 /** Approximate size of a new step with its approval and its events. */
 export const stepBytes = ({ approval, row }: NewStep): number =>
-  rowBytes.step + (row.arguments?.length ?? 0) * (approval === null ? 1 : 2)
+  rowBytes.step + Buffer.byteLength(row.arguments ?? "") * (approval === null ? 1 : 2)
 
 /** Approximate size of an outcome with its event. */
 export const outcomeBytes = ({ error, result }: OutcomeReport): number =>
-  rowBytes.outcome + (result === undefined ? 0 : JSON.stringify(result).length) + (error?.length ?? 0)
+  rowBytes.outcome +
+  Buffer.byteLength(result === undefined ? "" : JSON.stringify(result)) +
+  Buffer.byteLength(error ?? "")

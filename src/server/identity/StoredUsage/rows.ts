@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { OrgId } from "../../../domain/Ids.ts"
 import { int8Array, textArray } from "../../store/pgArrays.ts"
@@ -24,14 +24,18 @@ export const readUsage = (sql: SqlClient.SqlClient, org_id: OrgId) =>
     WHERE org_id = ${org_id}
   `)
 
-/** Adds to the stored amounts of organizations, and returns the new ones. In order of the key, so that replicas do not deadlock. */
+/**
+ * Adds to the stored amounts of organizations, and returns the new ones. In order of the key, so that replicas do not
+ * deadlock. A killed replica loses what it added last, and what is deleted later is subtracted nevertheless: an amount
+ * ends at 0, so that none of the next is free.
+ */
 export const addUsage = (
   sql: SqlClient.SqlClient,
   added: ReadonlyArray<readonly [org_id: OrgId, amounts: StoredAmounts]>
 ) => {
   const amounts = (of: (one: StoredAmounts) => number) =>
     sql`${int8Array(added.map(([, one]) => Math.round(of(one))))}::bigint[]`
-  return usageRows.all(sql`
+  const add = usageRows.all(sql`
     INSERT INTO organization_usage AS stored (org_id, runs, feedback, bytes)
     SELECT org_id, runs, feedback, bytes
     FROM unnest(
@@ -42,10 +46,20 @@ export const addUsage = (
     ) AS added (org_id, runs, feedback, bytes)
     ORDER BY org_id COLLATE "C"
     ON CONFLICT (org_id) DO UPDATE SET
-      -- A killed replica loses what it added last, and what is deleted later is subtracted nevertheless.
       runs = greatest(0, stored.runs + excluded.runs),
       feedback = greatest(0, stored.feedback + excluded.feedback),
       bytes = greatest(0, stored.bytes + excluded.bytes)
     RETURNING org_id, runs::float8 AS runs, feedback::float8 AS feedback, bytes::float8 AS bytes
   `)
+  const subtracted = added.filter(([, { bytes, feedback, runs }]) => Math.min(bytes, feedback, runs) < 0)
+  if (subtracted.length === 0) return add
+  // A row is subtracted from only if it exists: inserted with negative amounts, it would not end at 0.
+  const insertZeros = sql`
+    INSERT INTO organization_usage (org_id, runs, feedback, bytes)
+    SELECT org_id, 0, 0, 0
+    FROM unnest(${textArray(subtracted.map(([org_id]) => org_id))}::text[]) AS subtracted (org_id)
+    ORDER BY org_id COLLATE "C"
+    ON CONFLICT (org_id) DO NOTHING
+  `
+  return Effect.andThen(insertZeros, add)
 }
