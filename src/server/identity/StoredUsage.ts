@@ -35,6 +35,8 @@ export const rowBytes = {
   run: 1_000,
   feedback: 700,
   example: 400,
+  /** A dataset version: mostly the state of its digest. */
+  version: 3_000,
   posting_list: 250,
   result: 200,
   session: 500,
@@ -66,7 +68,7 @@ interface StoredLimit {
  * writes the sums every two seconds, one statement for all organizations. So the writes of an organization do not
  * contend for a common row. A killed replica loses up to two seconds of its sums, and several replicas together can
  * exceed a limit by their writes of two seconds, or of 30 seconds if a replica has not written for the organization
- * before. A size is the length of the JSON text, before compression, plus {@link rowBytes}.
+ * before. A size is the length of the JSON text in bytes, before compression, plus {@link rowBytes}.
  */
 export class StoredUsage extends Context.Service<
   StoredUsage,

@@ -197,7 +197,7 @@ export class Datasets extends Context.Service<
         remove: Effect.fn("Datasets.remove")(function* (id) {
           const principal = yield* Authorized("data.delete")
           const { task_id } = yield* requireVersion(principal.org_id, id)
-          const transaction = atomically(removeVersion({ sql, audit, clock }, principal, task_id, id))
+          const transaction = atomically(removeVersion({ sql, audit, clock, usage }, principal, task_id, id))
           return yield* serialize(principal.org_id, task_id)(transaction)
         }),
         examples: Effect.fn("Datasets.examples")(function* (id, request) {

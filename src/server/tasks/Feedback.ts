@@ -197,7 +197,10 @@ export class Feedback extends Context.Service<
                 if (!ids.has(record.id)) return Effect.succeed(false)
                 usage.add(org_id, {
                   feedback: 1,
-                  bytes: rowBytes.feedback + (correction?.length ?? 0) + (record.comment?.length ?? 0)
+                  bytes:
+                    rowBytes.feedback +
+                    Buffer.byteLength(correction ?? "") +
+                    Buffer.byteLength(record.comment ?? "")
                 })
                 return Effect.as(recordFeedbackSpan(spans, org_id, record, evaluated), true)
               })

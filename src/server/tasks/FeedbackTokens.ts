@@ -177,7 +177,7 @@ export class FeedbackTokens extends Context.Service<
               })
             )
             if (stored === undefined) return
-            usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + (comment?.length ?? 0) })
+            usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + Buffer.byteLength(comment ?? "") })
             yield* recordFeedbackSpan(spans, org_id, stored.record, stored.evaluated)
           }, dieOnDatabaseError)
         })

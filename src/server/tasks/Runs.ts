@@ -34,7 +34,7 @@ import { beginRun, type RunHandle, type RunInput } from "./Runs/runLog.ts"
 import { type SaveResponse, makeKeyClaim, makeRunIdempotency } from "./Runs/runIdempotency.ts"
 import type { FinishedRun } from "./Runs/FinishedRun.ts"
 import { insertRuns, type NewRunRow } from "./Runs/insertRuns.ts"
-import { isLargeRun, limitLargeRuns, textLength } from "./Runs/limitLargeRuns.ts"
+import { isLargeRun, limitLargeRuns, textBytes } from "./Runs/limitLargeRuns.ts"
 import { makeRunSlots } from "./Runs/makeRunSlots.ts"
 import { lockSchemas, type LoggedRunPlan, readRunPlan, type RunPlan } from "./Runs/runPlan.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
@@ -128,7 +128,7 @@ export class Runs extends Context.Service<
               rows,
               (row, index) => {
                 if (logged[index] !== true) return Effect.void
-                usage.add(row.run.org_id, { runs: 1, bytes: rowBytes.run + textLength(row) })
+                usage.add(row.run.org_id, { runs: 1, bytes: rowBytes.run + textBytes(row) })
                 return onFinished(row.run)
               },
               {

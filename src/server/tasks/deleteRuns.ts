@@ -140,15 +140,13 @@ export const deleteFeedback = Effect.fnUntraced(function* (
   const hasCorrection = feedback.some(({ status }) => status !== "recorded")
   if (erasesExamples && hasCorrection && !hasLock) return undefined
   const examples = erasesExamples && hasCorrection ? yield* findPromoted(sql, org_id, task_id, ids) : []
-  yield* eraseExamples(sql, org_id, task_id, examples, now)
+  const erased = yield* eraseExamples(sql, org_id, task_id, examples, now)
   yield* sql`
     DELETE FROM feedback
     WHERE org_id = ${org_id}
       AND feedback_id = ANY(${textArray(ids)})
   `
-  const bytes =
-    feedback.reduce((sum, row) => sum + row.bytes + rowBytes.feedback, 0) +
-    examples.reduce((sum, row) => sum + row.bytes + rowBytes.example, 0)
+  const bytes = feedback.reduce((sum, row) => sum + row.bytes + rowBytes.feedback, erased)
   yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { feedback: -ids.length, bytes: -bytes })))
   return examples.length
 })

@@ -12,13 +12,7 @@ import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
-import {
-  deleteExamples,
-  eraseExamples,
-  findOfSubject,
-  type FoundExample,
-  removePostings
-} from "./Datasets/erasedRows.ts"
+import { deleteExamples, eraseExamples, findOfSubject, removePostings } from "./Datasets/erasedRows.ts"
 import { deleteRuns, MAX_DELETED_RUNS, type RunDeletionOptions } from "./deleteRuns.ts"
 
 /** What a step needs. */
@@ -189,8 +183,7 @@ export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
   const { task_id } = current
   yield* acquireDatasetLock(sql, org_id, task_id)
   const examples = yield* findOfSubject(sql, org_id, task_id, digest, DELETED_EXAMPLES)
-  yield* eraseExamples(sql, org_id, task_id, examples, now)
-  yield* subtractExamples({ now, sql, usage }, org_id, examples)
+  yield* subtract({ now, sql, usage }, org_id, yield* eraseExamples(sql, org_id, task_id, examples, now))
   const result: StepResult = {
     examples: examples.length,
     cursor: examples.length < DELETED_EXAMPLES ? `${task_id}${NEXT_TASK}` : task_id
@@ -198,14 +191,9 @@ export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
   return result
 })
 
-const subtractExamples = (
-  { sql, usage }: StepDeps,
-  org_id: OrgId,
-  examples: ReadonlyArray<Pick<FoundExample, "bytes">>
-) => {
-  const bytes = examples.reduce((sum, example) => sum + example.bytes + rowBytes.example, 0)
-  return sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -bytes })))
-}
+/** Subtracts the counted size of what was deleted. */
+const subtract = ({ sql, usage }: StepDeps, org_id: OrgId, bytes: number) =>
+  sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -bytes })))
 
 const comparisonRows = rowsOf(Schema.Struct({ comparison_id: ComparisonId }))
 
@@ -266,14 +254,7 @@ export const deleteResults = Effect.fnUntraced(function* (
   return { cursor: `${comparison_id}${NEXT_TASK}` } satisfies StepResult
 })
 
-const exampleRows = rowsOf(
-  Schema.Struct({
-    example_id: ExampleId,
-    bytes: Schema.Int,
-    ordinal: Schema.Int,
-    tokens: Schema.Array(Schema.Int)
-  })
-)
+const idRows = rowsOf(Schema.Struct({ example_id: ExampleId }))
 
 /** Deletes the next examples of a task that is deleted. The search index of the dataset is deleted as a whole. */
 export const deleteExamplesOfTask = Effect.fnUntraced(function* (
@@ -283,8 +264,8 @@ export const deleteExamplesOfTask = Effect.fnUntraced(function* (
   cursor: string | null
 ) {
   const { sql } = deps
-  const examples = yield* exampleRows.all(sql`
-    SELECT example_id, bytes, ordinal, '{}'::int[] AS tokens
+  const examples = yield* idRows.all(sql`
+    SELECT example_id
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
@@ -293,12 +274,13 @@ export const deleteExamplesOfTask = Effect.fnUntraced(function* (
     LIMIT ${DELETED_ROWS}
   `)
   const ids = examples.map(({ example_id }) => example_id)
-  yield* deleteExamples(sql, org_id, task_id, ids)
-  yield* subtractExamples(deps, org_id, examples)
+  yield* subtract(deps, org_id, yield* deleteExamples(sql, org_id, task_id, ids))
   return { examples: ids.length, cursor: ids.at(-1) ?? null } satisfies StepResult
 })
 
 const rangeRows = rowsOf(Schema.Struct({ previous: Schema.Int, next: Schema.NullOr(Schema.Int) }))
+
+const indexedRows = rowsOf(Schema.Struct({ ordinal: Schema.Int, tokens: Schema.Array(Schema.Int) }))
 
 const versionScanRows = rowsOf(Schema.Struct({ example_id: ExampleId, matches: Schema.Boolean }))
 
@@ -334,16 +316,15 @@ export const deleteExamplesOfVersion = Effect.fnUntraced(function* (
   `)
   const matching = scanned.filter(({ matches }) => matches)
   const found = matching.slice(0, DELETED_EXAMPLES).map(({ example_id }) => example_id)
-  const examples = yield* exampleRows.all(sql`
-    SELECT example_id, bytes, ordinal, tokens
+  const examples = yield* indexedRows.all(sql`
+    SELECT ordinal, tokens
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND example_id = ANY(${textArray(found)})
   `)
-  yield* deleteExamples(sql, org_id, task_id, found)
-  yield* removePostings(sql, org_id, task_id, examples)
-  yield* subtractExamples(deps, org_id, examples)
+  const freed = yield* deleteExamples(sql, org_id, task_id, found)
+  yield* subtract(deps, org_id, freed + (yield* removePostings(sql, org_id, task_id, examples)))
   const isOver = scanned.length < SCANNED_ROWS && found.length === matching.length
   const last = found.length < matching.length ? found.at(-1) : scanned.at(-1)?.example_id
   if (isOver) {
@@ -359,15 +340,16 @@ export const deleteExamplesOfVersion = Effect.fnUntraced(function* (
   return result
 })
 
-const wordRows = rowsOf(Schema.Struct({ word: Schema.Int }))
+const wordRows = rowsOf(Schema.Struct({ word: Schema.Int, bytes: Schema.Int }))
 
 /** Deletes the search index of a task that is deleted, some words at a time. */
 export const deletePostings = Effect.fnUntraced(function* (
-  { sql }: StepDeps,
+  deps: StepDeps,
   org_id: OrgId,
   task_id: TaskId,
   cursor: string | null
 ) {
+  const { sql } = deps
   const after = cursor === null ? null : Number.parseInt(cursor, 10)
   const rows = yield* wordRows.all(sql`
     WITH batch AS MATERIALIZED (
@@ -385,8 +367,10 @@ export const deletePostings = Effect.fnUntraced(function* (
       AND chunk.task_id = ${task_id}
       AND chunk.word = batch.word
       AND chunk.first_ordinal = batch.first_ordinal
-    RETURNING chunk.word
+    RETURNING chunk.word, octet_length(chunk.postings) AS bytes
   `)
+  const freed = rows.reduce((sum, { bytes }) => sum + bytes + rowBytes.posting_list, 0)
+  yield* subtract(deps, org_id, freed)
   const last = rows.reduce((highest, { word }) => Math.max(highest, word), Number.NEGATIVE_INFINITY)
   return { cursor: rows.length < DELETED_ROWS ? null : String(last) } satisfies StepResult
 })
@@ -404,7 +388,8 @@ const SMALL_TABLES = [
 ]
 
 /** Deletes rows of the other tables of a task that is deleted, up to a number of rows of each. */
-export const deleteRest = Effect.fnUntraced(function* ({ sql }: StepDeps, org_id: OrgId, task_id: TaskId) {
+export const deleteRest = Effect.fnUntraced(function* (deps: StepDeps, org_id: OrgId, task_id: TaskId) {
+  const { sql } = deps
   let isOver = true
   for (const table of SMALL_TABLES) {
     const rows = yield* sql`
@@ -419,6 +404,7 @@ export const deleteRest = Effect.fnUntraced(function* ({ sql }: StepDeps, org_id
       RETURNING 1 AS deleted
     `
     if (rows.length === DELETED_ROWS) isOver = false
+    if (table === "datasets") yield* subtract(deps, org_id, rows.length * rowBytes.version)
   }
   return { cursor: isOver ? null : "" } satisfies StepResult
 })

@@ -262,6 +262,61 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
     })
   )
 
+  it.effect("a deleted task frees as much storage as it was counted with", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* createDesk("counted task")
+      const size = sizeOf("counted task")
+      const before = yield* size
+      const { dataset, params } = yield* createSortingTask(admin, ["where is my parcel", "shipping"])
+      const rows = Array.from({ length: 40 }, (_, index) => `Größe ${index} ` + "слово ".repeat(50))
+      const second = yield* admin.datasets.create({
+        params,
+        payload: {
+          base_dataset_id: dataset.id,
+          examples: sortingExamples(...rows.map((text) => [text, "other"] as const))
+        }
+      })
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      yield* eventually(
+        admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
+        ({ comparison: { status } }) => status !== "running"
+      )
+      // A dataset version is deleted, with an example that only it has, which was compared.
+      const third = yield* admin.datasets.create({
+        params,
+        payload: {
+          base_dataset_id: second.id,
+          examples: sortingExamples(["a third version", "other"]),
+          remove: [{ text: rows[0] ?? "" }]
+        }
+      })
+      const { id: removal } = yield* admin.datasets.remove({ params: { id: second.id } })
+      const { deleted } = yield* completed(admin, removal)
+      assert.strictEqual(deleted.examples, 1)
+      // A correction becomes an example, which is erased with its run.
+      const { trace_id } = yield* admin.tasks.run({
+        params,
+        payload: { input: { text: "narwhal слово" }, answer: { category: "other" } }
+      })
+      const { id } = yield* admin.feedback.create({
+        payload: { inference_log_id: trace_id, score: -1, correction: { category: "billing" } }
+      })
+      yield* admin.feedback.stage({ params: { id } })
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      assert.strictEqual(base_dataset_id, third.id)
+      yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+      })
+      yield* admin.runs.remove({ params: { trace_id } })
+      assert.isAbove(yield* size, before + 40_000)
+
+      const { id: deletion } = yield* admin.tasks.remove({ params })
+      yield* completed(admin, deletion)
+      assert.strictEqual(yield* eventually(size, (bytes) => bytes === before), before)
+    })
+  )
+
   it.effect("an erased session frees as much storage as it was counted with", () =>
     Effect.gen(function* () {
       const { admin, dataset, params } = yield* createDesk("counted session")
@@ -269,6 +324,9 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       yield* admin.datasets.create({
         params,
         payload: { base_dataset_id: dataset.id, examples: sortingExamples(["word ".repeat(20_000), "other"]) }
+      })
+      yield* admin.approval_rules.replace({
+        payload: { rules: [{ effect: "require_approval", action_class: "write" }, { effect: "allow" }] }
       })
       const before = yield* size
       const { session_id } = yield* admin.sessions.create({ payload: { metadata: { customer: "Zoë 東京" } } })

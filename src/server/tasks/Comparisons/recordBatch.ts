@@ -41,7 +41,7 @@ export const recordBatch = Effect.fnUntraced(function* (
   if (updated === undefined) return undefined
   let bytes = 0
   for (const chunk of chunksOf(compared)) {
-    yield* sql`
+    const recorded = yield* sizeRows.all(sql`
       INSERT INTO comparison_results (org_id, comparison_id, example_id, candidate, live)
       SELECT ${row.org_id}, ${row.comparison_id}, example_id, candidate::json, live::json
       FROM unnest(
@@ -58,11 +58,14 @@ export const recordBatch = Effect.fnUntraced(function* (
             AND dataset_examples.example_id = result.example_id
           FOR KEY SHARE SKIP LOCKED
         ) AS example
-    `
-    for (const { candidate, live } of chunk) bytes += rowBytes.result + candidate.length + live.length
+      RETURNING octet_length(candidate::text) + octet_length(live::text) AS bytes
+    `)
+    for (const result of recorded) bytes += rowBytes.result + result.bytes
   }
   return { bytes, status: updated.status }
 })
+
+const sizeRows = rowsOf(Schema.Struct({ bytes: Schema.Int }))
 
 const updatedRows = rowsOf(Schema.Struct({ status: ComparisonStatus }))
 

@@ -69,9 +69,6 @@ const BATCH_CHARACTERS = 2 ** 21
 /** Postings to collect before they are written: the more, the fewer rows are updated. Sorting them takes some 10 ms. */
 const BUFFERED_POSTINGS = 2 ** 17
 
-/** Approximate size of a version without its examples: mostly the state of its digest. */
-const VERSION_BYTES = 3_000
-
 const taskRows = rowsOf(
   Schema.Struct({
     dataset_id: Schema.NullOr(DatasetId),
@@ -118,7 +115,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   // By the digest of the input: one example per input.
   let batch = new Map<string, PreparedExample>()
   let characters = 0
-  let bytes = VERSION_BYTES
+  let bytes: number = rowBytes.version
   let repeated = 0
   const superseded: Array<FeedbackId> = []
   /** How many examples with an input were removed, by its digest, unless it was put again. */
@@ -222,14 +219,14 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
         const same = batch.get(prepared.digest)
         if (same !== undefined) {
           supersede(same.example.source_feedback_id)
-          bytes -= rowBytes.example + same.input.length + same.answer.length
+          bytes -= rowBytes.example + bytesOf(same)
           // The later example comes last.
           batch.delete(prepared.digest)
         }
         batch.set(prepared.digest, prepared)
         const length = prepared.input.length + prepared.answer.length
         characters += length
-        bytes += rowBytes.example + length
+        bytes += rowBytes.example + bytesOf(prepared)
         return batch.size >= BATCH_EXAMPLES || characters >= BATCH_CHARACTERS ? writeBatch : Effect.void
       }),
     /**
@@ -285,5 +282,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     })
   }
 })
+
+const bytesOf = ({ answer, input }: PreparedExample) => Buffer.byteLength(input) + Buffer.byteLength(answer)
 
 const idsOf = (rows: ReadonlyArray<SameInputRow>) => rows.map(({ example_id }) => example_id)

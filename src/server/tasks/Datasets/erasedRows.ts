@@ -6,6 +6,7 @@ import { withoutOrdinals } from "../../../domain/tasks/Postings.ts"
 import { ExampleId, type FeedbackId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
+import { rowBytes } from "../../identity/StoredUsage.ts"
 import { byteaArray, int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { digestMember } from "./exampleRows.ts"
@@ -110,7 +111,7 @@ const contentRows = rowsOf(Schema.Struct({ example_id: ExampleId, input: JsonObj
 /**
  * Erases examples from all versions of a task's dataset: deletes them, what comparisons answered to their inputs, and
  * their words in the search index. A tombstone of each remains, with what it adds to the content digests of its
- * versions. The caller's transaction has the dataset lock.
+ * versions. The caller's transaction has the dataset lock. Returns the counted size of what it deleted.
  *
  * The counts of words in later chunks of the index still include a removed posting: they only weigh the words.
  */
@@ -121,6 +122,7 @@ export const eraseExamples = Effect.fnUntraced(function* (
   examples: ReadonlyArray<FoundExample>,
   now: Timestamp
 ) {
+  let freed = 0
   for (const chunk of chunksByBytes(examples)) {
     const rows = yield* contentRows.all(sql`
       SELECT example_id, input, answer
@@ -143,9 +145,9 @@ export const eraseExamples = Effect.fnUntraced(function* (
     `
     const ids = rows.map(({ example_id }) => example_id)
     yield* countErased(sql, org_id, task_id, ids)
-    yield* deleteExamples(sql, org_id, task_id, ids)
+    freed += yield* deleteExamples(sql, org_id, task_id, ids)
   }
-  yield* removePostings(sql, org_id, task_id, examples)
+  return freed + (yield* removePostings(sql, org_id, task_id, examples))
 })
 
 /** Moves erased examples from `example_count` to `examples_erased`, in each version that had them. */
@@ -175,7 +177,7 @@ const countErased = (
 
 /**
  * Deletes examples with what is known of their data subjects, and then their results in all comparisons of the task: a comparison that is recording results locks
- * their examples, so none is recorded after this.
+ * their examples, so none is recorded after this. Returns the counted size of what it deleted.
  */
 export const deleteExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -183,19 +185,20 @@ export const deleteExamples = Effect.fnUntraced(function* (
   task_id: TaskId,
   ids: ReadonlyArray<ExampleId>
 ) {
-  yield* sql`
+  const examples = yield* sizeRows.all(sql`
     DELETE FROM dataset_examples
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND example_id = ANY(${textArray(ids)})
-  `
+    RETURNING bytes
+  `)
   yield* sql`
     DELETE FROM example_subjects
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND example_id = ANY(${textArray(ids)})
   `
-  yield* sql`
+  const results = yield* sizeRows.all(sql`
     DELETE FROM comparison_results
     USING (
       SELECT comparison_id
@@ -206,8 +209,16 @@ export const deleteExamples = Effect.fnUntraced(function* (
     WHERE comparison_results.org_id = ${org_id}
       AND comparison_results.comparison_id = comparison.comparison_id
       AND comparison_results.example_id = ANY(${textArray(ids)})
-  `
+    RETURNING octet_length(candidate::text) + octet_length(live::text) AS bytes
+  `)
+  return sizeOf(examples, rowBytes.example) + sizeOf(results, rowBytes.result)
 })
+
+const sizeRows = rowsOf(Schema.Struct({ bytes: Schema.Int }))
+
+/** The counted size of rows with this overhead. */
+const sizeOf = (rows: ReadonlyArray<{ readonly bytes: number }>, overhead: number) =>
+  rows.reduce((sum, { bytes }) => sum + bytes + overhead, 0)
 
 const chunkRows = rowsOf(
   Schema.Struct({
@@ -222,7 +233,7 @@ const ordinalRows = rowsOf(Schema.Struct({ ordinal: Schema.Int }))
 
 /**
  * Removes the postings of examples that were deleted, by (task, word), unless another example has the same input. The
- * caller has the dataset lock.
+ * caller has the dataset lock. Returns the counted size of what it removed.
  */
 export const removePostings = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -240,9 +251,11 @@ export const removePostings = Effect.fnUntraced(function* (
   `)
   for (const { ordinal } of kept) byOrdinal.delete(ordinal)
   const postings = [...byOrdinal].flatMap(([ordinal, tokens]) => tokens.map((word) => ({ ordinal, word })))
+  let freed = 0
   for (let start = 0; start < postings.length; start += BATCH_WORDS) {
-    yield* removeBatch(sql, org_id, task_id, postings.slice(start, start + BATCH_WORDS))
+    freed += yield* removeBatch(sql, org_id, task_id, postings.slice(start, start + BATCH_WORDS))
   }
+  return freed
 })
 
 const removeBatch = Effect.fnUntraced(function* (
@@ -282,7 +295,8 @@ const removeBatch = Effect.fnUntraced(function* (
   const left = [...chunks.values()].map(({ first, ordinals, postings, word }) => ({
     word,
     first,
-    postings: withoutOrdinals(postings, ordinals)
+    postings: withoutOrdinals(postings, ordinals),
+    before: postings.length
   }))
   const empty = left.filter((chunk) => chunk.postings.length === 0)
   const changed = left.filter((chunk) => chunk.postings.length > 0)
@@ -314,6 +328,8 @@ const removeBatch = Effect.fnUntraced(function* (
         AND dataset_postings.first_ordinal = chunk.first_ordinal
     `
   }
+  const removed = left.reduce((sum, { before, postings: { length } }) => sum + before - length, 0)
+  return removed + empty.length * rowBytes.posting_list
 })
 
 const hashRows = rowsOf(Schema.Struct({ content_hash: Schema.Uint8Array }))

@@ -6,6 +6,7 @@ import type { DatasetId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import type { Audit } from "../../identity/Audit.ts"
+import { rowBytes, type StoredUsage } from "../../identity/StoredUsage.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { insertDeletion } from "../deletionRows.ts"
 import { getRelease } from "../Releases/rows.ts"
@@ -22,11 +23,13 @@ export const removeVersion = Effect.fnUntraced(function* (
   {
     audit,
     clock,
-    sql
+    sql,
+    usage
   }: {
     readonly sql: SqlClient.SqlClient
     readonly audit: Audit["Service"]
     readonly clock: StoreClock["Service"]
+    readonly usage: StoredUsage["Service"]
   },
   principal: Principal,
   task_id: TaskId,
@@ -58,6 +61,7 @@ export const removeVersion = Effect.fnUntraced(function* (
     WHERE org_id = ${org_id}
       AND dataset_id = ${id}
   `
+  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -rowBytes.version })))
   const { version } = row
   const deletion = yield* insertDeletion(
     sql,

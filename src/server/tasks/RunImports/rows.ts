@@ -19,7 +19,7 @@ export interface ImportedRunRow {
   readonly input: string
   readonly answer: string
   readonly metadata: string
-  /** The length of these texts. */
+  /** The size of these texts. */
   readonly bytes: number
   readonly run: ImportedRun
 }
@@ -42,7 +42,7 @@ export const toImportedRunRow = Effect.fnUntraced(function* (
     input: input ?? "",
     answer: answer ?? "",
     metadata: metadata ?? "",
-    bytes: (input?.length ?? 0) + (answer?.length ?? 0) + (metadata?.length ?? 0),
+    bytes: Buffer.byteLength(`${input ?? ""}${answer ?? ""}${metadata ?? ""}`),
     run
   }
   return row

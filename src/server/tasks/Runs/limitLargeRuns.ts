@@ -18,8 +18,12 @@ const CONCURRENT_LARGE_RUNS = 2
 type Texts = Pick<NewRunRow, "answer" | "input" | "metadata">
 
 /** Characters of a run's JSON. */
-export const textLength = ({ answer, input, metadata }: Texts): number =>
+const textLength = ({ answer, input, metadata }: Texts): number =>
   input.length + (answer?.length ?? 0) + metadata.length
+
+/** Bytes of a run's JSON, as it is stored. */
+export const textBytes = ({ answer, input, metadata }: Texts): number =>
+  Buffer.byteLength(input) + Buffer.byteLength(answer ?? "") + Buffer.byteLength(metadata)
 
 /** Whether a run is logged by a statement of its own, because of its size. */
 export const isLargeRun = (row: Texts): boolean => textLength(row) > LARGE_RUN
