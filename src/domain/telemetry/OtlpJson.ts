@@ -26,6 +26,9 @@ const flagsOf = ({ joined }: Span): number =>
     ? FLAGS
     : (joined.flags & 0xff) | HAS_IS_REMOTE | (joined.isParentRemote ? IS_REMOTE : 0)
 
+/** Whether `Span.flags` say that the parent is a span of another service. */
+export const isParentRemote = (flags: number): boolean => (flags & IS_REMOTE) !== 0
+
 /** `Span.SpanKind` of trace.proto. */
 const KINDS: Readonly<Record<SpanKind, number>> = { internal: 1, server: 2, client: 3 }
 

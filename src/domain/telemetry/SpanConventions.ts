@@ -130,6 +130,19 @@ export const callSpanId = (trace_id: TraceId, index: number): SpanId =>
       .padStart(16, "0")
   )
 
+/** More calls than a run makes: its attempts are limited. */
+const MAX_CALLS = 64n
+
+/**
+ * The trace ids of the runs that a span with this id can belong to, as the span of the run or of one of its calls: at
+ * least the first and at most the last, in the order of text. Of two random ids, one is never so near to the other.
+ */
+export const runTraceIds = (span_id: SpanId): { readonly first: string; readonly last: string } => {
+  const number = BigInt(`0x${span_id}`)
+  const lowest = number > MAX_CALLS ? number - MAX_CALLS : 0n
+  return { first: lowest.toString(16).padStart(16, "0"), last: span_id + "f".repeat(16) }
+}
+
 /** The trace that the spans of a run belong to: the caller's if the destination joins traces and there is one, else the run's own. */
 export const exportedTrace = (
   run: { readonly trace_id: TraceId; readonly caller: TraceContext | null },

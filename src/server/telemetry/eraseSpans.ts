@@ -1,7 +1,6 @@
 import { type DateTime, Duration, Effect, type Layer, Result, Schema } from "effect"
-import { SqlClient } from "effect/sql"
-import { gunzipSync, gzipSync } from "node:zlib"
-import { OrgId, TraceId } from "../../domain/Ids.ts"
+import { SqlClient, SqlError } from "effect/sql"
+import { OrgId, type TraceId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { nextTurnOrYield } from "../concurrency/LoopTurns.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
@@ -9,6 +8,7 @@ import { layerDueWorker } from "../store/layerDueWorker.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { removeErasedSpans } from "./Spans/removeErasedSpans.ts"
 import { payloadPlace } from "./Spans/storeBatches.ts"
 
 /** Pause between two looks for erased traces. */
@@ -25,9 +25,6 @@ const READ_BATCHES = 8
 
 /** Rows of erased traces per statement. */
 const BATCH_TRACES = 5_000
-
-/** The most bytes of a request before compression; storage limits it to 1 MiB. */
-const MAX_REQUEST_BYTES = 16 * 2 ** 20
 
 /**
  * Remembers traces whose spans must not be exported any more, if the organization exports content. Call it in the
@@ -54,59 +51,6 @@ export const rememberTraces = (
 const dueRows = rowsOf(Schema.Struct({ org_id: OrgId }))
 
 const batchRows = rowsOf(Schema.Struct({ batch_id: Schema.String, payload: Schema.Uint8Array }))
-
-const traceRows = rowsOf(Schema.Struct({ trace_id: TraceId }))
-
-/** The part of an OTLP request that is read; other members stay as they are. */
-const Request = Schema.Struct({
-  resourceSpans: Schema.Array(
-    Schema.StructWithRest(
-      Schema.Struct({
-        scopeSpans: Schema.Array(
-          Schema.StructWithRest(
-            Schema.Struct({
-              spans: Schema.Array(
-                Schema.StructWithRest(Schema.Struct({ traceId: Schema.String }), [
-                  Schema.Record(Schema.String, Schema.Json)
-                ])
-              )
-            }),
-            [Schema.Record(Schema.String, Schema.Json)]
-          )
-        )
-      }),
-      [Schema.Record(Schema.String, Schema.Json)]
-    )
-  )
-})
-type Request = typeof Request.Type
-
-const decodeRequest = Schema.decodeUnknownResult(Schema.fromJsonString(Request))
-
-/** Reads a payload as it is stored. */
-const decodePayload = (payload: Uint8Array) =>
-  Result.try(() => gunzipSync(payload, { maxOutputLength: MAX_REQUEST_BYTES }).toString("utf8")).pipe(
-    Result.flatMap((text): Result.Result<Request, unknown> => decodeRequest(text))
-  )
-
-const traceIdsOf = ({ resourceSpans }: Request): ReadonlyArray<string> => [
-  ...new Set(
-    resourceSpans.flatMap(({ scopeSpans }) =>
-      scopeSpans.flatMap(({ spans }) => spans.map(({ traceId }) => traceId))
-    )
-  )
-]
-
-const withoutTraces = ({ resourceSpans, ...rest }: Request, erased: ReadonlySet<string>): Request => ({
-  ...rest,
-  resourceSpans: resourceSpans.map((resource) => ({
-    ...resource,
-    scopeSpans: resource.scopeSpans.map((scope) => ({
-      ...scope,
-      spans: scope.spans.filter(({ traceId }) => !erased.has(traceId))
-    }))
-  }))
-})
 
 /**
  * Removes the spans of erased traces from the batches of one organization that wait for delivery or can be replayed.
@@ -164,22 +108,14 @@ const eraseFrom = Effect.fnUntraced(function* (
   if (Result.isFailure(opened)) {
     return yield* Effect.logError(`Could not decrypt the batch ${batch_id} to erase spans`, opened.failure)
   }
-  const decoded = decodePayload(opened.success)
-  if (Result.isFailure(decoded)) {
+  const removed = yield* Effect.result(removeErasedSpans(sql, org_id, opened.success))
+  if (Result.isFailure(removed)) {
+    if (SqlError.isSqlError(removed.failure)) return yield* removed.failure
     // The other batches, and those of other organizations, do not wait for it.
-    return yield* Effect.logError(`Could not read the batch ${batch_id} to erase spans`, decoded.failure)
+    return yield* Effect.logError(`Could not read the batch ${batch_id} to erase spans`, removed.failure)
   }
-  const request = decoded.success
-  const erased = yield* traceRows.all(sql`
-    SELECT trace_id
-    FROM erased_traces
-    WHERE org_id = ${org_id}
-      AND trace_id = ANY(${textArray(traceIdsOf(request))})
-  `)
-  if (erased.length === 0) return
-  const left = withoutTraces(request, new Set(erased.map(({ trace_id }) => trace_id)))
-  yield* nextTurnOrYield
-  const resealed = yield* box.sealBytes(place, gzipSync(JSON.stringify(left)))
+  if (removed.success === undefined) return
+  const resealed = yield* box.sealBytes(place, removed.success)
   yield* sql`
     UPDATE telemetry_batches
     SET payload = ${resealed}

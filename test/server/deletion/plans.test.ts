@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { gzipSync } from "node:zlib"
 import { OrgId, TaskId } from "../../../src/domain/Ids.ts"
 import { deleteExpiredSession } from "../../../src/server/approvals/deleteExpiredSession.ts"
 import { findSessionAfter } from "../../../src/server/approvals/deleteSessions.ts"
@@ -13,6 +14,7 @@ import {
   eraseExamplesOfSubject,
   eraseRunsOfSubject
 } from "../../../src/server/tasks/deletionSteps.ts"
+import { removeErasedSpans } from "../../../src/server/telemetry/Spans/removeErasedSpans.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
 /** The tables that an effect reads as a whole in a transaction, with the number of rows that it reads so. */
@@ -94,6 +96,8 @@ layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
       const now = DateTime.makeUnsafe("2026-11-23T00:00:00Z")
       const expiry = { org_id, now, cutoff }
       const deps = { sql, usage, now }
+      const span = { traceId: "1".repeat(32), spanId: "2".repeat(16), parentSpanId: "3".repeat(16) }
+      const request = { resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] }
       const subject = { key: "customer", digest: new Uint8Array(32) }
       const steps: Readonly<Record<string, Effect.Effect<unknown, unknown>>> = {
         claim: lockDueDeletion(sql, now),
@@ -103,7 +107,8 @@ layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
         runs_of_task: deleteRunsOfTask(deps, org_id, task_id, null),
         runs_of_subject: eraseRunsOfSubject(deps, org_id, subject, null),
         examples_of_subject: eraseExamplesOfSubject(deps, org_id, subject, null),
-        sessions_of_subject: findSessionAfter(sql, org_id, null, sql`true`)
+        sessions_of_subject: findSessionAfter(sql, org_id, null, sql`true`),
+        erased_spans: removeErasedSpans(sql, org_id, gzipSync(JSON.stringify(request)))
       }
       for (const [name, step] of Object.entries(steps)) {
         assert.deepStrictEqual(yield* tablesReadWhole(step), [], name)

@@ -1,104 +1,157 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { gunzipSync } from "node:zlib"
+import type { ClientCalls } from "../../../src/client/Client.ts"
+import { type TelemetryDestinationId, TraceId } from "../../../src/domain/Ids.ts"
 import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
 import { runOnce } from "../../../src/server/telemetry/eraseSpans.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { payloadPlace } from "../../../src/server/telemetry/Spans/storeBatches.ts"
+import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../../support/eventually.ts"
 import { createDesk } from "../../support/feedback.ts"
 import { startCollector } from "../../support/otlp/collector.ts"
-import { service } from "../../support/service.ts"
+import { storedRequests } from "../../support/otlp/storedRequests.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
+import { send, service } from "../../support/service.ts"
+import { sortingTask } from "../../support/tasks.ts"
 
-/** The decrypted requests that wait for delivery or can be replayed. */
-const waiting = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const box = yield* SecretBox
-  const batches = yield* sql<{
-    readonly org_id: string
-    readonly batch_id: string
-    readonly payload: Uint8Array
-  }>`
-    SELECT org_id, batch_id, payload FROM telemetry_batches WHERE length(batch_id) > 10 ORDER BY batch_id
-  `
-  const texts = yield* Effect.forEach(batches, ({ batch_id, org_id, payload }) =>
-    Effect.map(box.unsealBytes(payloadPlace(org_id, batch_id), payload), (bytes) =>
-      gunzipSync(bytes).toString("utf8")
-    )
+const environment = {
+  COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1",
+  COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8"
+}
+
+/** Sends the buffered spans, and waits until the collector has refused all batches of a destination. */
+const failAll = Effect.fnUntraced(function* (
+  admin: ClientCalls,
+  destination: { readonly id: TelemetryDestinationId }
+) {
+  yield* Effect.flatMap(Spans, ({ flush }) => flush)
+  yield* eventually(
+    admin.telemetry_destinations.deliveries({ params: { id: destination.id } }),
+    ({ deliveries }) => deliveries.length > 0 && deliveries.every(({ status }) => status === "failed")
   )
-  return texts.join("\n")
 })
 
-layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1" } }), { excludeTestServices: true })(
-  "Erasure of spans",
-  (it) => {
-    it.effect(
-      "the spans of a deleted run are removed from the batches that wait, and others are delivered",
-      () =>
-        Effect.gen(function* () {
-          const sql = yield* SqlClient.SqlClient
-          const { admin, run } = yield* createDesk("erase spans")
-          const collector = yield* startCollector({ status: 400 })
-          const destination = yield* admin.telemetry_destinations.create({
-            payload: { url: `${collector.url}/v1/traces`, content: true }
-          })
-          const erased = yield* run("narwhal")
-          const kept = yield* run("beluga")
-          yield* Effect.flatMap(Spans, ({ flush }) => flush)
-          const deliveries = Effect.map(
-            admin.telemetry_destinations.deliveries({ params: { id: destination.id } }),
-            (page) => page.deliveries
-          )
-          yield* eventually(deliveries, (list) => list.some(({ status }) => status === "failed"))
-          assert.include(yield* waiting, "narwhal")
+layer(service({ environment }), { excludeTestServices: true })("Erasure of spans", (it) => {
+  it.effect(
+    "the spans of a deleted run are removed from the batches that wait, and others are delivered",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin, run } = yield* createDesk("erase spans")
+        const collector = yield* startCollector({ status: 400 })
+        const destination = yield* admin.telemetry_destinations.create({
+          payload: { url: `${collector.url}/v1/traces`, content: true }
+        })
+        const erased = yield* run("narwhal")
+        const kept = yield* run("beluga")
+        yield* Effect.flatMap(Spans, ({ flush }) => flush)
+        const deliveries = Effect.map(
+          admin.telemetry_destinations.deliveries({ params: { id: destination.id } }),
+          (page) => page.deliveries
+        )
+        yield* eventually(deliveries, (list) => list.some(({ status }) => status === "failed"))
+        assert.include(yield* storedRequests, "narwhal")
 
-          // Neither a batch of scores nor one that cannot be read holds up the others.
-          const box = yield* SecretBox
-          const [batch] = yield* sql<{ readonly org_id: string; readonly destination_id: string }>`
+        // Neither a batch of scores nor one that cannot be read holds up the others.
+        const box = yield* SecretBox
+        const [batch] = yield* sql<{ readonly org_id: string; readonly destination_id: string }>`
           SELECT org_id, destination_id FROM telemetry_batches LIMIT 1
         `
-          const org_id = batch?.org_id ?? assert.fail("no batch")
-          for (const [batch_id, signal] of [
-            ["evt_0", "scores"],
-            ["evt_00", "spans"]
-          ] as const) {
-            const payload = yield* box.sealBytes(payloadPlace(org_id, batch_id), Buffer.from("no gzip"))
-            yield* sql`
+        const org_id = batch?.org_id ?? assert.fail("no batch")
+        for (const [batch_id, signal] of [
+          ["evt_0", "scores"],
+          ["evt_00", "spans"]
+        ] as const) {
+          const payload = yield* box.sealBytes(payloadPlace(org_id, batch_id), Buffer.from("no gzip"))
+          yield* sql`
             INSERT INTO telemetry_batches (org_id, batch_id, destination_id, spans, payload, signal)
             VALUES (${org_id}, ${batch_id}, ${batch?.destination_id ?? ""}, 1, ${payload}, ${signal})
           `
-          }
-          yield* admin.runs.remove({ params: { trace_id: erased } })
-          yield* eventually(Effect.andThen(runOnce(), waiting), (text) => !text.includes("narwhal"))
-          const text = yield* waiting
-          assert.notInclude(text, erased)
-          assert.include(text, "beluga")
+        }
+        yield* admin.runs.remove({ params: { trace_id: erased } })
+        yield* eventually(Effect.andThen(runOnce(), storedRequests), (text) => !text.includes("narwhal"))
+        const text = yield* storedRequests
+        assert.notInclude(text, erased)
+        assert.include(text, "beluga")
 
-          // Once more, for spans that a replica had buffered; then the trace is forgotten.
-          yield* eventually(
-            sql`SELECT 1 FROM erased_traces WHERE due_at > erased_at`,
-            (rows) => rows.length === 1
-          )
-          yield* sql`UPDATE erased_traces SET due_at = erased_at + interval '1 millisecond'`
-          yield* eventually(
-            Effect.andThen(runOnce(), sql`SELECT 1 FROM erased_traces`),
-            (rows) => rows.length === 0
-          )
+        // Once more, for spans that a replica had buffered; then the trace is forgotten.
+        yield* eventually(
+          sql`SELECT 1 FROM erased_traces WHERE due_at > erased_at`,
+          (rows) => rows.length === 1
+        )
+        yield* sql`UPDATE erased_traces SET due_at = erased_at + interval '1 millisecond'`
+        yield* eventually(
+          Effect.andThen(runOnce(), sql`SELECT 1 FROM erased_traces`),
+          (rows) => rows.length === 0
+        )
 
-          collector.answer({ status: 200, body: { partialSuccess: {} } })
-          for (const { id, status } of yield* deliveries) {
-            if (status !== "failed") continue
-            yield* admin.telemetry_destinations.replay({ params: { id: destination.id, delivery: id } })
+        collector.answer({ status: 200, body: { partialSuccess: {} } })
+        for (const { id, status } of yield* deliveries) {
+          if (status !== "failed") continue
+          yield* admin.telemetry_destinations.replay({ params: { id: destination.id, delivery: id } })
+        }
+        yield* eventually(deliveries, (list) => list.every(({ status }) => status === "delivered"))
+        assert.deepStrictEqual(collector.faults, [])
+        const exported = JSON.stringify(collector.exports.at(-1)?.spans)
+        assert.include(exported, kept)
+        assert.notInclude(exported, erased)
+        const { destinations } = yield* admin.telemetry_destinations.list()
+        assert.deepInclude(destinations[0], { pending_spans: 0, dropped_spans: 0 })
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "a deleted run is removed from its caller's trace with its calls and feedback; other runs stay",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const key = yield* countersign.key({}, "erase joined spans")
+        const admin = yield* countersign.clientWith(key)
+        const collector = yield* startCollector({ status: 400 })
+        const message = { role: "assistant", content: `{"category":"other"}` }
+        const model = yield* startScriptedServer([{ status: 200, body: { choices: [{ message }] } }])
+        const destination = yield* admin.telemetry_destinations.create({
+          payload: { url: `${collector.url}/v1/traces`, content: true, trace: "join" }
+        })
+        const { id: task_id } = yield* admin.tasks.create({
+          payload: {
+            ...sortingTask,
+            provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small", send_traceparent: true }
           }
-          yield* eventually(deliveries, (list) => list.every(({ status }) => status === "delivered"))
-          assert.deepStrictEqual(collector.faults, [])
-          const exported = JSON.stringify(collector.exports.at(-1)?.spans)
-          assert.include(exported, kept)
-          assert.notInclude(exported, erased)
-          const { destinations } = yield* admin.telemetry_destinations.list()
-          assert.deepInclude(destinations[0], { pending_spans: 0, dropped_spans: 0 })
-        }).pipe(Effect.scoped)
-    )
-  }
-)
+        })
+        const run = Effect.fnUntraced(function* (text: string, traceparent: string) {
+          const { body } = yield* send(`/v1/tasks/${task_id}/run`, {
+            key,
+            method: "POST",
+            headers: { traceparent },
+            body: JSON.stringify({ input: { text } })
+          })
+          return Schema.decodeUnknownSync(TraceId)(body["trace_id"])
+        })
+        const caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        const erased = yield* run("narwhal", caller)
+        // The model of the deleted run makes a run too, in the same trace.
+        yield* run("orca", String(model.seen[0]?.headers["traceparent"]))
+        const kept = yield* run("beluga", caller)
+        yield* failAll(admin, destination)
+        const feedback = yield* admin.feedback.create({ payload: { inference_log_id: erased, score: 1 } })
+        const other = yield* admin.feedback.create({ payload: { inference_log_id: kept, score: 1 } })
+        yield* failAll(admin, destination)
+        const before = yield* storedRequests
+        for (const text of ["narwhal", erased, feedback.id]) assert.include(before, text)
+
+        yield* admin.runs.remove({ params: { trace_id: erased } })
+        yield* eventually(
+          Effect.andThen(runOnce(), storedRequests),
+          (text) => !text.includes("narwhal") && !text.includes(feedback.id)
+        )
+        const after = yield* storedRequests
+        assert.notInclude(after, erased)
+        for (const text of ["orca", "beluga", kept, other.id]) {
+          assert.strictEqual(after.split(text).length, before.split(text).length, text)
+        }
+      }).pipe(Effect.scoped)
+  )
+})
