@@ -7,6 +7,7 @@ import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
+import { rememberTraces } from "../telemetry/eraseSpans.ts"
 import { keepSubjects } from "./Datasets/erasedRows.ts"
 
 /** Which records of an organization have expired. */
@@ -54,7 +55,7 @@ const keepCounts = (sql: SqlClient.SqlClient) =>
 export const deleteExpiredRuns = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   usage: StoredUsage["Service"],
-  { cutoff, org_id }: Expiry
+  { cutoff, now, org_id }: Expiry
 ) {
   const runs = yield* runRows.all(sql`
     SELECT expired.trace_id, expired.bytes, expired.feedback
@@ -114,11 +115,14 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
     return { deleted: { feedback: feedback.length }, isOver: feedback.length === 0 } satisfies ExpiredDeletion
   }
   const expired = selected.filter(({ trace_id }) => !staged.has(trace_id))
+  const trace_ids = expired.map(({ trace_id }) => trace_id)
   yield* sql`
     DELETE FROM runs
     WHERE org_id = ${org_id}
-      AND trace_id = ANY(${textArray(expired.map(({ trace_id }) => trace_id))})
+      AND trace_id = ANY(${textArray(trace_ids)})
   `
+  // Failed batches can be replayed for days.
+  yield* rememberTraces(sql, org_id, trace_ids, now)
   const bytes = expired.reduce((sum, run) => sum + run.bytes + rowBytes.run, 0)
   yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { runs: -expired.length, bytes: -bytes })))
   const result: ExpiredDeletion = {

@@ -4,8 +4,13 @@ import { SqlClient } from "effect/sql"
 import { type RunId, type SessionId, StepId, type TraceId, uuidTimePrefix } from "../../../src/domain/Ids.ts"
 import { runOnce } from "../../../src/server/deletion/DataRetention.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { runOnce as eraseSpansOnce } from "../../../src/server/telemetry/eraseSpans.ts"
+import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { completed, inputsOf } from "../../support/deletion.ts"
+import { eventually } from "../../support/eventually.ts"
 import { createDesk, tagOf } from "../../support/feedback.ts"
+import { startCollector } from "../../support/otlp/collector.ts"
+import { storedRequests } from "../../support/otlp/storedRequests.ts"
 import { pointersOf, service } from "../../support/service.ts"
 
 /** Makes a run, its feedback or a session of the past look as old as this many days. */
@@ -75,6 +80,29 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       )
       yield* admin.retention_settings.replace({ payload: {} })
     })
+  )
+
+  it.effect("the spans of expired runs are removed from the batches that can be replayed", () =>
+    Effect.gen(function* () {
+      const { admin, run } = yield* createDesk("expired spans")
+      const collector = yield* startCollector({ status: 400 })
+      const { id } = yield* admin.telemetry_destinations.create({
+        payload: { url: `${collector.url}/v1/traces`, content: true }
+      })
+      const expired = yield* run("narwhal")
+      yield* run("beluga")
+      yield* Effect.flatMap(Spans, ({ flush }) => flush)
+      yield* eventually(
+        admin.telemetry_destinations.deliveries({ params: { id } }),
+        ({ deliveries }) => deliveries.length > 0 && deliveries.every(({ status }) => status === "failed")
+      )
+      assert.include(yield* storedRequests, "narwhal")
+      yield* (yield* age(40)).run(expired)
+      yield* admin.retention_settings.replace({ payload: { run_days: 30 } })
+      yield* runOnce()
+      yield* eventually(Effect.andThen(eraseSpansOnce(), storedRequests), (text) => !text.includes("narwhal"))
+      assert.include(yield* storedRequests, "beluga")
+    }).pipe(Effect.scoped)
   )
 
   it.effect("expired runs and feedback are deleted; staged corrections, examples and counts stay", () =>
