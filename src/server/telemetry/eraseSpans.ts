@@ -1,5 +1,5 @@
 import { type DateTime, Duration, Effect, type Layer, Result, Schema } from "effect"
-import { SqlClient, SqlError } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { OrgId, type TraceId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { nextTurnOrYield } from "../concurrency/LoopTurns.ts"
@@ -108,14 +108,17 @@ const eraseFrom = Effect.fnUntraced(function* (
   if (Result.isFailure(opened)) {
     return yield* Effect.logError(`Could not decrypt the batch ${batch_id} to erase spans`, opened.failure)
   }
-  const removed = yield* Effect.result(removeErasedSpans(sql, org_id, opened.success))
-  if (Result.isFailure(removed)) {
-    if (SqlError.isSqlError(removed.failure)) return yield* removed.failure
+  const left = yield* removeErasedSpans(sql, org_id, opened.success).pipe(
     // The other batches, and those of other organizations, do not wait for it.
-    return yield* Effect.logError(`Could not read the batch ${batch_id} to erase spans`, removed.failure)
-  }
-  if (removed.success === undefined) return
-  const resealed = yield* box.sealBytes(place, removed.success)
+    Effect.catchTag("UnreadableRequest", ({ reason }) =>
+      Effect.as(
+        Effect.logError(`Could not read the batch ${batch_id} to erase spans: it is ${reason}`),
+        undefined
+      )
+    )
+  )
+  if (left === undefined) return
+  const resealed = yield* box.sealBytes(place, left)
   yield* sql`
     UPDATE telemetry_batches
     SET payload = ${resealed}

@@ -1,10 +1,13 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { DateTime, Effect, Logger, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import { inspect } from "node:util"
+import { gzipSync } from "node:zlib"
 import type { ClientCalls } from "../../../src/client/Client.ts"
-import { type TelemetryDestinationId, TraceId } from "../../../src/domain/Ids.ts"
+import { type OrgId, type TelemetryDestinationId, TraceId } from "../../../src/domain/Ids.ts"
 import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
-import { runOnce } from "../../../src/server/telemetry/eraseSpans.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { rememberTraces, runOnce } from "../../../src/server/telemetry/eraseSpans.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { payloadPlace } from "../../../src/server/telemetry/Spans/storeBatches.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -100,6 +103,53 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
         const { destinations } = yield* admin.telemetry_destinations.list()
         assert.deepInclude(destinations[0], { pending_spans: 0, dropped_spans: 0 })
       }).pipe(Effect.scoped)
+  )
+
+  it.effect("the log does not quote a batch that cannot be read", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const box = yield* SecretBox
+      const { admin, run } = yield* createDesk("erase unreadable")
+      const collector = yield* startCollector({ status: 400 })
+      const { id } = yield* admin.telemetry_destinations.create({
+        payload: { url: `${collector.url}/v1/traces`, content: true }
+      })
+      const trace_id = yield* run("seal")
+      const [destination] = yield* sql<{ readonly org_id: OrgId }>`
+        SELECT org_id FROM telemetry_destinations WHERE destination_id = ${id}
+      `
+      const org_id = destination?.org_id ?? assert.fail("no destination")
+      for (const [batch_id, text] of [
+        ["evt_1", "dolphin"],
+        ["evt_2", `{"resourceSpans":"dolphin"}`]
+      ] as const) {
+        const payload = yield* box.sealBytes(payloadPlace(org_id, batch_id), gzipSync(text))
+        yield* sql`
+          INSERT INTO telemetry_batches (org_id, batch_id, destination_id, spans, payload, signal)
+          VALUES (${org_id}, ${batch_id}, ${id}, 1, ${payload}, 'spans')
+        `
+      }
+      const lines: Array<string> = []
+      const capture = Logger.make(
+        ({ cause, message }) => void lines.push(inspect([message, cause], { depth: 9 }))
+      )
+      yield* sql
+        .withTransaction(
+          Effect.gen(function* () {
+            const now = yield* (yield* StoreClock).now
+            // Due before all others, and for this search alone.
+            yield* rememberTraces(sql, org_id, [trace_id], DateTime.subtract(now, { days: 1 }))
+            yield* runOnce()
+            yield* sql`DELETE FROM erased_traces WHERE org_id = ${org_id}`
+          })
+        )
+        .pipe(Effect.provide(Logger.layer([capture])))
+      assert.lengthOf(
+        lines.filter((line) => line.includes("Could not read the batch evt_")),
+        2
+      )
+      assert.notInclude(lines.join(), "dolphin")
+    }).pipe(Effect.scoped)
   )
 
   it.effect(

@@ -46,14 +46,23 @@ type Request = typeof Request.Type
 
 const decodeRequest = Schema.decodeUnknownResult(Schema.fromJsonString(Request))
 
-/** A stored request is no gzipped OTLP request of this service. */
-export class UnreadableRequest extends Data.TaggedError("UnreadableRequest")<{ readonly cause: unknown }> {}
+/** A stored request is not what this service stores. What it is instead can be content, so no error quotes it. */
+export class UnreadableRequest extends Data.TaggedError("UnreadableRequest")<{
+  readonly reason: "not gzip" | "no OTLP request of this service"
+}> {}
 
 /** Reads a request as it is sent. */
 const decode = (request: Uint8Array): Result.Result<Request, UnreadableRequest> =>
-  Result.try(() => gunzipSync(request, { maxOutputLength: MAX_REQUEST_BYTES }).toString("utf8")).pipe(
-    Result.flatMap((text): Result.Result<Request, unknown> => decodeRequest(text)),
-    Result.mapError((cause) => new UnreadableRequest({ cause }))
+  Result.try({
+    try: () => gunzipSync(request, { maxOutputLength: MAX_REQUEST_BYTES }).toString("utf8"),
+    catch: () => new UnreadableRequest({ reason: "not gzip" })
+  }).pipe(
+    Result.flatMap((text) =>
+      Result.mapError(
+        decodeRequest(text),
+        () => new UnreadableRequest({ reason: "no OTLP request of this service" })
+      )
+    )
   )
 
 const identitiesOf = ({ resourceSpans }: Request): ReadonlyArray<typeof SpanIdentity.Type> =>
