@@ -1,19 +1,25 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Logger, Schema } from "effect"
+import { DateTime, Deferred, Effect, Fiber, Logger, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
 import { gzipSync } from "node:zlib"
 import type { ClientCalls } from "../../../src/client/Client.ts"
-import { type OrgId, type TelemetryDestinationId, TraceId } from "../../../src/domain/Ids.ts"
+import {
+  type OrgId,
+  type TelemetryDeliveryId,
+  type TelemetryDestinationId,
+  TraceId
+} from "../../../src/domain/Ids.ts"
 import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { rememberTraces, runOnce } from "../../../src/server/telemetry/eraseSpans.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
+import { RecentPayloads } from "../../../src/server/telemetry/Spans/RecentPayloads.ts"
 import { payloadPlace } from "../../../src/server/telemetry/Spans/storeBatches.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../../support/eventually.ts"
 import { createDesk } from "../../support/feedback.ts"
-import { startCollector } from "../../support/otlp/collector.ts"
+import { accepted, startCollector } from "../../support/otlp/collector.ts"
 import { storedRequests } from "../../support/otlp/storedRequests.ts"
 import { startScriptedServer } from "../../support/scripted.ts"
 import { send, service } from "../../support/service.ts"
@@ -102,6 +108,89 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
         assert.notInclude(exported, erased)
         const { destinations } = yield* admin.telemetry_destinations.list()
         assert.deepInclude(destinations[0], { pending_spans: 0, dropped_spans: 0 })
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("spans that are stored after their run was deleted are not sent", () =>
+    Effect.gen(function* () {
+      const { admin, run } = yield* createDesk("erase buffered")
+      const collector = yield* startCollector()
+      yield* admin.telemetry_destinations.create({
+        payload: { url: `${collector.url}/v1/traces`, content: true }
+      })
+      const sql = yield* SqlClient.SqlClient
+      const { flush } = yield* Spans
+      // The lock keeps the spans in memory until the run is deleted.
+      const deleted = yield* Deferred.make<void>()
+      const locked = yield* Deferred.make<void>()
+      const lock = yield* sql`SELECT 1 FROM telemetry_destinations FOR UPDATE`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(deleted)),
+        sql.withTransaction,
+        Effect.forkChild
+      )
+      yield* Deferred.await(locked)
+      const trace_id = yield* run("narwhal")
+      yield* run("beluga")
+      yield* admin.runs.remove({ params: { trace_id } })
+      yield* Deferred.succeed(deleted, undefined)
+      yield* Fiber.join(lock)
+      yield* flush
+      yield* collector.arrived(1)
+      assert.deepStrictEqual(collector.faults, [])
+      const sent = JSON.stringify(collector.spans())
+      assert.include(sent, "beluga")
+      assert.notInclude(sent, "narwhal")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "a replay does not send erased spans that the replica has in memory since another sent the batch",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const box = yield* SecretBox
+        const recentPayloads = yield* RecentPayloads
+        const { admin, run } = yield* createDesk("erase in memory")
+        const collector = yield* startCollector({ status: 400 })
+        const destination = yield* admin.telemetry_destinations.create({
+          payload: { url: `${collector.url}/v1/traces`, content: true }
+        })
+        const erased = yield* run("narwhal")
+        yield* run("beluga")
+        yield* failAll(admin, destination)
+        const batches = yield* sql<{
+          readonly org_id: OrgId
+          readonly batch_id: string
+          readonly delivery_id: TelemetryDeliveryId
+          readonly payload: Uint8Array
+          readonly version: string
+        }>`
+        SELECT org_id, batch_id, delivery_id, payload, xmin::text AS version
+        FROM telemetry_batches
+        WHERE destination_id = ${destination.id}
+      `
+        for (const { batch_id, org_id, payload, version } of batches) {
+          const request = yield* box.unsealBytes(payloadPlace(org_id, batch_id), payload)
+          recentPayloads.keep(batch_id, { request, version })
+        }
+        yield* admin.runs.remove({ params: { trace_id: erased } })
+        yield* eventually(Effect.andThen(runOnce(), storedRequests), (text) => !text.includes("narwhal"))
+        // As after the second search.
+        yield* sql`DELETE FROM erased_traces`
+        collector.answer(accepted)
+        for (const { delivery_id } of batches) {
+          yield* admin.telemetry_destinations.replay({
+            params: { id: destination.id, delivery: delivery_id }
+          })
+        }
+        yield* eventually(
+          admin.telemetry_destinations.deliveries({ params: { id: destination.id } }),
+          ({ deliveries }) => deliveries.every(({ status }) => status === "delivered")
+        )
+        const sent = JSON.stringify(collector.exports.slice(-batches.length).map(({ spans }) => spans))
+        assert.include(sent, "beluga")
+        assert.notInclude(sent, "narwhal")
       }).pipe(Effect.scoped)
   )
 

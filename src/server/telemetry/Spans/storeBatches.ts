@@ -123,9 +123,13 @@ export const storeBatches = Effect.fnUntraced(function* (
       if (Arr.isArrayNonEmpty(queued)) {
         // Registered before the engine's own hook, so that the first attempt finds the payload in memory instead of
         // reading it.
+        let version: string | undefined
         yield* sql.afterCommit(
           Effect.sync(() => {
-            for (const { batch, batch_id } of queued) recentPayloads.keep(batch_id, batch.request)
+            if (version === undefined) return
+            for (const { batch, batch_id } of queued) {
+              recentPayloads.keep(batch_id, { request: batch.request, version })
+            }
           })
         )
         const delivery_ids = yield* delivery.enqueue(
@@ -147,7 +151,12 @@ export const storeBatches = Effect.fnUntraced(function* (
           spans: batch.spans,
           payload
         }))
-        yield* sql`INSERT INTO telemetry_batches ${sql.insert(rows)}`
+        // One statement: all its rows have the same version.
+        const [stored] = yield* sql<{ readonly version: string }>`
+          INSERT INTO telemetry_batches ${sql.insert(rows)}
+          RETURNING xmin::text AS version
+        `
+        version = stored?.version
       }
       return {
         gone,

@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { CooldownPolicy } from "../../../domain/delivery/Cooldown.ts"
 import { TelemetryDeliveryId } from "../../../domain/Ids.ts"
@@ -6,13 +6,14 @@ import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { hasSeparateScores } from "../../../domain/telemetry/FeedbackConventions.ts"
 import type { ScoreFormat, TelemetrySignal } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Channel, type ChannelPolicy, type CompletedDelivery } from "../../delivery/Delivery.ts"
-import { type DeliveryRef, refuse } from "../../delivery/Channel.ts"
+import { type DeliveryRef, refuse, type SendAttempt } from "../../delivery/Channel.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { deliveryRefRows } from "../../delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
-import { SecretBox } from "../../secrets/SecretBox.ts"
+import { SecretBox, type SecretUnreadable } from "../../secrets/SecretBox.ts"
 import { OTLP, payloadPlace } from "../Spans/storeBatches.ts"
 import { RecentPayloads } from "../Spans/RecentPayloads.ts"
+import { removeErasedSpans } from "../Spans/removeErasedSpans.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
@@ -48,8 +49,10 @@ const SLOTS = 128
 const cooldown: CooldownPolicy = { failureThreshold: 5, firstMillis: 0, longestMillis: 0 }
 
 interface LoadedBatch {
-  /** Null if the request is in memory, or if the batch has expired. */
+  /** Null if the request is in memory as it is stored, or if the batch has expired. */
   readonly payload: Uint8Array | null
+  /** Whether the organization deleted runs or sessions whose spans may still be in the batch. */
+  readonly has_erased: boolean
   readonly spans: number | null
   readonly signal: TelemetrySignal | null
   /** How the destination gets scores. */
@@ -81,54 +84,93 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   const read = yield* makeStatementBatcher({
     maxBatch: LOAD_BATCH,
     run: (refs: ReadonlyArray<DeliveryRef>) => {
-      const requests = refs.map(({ event_id }) => recentPayloads.take(event_id))
-      const inMemory = requests.flatMap((request, index) => (request === undefined ? [] : [index + 1]))
+      const recent = refs.map(({ event_id }) => recentPayloads.take(event_id))
+      const versions = recent.map((payload) => payload?.version ?? null)
       return Effect.map(
         sql<LoadedBatch>`
           SELECT
             b.spans, b.signal, d.scores, d.url, d.headers,
-            CASE WHEN i.number::int = ANY(${int4Array(inMemory)}::int[]) THEN NULL ELSE b.payload END AS payload
+            CASE WHEN b.xmin::text = (${textArray(versions)}::text[])[i.number::int] THEN NULL ELSE b.payload END AS payload,
+            EXISTS (
+              SELECT
+              FROM erased_traces
+              WHERE erased_traces.org_id = i.org_id
+            ) AS has_erased
           FROM ${deliveryRefRows(sql, refs)}
           LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
           LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
           ORDER BY i.number
         `,
-        (rows) => rows.map((row, index) => ({ ...row, request: requests[index] }))
+        (rows) => rows.map((row, index) => ({ ...row, request: recent[index]?.request }))
       )
     }
   })
 
   const load: Channel["load"] = (ref) =>
-    Effect.map(read(ref), ({ headers, payload, request, scores, signal, spans, url }) => {
-      if (url === null || headers === null || scores === null) return refuse("the destination was removed")
-      const place = payloadPlace(ref.org_id, ref.event_id)
+    Effect.flatMap(read(ref), ({ has_erased, headers, payload, request, scores, signal, spans, url }) => {
+      if (url === null || headers === null || scores === null) {
+        return Effect.succeed(refuse("the destination was removed"))
+      }
+      // The row's payload is null if the request in memory is the same.
       const unsealed =
-        request !== undefined
-          ? Effect.succeed(request)
-          : payload === null
+        payload !== null
+          ? box.unsealBytes(payloadPlace(ref.org_id, ref.event_id), payload)
+          : request === undefined
             ? undefined
-            : box.unsealBytes(place, payload)
-      if (spans === null || signal === null || unsealed === undefined) return refuse("the spans have expired")
+            : Effect.succeed(request)
+      if (spans === null || signal === null || unsealed === undefined) {
+        return Effect.succeed(refuse("the spans have expired"))
+      }
       // A batch of scores exists only for a destination that gets them apart from spans.
       const format = signal === "scores" && hasSeparateScores(scores) ? scores : null
       const sendTraces = scores === "phoenix" ? sendProtobufSpans : sendSpans
-      const opened = Effect.gen(function* () {
-        const to = yield* unsealAddress(box, ref.org_id, ref.destination_id, { url, headers })
-        return { to, body: yield* unsealed }
-      })
-      return (began) =>
-        Effect.matchEffect(opened, {
-          onSuccess: ({ body, to }) =>
-            format === null
-              ? sendTraces(egress, ref, to, body, spans, began)
-              : sendScores(egress, ref, to, body, { count: spans, scores: format }, began),
-          onFailure: (error) =>
-            Effect.as(
-              Effect.logError("Could not decrypt a batch of spans or its destination", error),
-              unsealFailed
-            )
-        })
+      const sending =
+        (bodyEffect: Effect.Effect<Uint8Array, SecretUnreadable>): SendAttempt =>
+        (began) =>
+          Effect.matchEffect(
+            Effect.gen(function* () {
+              const to = yield* unsealAddress(box, ref.org_id, ref.destination_id, { url, headers })
+              return { to, body: yield* bodyEffect }
+            }),
+            {
+              onSuccess: ({ body, to }) =>
+                format === null
+                  ? sendTraces(egress, ref, to, body, spans, began)
+                  : sendScores(egress, ref, to, body, { count: spans, scores: format }, began),
+              onFailure: (error) =>
+                Effect.as(
+                  Effect.logError("Could not decrypt a batch of spans or its destination", error),
+                  unsealFailed
+                )
+            }
+          )
+      return has_erased && signal === "spans"
+        ? Effect.map(withoutErasedSpans(ref, unsealed), (body) =>
+            body === undefined ? refuse("the stored spans could not be read") : sending(body)
+          )
+        : Effect.succeed(sending(unsealed))
     })
+
+  /**
+   * Removes the spans of runs and sessions that were deleted since the batch was filled: the worker that erases them from
+   * batches may not have found this one yet. Returns undefined if the batch cannot be read: then nothing is sent.
+   */
+  const withoutErasedSpans = Effect.fnUntraced(function* (
+    { event_id, org_id }: DeliveryRef,
+    unsealed: Effect.Effect<Uint8Array, SecretUnreadable>
+  ) {
+    const opened = yield* Effect.result(unsealed)
+    if (Result.isFailure(opened)) return unsealed
+    return yield* removeErasedSpans(sql, org_id, opened.success).pipe(
+      Effect.map((left): typeof unsealed => Effect.succeed(left ?? opened.success)),
+      Effect.catchTag("UnreadableRequest", ({ reason }) =>
+        Effect.as(
+          Effect.logError(`Could not read the batch ${event_id} to send it: it is ${reason}`),
+          undefined
+        )
+      )
+    )
+  })
 
   /** Updates the counts to match the log; deletes payloads, except of failed batches, which can be replayed. */
   const updateCounts = (list: ReadonlyArray<CompletedDelivery>) =>
