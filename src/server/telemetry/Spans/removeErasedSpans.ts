@@ -1,6 +1,7 @@
-import { Data, Effect, Result, Schema } from "effect"
+import { Data, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { gunzipSync, gzipSync } from "node:zlib"
+import { promisify } from "node:util"
+import { gunzip, gzip } from "node:zlib"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { isParentRemote } from "../../../domain/telemetry/OtlpJson.ts"
 import { SpanId } from "../../../domain/telemetry/Span.ts"
@@ -8,6 +9,9 @@ import { runTraceIds } from "../../../domain/telemetry/SpanConventions.ts"
 import { nextTurnOrYield } from "../../concurrency/LoopTurns.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
+
+const gunzipBytes = promisify(gunzip)
+const gzipBytes = promisify(gzip)
 
 /** The most bytes of a request before compression; storage limits it to 1 MiB. */
 const MAX_REQUEST_BYTES = 16 * 2 ** 20
@@ -22,7 +26,7 @@ const SpanIdentity = Schema.Struct({
   flags: Schema.optionalKey(Schema.Int)
 })
 
-/** The part of an OTLP request that is read; other members stay as they are. */
+/** The part of an OTLP request that is read; other members stay as they are, unchecked: their values are most of a request. */
 const Request = Schema.Struct({
   resourceSpans: Schema.Array(
     Schema.StructWithRest(
@@ -31,14 +35,14 @@ const Request = Schema.Struct({
           Schema.StructWithRest(
             Schema.Struct({
               spans: Schema.Array(
-                Schema.StructWithRest(SpanIdentity, [Schema.Record(Schema.String, Schema.Json)])
+                Schema.StructWithRest(SpanIdentity, [Schema.Record(Schema.String, Schema.Unknown)])
               )
             }),
-            [Schema.Record(Schema.String, Schema.Json)]
+            [Schema.Record(Schema.String, Schema.Unknown)]
           )
         )
       }),
-      [Schema.Record(Schema.String, Schema.Json)]
+      [Schema.Record(Schema.String, Schema.Unknown)]
     )
   )
 })
@@ -52,18 +56,17 @@ export class UnreadableRequest extends Data.TaggedError("UnreadableRequest")<{
 }> {}
 
 /** Reads a request as it is sent. */
-const decode = (request: Uint8Array): Result.Result<Request, UnreadableRequest> =>
-  Result.try({
-    try: () => gunzipSync(request, { maxOutputLength: MAX_REQUEST_BYTES }).toString("utf8"),
+const decode = Effect.fnUntraced(function* (request: Uint8Array) {
+  const json = yield* Effect.tryPromise({
+    try: () => gunzipBytes(request, { maxOutputLength: MAX_REQUEST_BYTES }),
     catch: () => new UnreadableRequest({ reason: "not gzip" })
-  }).pipe(
-    Result.flatMap((text) =>
-      Result.mapError(
-        decodeRequest(text),
-        () => new UnreadableRequest({ reason: "no OTLP request of this service" })
-      )
-    )
+  })
+  yield* nextTurnOrYield
+  return yield* Effect.mapError(
+    Effect.fromResult(decodeRequest(json.toString("utf8"))),
+    () => new UnreadableRequest({ reason: "no OTLP request of this service" })
   )
+})
 
 const identitiesOf = ({ resourceSpans }: Request): ReadonlyArray<typeof SpanIdentity.Type> =>
   resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap(({ spans }) => spans))
@@ -132,10 +135,11 @@ export const removeErasedSpans = Effect.fnUntraced(function* (
   org_id: OrgId,
   request: Uint8Array
 ) {
-  const decoded = yield* Effect.fromResult(decode(request))
+  const decoded = yield* decode(request)
   const erased = yield* findErasedIds(sql, org_id, identitiesOf(decoded))
   if (erased.length === 0) return undefined
   const left = withoutErased(decoded, new Set(erased.map(({ id }) => id)))
   yield* nextTurnOrYield
-  return new Uint8Array(gzipSync(JSON.stringify(left)))
+  const json = JSON.stringify(left)
+  return yield* Effect.promise(() => gzipBytes(json))
 })
