@@ -56,6 +56,23 @@ describe("redact", () => {
     assert.isAtLeast(recall, 0.95)
   })
 
+  it("removes feedback tokens, also those that are cut off, and no other word that begins like them", () => {
+    const claims = { id: "fbt_1", org_id: "org_1", trace_id: "0af7651916cd43dd8448eb211c80319c", max_uses: 3 }
+    const signed = `cft_${Buffer.from(JSON.stringify(claims)).toString("base64url")}`
+    const signature = "0123456789abcdef.q83vEjRWeJq83vEjRWeJq83vEjRWeJq83vEjRWeJq8A"
+    for (const token of [`${signed}.${signature}`, `${signed}.${signature.slice(0, 20)}`, signed]) {
+      assert.strictEqual(redactText(`It sent ${token}.`, noKnownValues), "It sent [REDACTED].", token)
+      assert.strictEqual(redactText(`{"t":"${token}"}`, noKnownValues), '{"t":"[REDACTED]"}', token)
+    }
+    for (const text of [
+      "A feedback token has the form cft_….",
+      "It begins with cft_eyJ and is signed.",
+      "340_cft_annual cft_per_minute_of_the_larger_compressor"
+    ]) {
+      assert.strictEqual(redactText(text, noKnownValues), text)
+    }
+  })
+
   it("redacting a redacted value changes nothing", () => {
     const pieces = [
       ...secretCases(9).cases.map(({ value }) => JSON.stringify(value)),

@@ -450,6 +450,7 @@ export const ordinaryCases = (seed: number): ReadonlyArray<Ordinary> => {
     ["model names", { model: "ghp_model_large_v2", package: "npm_config_registry_url_for_mirror" }],
     ["prefixes by name", { note: "Tokens start with ghp_, sk-, xoxb- or AKIA and are then random." }],
     ["our prefix by name", { note: "A key reads csk_, a public id, and a secret." }],
+    ["cubic feet", { column: "cft_per_minute_of_the_larger_compressor_2026", unit: "340_cft_annual" }],
     ["publishable key", { stripe: `pk_live_${draw.of(base62, 24)}` }],
     ["example key", { key_id: "AKIAIOSFODNNEXAMPLE" }],
     ["public key", { key: publicKey.toString() }],

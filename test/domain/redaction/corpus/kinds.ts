@@ -237,6 +237,8 @@ export const kinds: ReadonlyArray<readonly [name: string, template: string]> = [
   ["Zoho", "1000.{h:32}.{h:32}"],
   ["Zuplo", "zpka_{n:32}_{h:8}"],
   ["Countersign", "csk_{A:16}_{A:49}"],
+  ["Countersign feedback token", "cft_eyJ{U:300}.{h:16}.{U:43}"],
+  ["Countersign feedback token, cut off", "cft_eyJ{U:40}"],
   ["a service that no list knows, live", "acmepay_live_{A:32}"],
   ["a service that no list knows, personal token", "zephyr_pat_{A:40}"],
   ["a service that no list knows, secret key", "nimbus-sk-{A:48}"],

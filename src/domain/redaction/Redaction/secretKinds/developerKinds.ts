@@ -4,6 +4,8 @@ import { base62, base64, dotted, hex, kind, uuid, word } from "./SecretKind.ts"
 // prettier-ignore
 export const developerKinds = [
   kind("Countersign API key", "csk_", "[0-9A-Za-z]{10,16}_[0-9A-Za-z]{20,64}", "provider", "digit"),
+  // Its claims are JSON, in base64url. Longer than the service accepts, so that none is too long to be found.
+  kind("Countersign feedback token", "cft_", "eyJ[0-9A-Za-z_-]{20,16384}(?:\\.[0-9A-Za-z_-]{1,256}){0,2}", "provider"),
   kind("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", base62(24), "gitleaks", "random"),
   kind("GitHub token in the form of a JWT", "ghs_ ghu_", "[0-9A-Za-z_]{0,40}eyJ[0-9A-Za-z_.-]{40,2048}", "github"),
   kind("GitHub fine-grained token", "github_pat_", "[0-9A-Za-z_]{30,255}", "gitleaks", "digit"),
