@@ -256,7 +256,12 @@ export class Feedback extends Context.Service<
               ? null
               : yield* redactCorrection(
                   correction,
-                  yield* schemas.get(answer_schema_digest, readAnswerSchema(sql, org_id, task_id)),
+                  yield* schemas.get(
+                    answer_schema_digest,
+                    Effect.flatMap(readAnswerSchema(sql, org_id, task_id), (schema) =>
+                      schema === undefined ? noRun : Effect.succeed(schema)
+                    )
+                  ),
                   secrets.forVersion(org_id, secrets_version)
                 )
           const record: FeedbackRecord = {

@@ -19,6 +19,7 @@ import type { OrgId, TaskId, TraceId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { sumUsage } from "../../domain/tasks/Provider.ts"
 import { parseTraceparent, type TaskRun } from "../../domain/tasks/Run.ts"
+import type { JsonSchema } from "../../domain/tasks/Task.ts"
 import { callSpanId, exportedTrace } from "../../domain/telemetry/SpanConventions.ts"
 import type { TraceContext } from "../../domain/telemetry/Span.ts"
 import type { TraceMode } from "../../domain/telemetry/TelemetryDestination.ts"
@@ -62,6 +63,14 @@ export const RunFinished = Context.Reference<(run: FinishedRun) => Effect.Effect
   "countersign/server/tasks/Runs/RunFinished",
   { defaultValue: () => () => Effect.void }
 )
+
+/** What the answer of a run is made by. */
+interface AnswerPlan {
+  readonly task: RunPlan
+  /** The task's answer schema, compiled; and as JSON, for providers that send it to a model. */
+  readonly answers: CompiledSchema
+  readonly schema: Effect.Effect<JsonSchema>
+}
 
 /** Runs that one statement logs. */
 const MAX_BATCH = 64
@@ -186,11 +195,19 @@ export class Runs extends Context.Service<
         }
       })
 
+      /** Reads the schema that a model gets, before the run begins: a task that was deleted by now has no run. */
+      const answerSchemaFor = (org_id: OrgId, task_id: TaskId, { provider }: RunPlan) =>
+        provider.kind === "examples"
+          ? Effect.succeed(Effect.die(new Error("A provider of stored examples has read the answer schema")))
+          : Effect.map(readSchemas(sql, org_id, task_id), ({ answer_schema }) =>
+              Effect.succeed(answer_schema)
+            )
+
       const callProvider = (
         org_id: OrgId,
         task_id: TaskId,
         input: JsonObject,
-        { answers, task }: { readonly task: RunPlan; readonly answers: CompiledSchema },
+        { answers, schema, task }: AnswerPlan,
         traceparent: (call: number) => string,
         onCall: (call: ProviderCall) => void
       ) =>
@@ -203,10 +220,7 @@ export class Runs extends Context.Service<
           input,
           traceparent,
           onCall,
-          answer: {
-            compiled: answers,
-            schema: Effect.map(readSchemas(sql, org_id, task_id), ({ answer_schema }) => answer_schema)
-          }
+          answer: { compiled: answers, schema }
         })
 
       /** Removes secrets from a run before it is logged. The caller still gets the original answer. */
@@ -315,7 +329,8 @@ export class Runs extends Context.Service<
         if (request.answer !== undefined) return yield* logAnswer(input, request.answer)
         const { org_id } = principal
         return yield* Effect.gen(function* () {
-          const planned = yield* readPlan(org_id, task_id, request)
+          const read = yield* readPlan(org_id, task_id, request)
+          const planned = { ...read, schema: yield* answerSchemaFor(org_id, task_id, read.task) }
           const run = yield* beginRun(insert, clock, {
             ...input,
             plan: planned.task,

@@ -277,17 +277,14 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
 
 const answerSchemaRows = rowsOf(Schema.Struct({ answer_schema: JsonObject }))
 
-/** Reads the answer schema of a task that exists. */
-export const readAnswerSchema = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  task_id: TaskId
-) {
-  const row = yield* answerSchemaRows.first(sql`
-    SELECT answer_schema
-    FROM tasks
-    WHERE org_id = ${org_id}
-      AND task_id = ${task_id}
-  `)
-  return row?.answer_schema ?? (yield* Effect.die(new Error(`Task ${task_id} is missing`)))
-}, Effect.orDie)
+/** Reads the answer schema of a task. Undefined if the task has been deleted meanwhile. */
+export const readAnswerSchema = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
+  Effect.map(
+    answerSchemaRows.first(sql`
+      SELECT answer_schema
+      FROM tasks
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+    `),
+    (row) => row?.answer_schema
+  ).pipe(Effect.orDie)

@@ -158,13 +158,15 @@ export const updateTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow
 
 const schemaRows = rowsOf(Schema.Struct({ input_schema: JsonSchema, answer_schema: JsonSchema }))
 
-/** Reads the input schema and the answer schema of a task that exists. */
+/** Reads the input schema and the answer schema of a task. Fails with a 404 if the task has been deleted meanwhile. */
 export const readSchemas = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) {
-  const row = yield* schemaRows.first(sql`
-    SELECT input_schema, answer_schema
-    FROM tasks
-    WHERE org_id = ${org_id}
-      AND task_id = ${id}
-  `)
-  return row ?? (yield* Effect.die(new Error(`Task ${id} is missing`)))
-}, Effect.orDie)
+  const row = yield* Effect.orDie(
+    schemaRows.first(sql`
+      SELECT input_schema, answer_schema
+      FROM tasks
+      WHERE org_id = ${org_id}
+        AND task_id = ${id}
+    `)
+  )
+  return row ?? (yield* notFound("task"))
+})
