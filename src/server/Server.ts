@@ -25,6 +25,7 @@ import * as KeyRetention from "./identity/ApiKeys/Retention.ts"
 import * as Authentication from "./http/Authentication.ts"
 import { Comparisons } from "./tasks/Comparisons.ts"
 import { ComparisonsHttp } from "./tasks/Comparisons/http.ts"
+import { layerComparisonSpans } from "./tasks/Comparisons/layerComparisonSpans.ts"
 import { layerWorker } from "./concurrency/Worker.ts"
 import { ClientAddress } from "./http/ClientAddress.ts"
 import * as Console from "./console/Console.ts"
@@ -247,7 +248,7 @@ export const layerServices = (settings: ServiceSettings) =>
       )
     ),
     Layer.provideMerge(SessionWriter.layer),
-    Layer.provideMerge(Layer.mergeAll(layerRunSpans, SessionFacts.layer)),
+    Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerComparisonSpans, SessionFacts.layer)),
     Layer.provideMerge(
       Layer.mergeAll(
         Notifications.layer,

@@ -166,7 +166,7 @@ export const runSpans = (run: CompletedRun, mode: TraceMode): ReadonlyArray<Span
     trace_id,
     span_id: callSpanId(run.trace_id, index),
     parent_span_id: runSpanId(run.trace_id),
-    name: call.model === null ? "chat" : `chat ${call.model}`,
+    name: callName(call),
     kind: "client",
     start: call.start,
     end: call.end,
@@ -211,7 +211,12 @@ export const runSpans = (run: CompletedRun, mode: TraceMode): ReadonlyArray<Span
   ]
 }
 
-const callAttributes = (call: CompletedProviderCall): Attributes => {
+/** The name of the span of a call to a model. */
+export const callName = ({ model }: Pick<CompletedProviderCall, "model">): string =>
+  model === null ? "chat" : `chat ${model}`
+
+/** The attributes of a call to a model, without its messages. */
+export const callAttributes = (call: Omit<CompletedProviderCall, "prompt">): Attributes => {
   const { response } = call
   return {
     "gen_ai.operation.name": "chat",

@@ -33,7 +33,8 @@ import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { budgetFaults } from "./Comparisons/budgetFaults.ts"
-import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
+import { type BatchContext, compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
+import { ExampleCompared } from "./Comparisons/ExampleCalls.ts"
 import {
   claimComparison,
   countClaimable,
@@ -165,6 +166,7 @@ export class Comparisons extends Context.Service<
         const providers = yield* Providers
         const schemas = yield* CompiledSchemas
         const tasks = yield* Tasks
+        const batchContext: BatchContext = { sql, providers, onCompared: yield* ExampleCompared }
         const wakeUps = yield* Queue.sliding<void>(MAX_CONCURRENT)
 
         const compile = (schema: JsonSchema) => Effect.orDie(schemas.compile(schema))
@@ -197,7 +199,7 @@ export class Comparisons extends Context.Service<
             const isStopped = Effect.flatMap(isTimeSliceOver, (isOver) =>
               isOver ? Effect.succeed(true) : isCancelled(sql, claimed)
             )
-            const batch = yield* compareBatch(sql, providers, job, row, isStopped)
+            const batch = yield* compareBatch(batchContext, job, row, isStopped)
             const now = yield* clock.now
             const recorded = yield* atomically(recordBatch(sql, batch, now, lease))
             if (recorded === undefined) break

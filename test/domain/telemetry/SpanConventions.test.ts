@@ -1,6 +1,16 @@
 import * as published from "@opentelemetry/semantic-conventions/incubating"
 import { assert, describe, it } from "@effect/vitest"
-import { OrgId, SessionId, StepId, TaskId, TraceId, ReleaseId } from "../../../src/domain/Ids.ts"
+import {
+  ComparisonId,
+  ExampleId,
+  OrgId,
+  SessionId,
+  StepId,
+  TaskId,
+  TraceId,
+  ReleaseId
+} from "../../../src/domain/Ids.ts"
+import { comparisonSpans } from "../../../src/domain/telemetry/ComparisonConventions.ts"
 import {
   encodeScore,
   feedbackSpan,
@@ -23,6 +33,29 @@ const step = {
   start: 1,
   end: 2
 }
+const modelCall = {
+  provider: "openai",
+  model: "small",
+  server: { address: "api.openai.com", port: 443 },
+  temperature: 0,
+  top_p: 1,
+  max_tokens: 100,
+  seed: 7,
+  start: 1,
+  end: 2,
+  response: {
+    id: "chatcmpl-1",
+    model: "small-2026",
+    finish_reason: "stop",
+    input_tokens: 11,
+    output_tokens: 3,
+    cached_tokens: 8,
+    cache_creation_tokens: 2,
+    reasoning_tokens: 1
+  },
+  error_type: "400",
+  prompt: [{ role: "user", content: "{}" }]
+}
 const run = {
   trace_id,
   task_id: step.task_id,
@@ -35,31 +68,7 @@ const run = {
   end: 2,
   error_type: "provider_failed",
   caller: null,
-  calls: [
-    {
-      provider: "openai",
-      model: "small",
-      server: { address: "api.openai.com", port: 443 },
-      temperature: 0,
-      top_p: 1,
-      max_tokens: 100,
-      seed: 7,
-      start: 1,
-      end: 2,
-      response: {
-        id: "chatcmpl-1",
-        model: "small-2026",
-        finish_reason: "stop",
-        input_tokens: 11,
-        output_tokens: 3,
-        cached_tokens: 8,
-        cache_creation_tokens: 2,
-        reasoning_tokens: 1
-      },
-      error_type: "400",
-      prompt: [{ role: "user", content: "{}" }]
-    }
-  ],
+  calls: [modelCall],
   input: { text: "x".repeat(100_000) },
   answer: undefined
 }
@@ -88,7 +97,14 @@ const spans = [
   stepSpan({ ...step, decision: "allow", rule_id: null, approval_id: null, arguments: { q: 1 } }),
   outcomeSpan({ ...step, status: "failed", result: 1 }),
   feedbackSpan(feedback, { trace: "own", scores: "span" }),
-  testSpan(trace_id, 1)
+  testSpan(trace_id, 1),
+  ...comparisonSpans({
+    trace_id,
+    task_id: step.task_id,
+    comparison_id: ComparisonId.make(`cmp_${id}`),
+    example_id: ExampleId.make(`exm_${id}`),
+    calls: [{ ...modelCall, side: "live", role: "judge" }]
+  })
 ]
 
 describe("SpanConventions", () => {

@@ -16,6 +16,7 @@ import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { NoAnswer, ProviderAnswer, ProviderCall, Providers } from "../Providers.ts"
 import { getRelease } from "../Releases/rows.ts"
 import { readSchemas } from "../Tasks/rows.ts"
+import type { ExampleCall, ExampleCalls } from "./ExampleCalls.ts"
 import { judgeAnswer, type ReadyJudge } from "./judgeAnswer.ts"
 import { callsOf } from "./budgetFaults.ts"
 import { type ComparisonRow, fromSpent } from "./rows.ts"
@@ -81,14 +82,21 @@ export interface ComparisonBatch {
   readonly row: ComparisonRow
 }
 
+/** What comparing needs of the service. */
+export interface BatchContext {
+  readonly sql: SqlClient.SqlClient
+  readonly providers: Providers["Service"]
+  /** Called with the calls of each example, before they are recorded as spent. */
+  readonly onCompared: (example: ExampleCalls) => Effect.Effect<void>
+}
+
 /**
  * Answers the next examples after `row.last_example_id` by both sides: at least one, at most a batch; none if the budget has no room for
  * one, and then the comparison has failed. Starts no further example once `isStopped`: the time slice is over, or the comparison was
  * cancelled. Each may take minutes. Writes only what was spent.
  */
 export const compareBatch = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  providers: Providers["Service"],
+  { onCompared, providers, sql }: BatchContext,
   job: ComparisonJob,
   row: ComparisonRow,
   isStopped: Effect.Effect<boolean, SqlError.SqlError>
@@ -130,14 +138,26 @@ export const compareBatch = Effect.fnUntraced(function* (
   const compare = Effect.fnUntraced(function* (example: Example) {
     if (!(yield* decide)) return Option.none()
     const spent = new ExampleSpending()
-    const answer = (side: Side) => outcomeOf(providers, job, side, example, spent)
-    const [byCandidate, byLive] = yield* Effect.all([answer(candidate), answer(job.live)], {
-      concurrency: 2
-    }).pipe(
+    const calls: Array<ExampleCall> = []
+    const answer = (name: ExampleCall["side"], side: Side) =>
+      outcomeOf(providers, job, side, example, spent, (call) => calls.push({ side: name, ...call }))
+    const [byCandidate, byLive] = yield* Effect.all(
+      [answer("candidate", candidate), answer("live", job.live)],
+      { concurrency: 2 }
+    ).pipe(
       Effect.onExit((exit) =>
-        spending.record(
-          spent.spent,
-          exit._tag === "Success" ? exit.value.filter((outcome) => outcome.answer === null).length : 0
+        Effect.andThen(
+          onCompared({
+            org_id: row.org_id,
+            task_id: row.task_id,
+            comparison_id: row.comparison_id,
+            example_id: example.id,
+            calls
+          }),
+          spending.record(
+            spent.spent,
+            exit._tag === "Success" ? exit.value.filter((outcome) => outcome.answer === null).length : 0
+          )
         )
       )
     )
@@ -172,7 +192,8 @@ const outcomeOf = (
   { compiled, evaluators, judge, row, schema }: ComparisonJob,
   side: Side,
   example: Example,
-  spending: ExampleSpending
+  spending: ExampleSpending,
+  onCall: (call: Omit<ExampleCall, "side">) => void
 ): Effect.Effect<Outcome> =>
   Effect.gen(function* () {
     const startedAt = yield* monotonicNow
@@ -185,7 +206,10 @@ const outcomeOf = (
         input: example.input,
         holdOut: row.hold_out,
         answer: { compiled, schema: Effect.succeed(schema) },
-        onCall: (call) => calls.push(call)
+        onCall: (call) => {
+          calls.push(call)
+          onCall({ role: "answer", provider: side.provider, call })
+        }
       })
     ).pipe(Effect.onInterrupt(() => Effect.sync(() => spending.addInterrupted(side.provider, calls))))
     const duration_ms = Math.round((yield* monotonicNow) - startedAt)
@@ -201,7 +225,9 @@ const outcomeOf = (
     const disagreeing = fields.filter(([, agrees]) => !agrees).map(([field]) => field)
     const outcome = { answer, disagreeing, score, failure: null, ...made }
     if (agrees || judge === null) return { ...outcome, agrees }
-    const verdict = yield* judgeAnswer(providers, row, judge, example, answer, spending)
+    const verdict = yield* judgeAnswer(providers, row, judge, example, answer, spending, (call) =>
+      onCall({ role: "judge", provider: judge.provider, call })
+    )
     return { ...outcome, agrees: verdict.agrees, verdict }
   })
 

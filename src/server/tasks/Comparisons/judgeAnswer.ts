@@ -19,7 +19,8 @@ export const judgeAnswer = (
   { compiled, instructions, provider }: ReadyJudge,
   example: Example,
   answer: JsonObject,
-  spending: ExampleSpending
+  spending: ExampleSpending,
+  onCall: (call: ProviderCall) => void
 ): Effect.Effect<Verdict> => {
   const calls: Array<ProviderCall> = []
   return providers
@@ -31,7 +32,10 @@ export const judgeAnswer = (
       dataset_id: null,
       input: { input: example.input, expected: example.answer, answer },
       answer: { compiled, schema: Effect.succeed(verdictSchema) },
-      onCall: (call) => calls.push(call)
+      onCall: (call) => {
+        calls.push(call)
+        onCall(call)
+      }
     })
     .pipe(
       Effect.onInterrupt(() => Effect.sync(() => spending.addInterrupted(provider, calls))),
