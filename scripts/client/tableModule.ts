@@ -55,7 +55,7 @@ const wire = (shape: Shape): unknown => {
 }
 
 const entry = (operation: Operation) => {
-  const { isIdempotent, isPayloadOptional, method, parts, path, status, success } = operation
+  const { isIdempotent, method, parts, path, status, success } = operation
   return {
     method,
     path,
@@ -65,7 +65,6 @@ const entry = (operation: Operation) => {
         return shape === undefined ? [] : [[part, wire(shape)]]
       })
     ),
-    ...(isPayloadOptional ? { payloadOptional: true } : {}),
     ...(isIdempotent ? { idempotent: true } : {}),
     status,
     ...("shape" in success ? { [success.kind]: wire(success.shape) } : {})

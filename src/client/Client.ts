@@ -122,8 +122,9 @@ const withDefaults = (derived: object): EffectCalls =>
       Effect.suspend(() =>
         asResponse(
           call({
-            ...empty,
+            query: {},
             ...input,
+            payload: input?.payload ?? {},
             headers: { ...headers(), ...input?.headers },
             responseMode: "response-only"
           })
@@ -147,9 +148,7 @@ const decoderOf = (
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the names come from the contract; the types of one operation stand for all
   HttpApiClient.decodeResponse(Api, { group, endpoint } as { group: "sessions"; endpoint: "get" })
 
-type Input = { readonly headers?: object }
-
-const empty = { query: {}, payload: {} }
+type Input = { readonly headers?: object; readonly payload?: unknown }
 
 /**
  * Generates the idempotency key of one call, shared by its attempts. Node 18 has no random bytes without an import: calls there are not

@@ -4,7 +4,7 @@
  * recorded response.
  */
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Layer, Redacted, Schema, Stream } from "effect"
+import { DateTime, Effect, Layer, Redacted, Schema, SchemaAST, Stream } from "effect"
 import { HttpBody, HttpClient, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import type { HttpApiEndpoint } from "effect/http-api"
 import { createServer } from "node:http"
@@ -13,9 +13,13 @@ import { Client } from "../../src/client/Client.ts"
 import { connect, type CountersignClient, isProblem } from "../../src/client/index.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { listenOnFreePort } from "../support/listenOnFreePort.ts"
-import { operations, type Request } from "../support/seedOneOfEach/operations.ts"
+import { operations, type Request, targetOf } from "../support/seedOneOfEach/operations.ts"
 import { requests } from "../support/seedOneOfEach/requests.ts"
-import { seedEnvironment, seedOneOfEach } from "../support/seedOneOfEach/seedOneOfEach.ts"
+import {
+  type SeededOrganization,
+  seedEnvironment,
+  seedOneOfEach
+} from "../support/seedOneOfEach/seedOneOfEach.ts"
 import { service } from "../support/service.ts"
 
 /** A request and its response, as they were on the wire. */
@@ -222,6 +226,30 @@ const compare = (
 /** Each test calls every operation, up to three times and by two clients. */
 const TIMEOUT_MILLIS = 120_000
 
+/** The operations whose body may be left out, each with a successful request to call it three times, and the result that the body decides. */
+const withOptionalBody: Readonly<
+  Record<
+    string,
+    {
+      readonly params: (ids: SeededOrganization["ids"]) => ReadonlyArray<Readonly<Record<string, string>>>
+      readonly result: ReadonlyArray<string>
+    }
+  >
+> = {
+  "feedback.create_token": {
+    params: ({ trace }) => [{ trace_id: trace }, { trace_id: trace }, { trace_id: trace }],
+    result: ["inference_log_id", "url", "max_uses", "end_user"]
+  },
+  "feedback.reject": {
+    params: ({ feedback_to_reject, feedback_to_stage, feedback_to_unstage }) => [
+      { id: feedback_to_reject },
+      { id: feedback_to_stage },
+      { id: feedback_to_unstage }
+    ],
+    result: ["inference_log_id", "status", "review_note"]
+  }
+}
+
 const json = operations.filter(({ name }) => name !== "sessions.stream")
 
 layer(service({ environment: seedEnvironment }), { excludeTestServices: true })("Both clients", (it) => {
@@ -250,6 +278,54 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
           Object.keys(requests).toSorted(),
           operations.map(({ name }) => name).toSorted()
         )
+      }).pipe(Effect.scoped),
+    TIMEOUT_MILLIS
+  )
+
+  it.effect(
+    "send {} for a body that is left out, which the service treats like no body",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* Countersign
+        const seeded = yield* seedOneOfEach("optional bodies")
+        const proxy = yield* recordingProxy(url)
+        const client = connect({ url: proxy.url, key: seeded.key, retries: 0 })
+        const replay = yield* makeReplay
+        const mayLackBody = ({ payload }: HttpApiEndpoint.Top) =>
+          [...payload.values()].some(({ schemas }) => schemas.some(({ ast }) => SchemaAST.isVoid(ast)))
+        assert.sameMembers(
+          [...endpoints].filter(([, endpoint]) => mayLackBody(endpoint)).map(([name]) => name),
+          Object.keys(withOptionalBody)
+        )
+        for (const [name, { params: paramsOf, result }] of Object.entries(withOptionalBody)) {
+          const operation = operations.find((one) => one.name === name)
+          assert.isDefined(operation)
+          const [byClients, ...bySender] = paramsOf(seeded.ids)
+          const request: Request = byClients === undefined ? {} : { params: byClients }
+          assert.isUndefined(yield* compare(name, request, client, proxy.exchanges, replay), name)
+          const exchange = proxy.exchanges.at(-1)
+          assert.isDefined(exchange)
+          assert.strictEqual(exchange.body, "{}", name)
+          const undefinedBody = { ...typedInput(name, request), payload: undefined }
+          assert.deepStrictEqual(bodyOf((yield* replay(name, undefinedBody, exchange)).request), {}, name)
+
+          const outcomeOf = async (response: Response) => {
+            const body: unknown = await response.json()
+            return [response.status, ...result.map((member): unknown => Reflect.get(Object(body), member))]
+          }
+          const expected = yield* Effect.promise(() => outcomeOf(exchange.response.clone()))
+          assert.notInclude(expected, undefined, name)
+          for (const [index, params] of bySender.entries()) {
+            const type = index === 0 ? {} : { "content-type": "application/json" }
+            const response = yield* Effect.promise(() =>
+              fetch(url + targetOf(operation, { params }), {
+                method: operation.method,
+                headers: { authorization: `Bearer ${Redacted.value(seeded.key)}`, ...type }
+              })
+            )
+            assert.deepStrictEqual(yield* Effect.promise(() => outcomeOf(response)), expected, name)
+          }
+        }
       }).pipe(Effect.scoped),
     TIMEOUT_MILLIS
   )

@@ -85,7 +85,7 @@ export const buildRequest = (
   }
   const request = { operation, method: entry.method, url, headers, timeout }
   const { payload } = input
-  if (entry.payload === undefined || (payload === undefined && entry.payloadOptional === true)) return request
+  if (entry.payload === undefined) return request
   const body = JSON.stringify(wire(operation, "payload", entry.payload, payload ?? {}))
   return { ...request, headers: { ...headers, "content-type": "application/json" }, body }
 }

@@ -1414,7 +1414,6 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       path: "/v1/runs/:trace_id/feedback-token",
       params: { trace_id: "string" },
       payload: "NewFeedbackToken",
-      payloadOptional: true,
       status: 201,
       json: "CreatedFeedbackToken"
     },
@@ -1465,7 +1464,6 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       path: "/v1/feedback/:id/reject",
       params: { id: "fbk_" },
       payload: "RejectRequest",
-      payloadOptional: true,
       status: 200,
       json: "Feedback"
     },

@@ -32,7 +32,6 @@ export interface OperationEntry {
   readonly query?: Shape
   readonly headers?: Shape
   readonly payload?: Shape
-  readonly payloadOptional?: true
   /** Whether the client adds an `idempotency-key`. */
   readonly idempotent?: true
   /** The status of success. */
