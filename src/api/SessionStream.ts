@@ -109,7 +109,7 @@ export const streamDocument = OpenApi.annotations({
     "A cursor beyond the newest event gets 400; if the next event has been removed by retention, 410 `CURSOR_EXPIRED`.",
     "The stream ends after `session:closed`. Resuming after that gets 204, at which an `EventSource` stops reconnecting.",
     "It also ends when the API key is revoked or expires, when the client does not read for 30 seconds, and when the service shuts down:",
-    "reconnect with the last `id`. A comment is sent as heartbeat every 15 seconds.",
+    "reconnect with the last `id`. If the session is deleted, it ends within seconds, and reconnecting gets 404. A comment is sent as heartbeat every 15 seconds.",
     "A replica serves at most 20,000 streams, 15,000 per organization; another gets 503."
   ].join(" "),
   transform: (operation) => {

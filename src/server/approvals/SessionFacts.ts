@@ -6,7 +6,10 @@ import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 
-/** What never changes about a session, so that a replica may cache it for as long as it likes. */
+/**
+ * What does not change about a session while it exists. A replica may cache it even after the session was deleted: the
+ * statement that writes a step looks the session up, so a step of a deleted session gets 404.
+ */
 export interface SessionFact {
   readonly org_id: OrgId
   readonly task_id: TaskId | null

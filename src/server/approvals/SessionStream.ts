@@ -65,7 +65,7 @@ const readRetry = Schedule.exponential("100 millis").pipe(
  *
  * After its cursor a stream misses no event and repeats none: numbers follow commit order, and each page continues after the last number
  * that was sent. A stream ends, and can be resumed by its cursor, when its key has ended (`Revocations`), its client is too slow, its
- * events were removed by retention, or the service shuts down.
+ * events were removed by retention, or the service shuts down. The streams of a deleted session end at the next poll.
  */
 export class SessionStream extends Context.Service<
   SessionStream,

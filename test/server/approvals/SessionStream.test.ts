@@ -102,6 +102,38 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
       })
     )
 
+    it.effect("the stream of a deleted session ends at the next poll, and others go on", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const streams = yield* SessionStream
+        const principal = yield* seedReader
+        const [deleted, kept] = [yield* seedSession(principal), yield* seedSession(principal)]
+        yield* Effect.forEach([deleted, kept], (session) => recordOutcomes(session, 2))
+        const follow = Effect.fnUntraced(function* ({ session_id }: SessionKey) {
+          const read = yield* Queue.unbounded<number>()
+          const stream = yield* as(principal)(streams.open(session_id, undefined))
+          const fiber = yield* numbersOf(expectStream(stream)).pipe(
+            Stream.runForEach((number) => Queue.offer(read, number)),
+            Effect.forkChild
+          )
+          assert.deepStrictEqual(yield* Queue.takeN(read, 2), [1, 2])
+          return { fiber, read }
+        })
+        const ending = yield* follow(deleted)
+        const going = yield* follow(kept)
+        for (const table of ["session_events", "agent_sessions"]) {
+          yield* sql`DELETE FROM ${sql(table)} WHERE session_id = ${deleted.session_id}`
+        }
+        yield* streams.pollEvents
+        yield* Fiber.join(ending.fiber)
+        yield* recordOutcomes(kept)
+        assert.strictEqual(yield* Queue.take(going.read), 3)
+        yield* Fiber.interrupt(going.fiber)
+        const gone = as(principal)(streams.open(deleted.session_id, 2))
+        assert.strictEqual((yield* Effect.flip(gone)).code, "NOT_FOUND")
+      })
+    )
+
     it.effect("an expired cursor, a cursor beyond the end and an unknown session are refused", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient

@@ -223,7 +223,7 @@ export const makeHub = (options: HubOptions): Hub => {
       case "UpToDate":
         return readIfBehind(subscription)
       case "Gap":
-        // A client that reconnects gets 410 CURSOR_EXPIRED.
+        // A client that reconnects gets 410 CURSOR_EXPIRED, or 404 if the session was deleted.
         return end(subscription)
     }
   }

@@ -20,7 +20,7 @@ export type ReadResult =
       readonly closes: boolean
     }
   | { readonly _tag: "UpToDate"; readonly newest: number }
-  /** The event after the cursor was removed by retention. */
+  /** The event after the cursor was removed by retention, or the session was deleted. */
   | { readonly _tag: "Gap" }
 
 export type EventsRead = Extract<ReadResult, { readonly _tag: "EventsRead" }>

@@ -87,18 +87,22 @@ const gap: ReadResult = { _tag: "Gap" }
 
 const signalRows = rowsOf(Schema.Struct({ session_id: SessionId, newest: Schema.Number }))
 
-/** Returns the sessions that have newer events than were signalled to this replica, in one statement. */
+/**
+ * Returns the sessions that have newer events than were signalled to this replica, in one statement. A deleted session
+ * counts as one with another event: its streams then read, find that it is gone, and end.
+ */
 export const findMissedSignals = (
   sql: SqlClient.SqlClient,
   sessions: ReadonlyArray<SessionKey & { readonly newest: number }>
 ): Effect.Effect<ReadonlyArray<SessionSignal>, SqlError.SqlError> =>
   signalRows.all(sql`
-    SELECT session.session_id, session.last_event::float8 AS newest
+    SELECT known.session_id, coalesce(session.last_event::float8, known.newest + 1) AS newest
     FROM unnest(
       ${textArray(sessions.map(({ org_id }) => org_id))},
       ${textArray(sessions.map(({ session_id }) => session_id))},
       ${float8Array(sessions.map(({ newest }) => newest))}
     ) AS known (org_id, session_id, newest)
-    JOIN agent_sessions AS session USING (org_id, session_id)
-    WHERE session.last_event > known.newest
+    LEFT JOIN agent_sessions AS session ON session.org_id = known.org_id AND session.session_id = known.session_id
+    WHERE session.session_id IS NULL
+      OR session.last_event > known.newest
   `)
