@@ -1,4 +1,4 @@
-import { Context, DateTime, Duration, Effect, Layer, Option } from "effect"
+import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { Authorized } from "../../api/Authorization.ts"
@@ -63,7 +63,10 @@ export class Deletions extends Context.Service<
     readonly get: (id: DeletionId) => Effect.Effect<Deletion, NotFound, Authorized<"data.delete">>
     /** Requests the erasure of a data subject. */
     readonly erase: (input: NewErasure) => Effect.Effect<Deletion, LimitReached, Authorized<"data.delete">>
-    /** Runs one step of the deletion that has been due for the longest time. None if no deletion is due. */
+    /**
+     * Runs one step of the deletion that has been due for the longest time, or defers it if another change of its dataset
+     * is in progress. None if no deletion is due.
+     */
     readonly runOnce: Effect.Effect<Option.Option<Deletion>>
   }
 >()("countersign/server/deletion/Deletions") {
@@ -121,8 +124,10 @@ export class Deletions extends Context.Service<
               return row === undefined ? Effect.void : defer(row)
             })
           ),
-          // An import holds the lock of the dataset: the step is retried, and others go first.
-          Effect.catchTag("DATASET_BUSY", () => Effect.succeedNone)
+          // An import holds the lock of the dataset: the step was deferred, and the deletions behind it go on.
+          Effect.catchTag("DATASET_BUSY", () =>
+            Effect.sync(() => Option.map(Arr.last(locked), (row) => ({ row, deleted: {} })))
+          )
         )
         if (Option.isNone(done)) return Option.none()
         yield* countDeleted("request", done.value.deleted)

@@ -1,7 +1,8 @@
 /**
  * The steps of deletions: each deletes a bounded amount, in the transaction of its caller, and returns where the next one
  * continues. Steps go through a table by its key, from a cursor, so that they do not read again what earlier steps have
- * deleted.
+ * deleted. A step does not wait for a dataset that another transaction changes, which may take minutes: the deletions of
+ * other organizations would wait with it.
  */
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -11,7 +12,7 @@ import type { Timestamp } from "../../domain/Time.ts"
 import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
-import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
+import { acquireFreeDatasetLock } from "./Datasets/datasetLock.ts"
 import { deleteExamples, eraseExamples, findOfSubject, removePostings } from "./Datasets/erasedRows.ts"
 import { deleteRuns, MAX_DELETED_RUNS, type RunDeletionOptions } from "./deleteRuns.ts"
 
@@ -151,7 +152,7 @@ export const eraseRunsOfSubject = Effect.fnUntraced(function* (
   const last = found.length < matching.length ? found.at(-1) : scanned.at(-1)
   const isTaskOver = scanned.length < SCANNED_ROWS && found.length === matching.length
   const after = toCursor(task_id, isTaskOver ? "" : (last?.run_id ?? ""))
-  if (found.length > 0) yield* acquireDatasetLock(sql, org_id, task_id)
+  if (found.length > 0) yield* acquireFreeDatasetLock(sql, org_id, task_id)
   return yield* deleteFound(
     deps,
     org_id,
@@ -181,7 +182,7 @@ export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
   `)
   if (current === undefined) return { cursor: null } satisfies StepResult
   const { task_id } = current
-  yield* acquireDatasetLock(sql, org_id, task_id)
+  yield* acquireFreeDatasetLock(sql, org_id, task_id)
   const examples = yield* findOfSubject(sql, org_id, task_id, digest, DELETED_EXAMPLES)
   yield* subtract({ now, sql, usage }, org_id, yield* eraseExamples(sql, org_id, task_id, examples, now))
   const result: StepResult = {
@@ -296,7 +297,7 @@ export const deleteExamplesOfVersion = Effect.fnUntraced(function* (
   cursor: string | null
 ) {
   const { sql } = deps
-  yield* acquireDatasetLock(sql, org_id, task_id)
+  yield* acquireFreeDatasetLock(sql, org_id, task_id)
   const range = yield* rangeRows.first(sql`
     SELECT
       coalesce((SELECT max(version) FROM datasets WHERE org_id = ${org_id} AND task_id = ${task_id} AND version < ${version}), 0) AS previous,

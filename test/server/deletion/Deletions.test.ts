@@ -1,10 +1,13 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Option } from "effect"
+import { DateTime, Deferred, Effect, Fiber, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { OrgId, StepId } from "../../../src/domain/Ids.ts"
 import { Deletions } from "../../../src/server/deletion/Deletions.ts"
 import { StoredUsage } from "../../../src/server/identity/StoredUsage.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
+import { acquireDatasetLock } from "../../../src/server/tasks/Datasets/datasetLock.ts"
+import { deleteExamplesOfVersion, eraseExamplesOfSubject } from "../../../src/server/tasks/deletionSteps.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { databaseAsText } from "../../support/databaseAsText.ts"
 import { completed, inputsOf, orgIdOf, recomputedDigest, rowsOfTask } from "../../support/deletion.ts"
@@ -80,11 +83,13 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         assert.deepStrictEqual(yield* rowsOfTask(task.id), { runs: 1 })
 
         yield* sql`UPDATE deletions SET due_at = now() WHERE deletion_id = ${deletion.id}`
-        const { runOnce } = yield* Deletions
-        while (Option.isSome(yield* runOnce));
-        assert.deepStrictEqual(yield* rowsOfTask(task.id), {})
-        const [state] = yield* sql`SELECT status, due_at FROM deletions WHERE deletion_id = ${deletion.id}`
+        // The worker may be at it already.
+        const [state] = yield* eventually(
+          sql`SELECT status, due_at FROM deletions WHERE deletion_id = ${deletion.id}`,
+          ([found]) => found?.["due_at"] === null
+        )
         assert.deepStrictEqual(state, { status: "completed", due_at: null })
+        assert.deepStrictEqual(yield* rowsOfTask(task.id), {})
       })
   )
 
@@ -195,6 +200,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         }
       })
       const keptSession = yield* openSession({ customer: "acme2" })
+      const nextStep = { step_id: StepId.make("two"), tool: "pay", action_class: "write", arguments: {} }
 
       const payload = { metadata_key: "customer", metadata_value: "acme" }
       const erasure = yield* admin.deletions.erase({ payload })
@@ -207,6 +213,8 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         yield* tagOf(admin.sessions.get({ params: { id: session.session_id } })),
         "NOT_FOUND"
       )
+      const step = admin.sessions.step({ params: { id: session.session_id }, payload: nextStep })
+      assert.strictEqual(yield* tagOf(step), "NOT_FOUND")
       assert.strictEqual(yield* recomputedDigest(admin, dataset.id), dataset.content_digest)
       const { body } = yield* send(`/v1/datasets/${dataset.id}/export`, {
         key: yield* countersign.key({}, "erase")
@@ -354,5 +362,62 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       assert.strictEqual(deleted.sessions, 1)
       assert.strictEqual(yield* eventually(size, (bytes) => bytes === before), before)
     })
+  )
+})
+
+layer(service())("Deletions › a dataset in use", (it) => {
+  it.effect(
+    "a step that finds its dataset locked is deferred at once, and the deletions behind it go on",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { runOnce } = yield* Deletions
+        const { now } = yield* StoreClock
+        const { admin, params } = yield* createDesk("busy")
+        const org_id = OrgId.make(yield* orgIdOf("busy"))
+        const stranger = yield* (yield* Countersign).client({}, "not busy")
+        const payload = { metadata_key: "customer", metadata_value: "acme" }
+        const { trace_id } = yield* admin.tasks.run({
+          params,
+          payload: { input: { text: "one" }, answer: { category: "other" }, metadata: { customer: "acme" } }
+        })
+        const blocked = yield* admin.deletions.erase({ payload })
+        const next = yield* stranger.deletions.erase({ payload })
+        yield* sql`UPDATE deletions SET due_at = due_at - interval '1 hour' WHERE deletion_id = ${blocked.id}`
+
+        const acquired = yield* Deferred.make<void>()
+        const release = yield* Deferred.make<void>()
+        const change = yield* Effect.forkChild(
+          transaction(
+            acquireDatasetLock(sql, org_id, params.task_id).pipe(
+              Effect.andThen(Deferred.succeed(acquired, undefined)),
+              Effect.andThen(Deferred.await(release))
+            )
+          )
+        )
+        yield* Deferred.await(acquired)
+        const ids = [yield* runOnce, yield* runOnce].map(Option.map(({ id }) => id))
+        assert.deepStrictEqual(ids, [Option.some(blocked.id), Option.some(next.id)])
+        assert.strictEqual((yield* admin.runs.get({ params: { trace_id } })).trace_id, trace_id)
+
+        // No step waits for the lock, however long it may.
+        const digest = new Uint8Array(32)
+        const usage = yield* StoredUsage
+        yield* sql`INSERT INTO example_subjects VALUES (${org_id}, ${digest}, ${params.task_id}, 'exa')`
+        const deps = { sql, usage, now: yield* now }
+        for (const step of [
+          eraseExamplesOfSubject(deps, org_id, { key: "customer", digest }, null),
+          deleteExamplesOfVersion(deps, org_id, params.task_id, 1, null)
+        ]) {
+          const failure = Effect.flip(transaction(Effect.andThen(sql`SET LOCAL lock_timeout = 0`, step)))
+          assert.strictEqual((yield* failure)._tag, "DATASET_BUSY")
+        }
+
+        yield* Deferred.succeed(release, undefined)
+        yield* Fiber.join(change)
+        yield* sql`UPDATE deletions SET due_at = due_at - interval '1 hour' WHERE deletion_id = ${blocked.id}`
+        yield* Effect.repeat(runOnce, { until: Option.isNone })
+        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+      })
   )
 })

@@ -62,3 +62,13 @@ export const tryAcquireDatasetLock = (sql: SqlClient.SqlClient, org_id: OrgId, t
     Effect.map(([row]) => row?.acquired === true),
     Effect.orDie
   )
+
+/** Like `acquireDatasetLock`, without waiting: fails with `DATASET_BUSY` at once if another transaction has the lock. */
+export const acquireFreeDatasetLock = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId
+): Effect.Effect<void, DatasetBusy> =>
+  Effect.flatMap(tryAcquireDatasetLock(sql, org_id, task_id), (acquired) =>
+    acquired ? Effect.void : datasetBusy
+  )
