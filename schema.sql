@@ -517,6 +517,7 @@ CREATE TABLE comparison_results (
   live json NOT NULL,
   CONSTRAINT comparison_results_pkey PRIMARY KEY (org_id, comparison_id, example_id)
 );
+CREATE INDEX comparison_results_example ON comparison_results USING btree (org_id, example_id);
 CREATE INDEX comparison_results_verdict ON comparison_results USING btree (org_id, comparison_id, ((candidate ->> 'agrees'::text)), ((live ->> 'agrees'::text)), example_id);
 COMMENT ON TABLE comparison_results IS 'Results of a comparison, one row per example.';
 COMMENT ON COLUMN comparison_results.org_id IS 'Organization that owns the row.';

@@ -176,8 +176,9 @@ const countErased = (
 `
 
 /**
- * Deletes examples with what is known of their data subjects, and then their results in all comparisons of the task: a comparison that is recording results locks
- * their examples, so none is recorded after this. Returns the counted size of what it deleted.
+ * Deletes examples with what is known of their data subjects, and then their results in all comparisons: a comparison
+ * that is recording results locks their examples, so none is recorded after this. Returns the counted size of what it
+ * deleted.
  */
 export const deleteExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -198,20 +199,14 @@ export const deleteExamples = Effect.fnUntraced(function* (
       AND task_id = ${task_id}
       AND example_id = ANY(${textArray(ids)})
   `
-  const results = yield* sizeRows.all(sql`
-    DELETE FROM comparison_results
-    USING (
-      SELECT comparison_id
-      FROM comparisons
-      WHERE org_id = ${org_id}
-        AND task_id = ${task_id}
-    ) AS comparison
-    WHERE comparison_results.org_id = ${org_id}
-      AND comparison_results.comparison_id = comparison.comparison_id
-      AND comparison_results.example_id = ANY(${textArray(ids)})
-    RETURNING octet_length(candidate::text) + octet_length(live::text) AS bytes
-  `)
-  return sizeOf(examples, rowBytes.example) + sizeOf(results, rowBytes.result)
+  let freed = sizeOf(examples, rowBytes.example)
+  let found: number
+  do {
+    const results = yield* deleteResultsOf(sql, org_id, ids)
+    freed += results.bytes + results.deleted * rowBytes.result
+    found = results.found
+  } while (found === RESULTS_PER_STATEMENT)
+  return freed
 })
 
 const sizeRows = rowsOf(Schema.Struct({ bytes: Schema.Int }))
@@ -219,6 +214,43 @@ const sizeRows = rowsOf(Schema.Struct({ bytes: Schema.Int }))
 /** The counted size of rows with this overhead. */
 const sizeOf = (rows: ReadonlyArray<{ readonly bytes: number }>, overhead: number) =>
   rows.reduce((sum, { bytes }) => sum + bytes + overhead, 0)
+
+/**
+ * Results that one statement deletes. Examples of a task with many comparisons have millions: one statement for all would
+ * exceed its timeout, each time that the deletion is repeated.
+ */
+const RESULTS_PER_STATEMENT = 5_000
+
+/**
+ * Deletes some results of examples, which never change. Each example is looked up by itself, because the planner would
+ * rather read the whole table for many at a time. Returns how many it found and deleted: another transaction may delete
+ * some of them first.
+ */
+const deleteResultsOf = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<ExampleId>) =>
+  sql<{ readonly found: number; readonly deleted: number; readonly bytes: number }>`
+    WITH found AS MATERIALIZED (
+      SELECT result.row_id
+      FROM unnest(${textArray(ids)}::text[]) AS deleted (example_id)
+        CROSS JOIN LATERAL (
+          SELECT ctid AS row_id
+          FROM comparison_results
+          WHERE org_id = ${org_id}
+            AND comparison_results.example_id = deleted.example_id
+          LIMIT ${RESULTS_PER_STATEMENT}
+        ) AS result
+      LIMIT ${RESULTS_PER_STATEMENT}
+    ), deletion AS (
+      DELETE FROM comparison_results
+      WHERE org_id = ${org_id}
+        AND ctid = ANY(ARRAY(SELECT row_id FROM found))
+      RETURNING octet_length(candidate::text) + octet_length(live::text) AS bytes
+    )
+    SELECT
+      (SELECT count(*)::int FROM found) AS found,
+      count(*)::int AS deleted,
+      coalesce(sum(bytes), 0)::float8 AS bytes
+    FROM deletion
+  `.pipe(Effect.map(([row]) => row ?? { found: 0, deleted: 0, bytes: 0 }))
 
 const chunkRows = rowsOf(
   Schema.Struct({
