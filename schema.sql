@@ -931,7 +931,7 @@ CREATE TABLE erased_examples (
   erased_at timestamp with time zone NOT NULL,
   CONSTRAINT erased_examples_pkey PRIMARY KEY (org_id, task_id, example_id)
 );
-CREATE INDEX erased_examples_current ON erased_examples USING btree (org_id, task_id) WHERE (until_version IS NULL);
+CREATE INDEX erased_examples_current ON erased_examples USING btree (org_id, task_id, example_id) WHERE (until_version IS NULL);
 COMMENT ON TABLE erased_examples IS 'Tombstones of erased examples, by which the content digests of dataset versions can still be verified. A row belongs to the versions from first_version up to, but not including, until_version.';
 COMMENT ON COLUMN erased_examples.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN erased_examples.task_id IS 'Task of the dataset.';

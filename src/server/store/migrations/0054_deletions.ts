@@ -48,7 +48,7 @@ export default Effect.andThen(
       erased_at timestamptz NOT NULL,
       PRIMARY KEY (org_id, task_id, example_id)
     )`,
-    `CREATE INDEX erased_examples_current ON erased_examples (org_id, task_id) WHERE until_version IS NULL`,
+    `CREATE INDEX erased_examples_current ON erased_examples (org_id, task_id, example_id) WHERE until_version IS NULL`,
     `ALTER TABLE datasets ADD COLUMN examples_erased integer NOT NULL DEFAULT 0`,
     `CREATE TABLE erased_traces (
       org_id text COLLATE "C" NOT NULL,

@@ -104,7 +104,9 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   const version = task.dataset_version + 1
   // Erased examples of the base are not in this version.
   if (base !== null) {
-    for (const hash of yield* endErased(sql, org_id, task_id, version)) content.removeErased(hash)
+    yield* endErased(sql, org_id, task_id, version, (hashes) => {
+      for (const hash of hashes) content.removeErased(hash)
+    })
   }
   let count = baseVersion?.example_count ?? 0
   let last: ExampleId | undefined = baseVersion?.last_example_id

@@ -364,18 +364,50 @@ const removeBatch = Effect.fnUntraced(function* (
   return removed + empty.length * rowBytes.posting_list
 })
 
-const hashRows = rowsOf(Schema.Struct({ content_hash: Schema.Uint8Array }))
+const Tombstone = Schema.Struct({ example_id: ExampleId, content_hash: Schema.Uint8Array })
 
-/** Ends the erased examples of the newest version, because the version that is being created has none of them. Returns their hashes. */
-export const endErased = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId, version: number) =>
-  Effect.map(
-    hashRows.all(sql`
-      UPDATE erased_examples
-      SET until_version = ${version}
-      WHERE org_id = ${org_id}
-        AND task_id = ${task_id}
-        AND until_version IS NULL
-      RETURNING content_hash
-    `),
-    (rows) => rows.map(({ content_hash }) => content_hash)
-  )
+const tombstoneRows = rowsOf(Tombstone)
+
+/** Tombstones that one statement ends, each with a hash of 2,048 bytes. */
+const TOMBSTONES_PER_STATEMENT = 500
+
+/**
+ * Ends the erased examples of the newest version, because the version that is being created has none of them. Passes on
+ * their hashes a page at a time: an erasure can leave a million of them.
+ */
+export const endErased = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  version: number,
+  onEnded: (hashes: ReadonlyArray<Uint8Array>) => void
+) {
+  let after: string | undefined = ""
+  while (after !== undefined) {
+    const page: ReadonlyArray<typeof Tombstone.Type> = yield* tombstoneRows.all(sql`
+      WITH page AS MATERIALIZED (
+        SELECT example_id
+        FROM erased_examples
+        WHERE org_id = ${org_id}
+          AND task_id = ${task_id}
+          AND until_version IS NULL
+          AND example_id > ${after}
+        ORDER BY example_id
+        LIMIT ${TOMBSTONES_PER_STATEMENT}
+      ), ended AS (
+        UPDATE erased_examples
+        SET until_version = ${version}
+        FROM page
+        WHERE org_id = ${org_id}
+          AND task_id = ${task_id}
+          AND erased_examples.example_id = page.example_id
+        RETURNING erased_examples.example_id, content_hash
+      )
+      SELECT example_id, content_hash
+      FROM ended
+      ORDER BY example_id
+    `)
+    onEnded(page.map(({ content_hash }) => content_hash))
+    after = page.length < TOMBSTONES_PER_STATEMENT ? undefined : page.at(-1)?.example_id
+  }
+})

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { ExampleId, OrgId, TaskId } from "../../../../src/domain/Ids.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
-import { deleteExamples } from "../../../../src/server/tasks/Datasets/erasedRows.ts"
+import { deleteExamples, endErased } from "../../../../src/server/tasks/Datasets/erasedRows.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("Erased examples", (it) => {
@@ -32,6 +32,46 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("Erased examples", (
         SELECT example_id, count(*)::int AS results FROM comparison_results WHERE org_id = ${org_id} GROUP BY example_id
       `
       assert.deepStrictEqual(left, [{ example_id: example(2), results: 6_000 }])
+    })
+  )
+
+  it.effect("the tombstones of the version before are ended in pages, and no others", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const org_id = yield* OrgId.generate
+      const [task_id, other] = [yield* TaskId.generate, yield* TaskId.generate]
+      const insert = (task: TaskId, count: number, until_version: number | null) => sql`
+        INSERT INTO erased_examples
+        SELECT
+          ${org_id}, ${task}, 'exm_' || md5(concat(${until_version}::int, '/', n)), 1, ${until_version}::int,
+          convert_to(n || ' of ' || ${task}, 'UTF8'), now()
+        FROM generate_series(1, ${count}::int) AS n
+      `
+      yield* insert(task_id, 1_200, null)
+      yield* insert(task_id, 600, 3)
+      yield* insert(other, 2, null)
+      const pages: Array<number> = []
+      const hashes = new Set<string>()
+      yield* transaction(
+        endErased(sql, org_id, task_id, 7, (page) => {
+          pages.push(page.length)
+          for (const hash of page) hashes.add(Buffer.from(hash).toString())
+        })
+      )
+      assert.deepStrictEqual(pages, [500, 500, 200])
+      assert.strictEqual(hashes.size, 1_200)
+      const versions = yield* sql`
+        SELECT task_id = ${task_id} AS of_task, until_version, count(*)::int AS examples
+        FROM erased_examples
+        WHERE org_id = ${org_id}
+        GROUP BY 1, 2
+        ORDER BY 3
+      `
+      assert.deepStrictEqual(versions, [
+        { of_task: false, until_version: null, examples: 2 },
+        { of_task: true, until_version: 3, examples: 600 },
+        { of_task: true, until_version: 7, examples: 1_200 }
+      ])
     })
   )
 })
