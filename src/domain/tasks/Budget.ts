@@ -12,12 +12,12 @@ const maxCalls = limit(
 
 const maxTokens = limit(
   Schema.Int,
-  "Input and output tokens together: at least the instructions and the answer schema of one example, estimated at four bytes a token. The examples in progress, at most four, may exceed it."
+  "Input and output tokens together: at least the instructions and the answer schema of one example, estimated at four bytes a token. The examples in progress, at most four, may exceed it. A comparison ends whose provider does not report the tokens of an answer."
 )
 
 const maxCost = limit(
   Schema.Finite,
-  "Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in progress, at most four, may exceed it."
+  "Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in progress, at most four, may exceed it. A comparison ends whose provider has a price and does not report the tokens of an answer."
 )
 
 const maxFailures = limit(
@@ -55,7 +55,10 @@ export const withBudgetDefaults = (given: NewBudget): Budget => ({
 
 export const Spent = Schema.Struct({
   calls: Schema.Int.annotateKey({ description: "Calls to models, failed and repeated ones included." }),
-  input_tokens: Schema.Int.annotateKey({ description: "Input tokens that the providers counted." }),
+  input_tokens: Schema.Int.annotateKey({
+    description:
+      "Input tokens that the providers counted. Of a call that may have been answered and whose tokens are unknown, such as one that timed out, the prompt counts, estimated at four bytes a token."
+  }),
   output_tokens: Schema.Int.annotateKey({ description: "Output tokens that the providers counted." }),
   cost: Schema.NullOr(Schema.Finite).annotateKey({
     description: "Cost by the providers' `price`, in its currency. Null if nothing with a price was called."

@@ -1,37 +1,57 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { addSpent, nothingSpent, type Spent } from "../../../domain/tasks/Budget.ts"
-import { sumUsage, costOf, type Provider, type Usage } from "../../../domain/tasks/Provider.ts"
+import { costOf, type Provider } from "../../../domain/tasks/Provider.ts"
+import type { ProviderFailureReason } from "../../../domain/tasks/ProviderFailure.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { ProviderCall } from "../Providers.ts"
+import { BYTES_PER_TOKEN } from "./budgetFaults.ts"
 import { type ComparisonRow, spentColumns, toSpent } from "./rows.ts"
+
+/** Failures of calls that the model may have answered all the same, so that their tokens are unknown instead of none. */
+const MAYBE_ANSWERED: ReadonlySet<ProviderFailureReason | null> = new Set([
+  "timeout",
+  "invalid_response",
+  "cancelled"
+])
 
 /** What the calls of one example have cost so far. */
 export class ExampleSpending {
   spent: Spent = nothingSpent
+  /** Whether an answer came without its tokens, and whether it was one that has a price. */
+  unreported = { tokens: false, cost: false }
 
-  /** Adds calls to a provider, and the tokens that they used together, as far as the provider reported them. */
-  add(provider: Provider, calls: number, usage: Usage): void {
-    this.spent = addSpent(this.spent, {
-      calls,
-      input_tokens: usage.input_tokens ?? 0,
-      output_tokens: usage.output_tokens ?? 0,
-      cost: costOf(provider, usage)
-    })
-  }
-
-  /** Adds the calls of an answer that was interrupted. */
-  addInterrupted(provider: Provider, calls: ReadonlyArray<ProviderCall>): void {
-    this.add(provider, calls.length, sumUsage(calls.map(({ usage }) => usage)))
+  /** Adds calls to a provider, and the tokens that it reported. A call that may have been answered counts with its prompt at least. */
+  add(provider: Provider, calls: ReadonlyArray<ProviderCall>): void {
+    for (const { messages, reason, usage } of calls) {
+      const isUnknown = usage.input_tokens === null || usage.output_tokens === null
+      if (reason === null && isUnknown) {
+        this.unreported = {
+          tokens: true,
+          cost: this.unreported.cost || (provider.kind !== "examples" && provider.price !== null)
+        }
+      }
+      const mayHaveInput = reason === null || MAYBE_ANSWERED.has(reason)
+      const counted = {
+        input_tokens: usage.input_tokens ?? (mayHaveInput ? tokensOf(messages) : 0),
+        output_tokens: usage.output_tokens ?? 0
+      }
+      this.spent = addSpent(this.spent, { calls: 1, ...counted, cost: costOf(provider, counted) })
+    }
   }
 }
+
+const tokensOf = (messages: ProviderCall["messages"]): number =>
+  Math.ceil(messages.reduce((sum, { content }) => sum + Buffer.byteLength(content), 0) / BYTES_PER_TOKEN)
 
 /** Limits what a comparison spends by its budget. */
 export interface Spending {
   /** Reserves the calls of an example; or says, as the beginning of a sentence, why the budget has no room for it. */
   readonly reserve: () => string | undefined
+  /** Says, as the beginning of a sentence, why the budget cannot be kept: what was spent is unknown. Undefined if it can. */
+  readonly unknown: () => string | undefined
   /** Records what a reserved example has spent, whether it was finished or interrupted. */
-  readonly record: (spent: Spent, failures: number) => Effect.Effect<void>
+  readonly record: (example: ExampleSpending, failures: number) => Effect.Effect<void>
   /** What the comparison has spent, in all attempts. */
   readonly spent: () => Spent
 }
@@ -51,13 +71,22 @@ export const makeSpending = (
   let failures = row.tally.candidate.failed + row.tally.live.failed
   let finished = row.compared
   let inProgress = 0
+  let unreported = { tokens: false, cost: false }
 
   const isOver = (limit: number | null, used: number): boolean =>
     limit !== null && used + (inProgress * used) / Math.max(1, finished) >= limit
 
+  const unknown = (): string | undefined =>
+    (max_tokens !== null && unreported.tokens) || (max_cost !== null && unreported.cost)
+      ? "A provider does not report its tokens, so the budget cannot be kept"
+      : undefined
+
   return {
     spent: () => spent,
+    unknown,
     reserve: () => {
+      const fault = unknown()
+      if (fault !== undefined) return fault
       if (max_failures !== null && failures >= max_failures) {
         return `${failures} answers failed, and the budget allows ${max_failures}`
       }
@@ -71,11 +100,17 @@ export const makeSpending = (
       inProgress++
       return undefined
     },
-    record: Effect.fnUntraced(function* (added, failed) {
+    record: Effect.fnUntraced(function* ({ spent: added, unreported: missing }, failed) {
       inProgress--
       finished++
       failures += failed
-      if (added.calls === 0 && added.input_tokens === 0 && added.output_tokens === 0) return
+      unreported = {
+        tokens: unreported.tokens || missing.tokens,
+        cost: unreported.cost || missing.cost
+      }
+      if (added.calls === 0) return
+      // At once, because another example may be reserved before the row is updated.
+      spent = addSpent(spent, added)
       const updated = yield* Effect.orDie(
         spentRows.first(sql`
           UPDATE comparisons
@@ -92,10 +127,19 @@ export const makeSpending = (
           RETURNING ${sql.literal(Object.keys(spentColumns).join(", "))}
         `)
       )
-      if (updated !== undefined) spent = toSpent(updated)
+      // More than that was spent if another attempt spends too; less, if examples that were recorded meanwhile are not in the row yet.
+      if (updated !== undefined) spent = largerOf(spent, toSpent(updated))
     })
   }
 }
+
+const largerOf = (left: Spent, right: Spent): Spent => ({
+  calls: Math.max(left.calls, right.calls),
+  input_tokens: Math.max(left.input_tokens, right.input_tokens),
+  output_tokens: Math.max(left.output_tokens, right.output_tokens),
+  cost:
+    left.cost === null || right.cost === null ? (left.cost ?? right.cost) : Math.max(left.cost, right.cost)
+})
 
 const spentRows = rowsOf(Schema.Struct(spentColumns))
 

@@ -5,7 +5,7 @@ import { costOf, type Provider } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 
 /** Bytes of a prompt per token, as for the examples in it. */
-const BYTES_PER_TOKEN = 4
+export const BYTES_PER_TOKEN = 4
 
 interface Side {
   readonly provider: Provider

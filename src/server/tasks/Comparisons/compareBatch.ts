@@ -155,7 +155,7 @@ export const compareBatch = Effect.fnUntraced(function* (
             calls
           }),
           spending.record(
-            spent.spent,
+            spent,
             exit._tag === "Success" ? exit.value.filter((outcome) => outcome.answer === null).length : 0
           )
         )
@@ -168,6 +168,8 @@ export const compareBatch = Effect.fnUntraced(function* (
   const compared = Arr.getSomes(yield* Effect.forEach(examples, compare, { concurrency: CONCURRENCY }))
   const total = row.compared + compared.length
   const isCompleted = next === null && compared.length === examples.length
+  // The next batch would not know it.
+  if (!isCompleted) ended ??= spending.unknown()
   const spent = spending.spent()
   const batch: ComparisonBatch = {
     compared,
@@ -211,11 +213,11 @@ const outcomeOf = (
           onCall({ role: "answer", provider: side.provider, call })
         }
       })
-    ).pipe(Effect.onInterrupt(() => Effect.sync(() => spending.addInterrupted(side.provider, calls))))
+    ).pipe(Effect.onInterrupt(() => Effect.sync(() => spending.add(side.provider, calls))))
     const duration_ms = Math.round((yield* monotonicNow) - startedAt)
     const answered: ProviderAnswer | NoAnswer = result._tag === "Success" ? result.success : result.failure
     const { examples, usage } = answered
-    spending.add(side.provider, answered.calls.length, usage)
+    spending.add(side.provider, answered.calls)
     const made = { examples, ...usage, cost: costOf(side.provider, usage), duration_ms, verdict: null }
     if (!("answer" in answered)) {
       return { answer: null, agrees: false, disagreeing: [], score: 0, failure: answered.detail, ...made }

@@ -38,9 +38,9 @@ export const judgeAnswer = (
       }
     })
     .pipe(
-      Effect.onInterrupt(() => Effect.sync(() => spending.addInterrupted(provider, calls))),
-      Effect.tap(({ calls, usage }) => Effect.sync(() => spending.add(provider, calls.length, usage))),
-      Effect.tapError(({ calls, usage }) => Effect.sync(() => spending.add(provider, calls.length, usage))),
+      Effect.onInterrupt(() => Effect.sync(() => spending.add(provider, calls))),
+      Effect.tap(({ calls }) => Effect.sync(() => spending.add(provider, calls))),
+      Effect.tapError(({ calls }) => Effect.sync(() => spending.add(provider, calls))),
       Effect.map(({ answer }) => toVerdict(answer)),
       Effect.catchTag("NoAnswer", ({ detail }) =>
         Effect.succeed<Verdict>({ agrees: false, reason: "", failure: detail })

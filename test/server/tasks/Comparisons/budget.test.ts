@@ -90,6 +90,48 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       }).pipe(Effect.scoped)
     )
 
+    it.effect("a limit of tokens or cost ends a comparison whose provider does not report its tokens", () =>
+      Effect.gen(function* () {
+        const { admin, params } = yield* modelTask("unreported", 40)
+        const server = yield* startScriptedServer([
+          { status: 200, body: { choices: [{ message: { content: '{"category":"billing"}' } }] } }
+        ])
+        const provider = { kind: "openai", base_url: server.url, model: "small", price } as const
+        for (const budget of [{ max_tokens: 1_000_000 }, { max_cost: 1_000_000 }]) {
+          const ended = yield* finish(admin, params, { candidate: { provider }, budget })
+          assert.strictEqual(ended.status, "failed")
+          assert.match(
+            ended.failure ?? "",
+            /^A provider does not report its tokens, so the budget cannot be kept: it ended after [1-8] of 40 examples\./
+          )
+        }
+        // What costs nothing need not be reported for a limit of cost, and calls are counted by this service.
+        const { price: _, ...free } = provider
+        const counted = yield* finish(admin, params, {
+          candidate: { provider: free },
+          budget: { max_cost: 1_000_000, max_calls: 1_000 }
+        })
+        assert.strictEqual(counted.status, "completed")
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("calls that may have been answered count with their prompts: a limit of tokens ends them", () =>
+      Effect.gen(function* () {
+        const { admin, params } = yield* modelTask("unreadable", 40)
+        const server = yield* startScriptedServer([{ status: 200, text: "not JSON" }])
+        const provider = { kind: "openai", base_url: server.url, model: "small", price } as const
+        const instructions = "Sort the message. ".repeat(100)
+        const ended = yield* finish(admin, params, {
+          candidate: { provider, instructions },
+          budget: { max_tokens: 5_000 }
+        })
+        assert.strictEqual(ended.status, "failed")
+        assert.match(ended.failure ?? "", /^The budget of 5000 tokens is spent: it ended after/)
+        assert.isAtLeast(ended.spent.input_tokens, 2_500)
+        assert.strictEqual(ended.summary.candidate.failed, ended.compared)
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("a comparison whose answers fail ends when its failure budget is spent", () =>
       Effect.gen(function* () {
         const { admin, params } = yield* modelTask("failures", 40)

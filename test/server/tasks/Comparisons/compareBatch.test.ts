@@ -18,6 +18,8 @@ import {
 import { KnownSecrets } from "../../../../src/server/secrets/KnownSecrets.ts"
 import { Audit } from "../../../../src/server/identity/Audit.ts"
 import { StoredUsage } from "../../../../src/server/identity/StoredUsage.ts"
+import { comparisonColumns, comparisonRows } from "../../../../src/server/tasks/Comparisons/rows.ts"
+import { ExampleSpending, makeSpending } from "../../../../src/server/tasks/Comparisons/Spending.ts"
 import { Releases } from "../../../../src/server/tasks/Releases.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { CompiledSchemas } from "../../../../src/server/tasks/CompiledSchemas.ts"
@@ -191,6 +193,28 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         assert.isTrue((yield* runSlice).completed)
         assert.strictEqual((yield* read).comparison.summary.live.agreed, 32)
       })
+  )
+
+  it.effect("what an example has spent counts for the next one before it is recorded", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { comparison } = yield* createComparison("spending", 2)
+      const row = yield* comparisonRows.first(sql`
+        UPDATE comparisons
+        SET status = 'failed'
+        WHERE comparison_id = ${comparison.id}
+        RETURNING ${sql.literal(comparisonColumns)}
+      `)
+      if (row === undefined) return yield* Effect.die("the comparison is missing")
+      const spending = makeSpending(sql, { ...row, budget: { ...row.budget, max_calls: 2 } }, 2)
+      assert.isUndefined(spending.reserve())
+      const example = new ExampleSpending()
+      example.spent = { calls: 2, input_tokens: 20, output_tokens: 2, cost: null }
+      const recording = yield* Effect.forkChild(spending.record(example, 0), { startImmediately: true })
+      assert.match(spending.reserve() ?? "", /^The budget of 2 calls has no room/)
+      yield* Fiber.join(recording)
+      assert.deepStrictEqual(spending.spent(), example.spent)
+    })
   )
 
   it.effect("a replica whose lease was taken over is fenced: its results are not written", () =>
