@@ -341,8 +341,8 @@ export const tasks: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/tasks/Providers/messagesResponse.ts",
-    from: "return Result.isSuccess(scanned) && isJsonObject(input)",
-    to: "return isJsonObject(input)",
+    from: "return Result.isSuccess(scanned) && Predicate.isObject(input)",
+    to: "return Predicate.isObject(input)",
     tests: ["server/tasks/Providers/Anthropic.test.ts"]
   },
   {

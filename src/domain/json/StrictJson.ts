@@ -37,6 +37,8 @@ export interface ScanOptions {
   readonly maxValues?: number | undefined
   /** Maximum number of different member names in the whole text. Default: no limit. */
   readonly maxNames?: number | undefined
+  /** Whether only these limits are checked, for texts of which another fault must not lose the rest. Default false. */
+  readonly limitsOnly?: boolean | undefined
 }
 
 const DEFAULT_MAX_DEPTH = 64
@@ -124,6 +126,7 @@ class Scanner implements JsonScan {
   readonly #maxDepth: number
   readonly #maxValues: number
   readonly #maxNames: number
+  readonly #limitsOnly: boolean
   readonly #stack: Array<OpenContainer> = []
   /** The different names so far; undefined if the text is too short for too many. */
   readonly #names: Set<string> | undefined
@@ -136,13 +139,15 @@ class Scanner implements JsonScan {
   /** The first backslash at or after the string read last. */
   #nextBackslash = -1
 
-  constructor(text: string, { maxDepth, maxNames, maxValues }: ScanOptions) {
+  constructor(text: string, { limitsOnly = false, maxDepth, maxNames, maxValues }: ScanOptions) {
     this.#text = text
     this.#maxDepth = maxDepth ?? DEFAULT_MAX_DEPTH
     this.#maxValues = maxValues ?? Number.POSITIVE_INFINITY
     this.#maxNames = maxNames ?? Number.POSITIVE_INFINITY
     this.#names = text.length > this.#maxNames * SHORTEST_MEMBER ? new Set() : undefined
-    this.#suspect = mayContainNul(text) || /\\u[dD][89a-fA-F]/.test(text) || !text.isWellFormed()
+    this.#limitsOnly = limitsOnly
+    this.#suspect =
+      !limitsOnly && (mayContainNul(text) || /\\u[dD][89a-fA-F]/.test(text) || !text.isWellFormed())
   }
 
   advance(tokens: number): Result.Result<void, JsonFault> | undefined {
@@ -172,7 +177,8 @@ class Scanner implements JsonScan {
           if (problem !== undefined) return this.#fault(problem, isName ? stack.length - 1 : stack.length)
           if (isName) {
             isNameNext = false
-            if (!top.enter(value)) return this.#fault("duplicate_key", stack.length)
+            if (this.#limitsOnly) top.key = value
+            else if (!top.enter(value)) return this.#fault("duplicate_key", stack.length)
             if (this.#names !== undefined && this.#names.add(value).size > this.#maxNames) {
               return this.#fault("too_many_names", stack.length)
             }
@@ -193,7 +199,7 @@ class Scanner implements JsonScan {
       } else if (code === 0x2d || isDigit(code)) {
         if (this.#isExcessValue()) return this.#fault("too_many_values", stack.length)
         const end = numberEnd(text, at + 1)
-        const problem = numberProblem(text, at, end)
+        const problem = this.#limitsOnly ? undefined : numberProblem(text, at, end)
         if (problem !== undefined) return this.#fault(problem, stack.length)
         at = end - 1
       } else if (code === 0x6e || code === 0x74 || code === 0x66) {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { JsonPointer, Result } from "effect"
 import * as fc from "fast-check"
-import { type JsonProblem, scan, startScan } from "../../../src/domain/json/StrictJson.ts"
+import { type JsonProblem, scan, startScan, type ScanOptions } from "../../../src/domain/json/StrictJson.ts"
 
 const faultOf = (scanned: ReturnType<typeof scan>): string =>
   Result.isSuccess(scanned) ? "fine" : `${scanned.failure.problem} ${scanned.failure.pointer}`
@@ -104,6 +104,15 @@ describe("StrictJson.scan with limits", () => {
     assert.strictEqual(faultOf(scan(many, { maxNames: 2 })), "too_many_names #/0/total")
     const escaped = many.replaceAll("total", "tot\\u0061l").replace("tot\\u0061l", "total")
     assert.strictEqual(faultOf(scan(escaped, { maxNames: 3 })), "fine")
+  })
+
+  it("finds only what exceeds a limit, if it is asked to, also after other faults", () => {
+    const text = `{"a":1e999,"a":"\\u0000","b":[12345678901234567890,"\\ud800"]}`
+    const scanned = (limits: ScanOptions) => faultOf(scan(text, { ...limits, limitsOnly: true }))
+    assert.strictEqual(scanned({ maxValues: 6, maxNames: 2 }), "fine")
+    assert.strictEqual(scanned({ maxValues: 5 }), "too_many_values #/b/1")
+    assert.strictEqual(scanned({ maxNames: 1 }), "too_many_names #/b")
+    assert.strictEqual(scanned({ maxDepth: 1 }), "too_deep #/b")
   })
 
   it("reads no further than the value beyond the limit", () => {

@@ -5,6 +5,9 @@ import type { ModelProvider, Usage } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { ModelResponse, PromptMessage } from "./ProviderRequest.ts"
 
+/** Parts of an answer's content at most, so that reading them takes some 10 ms. */
+export const MAX_CONTENT_PARTS = 10_000
+
 /** What a model is asked: the instructions, examples as earlier turns, and the input. */
 export interface Conversation {
   readonly instructions: string
@@ -49,6 +52,6 @@ export interface ModelApi<P extends ModelProvider> {
     conversation: Conversation,
     api_key: Redacted.Redacted | undefined
   ) => ModelRequest
-  /** Parses the body of a response with a 2xx status; `undefined` if it is none of this API. */
-  readonly parse: (body: Uint8Array) => ParsedResponse | undefined
+  /** Parses the body of a response with a 2xx status, within the limits of JSON; `undefined` if it is none of this API. */
+  readonly parse: (body: string) => ParsedResponse | undefined
 }

@@ -1,3 +1,5 @@
+import { Result } from "effect"
+import { contentLimits, scan } from "../../../domain/json/StrictJson.ts"
 import type { ProviderFailureReason } from "../../../domain/tasks/ProviderFailure.ts"
 import { unknownUsage, type Usage } from "../../../domain/tasks/Provider.ts"
 import type { EgressFailed, EgressReason } from "../../egress/EgressFailed.ts"
@@ -6,6 +8,15 @@ import type { ModelApi, ParsedCompletion } from "./ModelApi.ts"
 
 /** Bytes of a response body. */
 export const MAX_RESPONSE_BYTES = 4 * 2 ** 20
+
+/**
+ * Limits of a response, checked before it is parsed: parsing more at once would hold up all requests. Other faults, such as odd figures
+ * of a usage, must not lose an answer that was paid for.
+ */
+const LIMITS = { ...contentLimits, maxDepth: Number.POSITIVE_INFINITY, limitsOnly: true }
+
+/** Characters in which there is no room for more values or names: the shortest member is `"a":1` and a comma. */
+const MAX_UNSCANNED = 100_000
 
 /** Failures without a response that a retry may overcome. */
 const RETRYABLE: ReadonlySet<EgressReason> = new Set([
@@ -63,7 +74,10 @@ export const classifyResponse = (
           { isRetryable: true }
         )
   }
-  const parsed = api.parse(body)
+  const text = new TextDecoder().decode(body)
+  if (text.length > MAX_UNSCANNED && Result.isFailure(scan(text, LIMITS)))
+    return failed("invalid_response", tooManyValues)
+  const parsed = api.parse(text)
   switch (parsed?._tag) {
     case undefined:
       return failed("invalid_response", `The model server's response is not a ${api.responseName}.`)
@@ -73,6 +87,8 @@ export const classifyResponse = (
       return { _tag: "Completed", status, usage: parsed.completion.usage, completion: parsed.completion }
   }
 }
+
+const tooManyValues = `The model server's response has more than ${contentLimits.maxValues} values, or more than ${contentLimits.maxNames} different names.`
 
 /** Interprets a request without a response. */
 export const classifyFailure = ({ phrase, reason }: EgressFailed): CallResult => ({

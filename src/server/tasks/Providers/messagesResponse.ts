@@ -1,8 +1,7 @@
 /** The responses of Anthropic's Messages API. */
-import { Result, Schema } from "effect"
+import { Array as Arr, Option, Predicate, Result, Schema } from "effect"
 import { contentLimits, scan } from "../../../domain/json/StrictJson.ts"
-import { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import type { ParsedCompletion, ParsedResponse } from "./ModelApi.ts"
+import { MAX_CONTENT_PARTS, type ParsedCompletion, type ParsedResponse } from "./ModelApi.ts"
 import { toName, toReason } from "./responseNames.ts"
 import { toCount, toUsage } from "./toUsage.ts"
 
@@ -23,7 +22,8 @@ const Message = Schema.fromJsonString(
   Schema.Struct({
     id: Schema.optionalKey(Schema.Unknown),
     model: Schema.optionalKey(Schema.Unknown),
-    content: Schema.optionalKey(Schema.Array(Block)),
+    // Blocks. Their number is checked before they are decoded.
+    content: Schema.optionalKey(Schema.Unknown),
     stop_reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
     error: Schema.optionalKey(Schema.NullOr(Schema.Struct({ type: Schema.optionalKey(Schema.String) }))),
     // Any value: odd figures must not lose an answer that was paid for.
@@ -32,7 +32,7 @@ const Message = Schema.fromJsonString(
 )
 
 const decodeMessage = Schema.decodeUnknownResult(Message)
-const isJsonObject = Schema.is(JsonObject)
+const decodeBlocks = Schema.decodeUnknownOption(Schema.Array(Block))
 
 /** The HTTP statuses of the API's error types, for gateways that send an error with the status 200. */
 const errorStatus: ReadonlyMap<string, number> = new Map([
@@ -49,8 +49,7 @@ const errorStatus: ReadonlyMap<string, number> = new Map([
 ])
 
 /** Parses a response body; `undefined` if it is not a message. */
-export const parseMessage = (body: Uint8Array): ParsedResponse | undefined => {
-  const source = new TextDecoder().decode(body)
+export const parseMessage = (source: string): ParsedResponse | undefined => {
   const decoded = decodeMessage(source)
   if (Result.isFailure(decoded)) return undefined
   const { content, error, id, model, stop_reason, usage: reported } = decoded.success
@@ -61,8 +60,10 @@ export const parseMessage = (body: Uint8Array): ParsedResponse | undefined => {
   ])
   if (error !== undefined && error !== null)
     return { _tag: "Error", status: errorStatus.get(error.type ?? "") ?? 502, usage }
-  if (content === undefined) return undefined
-  const call = content.find(({ type }) => type === "tool_use")
+  if (!Arr.isArray(content) || content.length > MAX_CONTENT_PARTS) return undefined
+  const blocks = Option.getOrUndefined(decodeBlocks(content))
+  if (blocks === undefined) return undefined
+  const call = blocks.find(({ type }) => type === "tool_use")
   const completion: ParsedCompletion = {
     usage,
     response: {
@@ -75,7 +76,7 @@ export const parseMessage = (body: Uint8Array): ParsedResponse | undefined => {
       // Part of the output tokens; the API does not say how many.
       reasoning_tokens: null
     },
-    content: call === undefined ? textOf(content) : inputOf(call, source),
+    content: call === undefined ? textOf(blocks) : inputOf(call, source),
     stopped:
       stop_reason === "refusal"
         ? "refused"
@@ -95,5 +96,5 @@ const textOf = (content: ReadonlyArray<typeof Block.Type>): string =>
  */
 const inputOf = ({ input }: typeof Block.Type, source: string): string => {
   const scanned = scan(source, { ...contentLimits, maxDepth: MAX_DEPTH + NESTING_AROUND_ANSWER })
-  return Result.isSuccess(scanned) && isJsonObject(input) ? JSON.stringify(input) : ""
+  return Result.isSuccess(scanned) && Predicate.isObject(input) ? JSON.stringify(input) : ""
 }

@@ -313,6 +313,27 @@ layer(live, { excludeTestServices: true })("Anthropic", (it) => {
       })
   )
 
+  it.effect("a response of too many values, names or blocks is refused before it is read", () =>
+    Effect.gen(function* () {
+      const block = { type: "text", text: "a" }
+      const blocks = (count: number) => message(Array.from({ length: count }, () => block))
+      const names = (count: number) =>
+        Object.fromEntries(Array.from({ length: count }, (_, n) => [`k${n}`, n]))
+      const responses = [
+        [blocks(40_000), /more than 100000 values/],
+        [answered(names(20_001)), /more than 20000 different names/],
+        [blocks(10_001), /is not a message/]
+      ] as const
+      for (const [response, detail] of responses) {
+        const server = yield* startScriptedServer([response])
+        const failed = yield* Effect.flip(ask(provider(server.url)))
+        assert.strictEqual(failed.reason, "invalid_response")
+        assert.match(failed.detail, detail)
+        assert.lengthOf(server.seen, 1)
+      }
+    })
+  )
+
   it.effect("malformed responses fail with a detail of this service", () =>
     Effect.gen(function* () {
       for (const body of [42, {}, { content: "text" }, { choices: [] }]) {

@@ -533,6 +533,39 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
     })
   )
 
+  it.effect("a response of too many values, names or parts is refused before it is read", () =>
+    Effect.gen(function* () {
+      const parts = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({ text: "a" })))
+      const names = Array.from({ length: 20_001 }, (_, n) => `"${n}":0`).join(",")
+      const responses = [
+        [`{"choices":[{"message":{"content":${parts(60_000)}}}]}`, /more than 100000 values/],
+        // Also after another fault.
+        [
+          `{"id":1,"id":1e999,"choices":[{"message":{"content":${parts(60_000)}}}]}`,
+          /more than 100000 values/
+        ],
+        [`{"choices":[{"message":{"content":"{}"}}],"usage":{${names}}}`, /more than 20000 different names/],
+        [`{"choices":[{"message":{"content":${parts(10_001)}}}]}`, /is not a chat completion/]
+      ] as const
+      for (const [text, detail] of responses) {
+        const server = yield* startScriptedServer([{ status: 200, text }])
+        const failed = yield* Effect.flip(ask(provider(server.url)))
+        assert.strictEqual(failed.reason, "invalid_response")
+        assert.match(failed.detail, detail)
+        assert.lengthOf(server.seen, 1)
+      }
+    })
+  )
+
+  it.effect("odd figures and repeated names do not lose an answer, in a long response too", () =>
+    Effect.gen(function* () {
+      const padding = JSON.stringify("x".repeat(200_000))
+      const text = `{"created":12345678901234567890,"created":1e999,"padding":${padding},"choices":[{"message":{"content":"{\\"category\\":\\"other\\"}"}}]}`
+      const server = yield* startScriptedServer([{ status: 200, text }])
+      assert.deepStrictEqual((yield* ask(provider(server.url))).answer, { category: "other" })
+    })
+  )
+
   it.effect("a name that only the model used is not repeated in the failure", () =>
     Effect.gen(function* () {
       const server = yield* startScriptedServer([
