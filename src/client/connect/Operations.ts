@@ -2568,7 +2568,8 @@ export interface NumberEvaluator {
 
 /**
  * Texts agree if they are equal after normalization: Unicode form NFKC, white space collapsed and
- * trimmed, and as the members say.
+ * trimmed, and as the members say. Texts of which one comparison would normalize more than 131,072
+ * characters are compared for equality, as are texts with more than 30 combining characters in a row.
  */
 export interface TextEvaluator {
   /** Always `text`. */
@@ -2623,13 +2624,14 @@ export interface Budget {
   readonly max_calls: number | null
   /**
    * Input and output tokens together: at least the instructions and the answer schema of one example,
-   * estimated at four bytes a token. The examples in progress, at most four, may exceed it. Null: no
-   * limit.
+   * estimated at four bytes a token. The examples in progress, at most four, may exceed it. A comparison
+   * ends whose provider does not report the tokens of an answer. Null: no limit.
    */
   readonly max_tokens: number | null
   /**
    * Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in
-   * progress, at most four, may exceed it. Null: no limit.
+   * progress, at most four, may exceed it. A comparison ends whose provider has a price and does not
+   * report the tokens of an answer. Null: no limit.
    */
   readonly max_cost: number | null
   /** Answers of either side that fail, at least 1: with as many, the comparison ends. Null: no limit. */
@@ -2643,7 +2645,10 @@ export interface Budget {
 export interface Spent {
   /** Calls to models, failed and repeated ones included. */
   readonly calls: number
-  /** Input tokens that the providers counted. */
+  /**
+   * Input tokens that the providers counted. Of a call that may have been answered and whose tokens are
+   * unknown, such as one that timed out, the prompt counts, estimated at four bytes a token.
+   */
   readonly input_tokens: number
   /** Output tokens that the providers counted. */
   readonly output_tokens: number
@@ -2881,13 +2886,14 @@ export interface NewBudget {
   readonly max_calls?: number | undefined
   /**
    * Input and output tokens together: at least the instructions and the answer schema of one example,
-   * estimated at four bytes a token. The examples in progress, at most four, may exceed it. Default: no
-   * limit.
+   * estimated at four bytes a token. The examples in progress, at most four, may exceed it. A comparison
+   * ends whose provider does not report the tokens of an answer. Default: no limit.
    */
   readonly max_tokens?: number | undefined
   /**
    * Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in
-   * progress, at most four, may exceed it. Default: no limit.
+   * progress, at most four, may exceed it. A comparison ends whose provider has a price and does not
+   * report the tokens of an answer. Default: no limit.
    */
   readonly max_cost?: number | undefined
   /** Answers of either side that fail, at least 1: with as many, the comparison ends. Default: no limit. */

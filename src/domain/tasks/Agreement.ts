@@ -1,7 +1,7 @@
 import { Result, type Schema } from "effect"
 import { canonicalJson } from "../json/CanonicalJson.ts"
 import type { JsonObject } from "./Dataset.ts"
-import { type Evaluator, type EvaluatorTree, evaluatorTree } from "./Evaluator.ts"
+import { type Evaluator, type EvaluatorTree, evaluatorTree, type TextEvaluator } from "./Evaluator.ts"
 
 /**
  * Numbers agree if they differ by at most this share of the larger one, or by this absolute amount near zero, because a fraction can be the
@@ -19,8 +19,21 @@ const MAX_MATCHED_ITEMS = 100
  */
 const MAX_MATCHING_WORK = 200_000
 
-/** Characters whose normalization counts as one value. */
+/** Characters of texts whose comparison counts as one value. */
 const CHARACTERS_PER_WORK = 8
+
+/**
+ * Characters that the `text` evaluators of one comparison normalize, before and after the Unicode form: some 20 ms. Further texts are
+ * compared for equality. Counted, so that the result is the same on every machine.
+ */
+const MAX_NORMALIZED_CHARACTERS = 2 ** 17
+
+/**
+ * Combining characters in a row that are normalized, as in the Stream-Safe Text Format of Unicode (UAX #15): sorting them takes a time that
+ * grows with the square of their number. No language needs more. The two halfwidth marks become combining characters.
+ */
+const MAX_COMBINING = 30
+const COMBINING = /[\p{M}\uFF9E\uFF9F]+/gu
 
 /** How an answer compares with the expected one. */
 export interface Agreement {
@@ -75,6 +88,10 @@ class Comparer {
   private left = MAX_MATCHING_WORK
   /** Unordered arrays around the value. */
   private depth = 0
+  /** Characters that may still be normalized. */
+  private normalizable = MAX_NORMALIZED_CHARACTERS
+  /** Normalized texts by evaluator: an unordered array compares each of its texts several times. */
+  private readonly normalized = new Map<TextOptions, Map<string, string>>()
 
   /** Whether two values agree by the evaluators. */
   agree(left: Maybe, right: Maybe, tree: EvaluatorTree | undefined): boolean {
@@ -95,7 +112,7 @@ class Comparer {
       case "text":
         if (typeof left === "string" && typeof right === "string") {
           this.spend((left.length + right.length) / CHARACTERS_PER_WORK)
-          return normalize(left, evaluator) === normalize(right, evaluator)
+          return left === right || this.agreeNormalized(left, right, evaluator)
         }
         break
       case "unordered":
@@ -108,6 +125,30 @@ class Comparer {
         break
     }
     return this.areEqual(left, right, tree)
+  }
+
+  /** Whether two texts are equal after normalization; false if that would take too long. */
+  private agreeNormalized(left: string, right: string, options: TextOptions): boolean {
+    const normalized = this.normalized.get(options) ?? new Map<string, string>()
+    this.normalized.set(options, normalized)
+    const added = [left, right].filter((text) => !normalized.has(text))
+    const length = added.reduce((sum, text) => sum + text.length, 0)
+    if (length > this.normalizable || added.some(hasManyCombining)) {
+      return this.differ()
+    }
+    for (const text of added) {
+      const form = text.normalize("NFKC")
+      // A character becomes up to 18 characters.
+      this.normalizable -= Math.max(text.length, form.length)
+      if (this.normalizable >= 0) normalized.set(text, normalize(form, options))
+    }
+    return this.normalizable < 0 ? this.differ() : normalized.get(left) === normalized.get(right)
+  }
+
+  /** The result for texts that are not equal and cannot be normalized. In an unordered array it must not depend on the order. */
+  private differ(): false {
+    if (this.depth > 0) throw new TooMuchWork()
+    return false
   }
 
   /** Work counts within unordered arrays only: the rest of a comparison takes a time proportional to the answer. */
@@ -208,11 +249,13 @@ const hasEqualItems = (left: Schema.JsonArray, right: Schema.JsonArray): boolean
   return texts(left).every((text, index) => text === others[index])
 }
 
-const normalize = (
-  text: string,
-  { ignore_case, ignore_punctuation }: { readonly ignore_case: boolean; readonly ignore_punctuation: boolean }
-): string => {
-  const form = text.normalize("NFKC")
+const hasManyCombining = (text: string): boolean =>
+  text.matchAll(COMBINING).some(([run]) => run.length > MAX_COMBINING)
+
+type TextOptions = Pick<TextEvaluator, "ignore_case" | "ignore_punctuation">
+
+/** Normalizes a text in Unicode form NFKC. */
+const normalize = (form: string, { ignore_case, ignore_punctuation }: TextOptions): string => {
   const cased = ignore_case ? form.toLowerCase() : form
   const plain = ignore_punctuation ? cased.replaceAll(/[\p{P}\p{S}]/gu, " ") : cased
   return plain.replaceAll(/\s+/gu, " ").trim()

@@ -52,8 +52,9 @@ export const TextEvaluator = Schema.Struct({
 }).annotate({
   identifier: "TextEvaluator",
   description:
-    "Texts agree if they are equal after normalization: Unicode form NFKC, white space collapsed and trimmed, and as the members say."
+    "Texts agree if they are equal after normalization: Unicode form NFKC, white space collapsed and trimmed, and as the members say. Texts of which one comparison would normalize more than 131,072 characters are compared for equality, as are texts with more than 30 combining characters in a row."
 })
+export type TextEvaluator = typeof TextEvaluator.Type
 
 export const UnorderedEvaluator = Schema.Struct({
   kind: Schema.Literal("unordered").annotateKey({ description: "Always `unordered`." }),

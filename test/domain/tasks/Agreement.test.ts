@@ -88,6 +88,41 @@ describe("compareAnswers › evaluators", () => {
     assert.isFalse(agreesBy(strict, left, right))
   })
 
+  it("texts that are too long to normalize are compared for equality", () => {
+    const text = { "/t": { kind: "text" }, "/z": { kind: "text" } } as const
+    const long = "a ".repeat(32_768)
+    assert.isTrue(agreesBy(text, { t: long.trim() }, { t: long.toUpperCase() }))
+    assert.isFalse(agreesBy(text, { t: long }, { t: long.toUpperCase() + " " }))
+    assert.isTrue(agreesBy(text, { t: long + "more" }, { t: long + "more" }))
+    // The limit is of the whole comparison, and equal texts are free.
+    const third = long.slice(0, 44_000)
+    assert.isTrue(agreesBy(text, { t: third, z: "A" }, { t: third.toUpperCase(), z: "a" }))
+    assert.isFalse(agreesBy(text, { t: third, z: third }, { t: third.toUpperCase(), z: third.toUpperCase() }))
+    assert.isTrue(agreesBy(text, { t: long, z: third }, { t: long, z: third.toUpperCase() }))
+    // U+FDFA becomes 18 characters.
+    assert.isTrue(agreesBy(text, { t: "\uFDFA".repeat(3_000) }, { t: "\uFDFA".repeat(3_000) + " " }))
+    assert.isFalse(agreesBy(text, { t: "\uFDFA".repeat(5_000) }, { t: "\uFDFA".repeat(5_000) + " " }))
+  })
+
+  it("texts with many combining characters in a row are compared for equality", () => {
+    const text = { "/t": { kind: "text" } } as const
+    const marked = (count: number) => `e${"\u0301\u0316".repeat(count / 2)}`
+    assert.isTrue(agreesBy(text, { t: marked(30) }, { t: marked(30).toUpperCase() }))
+    assert.isFalse(agreesBy(text, { t: marked(32) }, { t: marked(32).toUpperCase() }))
+    const halfwidth = `${"\u0301".repeat(30)}\uFF9E`
+    assert.isFalse(agreesBy(text, { t: `e${halfwidth}` }, { t: `E${halfwidth}` }))
+  })
+
+  it("an unordered array normalizes each of its texts once, and is compared for equality if that is too much", () => {
+    const tags = { "/tags": { kind: "unordered" }, "/tags/*": { kind: "text" } } as const
+    const items = (count: number, length: number) =>
+      Array.from({ length: count }, (_, n) => `${n} `.padEnd(length, "a"))
+    const upper = (items: ReadonlyArray<string>) => items.map((item) => item.toUpperCase()).toReversed()
+    assert.isTrue(agreesBy(tags, { tags: items(50, 200) }, { tags: upper(items(50, 200)) }))
+    assert.isFalse(agreesBy(tags, { tags: items(8, 10_000) }, { tags: upper(items(8, 10_000)) }))
+    assert.isTrue(agreesBy(tags, { tags: items(8, 10_000) }, { tags: items(8, 10_000).toReversed() }))
+  })
+
   it("the items of unordered arrays are matched by their own evaluators, each once", () => {
     const tags = { "/tags": { kind: "unordered" } } as const
     assert.isTrue(agreesBy(tags, { tags: ["a", "b", "b"] }, { tags: ["b", "a", "b"] }))
