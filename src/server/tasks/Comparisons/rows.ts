@@ -13,8 +13,6 @@ import { ComparisonTally, summarizeTally } from "../../../domain/tasks/Compariso
 import { Evaluators } from "../../../domain/tasks/Evaluator.ts"
 import { HoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { ComparisonId, DatasetId, ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
-import { Judge } from "../../../domain/tasks/Judge.ts"
-import { Provider } from "../../../domain/tasks/Provider.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import {
   toPageWithinBytes,
@@ -25,6 +23,7 @@ import {
 } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { ofExistingTask } from "../requireTask.ts"
+import { StoredJudge, StoredProvider } from "../StoredProvider.ts"
 
 /** The columns of what a comparison has spent. */
 export const spentColumns = {
@@ -43,12 +42,12 @@ const ComparisonRow = Schema.Struct({
   task_revision: Schema.Int,
   live_release_id: ReleaseId,
   candidate_instructions: Schema.String,
-  candidate_provider: Provider,
+  candidate_provider: StoredProvider,
   candidate_dataset_id: Schema.NullOr(DatasetId),
   dataset_id: DatasetId,
   hold_out: HoldOut,
   evaluators: Evaluators,
-  judge: Schema.NullOr(Judge),
+  judge: Schema.NullOr(StoredJudge),
   budget: Budget,
   ...spentColumns,
   status: ComparisonStatus,

@@ -1,10 +1,10 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { DatasetId, type OrgId, ReleaseId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
-import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { StoredProvider } from "../StoredProvider.ts"
 
 /** The data of a task that a run needs, read by one statement. Without the schemas, which may be large. */
 const RunPlan = Schema.Struct({
@@ -15,7 +15,7 @@ const RunPlan = Schema.Struct({
   schemas_locked: Schema.Boolean,
   release_id: ReleaseId,
   instructions: Schema.String,
-  provider: Provider,
+  provider: StoredProvider,
   dataset_id: Schema.NullOr(DatasetId),
   /** Share of the runs with an answer that is sampled for review. */
   review_share: Schema.Finite,
