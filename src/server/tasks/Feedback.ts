@@ -67,7 +67,7 @@ import {
   toFeedback
 } from "./Feedback/rows.ts"
 import { requireTask } from "./requireTask.ts"
-import { getRun, originOf } from "./Runs/rows.ts"
+import { findLoggedRun, originOf } from "./Runs/rows.ts"
 import { ScoreLabels } from "./ScoreLabels.ts"
 
 /** Feedback per batched statement. */
@@ -307,7 +307,8 @@ export class Feedback extends Context.Service<
           const { org_id } = yield* Authorized("feedback.read")
           const [row] = yield* readFeedback(sql, org_id, [id])
           if (row === undefined) return yield* notFound("feedback")
-          const run = yield* getRun(sql, org_id, row.trace_id)
+          const run = yield* findLoggedRun(sql, org_id, row.trace_id)
+          if (run === undefined) return yield* notFound("feedback")
           return { ...toFeedback(row), input: run.input, answer: run.answer, run: originOf(run) }
         }, dieOnDatabaseError),
         remove: Effect.fn("Feedback.remove")(function* (id) {

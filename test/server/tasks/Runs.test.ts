@@ -142,6 +142,34 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
+    it.effect("a run whose dataset version is deleted before it is read fails with the reason", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin } = yield* createTeamClients("version deleted meanwhile")
+        const { dataset, params } = yield* createSortingTask(admin, ["where is my parcel", "shipping"])
+        const run = admin.tasks.run({ params, payload: { input: { text: "hello" } } })
+        const model = yield* startScriptedServer([])
+        // What a run sees that read its release before the version was deleted.
+        yield* sql`DELETE FROM datasets WHERE dataset_id = ${dataset.id}`
+        const reason = {
+          _tag: "PROVIDER_FAILED",
+          reason: "no_example",
+          detail: "The release's dataset version was deleted."
+        } as const
+        assert.deepInclude(yield* Effect.flip(run), reason)
+        // A model gets its examples from the version.
+        const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+        const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
+        const own = { task_id: task.id }
+        const [example] = sortingExamples(["where is my parcel", "shipping"])
+        const version = yield* admin.datasets.create({ params: own, payload: { examples: [example!] } })
+        yield* sql`DELETE FROM datasets WHERE dataset_id = ${version.id}`
+        const asked = admin.tasks.run({ params: own, payload: { input: { text: "hello" } } })
+        assert.deepInclude(yield* Effect.flip(asked), reason)
+        assert.lengthOf(model.seen, 0)
+      })
+    )
+
     it.effect(
       "concurrent requests with one idempotency key make one run, and a different request is refused",
       () =>

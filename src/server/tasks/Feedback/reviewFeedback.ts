@@ -8,11 +8,12 @@ import type { FeedbackId, OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { KnownValues } from "../../../domain/redaction/Redaction.ts"
 import type { Audit } from "../../identity/Audit.ts"
+import { dieOnDatabaseError } from "../../store/databaseErrors.ts"
 import { atomic } from "../../store/transaction.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { inputDigest } from "../Datasets/exampleRows.ts"
 import { redactObject } from "../redactJson.ts"
-import { getRun } from "../Runs/rows.ts"
+import { findLoggedRun } from "../Runs/rows.ts"
 import {
   type CorrectedInput,
   type FeedbackRow,
@@ -48,14 +49,16 @@ export const readCorrectedInput = Effect.fnUntraced(function* (
 ) {
   const [row] = yield* readFeedback(sql, org_id, [id])
   if (row?.status !== "pending" && row?.status !== "staged") return
-  const { input } = yield* getRun(sql, org_id, row.trace_id)
+  const run = yield* findLoggedRun(sql, org_id, row.trace_id)
+  if (run === undefined) return yield* notFound("feedback")
+  const { input } = run
   const { value } = yield* redactObject(input, known, "#/input")
   const corrected: CorrectedInput = {
     digest: inputDigest(row.task_id, value),
     bytes: Buffer.byteLength(JSON.stringify(input))
   }
   return corrected
-}, Effect.orDie)
+}, dieOnDatabaseError)
 
 /** Stages a correction for the next dataset version, with the input from `readCorrectedInput`. Idempotent. */
 export const stageFeedback = (

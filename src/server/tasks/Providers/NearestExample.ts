@@ -3,8 +3,8 @@ import { SqlClient } from "effect/sql"
 import { noHoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { type ExamplesProvider, noUsage } from "../../../domain/tasks/Provider.ts"
 import { findNearest } from "../Datasets/findNearest.ts"
-import { getVersion } from "../Datasets/versionRows.ts"
 import { NoAnswer, type ProviderAnswer, type ProviderRequest } from "./ProviderRequest.ts"
+import { requireVersion } from "./requireVersion.ts"
 
 /**
  * Answers with the nearest example of the release's dataset version: the one with exactly this input, else the one with the highest
@@ -32,7 +32,7 @@ export class NearestExample extends Context.Service<
           if (dataset_id === null) {
             return yield* noAnswer("The release has no dataset. Create the task's first dataset version.")
           }
-          const version = yield* Effect.orDie(getVersion(sql, org_id, dataset_id))
+          const version = yield* requireVersion(sql, org_id, dataset_id)
           const [nearest] = yield* Effect.orDie(findNearest(sql, org_id, version, input, { k: 1, holdOut }))
           if (nearest === undefined) {
             return yield* noAnswer(

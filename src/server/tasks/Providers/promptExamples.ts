@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { FewShot } from "../../../domain/tasks/Provider.ts"
 import { findNearest, type NearExample } from "../Datasets/findNearest.ts"
-import { getVersion } from "../Datasets/versionRows.ts"
 import type { ProviderRequest } from "./ProviderRequest.ts"
+import { requireVersion } from "./requireVersion.ts"
 
 /** Bytes of JSON per token. Tokenizers differ by model; for English text this is about right, and an upper limit needs no more. */
 const BYTES_PER_TOKEN = 4
@@ -19,10 +19,12 @@ export const findPromptExamples = Effect.fnUntraced(function* (
 ) {
   const none: ReadonlyArray<NearExample> = []
   if (dataset_id === null || examples === 0 || max_tokens === 0) return none
-  const version = yield* getVersion(sql, org_id, dataset_id)
-  return yield* findNearest(sql, org_id, version, input, {
-    k: examples,
-    maxBytes: max_tokens * BYTES_PER_TOKEN,
-    ...(holdOut === undefined ? {} : { holdOut })
-  })
-}, Effect.orDie)
+  const version = yield* requireVersion(sql, org_id, dataset_id)
+  return yield* Effect.orDie(
+    findNearest(sql, org_id, version, input, {
+      k: examples,
+      maxBytes: max_tokens * BYTES_PER_TOKEN,
+      ...(holdOut === undefined ? {} : { holdOut })
+    })
+  )
+})

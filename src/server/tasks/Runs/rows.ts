@@ -1,4 +1,4 @@
-import { Effect, Schema } from "effect"
+import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { DatasetId, type OrgId, ReleaseId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
@@ -66,17 +66,11 @@ const columns = Object.keys(LoggedRun.fields).join(", ")
 
 const runRows = rowsOf(LoggedRun)
 
-/** Reads a run that exists, because feedback references it; a missing row is a defect. */
-export const getRun = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  trace_id: TraceId
-) {
-  const run = yield* runRows.first(sql`
+/** Reads a logged run. The run of feedback that was read before may have been deleted, and the feedback with it. */
+export const findLoggedRun = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id: TraceId) =>
+  runRows.first(sql`
     SELECT ${sql.literal(columns)}
     FROM runs
     WHERE org_id = ${org_id}
       AND trace_id = ${trace_id}
   `)
-  return run ?? (yield* Effect.die(new Error(`Run ${trace_id} is referenced but missing`)))
-})

@@ -180,6 +180,19 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
     })
   )
 
+  it.effect("feedback whose run is deleted while it is read or staged is not found", () =>
+    Effect.gen(function* () {
+      const { correct, reviewer, run } = yield* createDesk("run deleted meanwhile")
+      const sql = yield* SqlClient.SqlClient
+      const trace_id = yield* run("hello")
+      const params = { id: (yield* correct(trace_id, { category: "billing" })).id }
+      // What a request sees that read the feedback before both were deleted.
+      yield* sql`DELETE FROM runs WHERE trace_id = ${trace_id}`
+      assert.strictEqual(yield* tagOf(reviewer.feedback.get({ params })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(reviewer.feedback.stage({ params })), "NOT_FOUND")
+    })
+  )
+
   it.effect("a task has at most 10,000 staged corrections", () =>
     Effect.gen(function* () {
       const { correct, integration, run, stage } = yield* createDesk("staged in all")
