@@ -998,8 +998,8 @@ CREATE TABLE feedback (
   end_user text COLLATE "C",
   CONSTRAINT feedback_pkey PRIMARY KEY (org_id, feedback_id),
   CONSTRAINT feedback_score_check CHECK ((score = ANY (ARRAY['-1'::integer, 0, 1]))),
-  CONSTRAINT feedback_score_value_check CHECK (((score_value >= ('-1'::integer)::double precision) AND (score_value <= (1)::double precision))),
-  CONSTRAINT feedback_source_check CHECK ((source = ANY (ARRAY['api_key'::text, 'feedback_token'::text]))),
+  CONSTRAINT feedback_score_value_check CHECK (((score_value >= ('-1'::integer)::double precision) AND (score_value <= (1)::double precision))) NOT VALID,
+  CONSTRAINT feedback_source_check CHECK ((source = ANY (ARRAY['api_key'::text, 'feedback_token'::text]))) NOT VALID,
   CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'promoted'::text, 'superseded'::text])))
 ) WITH (fillfactor=80);
 CREATE INDEX feedback_commented ON feedback USING btree (org_id, status, score, feedback_id DESC) WHERE (comment IS NOT NULL);
@@ -1475,7 +1475,7 @@ CREATE TABLE tasks (
   canary_share double precision,
   canary_started_at timestamp with time zone,
   CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id),
-  CONSTRAINT tasks_canary_check CHECK ((num_nulls(canary_release_id, canary_share, canary_started_at) = ANY (ARRAY[0, 3]))),
+  CONSTRAINT tasks_canary_check CHECK ((num_nulls(canary_release_id, canary_share, canary_started_at) = ANY (ARRAY[0, 3]))) NOT VALID,
   CONSTRAINT tasks_review_share_check CHECK (((review_share >= (0)::double precision) AND (review_share <= (1)::double precision)))
 ) WITH (fillfactor=80);
 COMMENT ON TABLE tasks IS 'Tasks: instructions, schemas and a provider, answered by the live release.';
@@ -1511,7 +1511,7 @@ CREATE TABLE telemetry_batches (
   delivery_id text COLLATE "C",
   signal text DEFAULT 'spans'::text NOT NULL,
   CONSTRAINT telemetry_batches_pkey PRIMARY KEY (org_id, batch_id),
-  CONSTRAINT telemetry_batches_signal_check CHECK ((signal = ANY (ARRAY['spans'::text, 'scores'::text])))
+  CONSTRAINT telemetry_batches_signal_check CHECK ((signal = ANY (ARRAY['spans'::text, 'scores'::text]))) NOT VALID
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 COMMENT ON TABLE telemetry_batches IS 'Batches of spans that wait for delivery, or failed and can be replayed. A batch is deleted when the collector has accepted it or it is too old to be replayed.';
 COMMENT ON COLUMN telemetry_batches.org_id IS 'Organization that owns the row.';
@@ -1539,8 +1539,8 @@ CREATE TABLE telemetry_destinations (
   trace text DEFAULT 'own'::text NOT NULL,
   scores text DEFAULT 'span'::text NOT NULL,
   CONSTRAINT telemetry_destinations_pkey PRIMARY KEY (org_id),
-  CONSTRAINT telemetry_destinations_scores_check CHECK ((scores = ANY (ARRAY['span'::text, 'log'::text, 'langfuse'::text, 'phoenix'::text, 'braintrust'::text]))),
-  CONSTRAINT telemetry_destinations_trace_check CHECK ((trace = ANY (ARRAY['own'::text, 'join'::text])))
+  CONSTRAINT telemetry_destinations_scores_check CHECK ((scores = ANY (ARRAY['span'::text, 'log'::text, 'langfuse'::text, 'phoenix'::text, 'braintrust'::text]))) NOT VALID,
+  CONSTRAINT telemetry_destinations_trace_check CHECK ((trace = ANY (ARRAY['own'::text, 'join'::text]))) NOT VALID
 ) WITH (fillfactor=50);
 COMMENT ON TABLE telemetry_destinations IS 'The OpenTelemetry collector of an organization, at most one. Counts change in the transactions that queue, deliver and drop spans.';
 COMMENT ON COLUMN telemetry_destinations.org_id IS 'Organization that owns the row.';

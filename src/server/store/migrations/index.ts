@@ -47,12 +47,12 @@ import promptExamples from "./0048_prompt_examples.ts"
 import selfReview from "./0049_self_review.ts"
 import runLists from "./0050_run_lists.ts"
 import cancelledComparisons from "./0051_cancelled_comparisons.ts"
-import exportFormats from "./0052_export_formats.ts"
-import honestComparisons from "./0053_honest_comparisons.ts"
-import deletions from "./0054_deletions.ts"
-import modelProviders from "./0055_model_providers.ts"
-import canaries from "./0056_canaries.ts"
-import endUserFeedback from "./0057_end_user_feedback.ts"
+import honestComparisons from "./0052_honest_comparisons.ts"
+import endUserFeedback from "./0053_end_user_feedback.ts"
+import exportFormats from "./0054_export_formats.ts"
+import deletions from "./0055_deletions.ts"
+import modelProviders from "./0056_model_providers.ts"
+import canaries from "./0057_canaries.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -103,10 +103,10 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0049_self_review": selfReview,
   "0050_run_lists": runLists,
   "0051_cancelled_comparisons": cancelledComparisons,
-  "0052_export_formats": exportFormats,
-  "0053_honest_comparisons": honestComparisons,
-  "0054_deletions": deletions,
-  "0055_model_providers": modelProviders,
-  "0056_canaries": canaries,
-  "0057_end_user_feedback": endUserFeedback
+  "0052_honest_comparisons": honestComparisons,
+  "0053_end_user_feedback": endUserFeedback,
+  "0054_export_formats": exportFormats,
+  "0055_deletions": deletions,
+  "0056_model_providers": modelProviders,
+  "0057_canaries": canaries
 }

@@ -18,14 +18,5 @@ export default statements(
   `COMMENT ON COLUMN provider_keys.base_url IS 'Base URL that they are sent to, and to no other.'`,
   `COMMENT ON COLUMN provider_keys.api_key IS 'Sealed key; null if there is none.'`,
   `COMMENT ON COLUMN provider_keys.headers IS 'Sealed extra headers, a JSON object of texts; null if there are none.'`,
-  `COMMENT ON COLUMN provider_keys.updated_at IS 'When they were last set.'`,
-  ...[
-    ["tasks", "provider"],
-    ["releases", "provider"],
-    ["comparisons", "candidate_provider"]
-  ].map(
-    ([table, column]) => `UPDATE ${table}
-    SET ${column} = (${column}::jsonb || '{"azure_api_version": null}')::json
-    WHERE ${column}->>'kind' = 'openai'`
-  )
+  `COMMENT ON COLUMN provider_keys.updated_at IS 'When they were last set.'`
 )

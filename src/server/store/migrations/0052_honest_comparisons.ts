@@ -2,9 +2,13 @@ import { statements } from "./statements.ts"
 
 /**
  * What a comparison holds out, compares by, and may spend. Existing comparisons held out nothing, or not from both kinds of providers. The
- * index lists wins and regressions; it is over expressions, because rewriting the results would take long.
+ * index lists wins and regressions; it is over expressions, because rewriting the results would take long. A second index
+ * finds the results of an example that is erased. They are built first: reads of comparisons would wait for them if their table were locked.
  */
 export default statements(
+  `CREATE INDEX comparison_results_verdict
+    ON comparison_results (org_id, comparison_id, (candidate->>'agrees'), (live->>'agrees'), example_id)`,
+  `CREATE INDEX comparison_results_example ON comparison_results (org_id, example_id)`,
   `ALTER TABLE comparisons
     ADD COLUMN hold_out json NOT NULL DEFAULT '{"kind":"none"}',
     ADD COLUMN evaluators json NOT NULL DEFAULT '{}',
@@ -23,7 +27,5 @@ export default statements(
   `COMMENT ON COLUMN comparisons.spent_input_tokens IS 'Input tokens of these calls.'`,
   `COMMENT ON COLUMN comparisons.spent_output_tokens IS 'Output tokens of these calls.'`,
   `COMMENT ON COLUMN comparisons.spent_cost IS 'Cost of these calls by the prices of their providers; null: none has a price.'`,
-  `COMMENT ON COLUMN comparisons.failure IS 'Why it failed, such as its spent budget, or who cancelled it; null unless the status is failed or cancelled.'`,
-  `CREATE INDEX comparison_results_verdict
-    ON comparison_results (org_id, comparison_id, (candidate->>'agrees'), (live->>'agrees'), example_id)`
+  `COMMENT ON COLUMN comparisons.failure IS 'Why it failed, such as its spent budget, or who cancelled it; null unless the status is failed or cancelled.'`
 )

@@ -7,8 +7,7 @@ import { statements } from "./statements.ts"
  * whose content waiting spans must lose, and the retention settings of organizations.
  *
  * Retention keeps the counts of feedback, so the trigger that subtracts deleted feedback has a condition. Nothing is
- * rewritten. The index over the results of comparisons, by which those of an erased example are found, is the only
- * statement that scans an existing table.
+ * rewritten and no existing table is scanned: the locks are held for milliseconds, however large the tables are.
  */
 export default Effect.andThen(
   statements(
@@ -65,7 +64,6 @@ export default Effect.andThen(
       example_id text COLLATE "C" NOT NULL,
       PRIMARY KEY (org_id, digest, task_id, example_id)
     )`,
-    `CREATE INDEX comparison_results_example ON comparison_results (org_id, example_id)`,
     `CREATE INDEX example_subjects_example ON example_subjects (org_id, task_id, example_id)`,
     `CREATE TABLE retention_settings (
       org_id text COLLATE "C" PRIMARY KEY,

@@ -35,15 +35,21 @@ const addScores = (rows: string, sign: "" | "-") => `
 /**
  * Feedback of end users: comments, pseudonyms, values and labels beside the score; the uses of feedback tokens; the
  * origins whose pages may send it. The indexes have entries for feedback with a label, a comment or an end user only.
+ *
+ * All missing migrations are one transaction. So this one, which reads all feedback to build its indexes, is before those that lock tables
+ * which runs need: meanwhile feedback waits, and runs do not. `NOT VALID`: the defaults satisfy the constraints, and checking them would
+ * read all feedback once more.
  */
 export default Effect.andThen(
   statements(
     `ALTER TABLE feedback
-      ADD COLUMN score_value double precision CHECK (score_value BETWEEN -1 AND 1),
+      ADD COLUMN score_value double precision,
       ADD COLUMN score_label text COLLATE "C",
       ADD COLUMN comment text,
-      ADD COLUMN source text COLLATE "C" NOT NULL DEFAULT 'api_key' CHECK (source IN ('api_key', 'feedback_token')),
-      ADD COLUMN end_user text COLLATE "C"`,
+      ADD COLUMN source text COLLATE "C" NOT NULL DEFAULT 'api_key',
+      ADD COLUMN end_user text COLLATE "C",
+      ADD CONSTRAINT feedback_score_value_check CHECK (score_value BETWEEN -1 AND 1) NOT VALID,
+      ADD CONSTRAINT feedback_source_check CHECK (source IN ('api_key', 'feedback_token')) NOT VALID`,
     `CREATE INDEX feedback_end_users ON feedback (org_id, end_user, feedback_id DESC) WHERE end_user IS NOT NULL`,
     `CREATE INDEX feedback_labelled ON feedback (org_id, score_label, status, score, feedback_id DESC)
       WHERE score_label IS NOT NULL`,
