@@ -8,7 +8,7 @@ import { int8Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
 import type { SpanBatch, OrgBuffer } from "./OrgBuffer.ts"
-import type { RecentPayloads } from "./RecentPayloads.ts"
+import type { RecentPayload, RecentPayloads } from "./RecentPayloads.ts"
 
 /** The channel name of span deliveries. */
 export const OTLP = "otlp"
@@ -123,13 +123,10 @@ export const storeBatches = Effect.fnUntraced(function* (
       if (Arr.isArrayNonEmpty(queued)) {
         // Registered before the engine's own hook, so that the first attempt finds the payload in memory instead of
         // reading it.
-        let version: string | undefined
+        const recent: Array<{ readonly batch_id: EventId; readonly payload: RecentPayload }> = []
         yield* sql.afterCommit(
           Effect.sync(() => {
-            if (version === undefined) return
-            for (const { batch, batch_id } of queued) {
-              recentPayloads.keep(batch_id, { request: batch.request, version })
-            }
+            for (const { batch_id, payload } of recent) recentPayloads.keep(batch_id, payload)
           })
         )
         const delivery_ids = yield* delivery.enqueue(
@@ -156,7 +153,12 @@ export const storeBatches = Effect.fnUntraced(function* (
           INSERT INTO telemetry_batches ${sql.insert(rows)}
           RETURNING xmin::text AS version
         `
-        version = stored?.version
+        if (stored !== undefined) {
+          const { version } = stored
+          for (const { batch, batch_id } of queued) {
+            recent.push({ batch_id, payload: { request: batch.request, version } })
+          }
+        }
       }
       return {
         gone,
