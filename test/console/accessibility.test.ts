@@ -26,6 +26,12 @@ const environment = Layer.provideMerge(
 
 const press = (name: string | RegExp) => (page: Page) => page.getByRole("button", { name }).first().click()
 
+/** Opens the changes of the next release whose changes are closed, and waits until they show a text. */
+const openChanges = (text: string) => async (page: Page) => {
+  await page.locator("details:not([open])").getByText("Changes", { exact: true }).first().click()
+  await page.getByText(text).waitFor()
+}
+
 type SeededOrg = Effect.Success<ReturnType<typeof seedConsoleOrg>>
 
 /** The pages of reviews and agents. */
@@ -59,7 +65,11 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: `/tasks/${at.task_id}/edit`, shows: "Save working copy" },
   { path: `/tasks/${at.task_id}/datasets`, shows: "Version 2", open: [press("Add examples")] },
   { path: `/tasks/${at.task_id}/comparisons`, shows: "Completed" },
-  { path: `/tasks/${at.task_id}/releases`, shows: "first release" },
+  {
+    path: `/tasks/${at.task_id}/releases`,
+    shows: "first release",
+    open: [openChanges("Compared with the release before"), openChanges("everything in it is new")]
+  },
   { path: `/datasets/${at.dataset_id}`, shows: "1 added", open: [press("Examples")] },
   { path: `/comparisons/${at.comparison_id}`, shows: "Cost and latency", open: [press("View details")] },
   { path: "/endpoints", shows: "http://127.0.0.1:9", open: [press("New endpoint")] },

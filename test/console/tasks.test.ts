@@ -1,9 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { createServer, type ServerResponse } from "node:http"
+import type { NewComparison } from "../../src/api/Comparisons.ts"
 import { TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import { accessibilityViolations, Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 import { sortingExamples, createSortingTask, createTeamClients } from "../support/tasks.ts"
 import { listenOnFreePort } from "../support/listenOnFreePort.ts"
@@ -200,6 +201,98 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
       }).pipe(Effect.scoped, Effect.orDie),
     120_000
   )
+
+  test("a release shows what it changed since the one before: lines of the instructions, settings and the dataset version", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { admin } = yield* createTeamClients("changes")
+      const { dataset, params, task } = yield* createSortingTask(admin, ["a", "billing"])
+      const release = Effect.fnUntraced(function* (candidate: NonNullable<NewComparison["candidate"]>) {
+        const { comparison } = yield* admin.comparisons.create({
+          params,
+          payload: { hold_out: { kind: "none" }, candidate }
+        })
+        yield* Effect.repeat(admin.comparisons.get({ params: { id: comparison.id } }), {
+          until: (found) => found.comparison.status === "completed"
+        })
+        return yield* admin.releases.create({
+          params,
+          payload: { comparison_id: comparison.id, force: true, reason: "To see its changes." }
+        })
+      })
+      const unchanged = Array.from({ length: 12 }, (_, line) => `Rule ${line + 1}.`).join("\n")
+      yield* release({ instructions: `Sort the message.\n${unchanged}\nThe end.` })
+      const [added] = sortingExamples(["b", "shipping"])
+      yield* admin.datasets.create({ params, payload: { base_dataset_id: dataset.id, examples: [added!] } })
+      yield* release({
+        instructions: `Sort the <b id=injected>message</b>.\n${unchanged}\n\nThe end.`,
+        provider: { kind: "examples", min_score: 0.25 }
+      })
+      const { pageErrors, page } = yield* openSignedIn(
+        yield* key({ preset: "reviewer" }, "changes"),
+        `/tasks/${task.id}/releases`
+      )
+      const cards = page.locator(".cards > li")
+      const linesOf = (index: number) =>
+        cards
+          .nth(index)
+          .getByRole("region", { name: "Changes of the instructions" })
+          .getByRole("listitem")
+          .allTextContents()
+      const open = (index: number) =>
+        Effect.promise(async () => {
+          await cards.nth(index).getByText("Changes", { exact: true }).click()
+          await cards.nth(index).getByRole("heading", { name: "Settings" }).waitFor()
+        })
+      yield* Effect.promise(() => cards.nth(2).waitFor())
+
+      yield* open(0)
+      // The mark is for the eye, the word for a screen reader.
+      assert.deepStrictEqual(yield* Effect.promise(() => linesOf(0)), [
+        "−Removed: Sort the message.",
+        "+Added: Sort the <b id=injected>message</b>.",
+        "Rule 1.",
+        "Rule 2.",
+        "Rule 3.",
+        "6 unchanged lines",
+        "Rule 10.",
+        "Rule 11.",
+        "Rule 12.",
+        "+Added: empty line",
+        "The end."
+      ])
+      const first = cards.nth(0)
+      assert.deepStrictEqual(
+        yield* Effect.promise(() =>
+          first.getByRole("region", { name: "Changes of the settings" }).getByRole("cell").allTextContents()
+        ),
+        ["0", "0.25"]
+      )
+      yield* Effect.promise(async () => {
+        await first.getByRole("rowheader").filter({ hasText: "/min_scorediffers" }).waitFor()
+        await first
+          .getByRole("region", { name: "Changes of the dataset" })
+          .getByText("Before: version 1. This release: version 2.")
+          .waitFor()
+      })
+
+      yield* open(1)
+      const second = cards.nth(1)
+      for (const name of ["Changes of the settings", "Changes of the dataset"]) {
+        yield* Effect.promise(() => second.getByRole("region", { name }).getByText("No changes.").waitFor())
+      }
+      yield* open(2)
+      yield* Effect.promise(() =>
+        cards
+          .nth(2)
+          .getByText(/first release: everything in it is new/)
+          .waitFor()
+      )
+      assert.deepStrictEqual(yield* Effect.promise(() => linesOf(2)), ["+Added: Sort the message."])
+      assert.strictEqual(yield* Effect.promise(() => page.locator("#injected").count()), 0)
+      assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
 
   test("a dataset version shows its differences from any earlier version", () =>
     Effect.gen(function* () {

@@ -45,6 +45,11 @@ export const releasesAtom = Atom.family((task_id: TaskId) =>
   )
 )
 
+/** What a release changed since the one that was live before. */
+export const releaseChangesAtom = Atom.family((id: ReleaseId) =>
+  Atom.make(apiClient.releases.changes({ params: { id } }))
+)
+
 /** A task's canary, if it has one. */
 export const canaryAtom = Atom.family((task_id: TaskId) =>
   Atom.make(apiClient.canaries.get({ params: { task_id } }))

@@ -12,9 +12,10 @@ import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { CanaryPanel } from "./CanaryPanel.tsx"
 import { DatasetLink } from "./DatasetLink.tsx"
+import { ReleaseChanges } from "./ReleaseChanges.tsx"
 import { ReleaseQuality } from "./ReleaseQuality.tsx"
 
-/** A task's releases, newest first, each with a button that rolls back to it. */
+/** A task's releases, newest first, each with its changes and a button that rolls back to it. */
 export const Releases = ({ task }: { readonly task: Task }) => {
   const can = useCan()
   return (
@@ -86,6 +87,7 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                     </p>
                   </details>
                 )}
+                <ReleaseChanges release={release} releases={releases} />
               </li>
             ))}
           </ol>

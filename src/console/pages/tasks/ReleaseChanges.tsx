@@ -1,0 +1,152 @@
+import { useState } from "react"
+import type { ReleaseChanges as Changes } from "../../../domain/tasks/ReleaseChanges.ts"
+import type { Release } from "../../../domain/tasks/Task.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { releaseChangesAtom } from "../../state/tasks.ts"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { Diff } from "../../ui/Diff.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { DatasetLink } from "./DatasetLink.tsx"
+import { type InstructionLine, instructionLines } from "./instructionLines.ts"
+
+interface Props {
+  readonly release: Release
+  /** The task's releases loaded so far. */
+  readonly releases: ReadonlyArray<Release>
+}
+
+/** What a release changed since the one that was live before. Loaded when it is opened. */
+export const ReleaseChanges = (props: Props) => {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>Changes</summary>
+      {isOpen ? <LoadedChanges {...props} /> : null}
+    </details>
+  )
+}
+
+const LoadedChanges = ({ release, releases }: Props) => {
+  const atom = releaseChangesAtom(release.id)
+  const result = useAtomValue(atom)
+  return (
+    <AsyncContent result={result} atom={atom}>
+      {({ dataset, instructions, provider, since }) => (
+        <div className="stack">
+          <p className="quiet small">
+            {since === null ? (
+              "The task's first release: everything in it is new."
+            ) : (
+              <>
+                Compared with the release before, <ReleaseName id={since} releases={releases} />.
+              </>
+            )}
+          </p>
+          <section className="stack" aria-label="Changes of the instructions">
+            <h3>Instructions</h3>
+            <Instructions instructions={instructions} />
+          </section>
+          <section className="stack" aria-label="Changes of the settings">
+            <h3>Settings</h3>
+            {provider.length === 0 ? (
+              <p>No changes.</p>
+            ) : (
+              <Diff
+                before={settings(provider, "before")}
+                after={settings(provider, "after")}
+                beforeTitle="Before"
+                afterTitle="This release"
+              />
+            )}
+          </section>
+          <section className="stack" aria-label="Changes of the dataset">
+            <h3>Dataset</h3>
+            {dataset.before === dataset.after ? (
+              <p>No changes.</p>
+            ) : (
+              <p>
+                Before: <DatasetName task={release.task_id} id={dataset.before} />. This release:{" "}
+                <DatasetName task={release.task_id} id={dataset.after} />.
+              </p>
+            )}
+          </section>
+        </div>
+      )}
+    </AsyncContent>
+  )
+}
+
+/** A release's time, or its ID if its page of the list is not loaded. */
+const ReleaseName = ({ id, releases }: { readonly id: string; readonly releases: Props["releases"] }) => {
+  const found = releases.find((release) => release.id === id)
+  return found === undefined ? <span className="id">{id}</span> : <AbsoluteTime time={found.created_at} />
+}
+
+const DatasetName = ({
+  id,
+  task
+}: {
+  readonly id: Changes["dataset"]["after"]
+  readonly task: Release["task_id"]
+}) => (id === null ? "none" : <DatasetLink task={task} id={id} />)
+
+/** Settings of one side by JSON Pointer. A setting without a value is absent. */
+const settings = (changes: Changes["provider"], side: "before" | "after") =>
+  Object.fromEntries(
+    changes.flatMap((change) => (change[side] === null ? [] : [[change.setting, change[side]] as const]))
+  )
+
+/** Lines that are shown before the reader asks for more. */
+const SHOWN_LINES = 200
+
+const Instructions = ({ instructions }: Pick<Changes, "instructions">) => {
+  const [shown, setShown] = useState(SHOWN_LINES)
+  const lines = instructionLines(instructions)
+  if (instructions.every(({ op }) => op === "same")) return <p>No changes.</p>
+  return (
+    <>
+      <ol className="line-changes">
+        {lines.slice(0, shown).map((line, index) => (
+          <li key={index} className={line.kind}>
+            <Line line={line} />
+          </li>
+        ))}
+      </ol>
+      {lines.length > shown ? (
+        <button type="button" className="link" onClick={() => setShown(shown + 10 * SHOWN_LINES)}>
+          show more of {lines.length.toLocaleString("en")} lines
+        </button>
+      ) : null}
+    </>
+  )
+}
+
+/** The mark before a line. A screen reader reads the word instead. */
+const marks = {
+  added: ["+", "Added: "],
+  removed: ["−", "Removed: "],
+  same: ["", ""]
+} as const
+
+const Line = ({ line }: { readonly line: InstructionLine }) => {
+  if (line.kind === "skipped") {
+    return <span className="quiet">{line.count.toLocaleString("en")} unchanged lines</span>
+  }
+  const [mark, word] = marks[line.kind]
+  return (
+    <>
+      <span className="line-mark" aria-hidden="true">
+        {mark}
+      </span>
+      <span>
+        <span className="visually-hidden">{word}</span>
+        {line.text === "" && line.kind !== "same" ? (
+          <span className="quiet">empty line</span>
+        ) : (
+          <UntrustedText text={line.text} />
+        )}
+      </span>
+    </>
+  )
+}
