@@ -1290,6 +1290,7 @@ CREATE TABLE releases (
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
   restored_release_id text COLLATE "C",
+  previous_release_id text COLLATE "C",
   CONSTRAINT releases_pkey PRIMARY KEY (org_id, release_id)
 );
 CREATE INDEX releases_task ON releases USING btree (org_id, task_id, release_id DESC);
@@ -1305,6 +1306,7 @@ COMMENT ON COLUMN releases.created_at IS 'When it was released.';
 COMMENT ON COLUMN releases.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN releases.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN releases.restored_release_id IS 'Earlier release that it restores; null: it restores none.';
+COMMENT ON COLUMN releases.previous_release_id IS 'Release that was live when it was created; null: the first release, or created before version 0058 of the schema.';
 
 CREATE TABLE retention_settings (
   org_id text COLLATE "C" NOT NULL,

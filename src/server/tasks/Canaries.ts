@@ -149,7 +149,7 @@ export class Canaries extends Context.Service<
                 created_by: actor
               }
               yield* requireDataset(sql, org_id, release.dataset_id)
-              yield* insertRelease(sql, org_id, release)
+              yield* insertRelease(sql, org_id, release, live.id)
               yield* sql`
                 UPDATE tasks
                 SET canary_release_id = ${release.id}, canary_share = ${share}, canary_started_at = ${toDate(now)}

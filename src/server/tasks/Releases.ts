@@ -34,7 +34,7 @@ export class Releases extends Context.Service<
       task_id: TaskId,
       request: PageRequest<ReleaseId>
     ) => Effect.Effect<Page<Release, ReleaseId>, NotFound, Authorized<"tasks.read">>
-    /** Returns what a release changed since another release of its task, by default since the one before it. */
+    /** Returns what a release changed since another release of its task, by default since the one that was live before it. */
     readonly changes: (
       id: ReleaseId,
       since: ReleaseId | undefined
@@ -177,7 +177,7 @@ export class Releases extends Context.Service<
                 created_at: now,
                 created_by: actor
               }
-              if (canary === undefined) yield* insertRelease(sql, org_id, release)
+              if (canary === undefined) yield* insertRelease(sql, org_id, release, live.id)
               yield* sql`
                 UPDATE tasks
                 SET

@@ -25,7 +25,7 @@ import {
 } from "../../domain/tasks/Provider.ts"
 import { checkProviderHeaders } from "../../domain/tasks/checkProviderHeaders.ts"
 import { schemaWarnings } from "../../domain/tasks/schemaWarnings.ts"
-import type { JsonSchema, SavedTask, Task } from "../../domain/tasks/Task.ts"
+import type { JsonSchema, Release, SavedTask, Task } from "../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/transaction.ts"
@@ -267,7 +267,7 @@ export class Tasks extends Context.Service<
                 })
               }
               yield* insertTask(sql, org_id, row)
-              yield* insertRelease(sql, org_id, {
+              const first: Release = {
                 id: row.live_release_id,
                 task_id: row.task_id,
                 instructions: row.instructions,
@@ -277,7 +277,8 @@ export class Tasks extends Context.Service<
                 restored_release_id: null,
                 created_at: now,
                 created_by: actor
-              })
+              }
+              yield* insertRelease(sql, org_id, first, null)
               yield* saveKey(org_id, row.task_id, input.provider, now)
               yield* audit.record(principal, "task.created", row.task_id, { name: row.name })
               return { ...toTask(row), warnings: warningsOf(input) }

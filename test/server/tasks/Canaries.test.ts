@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import type { ClientCalls } from "../../../src/client/Client.ts"
-import type { TaskId } from "../../../src/domain/Ids.ts"
+import type { ReleaseId, TaskId } from "../../../src/domain/Ids.ts"
 import { eventually } from "../../support/eventually.ts"
 import { pointersOf, service } from "../../support/service.ts"
 import { createSortingTask, createTeamClients, sortingExamples } from "../../support/tasks.ts"
@@ -81,6 +81,42 @@ layer(service(), { excludeTestServices: true })("Canaries", (it) => {
         ["canary.stopped", "canary.changed", "canary.started"]
       )
     })
+  )
+
+  it.effect(
+    "the changes of a release are since the one that was live before, not since a stopped canary",
+    () =>
+      Effect.gen(function* () {
+        const { admin, comparison_id, params, reviewer, task } = yield* comparedTask("changes")
+        const changesOf = (id: ReleaseId) => reviewer.releases.changes({ params: { id }, query: {} })
+        const stopped = yield* admin.canaries.start({ params, payload: { comparison_id, share: 0.5 } })
+        const running = yield* changesOf(stopped.release.id)
+        assert.strictEqual(running.since, task.live_release_id)
+        yield* admin.canaries.stop({ params })
+
+        const live = yield* admin.releases.create({ params, payload: { comparison_id } })
+        assert.notStrictEqual(live.id, stopped.release.id)
+        const changes = yield* changesOf(live.id)
+        assert.strictEqual(changes.since, task.live_release_id)
+        assert.include(
+          changes.instructions.map(({ op }) => op),
+          "added"
+        )
+
+        // Also of a canary that becomes live, and of a rollback that ends a canary.
+        const next = yield* compare(admin, params, "Sort it again.")
+        const { release } = yield* admin.canaries.start({
+          params,
+          payload: { comparison_id: next, share: 0.5 }
+        })
+        yield* admin.releases.create({ params, payload: { release_id: release.id } })
+        assert.strictEqual((yield* changesOf(release.id)).since, live.id)
+        const last = yield* compare(admin, params, "Sort it well.")
+        yield* admin.canaries.start({ params, payload: { comparison_id: last, share: 0.5 } })
+        const back = yield* admin.releases.create({ params, payload: { release_id: live.id } })
+        assert.strictEqual((yield* changesOf(back.id)).since, release.id)
+        assert.isNull((yield* changesOf(task.live_release_id)).since)
+      })
   )
 
   it.effect(

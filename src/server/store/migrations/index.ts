@@ -53,6 +53,7 @@ import exportFormats from "./0054_export_formats.ts"
 import deletions from "./0055_deletions.ts"
 import modelProviders from "./0056_model_providers.ts"
 import canaries from "./0057_canaries.ts"
+import previousReleases from "./0058_previous_releases.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -108,5 +109,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0054_export_formats": exportFormats,
   "0055_deletions": deletions,
   "0056_model_providers": modelProviders,
-  "0057_canaries": canaries
+  "0057_canaries": canaries,
+  "0058_previous_releases": previousReleases
 }

@@ -52,7 +52,10 @@ export const findRelease = Effect.fnUntraced(function* (
   return row === undefined ? undefined : toRelease(row)
 })
 
-/** Finds the release of the same task that was live before. Release ids sort by time. */
+/**
+ * Finds the release of the same task that was live before. For rows that do not name it, that is the one created before: release ids sort by
+ * time.
+ */
 export const findReleaseBefore = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -62,10 +65,21 @@ export const findReleaseBefore = Effect.fnUntraced(function* (
     SELECT ${sql.literal(columns)}
     FROM releases
     WHERE org_id = ${org_id}
-      AND task_id = ${task_id}
-      AND release_id < ${id}
-    ORDER BY release_id DESC
-    LIMIT 1
+      AND release_id = coalesce(
+        (
+          SELECT previous_release_id
+          FROM releases
+          WHERE org_id = ${org_id}
+            AND release_id = ${id}
+        ),
+        (
+          SELECT max(release_id)
+          FROM releases
+          WHERE org_id = ${org_id}
+            AND task_id = ${task_id}
+            AND release_id < ${id}
+        )
+      )
   `)
   return row === undefined ? undefined : toRelease(row)
 })
@@ -111,15 +125,20 @@ export const listReleases = (
 
 const listedRows = rowsOf(Schema.Struct({ ...ReleaseRow.fields, found: Schema.Int }))
 
-/** Inserts a release. */
-export const insertRelease = (sql: SqlClient.SqlClient, org_id: OrgId, release: Release) => sql`
+/** Inserts a release. `previous`: the live release; null if it is the first of its task. */
+export const insertRelease = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  release: Release,
+  previous: ReleaseId | null
+) => sql`
   INSERT INTO releases (
-    org_id, release_id, task_id, instructions, provider, dataset_id, comparison_id, restored_release_id, created_at,
-    created_by_id, created_by_name
+    org_id, release_id, task_id, instructions, provider, dataset_id, comparison_id, restored_release_id, previous_release_id,
+    created_at, created_by_id, created_by_name
   )
   VALUES (
     ${org_id}, ${release.id}, ${release.task_id}, ${release.instructions}, ${JSON.stringify(release.provider)},
-    ${release.dataset_id}, ${release.comparison_id}, ${release.restored_release_id}, ${toDate(release.created_at)},
-    ${release.created_by.id}, ${release.created_by.name}
+    ${release.dataset_id}, ${release.comparison_id}, ${release.restored_release_id}, ${previous},
+    ${toDate(release.created_at)}, ${release.created_by.id}, ${release.created_by.name}
   )
 `
