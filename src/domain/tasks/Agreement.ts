@@ -249,8 +249,12 @@ const hasEqualItems = (left: Schema.JsonArray, right: Schema.JsonArray): boolean
   return texts(left).every((text, index) => text === others[index])
 }
 
-const hasManyCombining = (text: string): boolean =>
-  text.matchAll(COMBINING).some(([run]) => run.length > MAX_COMBINING)
+const hasManyCombining = (text: string): boolean => {
+  for (const [run] of text.matchAll(COMBINING)) {
+    if (run.length > MAX_COMBINING) return true
+  }
+  return false
+}
 
 type TextOptions = Pick<TextEvaluator, "ignore_case" | "ignore_punctuation">
 
