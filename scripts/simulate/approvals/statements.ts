@@ -475,16 +475,13 @@ const kinds: ReadonlyArray<readonly [RegExp, Handler]> = [
     })
   ],
   [
-    /^SELECT session\.session_id, session\.last_event::float8 AS newest FROM unnest/,
+    /^SELECT known\.session_id, coalesce\(session\.last_event::float8, known\.newest \+ 1\) AS newest FROM unnest/,
     reads((model, given, transaction) =>
       given.rows("org_id", "session_id", "newest").flatMap((known) => {
-        const row = transaction.get(
-          model.sessions,
-          sessionKey({ org_id: known.text("org_id"), session_id: known.text("session_id") })
-        )
-        return row === undefined || row.last_event <= known.number("newest")
-          ? []
-          : [{ session_id: row.session_id, newest: row.last_event }]
+        const session_id = known.text("session_id")
+        const row = transaction.get(model.sessions, sessionKey({ org_id: known.text("org_id"), session_id }))
+        const newest = row?.last_event ?? known.number("newest") + 1
+        return newest <= known.number("newest") ? [] : [{ session_id, newest }]
       })
     )
   ],
