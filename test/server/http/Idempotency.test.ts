@@ -220,8 +220,13 @@ layer(service().pipe(Layer.provide(alone)), { excludeTestServices: true })(
             yield* waitForBlockedStatements(4)
             // Sent after the others.
             assert.strictEqual((yield* send("/v1/api-keys", { key })).status, 200)
-            const blocked =
-              yield* sql`SELECT 1 FROM pg_locks WHERE relation = 'idempotency_keys'::regclass AND NOT granted`
+            const blocked = yield* sql`
+                SELECT 1
+                FROM pg_locks
+                WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                  AND relation = 'idempotency_keys'::regclass
+                  AND NOT granted
+              `
             assert.lengthOf(blocked, 4)
             return sending
           })

@@ -104,7 +104,14 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const crowd = yield* Effect.forkChild(Effect.all([change, promotion], { concurrency: 2 }))
         yield* waitForBlockedStatements(1)
         assert.strictEqual((yield* post("/v1/tasks", sortingTask)).status, 201)
-        assert.lengthOf(yield* sql`SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`, 1)
+        const waiting = yield* sql`
+          SELECT 1
+          FROM pg_locks
+          WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND locktype = 'advisory'
+            AND NOT granted
+        `
+        assert.lengthOf(waiting, 1)
         yield* release
         const [changes] = yield* Fiber.join(crowd)
         assert.lengthOf(
