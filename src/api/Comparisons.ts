@@ -54,7 +54,7 @@ export const NewComparison = Schema.Struct({
       "A model that decides whether an answer agrees which differs by the evaluators. Default: none; such an answer does not agree."
   }),
   budget: Schema.optionalKey(NewBudget).annotateKey({
-    description: "What the comparison may spend. Default: no limit."
+    description: "Limits of the comparison's spending. Default: no limit."
   })
 }).annotate({ identifier: "NewComparison", description: "A comparison to start." })
 export type NewComparison = typeof NewComparison.Type

@@ -108,7 +108,7 @@ export const NewFeedbackToken = Schema.Struct({
     description:
       "Your ID of the end user who gets the token, 1 to 256 characters. It is not stored, and the token has the pseudonym only. Default null."
   })
-}).annotate({ identifier: "NewFeedbackToken", description: "What a feedback token allows." })
+}).annotate({ identifier: "NewFeedbackToken", description: "Options of a feedback token." })
 export type NewFeedbackToken = typeof NewFeedbackToken.Type
 
 export const CreatedFeedbackToken = Schema.Struct({

@@ -1,6 +1,6 @@
 import { FeedbackError } from "./FeedbackError.ts"
 
-/** What a page needs to send feedback: the response of `createFeedbackToken`, or these two members of it. */
+/** The input of a page to send feedback: the response of `createFeedbackToken`, or these two members of it. */
 export interface FeedbackGrant {
   readonly token: string
   readonly url: string

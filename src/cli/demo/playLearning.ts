@@ -12,7 +12,7 @@ const COMPARISON_TIMEOUT = "60 seconds"
 /** Messages of customers with their categories. */
 type Messages = ReadonlyArray<readonly [text: string, category: string]>
 
-/** What the dataset knows at the beginning. */
+/** The examples of the dataset at the beginning. */
 const known: Messages = [
   ["thank you and have a nice day", "other"],
   ["do you have a shop in Vienna", "other"],

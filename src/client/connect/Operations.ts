@@ -1810,7 +1810,7 @@ export interface Deletion {
   /** The deletion's ID. */
   readonly id: string
   /**
-   * What is deleted.
+   * The kind of the deletion.
    *
    * - `task`: A task with everything that belongs to it.
    * - `dataset`: One version of a dataset.
@@ -1833,7 +1833,7 @@ export interface Deletion {
    * - `completed`: Everything was deleted.
    */
   readonly status: "running" | "completed"
-  /** What was deleted so far. */
+  /** The records deleted so far. */
   readonly deleted: DeletedCounts
   /** When the deletion was requested. */
   readonly created_at: Date
@@ -2436,7 +2436,10 @@ export interface TrainingMessage {
 
 /** An example of a dataset, as a line of a file for supervised fine-tuning of a chat model. */
 export interface ChatExample {
-  /** What a run sends to the model for the example's input, without other examples, and the right answer. */
+  /**
+   * The messages that a run sends to the model for the example's input, without other examples, and the
+   * right answer.
+   */
   readonly messages: ReadonlyArray<TrainingMessage>
 }
 
@@ -2468,7 +2471,7 @@ export interface ExportDatasetPreferencesInput {
 export interface OpenAiPreference {
   /** The prompt. */
   readonly input: {
-    /** What a run sends to the model. */
+    /** The messages that a run sends to the model. */
     readonly messages: ReadonlyArray<TrainingMessage>
   }
   /** The correction. */
@@ -2479,7 +2482,7 @@ export interface OpenAiPreference {
 
 /** A corrected answer and its correction, in the form of Hugging Face TRL. */
 export interface TrlPreference {
-  /** What a run sends to the model. */
+  /** The messages that a run sends to the model. */
   readonly prompt: ReadonlyArray<TrainingMessage>
   /** The correction. */
   readonly chosen: ReadonlyArray<TrainingMessage>
@@ -2614,7 +2617,7 @@ export interface Judge {
   readonly provider: Provider
 }
 
-/** What a comparison may spend. One that would spend more ends as `failed`. */
+/** Limits of a comparison's spending. A comparison that would exceed one ends as `failed`. */
 export interface Budget {
   /**
    * Calls to models, the judge's included: at least those of one example. No example is started that
@@ -2639,7 +2642,7 @@ export interface Budget {
 }
 
 /**
- * What a comparison has spent on both sides and the judge, also on answers that a restart or a
+ * The spending of a comparison on both sides and the judge, also on answers that a restart or a
  * cancellation discarded. 0 in comparisons of older versions of the service.
  */
 export interface Spent {
@@ -2780,9 +2783,9 @@ export interface Comparison {
   readonly evaluators: Readonly<Record<string, Evaluator>>
   /** What judges answers that differ. Null: nothing. */
   readonly judge: Judge | null
-  /** What it may spend. */
+  /** Limits of its spending. */
   readonly budget: Budget
-  /** What it has spent so far. */
+  /** Its spending so far. */
   readonly spent: Spent
   /** Number of examples to compare. */
   readonly example_count: number
@@ -2876,7 +2879,7 @@ export interface NewJudge {
   readonly provider: NewProvider
 }
 
-/** What the comparison may spend. */
+/** Limits of the comparison's spending. */
 export interface NewBudget {
   /**
    * Calls to models, the judge's included: at least those of one example. No example is started that
@@ -2928,7 +2931,7 @@ export interface NewComparison {
    * an answer does not agree.
    */
   readonly judge?: NewJudge | undefined
-  /** What the comparison may spend. Default: no limit. */
+  /** Limits of the comparison's spending. Default: no limit. */
   readonly budget?: NewBudget | undefined
 }
 
@@ -2988,7 +2991,7 @@ export interface GetComparisonInput {
     | undefined
 }
 
-/** What the judge decided about one answer. */
+/** The judge's decision about one answer. */
 export interface Verdict {
   /** Whether the answer agrees. False if the judge failed. */
   readonly agrees: boolean
@@ -3436,7 +3439,7 @@ export interface Feedback {
   readonly dataset_id: string | null
 }
 
-/** What a feedback token allows. */
+/** Options of a feedback token. */
 export interface NewFeedbackToken {
   /** How long the token can be used, 60 to 86400 seconds, but not longer than the API key. Default 3600. */
   readonly expires_in_seconds?: number | undefined
@@ -3458,7 +3461,7 @@ export interface CreateFeedbackTokenInput {
     /** The run's `trace_id`. */
     readonly trace_id: string
   }
-  /** The request body. What a feedback token allows. */
+  /** The request body. Options of a feedback token. */
   readonly payload?: NewFeedbackToken | undefined
 }
 
@@ -5440,7 +5443,7 @@ export interface TelemetryDelivery {
   /** The delivery's ID. */
   readonly id: string
   /**
-   * What the batch has.
+   * The content of the batch.
    *
    * - `spans`: Spans.
    * - `scores`: Scores that are sent apart from spans.

@@ -60,7 +60,7 @@ export const refreshAfterRunDeletion = (task_id: TaskId): void => {
   refresh(qualityAtom(task_id))
 }
 
-/** Refreshes what a review of a run changes. */
+/** Refreshes the data that a review of a run changes. */
 export const refreshAfterRunReview = (task_id: TaskId, trace_id: TraceId): void => {
   refresh(runAtom(trace_id))
   refresh(runFeedbackAtom(trace_id))

@@ -45,7 +45,7 @@ export const releasesAtom = Atom.family((task_id: TaskId) =>
   )
 )
 
-/** What a release changed since the one that was live before. */
+/** The changes of a release since the one that was live before. */
 export const releaseChangesAtom = Atom.family((id: ReleaseId) =>
   Atom.make(apiClient.releases.changes({ params: { id } }))
 )

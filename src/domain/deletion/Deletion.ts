@@ -32,7 +32,7 @@ export type DeletedCounts = typeof DeletedCounts.Type
 
 export const Deletion = Schema.Struct({
   id: DeletionId.annotateKey({ description: "The deletion's ID." }),
-  kind: DeletionKind.annotateKey({ description: "What is deleted." }),
+  kind: DeletionKind.annotateKey({ description: "The kind of the deletion." }),
   target_id: Schema.NullOr(Schema.String).annotateKey({
     description: "The task or dataset version that is deleted. Null for an erasure."
   }),
@@ -44,7 +44,7 @@ export const Deletion = Schema.Struct({
       'Of an erasure: SHA-256, in hex, of the key, `=`, and the value as JSON, such as `customer="acme"`. The value itself is not stored. Else null.'
   }),
   status: DeletionStatus.annotateKey({ description: "Whether it is finished." }),
-  deleted: DeletedCounts.annotateKey({ description: "What was deleted so far." }),
+  deleted: DeletedCounts.annotateKey({ description: "The records deleted so far." }),
   created_at: timestamp("When the deletion was requested."),
   created_by: Actor.annotateKey({ description: "The API key that requested it." }),
   finished_at: Schema.NullOr(Timestamp).annotateKey({

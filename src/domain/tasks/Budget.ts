@@ -32,7 +32,7 @@ export const Budget = Schema.Struct({
   max_failures: maxFailures.stored
 }).annotate({
   identifier: "Budget",
-  description: "What a comparison may spend. One that would spend more ends as `failed`."
+  description: "Limits of a comparison's spending. A comparison that would exceed one ends as `failed`."
 })
 export type Budget = typeof Budget.Type
 
@@ -42,7 +42,7 @@ export const NewBudget = Schema.Struct({
   max_tokens: maxTokens.given,
   max_cost: maxCost.given,
   max_failures: maxFailures.given
-}).annotate({ identifier: "NewBudget", description: "What the comparison may spend." })
+}).annotate({ identifier: "NewBudget", description: "Limits of the comparison's spending." })
 export type NewBudget = typeof NewBudget.Type
 
 /** The budget to store: absent limits are null. */
@@ -66,14 +66,14 @@ export const Spent = Schema.Struct({
 }).annotate({
   identifier: "Spent",
   description:
-    "What a comparison has spent on both sides and the judge, also on answers that a restart or a cancellation discarded. 0 in comparisons of older versions of the service."
+    "The spending of a comparison on both sides and the judge, also on answers that a restart or a cancellation discarded. 0 in comparisons of older versions of the service."
 })
 export type Spent = typeof Spent.Type
 
 /** Nothing spent. */
 export const nothingSpent: Spent = { calls: 0, input_tokens: 0, output_tokens: 0, cost: null }
 
-/** The sum of what was spent. */
+/** The sum of two spendings. */
 export const addSpent = (left: Spent, right: Spent): Spent => ({
   calls: left.calls + right.calls,
   input_tokens: left.input_tokens + right.input_tokens,

@@ -193,8 +193,8 @@ export const Comparison = Schema.Struct({
     description: "How values of the answers are compared, by JSON pointer. Others are compared as `equal`."
   }),
   judge: Schema.NullOr(Judge).annotateKey({ description: "What judges answers that differ. Null: nothing." }),
-  budget: Budget.annotateKey({ description: "What it may spend." }),
-  spent: Spent.annotateKey({ description: "What it has spent so far." }),
+  budget: Budget.annotateKey({ description: "Limits of its spending." }),
+  spent: Spent.annotateKey({ description: "Its spending so far." }),
   example_count: Schema.Int.annotateKey({ description: "Number of examples to compare." }),
   compared: Schema.Int.annotateKey({ description: "Number of examples that both sides have answered." }),
   summary: ComparisonSummary.annotateKey({ description: "The results so far." }),

@@ -76,6 +76,6 @@ export class ContentDigest {
   }
 }
 
-/** What a member adds to the state: `STATE_BYTES` bytes. Once a member is erased, a digest is verified by this instead. */
+/** The contribution of a member to the state: `STATE_BYTES` bytes. Once a member is erased, a digest is verified by this instead. */
 export const contentHash = (member: string): Uint8Array =>
   createHash("shake128", { outputLength: STATE_BYTES }).update(member).digest()

@@ -16,7 +16,7 @@ import type { FeedbackStatus } from "./Feedback.ts"
  * ```
  *
  * Repeating an input changes nothing, and a rejected correction stays rejected. A promotion takes all staged corrections of a task together,
- * or those that it names: for each input, the correction that was staged last is promoted and the others are superseded.
+ * or the named ones: for each input, the correction that was staged last is promoted and the others are superseded.
  */
 export type FeedbackInput = "Stage" | "Unstage" | "Reject"
 

@@ -19,7 +19,7 @@ export const MAX_TOKEN_LABELS = 16
 export const MAX_RUN_USES = 100
 
 /**
- * What a feedback token says. Its holder can read it, so it has ids, which are random, and nothing of the run's content.
+ * The claims of a feedback token. Its holder can read it, so it has ids, which are random, and nothing of the run's content.
  *
  * A token ends at its expiry, with its last use, with the API key that created it, with its run, and with the master key
  * that signed it.

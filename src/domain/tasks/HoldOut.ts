@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 
-/** Seeds of a split: those that fit four bytes. */
+/** Seeds of a split: integers of four bytes. */
 const MAX_SEED = 2 ** 31 - 1
 
 const testShare = Schema.Finite.check(

@@ -45,7 +45,7 @@ export const Verdict = Schema.Struct({
   failure: Schema.NullOr(Schema.String).annotateKey({
     description: "Why there is no verdict, in one sentence. Null if there is one."
   })
-}).annotate({ identifier: "Verdict", description: "What the judge decided about one answer." })
+}).annotate({ identifier: "Verdict", description: "The judge's decision about one answer." })
 export type Verdict = typeof Verdict.Type
 
 /** Longest reason that is kept, in characters. */

@@ -58,7 +58,7 @@ export class PostingList {
   }
 }
 
-/** The postings without those of some inputs. */
+/** The postings without some inputs. */
 export const withoutOrdinals = (bytes: Uint8Array, ordinals: ReadonlySet<number>): Uint8Array => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const left = new Uint8Array(bytes.byteLength)

@@ -12,7 +12,7 @@ export type TrainingMessage = typeof TrainingMessage.Type
 export const ChatExample = Schema.Struct({
   messages: Schema.Array(TrainingMessage).annotateKey({
     description:
-      "What a run sends to the model for the example's input, without other examples, and the right answer."
+      "The messages that a run sends to the model for the example's input, without other examples, and the right answer."
   })
 }).annotate({
   identifier: "ChatExample",
@@ -28,7 +28,9 @@ export type PreferenceForm = typeof PreferenceForm.Type
 
 export const OpenAiPreference = Schema.Struct({
   input: Schema.Struct({
-    messages: Schema.Array(TrainingMessage).annotateKey({ description: "What a run sends to the model." })
+    messages: Schema.Array(TrainingMessage).annotateKey({
+      description: "The messages that a run sends to the model."
+    })
   }).annotateKey({ description: "The prompt." }),
   preferred_output: Schema.Array(TrainingMessage).annotateKey({ description: "The correction." }),
   non_preferred_output: Schema.Array(TrainingMessage).annotateKey({
@@ -40,7 +42,9 @@ export const OpenAiPreference = Schema.Struct({
 })
 
 export const TrlPreference = Schema.Struct({
-  prompt: Schema.Array(TrainingMessage).annotateKey({ description: "What a run sends to the model." }),
+  prompt: Schema.Array(TrainingMessage).annotateKey({
+    description: "The messages that a run sends to the model."
+  }),
   chosen: Schema.Array(TrainingMessage).annotateKey({ description: "The correction." }),
   rejected: Schema.Array(TrainingMessage).annotateKey({ description: "The answer that was corrected." })
 }).annotate({

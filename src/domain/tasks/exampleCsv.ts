@@ -50,7 +50,7 @@ const FORMULA = /^[=+\-@\t\r](?!\d*\.?\d+(?:[eE][+-]?\d+)?$)/
 /** Characters that need quotes. */
 const SPECIAL = /[",\r\n]/
 
-/** A formula gets an apostrophe, which spreadsheets show as text: an example may have been written by a stranger. */
+/** A formula gets an apostrophe, which spreadsheets show as text: an end user may have written the example. */
 const toLine = (cells: ReadonlyArray<string>): string =>
   cells
     .map((cell) => (FORMULA.test(cell) ? `'${cell}` : cell))

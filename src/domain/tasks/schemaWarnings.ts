@@ -33,7 +33,7 @@ export const schemaWarnings = (schema: Schema.Json, at = "#"): ReadonlyArray<Sch
   return warnings
 }
 
-/** Keywords that describe a schema or are extensions of OpenAPI that describe one. Nobody expects them to restrict values. */
+/** Keywords that describe a schema or are extensions of OpenAPI that describe one. They do not restrict values. */
 const descriptions: ReadonlySet<string> = new Set([
   ...["$schema", "$id", "$comment", "$vocabulary", "title", "description", "default", "examples"],
   ...["deprecated", "readOnly", "writeOnly", "example", "discriminator", "xml", "externalDocs"]

@@ -47,7 +47,7 @@ const LogsResponse = Schema.fromJsonString(
 )
 const decodeLogs = Schema.decodeUnknownOption(LogsResponse)
 
-/** The response of Langfuse's ingestion API: 207, with the events that it accepted and those that it did not. */
+/** The response of Langfuse's ingestion API: 207, with the accepted and the refused events. */
 const IngestionResponse = Schema.fromJsonString(
   Schema.Struct({ errors: Schema.Array(Schema.Struct({ status: Schema.Int })) })
 )

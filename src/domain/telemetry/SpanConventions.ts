@@ -69,7 +69,7 @@ const outputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> 
     ? undefined
     : [{ role: "assistant", content: JSON.stringify(value), finish_reason: "stop" }]
 
-/** A completed call to a model provider within a run. Numbers that nobody reported are null. */
+/** A completed call to a model provider within a run. Unreported numbers are null. */
 export interface CompletedProviderCall {
   /** The provider's name in the conventions, such as `openai`. */
   readonly provider: string
@@ -82,7 +82,7 @@ export interface CompletedProviderCall {
   readonly seed: number | null
   readonly start: number
   readonly end: number
-  /** What the response says of itself; null without a readable response. */
+  /** The response's own metadata; null without a readable response. */
   readonly response: {
     readonly id: string | null
     readonly model: string | null

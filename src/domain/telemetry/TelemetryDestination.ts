@@ -67,7 +67,7 @@ export type TelemetrySignal = typeof TelemetrySignal.Type
 
 export const TelemetryDelivery = Schema.Struct({
   id: TelemetryDeliveryId.annotateKey({ description: "The delivery's ID." }),
-  signal: TelemetrySignal.annotateKey({ description: "What the batch has." }),
+  signal: TelemetrySignal.annotateKey({ description: "The content of the batch." }),
   status: TelemetryDeliveryStatus.annotateKey({ description: "The delivery's status." }),
   span_count: Schema.Int.annotateKey({ description: "Spans in the batch, or scores." }),
   rejected_spans: Schema.Int.annotateKey({

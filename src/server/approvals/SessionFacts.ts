@@ -7,7 +7,7 @@ import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 
 /**
- * What does not change about a session while it exists. A replica may cache it even after the session was deleted: the
+ * The immutable facts of a session while it exists. A replica may cache it even after the session was deleted: the
  * statement that writes a step looks the session up, so a step of a deleted session gets 404.
  */
 export interface SessionFact {

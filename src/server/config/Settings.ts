@@ -98,7 +98,7 @@ export interface Settings {
   }
   /** Whether every request is logged. */
   readonly logRequests: boolean
-  /** What the requests of one organization can have in progress on a replica. */
+  /** Limits of the work that one organization has in progress on a replica. */
   readonly workLimits: { readonly reads: number; readonly largeBodyBytes: number }
   /** Requests per second, of each key and of each organization, and of an organization's end users; 0 disables a limit. */
   readonly rateLimits: {

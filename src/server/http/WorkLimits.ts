@@ -1,6 +1,6 @@
 import { Context } from "effect"
 
-/** Limits of what the requests of one organization have in progress on this replica. Further requests wait. */
+/** Limits of the work that one organization has in progress on this replica. Further requests wait. */
 export interface WorkLimitValues {
   /** Reads that run concurrently. */
   readonly reads: number

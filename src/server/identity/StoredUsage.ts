@@ -49,7 +49,7 @@ interface CachedAmounts {
   readonly readAt: number
 }
 
-/** What is counted beside the total size. */
+/** The counted kinds beside the total size. */
 type StoredKind = "runs" | "feedback"
 
 /** A limit of stored amounts. */

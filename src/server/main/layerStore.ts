@@ -15,7 +15,7 @@ const layerDatabase = (url: Redacted.Redacted) =>
 
 /**
  * The database client and the key ring of its secrets: an external PostgreSQL with the configured master keys, or the embedded PostgreSQL,
- * whose master key is generated in the data directory unless one is configured. Creates what is missing if the settings allow it.
+ * whose master key is generated in the data directory unless one is configured. Creates a missing database or role if the settings allow it.
  */
 export const layerStore = (store: StoreSettings) =>
   store.kind === "external"

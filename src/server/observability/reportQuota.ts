@@ -2,12 +2,12 @@ import { Effect } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import type { LimitName } from "./LimitUse.ts"
 
-/** A limit that applies to the current request, and what is left of it. */
+/** A limit that applies to the current request, and its remaining amount. */
 export interface Quota {
   readonly name: LimitName
   readonly limit: number
   readonly remaining: number
-  /** What is counted, in the terms of the headers. Default: requests, each of which creates or sends one. */
+  /** The counted unit, in the terms of the headers. Default: requests, each of which creates or sends one. */
   readonly unit?: "concurrent-requests" | "content-bytes"
   /** The time in which the limit renews. Default: it does not renew with time. */
   readonly windowSeconds?: number
@@ -29,7 +29,7 @@ export const reportQuota = (quota: Quota): Effect.Effect<void> =>
   })
 
 /**
- * Whether at least 80 % of a limit are used. Limits of what is stored are reported only then: they are large, and checked
+ * Whether at least 80 % of a limit are used. Limits of stored amounts are reported only then: they are large, and checked
  * by frequent requests.
  */
 export const isNearLimit = ({ limit, remaining }: Pick<Quota, "limit" | "remaining">): boolean =>

@@ -149,7 +149,7 @@ export class Feedback extends Context.Service<
       Authorized<"feedback.read" | "datasets.write">
     >
     /**
-     * Promotes all staged corrections of the task, or those that the request names: all of them or none. Of concurrent promotions the
+     * Promotes all staged corrections of the task, or the ones that the request names: all of them or none. Of concurrent promotions the
      * first wins and the others fail.
      */
     readonly promote: (

@@ -34,7 +34,7 @@ export class Releases extends Context.Service<
       task_id: TaskId,
       request: PageRequest<ReleaseId>
     ) => Effect.Effect<Page<Release, ReleaseId>, NotFound, Authorized<"tasks.read">>
-    /** Returns what a release changed since another release of its task, by default since the one that was live before it. */
+    /** Returns the changes of a release since another release of its task, by default since the one that was live before it. */
     readonly changes: (
       id: ReleaseId,
       since: ReleaseId | undefined

@@ -18,7 +18,7 @@ import { listRuns } from "./RunLog/listRuns.ts"
 import { removeRun } from "./RunLog/removeRun.ts"
 import { dismissReview, findRun } from "./RunLog/rows.ts"
 
-/** The logged runs, for those who review them. */
+/** The logged runs, for reviewers. */
 export class RunLog extends Context.Service<
   RunLog,
   {

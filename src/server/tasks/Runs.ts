@@ -64,7 +64,7 @@ export const RunFinished = Context.Reference<(run: FinishedRun) => Effect.Effect
   { defaultValue: () => () => Effect.void }
 )
 
-/** What the answer of a run is made by. */
+/** The source of a run's answer. */
 interface AnswerPlan {
   readonly task: RunPlan
   /** The task's answer schema, compiled; and as JSON, for providers that send it to a model. */

@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import { Judge } from "../../domain/tasks/Judge.ts"
 import { OpenAiProvider, Provider } from "../../domain/tasks/Provider.ts"
 
-/** A member that may be missing from what is stored. */
+/** A member that stored rows may lack. */
 const orElse = <S extends Schema.Constraint>(member: S, value: S["Encoded"]) =>
   Schema.withDecodingDefault<S>(Effect.succeed(value))(member)
 

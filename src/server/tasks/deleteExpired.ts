@@ -18,7 +18,7 @@ export interface Expiry {
   readonly cutoff: Timestamp
 }
 
-/** What one transaction has deleted, and whether nothing expired is left. */
+/** The records that one transaction deleted, and whether no expired ones are left. */
 export interface ExpiredDeletion {
   readonly deleted: Partial<DeletedCounts>
   readonly isOver: boolean

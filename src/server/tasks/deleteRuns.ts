@@ -25,7 +25,7 @@ export interface RunSelection {
   readonly trace_ids: ReadonlyArray<TraceId>
 }
 
-/** What a deletion does besides deleting runs and feedback. */
+/** The further effects of a deletion of runs and feedback. */
 export interface RunDeletionOptions {
   /**
    * Whether to erase the examples that promoted corrections became, from every dataset version. The transaction needs
@@ -35,7 +35,7 @@ export interface RunDeletionOptions {
   readonly now: Timestamp
 }
 
-/** What one transaction has deleted. */
+/** The records that one transaction deleted. */
 export interface DeletedRuns {
   readonly runs: number
   readonly feedback: number

@@ -54,7 +54,7 @@ export const toDeletion = (row: DeletionRow): Deletion => ({
   finished_at: row.finished_at
 })
 
-/** What a new deletion deletes. */
+/** The target of a new deletion. */
 export type NewDeletion =
   | { readonly kind: "task"; readonly target_id: TaskId }
   | {

@@ -16,14 +16,14 @@ import { acquireFreeDatasetLock } from "./Datasets/datasetLock.ts"
 import { deleteExamples, eraseExamples, findOfSubject, removePostings } from "./Datasets/erasedRows.ts"
 import { deleteRuns, MAX_DELETED_RUNS, type RunDeletionOptions } from "./deleteRuns.ts"
 
-/** What a step needs. */
+/** The dependencies of a step. */
 export interface StepDeps {
   readonly sql: SqlClient.SqlClient
   readonly usage: StoredUsage["Service"]
   readonly now: Timestamp
 }
 
-/** What a step has deleted, and where the next step of the same phase continues; null: the phase is over. */
+/** The records that a step deleted, and where the next step of the same phase continues; null: the phase is over. */
 export interface StepResult extends Partial<DeletedCounts> {
   readonly cursor: string | null
 }
@@ -192,7 +192,7 @@ export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
   return result
 })
 
-/** Subtracts the counted size of what was deleted. */
+/** Subtracts the counted size of the deleted rows. */
 const subtract = ({ sql, usage }: StepDeps, org_id: OrgId, bytes: number) =>
   sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -bytes })))
 

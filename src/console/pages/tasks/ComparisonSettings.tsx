@@ -3,7 +3,7 @@ import type { Evaluator } from "../../../domain/tasks/Evaluator.ts"
 import type { HoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
-/** How a comparison was made, and what it has spent. */
+/** The settings of a comparison, and its spending. */
 export const ComparisonSettings = ({ comparison }: { readonly comparison: Comparison }) => {
   const { budget, evaluators, hold_out, judge, spent, summary } = comparison
   const limits = Object.entries(budget).flatMap(([name, limit]) =>

@@ -16,7 +16,7 @@ interface Props {
   readonly releases: ReadonlyArray<Release>
 }
 
-/** What a release changed since the one that was live before. Loaded when it is opened. */
+/** The changes of a release since the one that was live before. Loaded when it is opened. */
 export const ReleaseChanges = (props: Props) => {
   const [isOpen, setOpen] = useState(false)
   return (

@@ -24,7 +24,7 @@ export interface QueueReads {
     watermarks: ReadonlyArray<number>,
     limit: number
   ) => Effect.Effect<ReadonlyArray<QueueRow>, SqlError.SqlError>
-  /** Returns those of the shards that have rows. */
+  /** Returns the shards that have rows. */
   readonly nonEmpty: (
     shards: ReadonlyArray<number>
   ) => Effect.Effect<ReadonlyArray<{ readonly shard: number }>, SqlError.SqlError>

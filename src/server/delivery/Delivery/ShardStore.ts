@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { int4Array } from "../../store/pgArrays.ts"
 
-/** What a heartbeat writes. */
+/** The values that a heartbeat writes. */
 export interface Heartbeat {
   /** How long the renewed leases last, in milliseconds. */
   readonly leaseMillis: number
@@ -44,7 +44,7 @@ export interface ShardStore {
     wanted: number,
     leaseMillis: number
   ) => Effect.Effect<ReadonlyArray<ClaimedShard>, SqlError.SqlError>
-  /** Releases those of the shards that this replica owns. */
+  /** Releases the shards that this replica owns. */
   readonly release: (shards: ReadonlyArray<number>) => Effect.Effect<void, SqlError.SqlError>
   /** Removes this replica's heartbeat, so that its peers no longer count it. */
   readonly deregister: Effect.Effect<void, SqlError.SqlError>

@@ -37,8 +37,8 @@ const addCounts = (rows: string, sign: "" | "-") => `
  * Lists of runs: an index for each filter, and the metadata of runs as rows of their own. Runs that wait for review.
  * Counts of feedback per release and day.
  *
- * Triggers keep what is derived from runs and feedback: rows that a replica of an older version writes are listed and
- * counted too, and what is deleted leaves no entry. A counter is spread over slots, because all feedback on one
+ * Triggers maintain the data derived from runs and feedback: rows that a replica of an older version writes are listed and
+ * counted too, and deleted rows leave no entry. A counter is spread over slots, because all feedback on one
  * release would otherwise wait for the commit of the feedback before it.
  */
 export default Effect.andThen(

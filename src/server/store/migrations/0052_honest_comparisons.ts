@@ -1,7 +1,7 @@
 import { statements } from "./statements.ts"
 
 /**
- * What a comparison holds out, compares by, and may spend. Existing comparisons held out nothing, or not from both kinds of providers. The
+ * The hold-out, evaluators and budget of a comparison. Existing comparisons held out nothing, or not from both kinds of providers. The
  * index lists wins and regressions; it is over expressions, because rewriting the results would take long. A second index
  * finds the results of an example that is erased. They are built first: reads of comparisons would wait for them if their table were locked.
  */

@@ -8,14 +8,14 @@ import type { ProviderCall } from "../Providers.ts"
 import { BYTES_PER_TOKEN } from "./budgetFaults.ts"
 import { type ComparisonRow, spentColumns, toSpent } from "./rows.ts"
 
-/** Failures of calls that the model may have answered all the same, so that their tokens are unknown instead of none. */
+/** Failures of calls that the model may have answered nevertheless, so that their tokens are unknown instead of none. */
 const MAYBE_ANSWERED: ReadonlySet<ProviderFailureReason | null> = new Set([
   "timeout",
   "invalid_response",
   "cancelled"
 ])
 
-/** What the calls of one example have cost so far. */
+/** The spending of one example's calls so far. */
 export class ExampleSpending {
   spent: Spent = nothingSpent
   /** Whether an answer came without its tokens, and whether it was one that has a price. */
@@ -44,20 +44,20 @@ export class ExampleSpending {
 const tokensOf = (messages: ProviderCall["messages"]): number =>
   Math.ceil(messages.reduce((sum, { content }) => sum + Buffer.byteLength(content), 0) / BYTES_PER_TOKEN)
 
-/** Limits what a comparison spends by its budget. */
+/** Limits the spending of a comparison by its budget. */
 export interface Spending {
   /** Reserves the calls of an example; or says, as the beginning of a sentence, why the budget has no room for it. */
   readonly reserve: () => string | undefined
-  /** Says, as the beginning of a sentence, why the budget cannot be kept: what was spent is unknown. Undefined if it can. */
+  /** Says, as the beginning of a sentence, why the budget cannot be kept: the spending is unknown. Undefined if it can. */
   readonly unknown: () => string | undefined
-  /** Records what a reserved example has spent, whether it was finished or interrupted. */
+  /** Records the spending of a reserved example, whether it was finished or interrupted. */
   readonly record: (example: ExampleSpending, failures: number) => Effect.Effect<void>
-  /** What the comparison has spent, in all attempts. */
+  /** The spending of the comparison in all attempts. */
   readonly spent: () => Spent
 }
 
 /**
- * The spending of one batch. It is recorded after each example, and whoever holds the lease: what was spent stays spent, also if the results
+ * The spending of one batch. It is recorded after each example, whichever replica has the lease: spending stays recorded, also if the results
  * of the batch are lost. Examples in progress count with the calls that they need at least, and with the mean tokens and cost of the
  * earlier ones.
  */

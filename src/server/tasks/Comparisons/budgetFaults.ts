@@ -19,7 +19,7 @@ const callsModel = ({ provider }: Side): boolean => provider.kind !== "examples"
 export const callsOf = (sides: ReadonlyArray<Side>, judge: Judge | null): number =>
   sides.filter(callsModel).length + (judge === null ? 0 : sides.length)
 
-/** Returns the limits of a budget that are below what one example takes. `at` is the budget's pointer in the request. */
+/** Returns the limits of a budget that are below the spending of one example. `at` is the budget's pointer in the request. */
 export const budgetFaults = (
   { max_calls, max_cost, max_failures, max_tokens }: NewBudget,
   sides: ReadonlyArray<Side>,

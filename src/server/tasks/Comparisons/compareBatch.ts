@@ -93,7 +93,7 @@ export interface BatchContext {
 /**
  * Answers the next examples after `row.last_example_id` by both sides: at least one, at most a batch; none if the budget has no room for
  * one, and then the comparison has failed. Starts no further example once `isStopped`: the time slice is over, or the comparison was
- * cancelled. Each may take minutes. Writes only what was spent.
+ * cancelled. Each may take minutes. Writes only the spending.
  */
 export const compareBatch = Effect.fnUntraced(function* (
   { onCompared, providers, sql }: BatchContext,

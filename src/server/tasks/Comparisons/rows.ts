@@ -25,7 +25,7 @@ import { rowsOf } from "../../store/rows.ts"
 import { ofExistingTask } from "../requireTask.ts"
 import { StoredJudge, StoredProvider } from "../StoredProvider.ts"
 
-/** The columns of what a comparison has spent. */
+/** The columns of a comparison's spending. */
 export const spentColumns = {
   spent_calls: Schema.Int,
   spent_input_tokens: Schema.Finite,
@@ -76,7 +76,7 @@ export const comparisonRows = rowsOf(ComparisonRow)
 
 type SpentRow = Pick<ComparisonRow, keyof typeof spentColumns>
 
-/** What a comparison has spent. */
+/** The spending of a comparison. */
 export const toSpent = (row: SpentRow): Spent => ({
   calls: row.spent_calls,
   input_tokens: row.spent_input_tokens,
@@ -84,7 +84,7 @@ export const toSpent = (row: SpentRow): Spent => ({
   cost: row.spent_cost
 })
 
-/** The columns of what a comparison has spent. */
+/** The columns of a comparison's spending. */
 export const fromSpent = ({ calls, cost, input_tokens, output_tokens }: Spent): SpentRow => ({
   spent_calls: calls,
   spent_input_tokens: input_tokens,

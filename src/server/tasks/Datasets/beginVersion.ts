@@ -190,7 +190,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
 
   return {
     /**
-     * Removes the base's examples with these ids or inputs. Returns the positions of those that the base does not have.
+     * Removes the base's examples with these ids or inputs. Returns the positions of inputs and ids that the base does not have.
      * Call it before the first `put`.
      */
     remove: Effect.fnUntraced(function* (selected: ReadonlyArray<ExampleId | JsonObject>) {

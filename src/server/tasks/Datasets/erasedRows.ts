@@ -111,7 +111,7 @@ const contentRows = rowsOf(Schema.Struct({ example_id: ExampleId, input: JsonObj
 /**
  * Erases examples from all versions of a task's dataset: deletes them, what comparisons answered to their inputs, and
  * their words in the search index. A tombstone of each remains, with what it adds to the content digests of its
- * versions. The caller's transaction has the dataset lock. Returns the counted size of what it deleted.
+ * versions. The caller's transaction has the dataset lock. Returns the counted size of the deleted rows.
  *
  * The counts of words in later chunks of the index still include a removed posting: they only weigh the words.
  */
@@ -265,7 +265,7 @@ const ordinalRows = rowsOf(Schema.Struct({ ordinal: Schema.Int }))
 
 /**
  * Removes the postings of examples that were deleted, by (task, word), unless another example has the same input. The
- * caller has the dataset lock. Returns the counted size of what it removed.
+ * caller has the dataset lock. Returns the counted size of the removed rows.
  */
 export const removePostings = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

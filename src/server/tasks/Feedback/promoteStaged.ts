@@ -17,7 +17,7 @@ import { requireStaged } from "./requireStaged.ts"
 import { readNewestVersion, readStaged, readWithInputs, type StagedRow } from "./stagedRows.ts"
 
 /**
- * Creates the next dataset version from a task's staged corrections, all or those that the request names, in the caller's transaction. Acquires the dataset lock first, so that
+ * Creates the next dataset version from a task's staged corrections, all or the ones that the request names, in the caller's transaction. Acquires the dataset lock first, so that
  * of two concurrent promotions one waits and then finds a newer base. Then locks the corrections, and reads them in chunks, however many
  * there are.
  */

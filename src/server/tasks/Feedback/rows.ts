@@ -81,12 +81,12 @@ export interface NewFeedbackRow {
   readonly release_id: ReleaseId | null
   readonly record: FeedbackRecord
   readonly correction: string | null
-  /** What the span of the feedback needs of the run. */
+  /** The facts of the run for the span of its feedback. */
   readonly evaluated: EvaluatedRun
 }
 
 /**
- * Inserts feedback, and returns the ids of what it inserted: not of feedback on a run that was deleted meanwhile, or that a
+ * Inserts feedback, and returns the ids of the inserted rows: not of feedback on a run that was deleted meanwhile, or that a
  * deletion has locked. The row of the run is locked against deletion until the feedback is committed, so that none is left
  * when its run is deleted. It does not wait for a deletion in progress: see `insertOrWait`.
  */

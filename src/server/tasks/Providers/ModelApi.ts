@@ -8,7 +8,7 @@ import type { ModelResponse, PromptMessage } from "./ProviderRequest.ts"
 /** Parts of an answer's content at most, so that reading them takes some 10 ms. */
 export const MAX_CONTENT_PARTS = 10_000
 
-/** What a model is asked: the instructions, examples as earlier turns, and the input. */
+/** The request to a model: the instructions, examples as earlier turns, and the input. */
 export interface Conversation {
   readonly instructions: string
   /** Nearest first. */
@@ -45,7 +45,7 @@ export type ParsedResponse =
 
 /** The API of a kind of model server. */
 export interface ModelApi<P extends ModelProvider> {
-  /** What the API calls a response, such as "chat completion". */
+  /** The API's name of a response, such as "chat completion". */
   readonly responseName: string
   readonly request: (
     provider: P,

@@ -32,7 +32,7 @@ export interface ProviderRequest<P extends Provider = Provider> {
   readonly onCall?: (call: ProviderCall) => void
 }
 
-/** What a model's response says of itself. All text is checked: a model server could send any. Counts are null if it sent none. */
+/** The metadata of a model's response. All text is checked: a model server could send any. Counts are null if it sent none. */
 export interface ModelResponse {
   readonly id: string | null
   readonly model: string | null

@@ -97,7 +97,7 @@ const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => A
 const isObject = (value: Schema.Json | undefined): value is Schema.JsonObject =>
   Predicate.isReadonlyObject(value)
 
-/** Whether a schema can be that of a tool. The model is told any other one in the prompt, and answers with a text. */
+/** Whether a schema can be that of a tool. Any other schema is in the prompt, and the answer is a text. */
 export const isToolSchema = (schema: JsonSchema): boolean => {
   const named = (part: Schema.Json): boolean => {
     if (isArray(part)) return part.every(named)

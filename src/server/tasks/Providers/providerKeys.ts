@@ -6,7 +6,7 @@ import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { constantTimeEqual } from "../../secrets/constantTimeEqual.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
 
-/** What a task sends to a base URL besides the request: its API key and extra headers. Both are secret. */
+/** The credentials that a task sends to a base URL: its API key and extra headers. Both are secret. */
 export interface ProviderCredentials {
   readonly api_key?: Redacted.Redacted | undefined
   readonly headers?: Readonly<Record<string, Redacted.Redacted>> | undefined
@@ -34,7 +34,7 @@ const plainHeaders = (headers: Readonly<Record<string, Redacted.Redacted>>): Rec
     Object.entries(headers).map(([name, value]) => [name.toLowerCase(), Redacted.value(value)])
   )
 
-/** Seals and stores a task's credentials for a base URL. Replaces those that are given; no headers remove the stored ones. */
+/** Seals and stores a task's credentials for a base URL. Replaces the given ones; no headers remove the stored ones. */
 export const upsertProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],

@@ -28,7 +28,7 @@ export interface FinishedRun {
   readonly provider: Provider
   /** The examples that the answer was made from, nearest first; empty if the caller answered. */
   readonly examples: ReadonlyArray<UsedExample>
-  /** What the caller reported of the call that produced its answer; null if it reported nothing, or did not answer. */
+  /** The caller's report of the call that produced its answer; null if it reported nothing, or did not answer. */
   readonly answered_by: ModelCall | null
   readonly usage: Usage
   /** The calls to a model, in order; empty if the provider calls no model. */

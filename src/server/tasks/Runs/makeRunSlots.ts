@@ -28,7 +28,7 @@ export const makeRunSlots = (
       Effect.uninterruptibleMask((restore): Effect.Effect<A, E | RateLimited, R> => {
         const waiting = organizations.get(org_id) ?? { runs: 0, bytes: 0 }
         const bytes = limits.runBytes === 0 ? 0 : sizeOf(input)
-        /** Names the limits in the response, with what is left of them now. */
+        /** Names the limits in the response, with their remaining amounts. */
         const report = Effect.suspend(() =>
           Effect.andThen(
             limits.concurrentRuns === 0

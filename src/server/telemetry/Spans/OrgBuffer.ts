@@ -48,7 +48,7 @@ export interface RecordedTrace {
   readonly make: (at: number, content: Content, format: ExportFormat) => ReadonlyArray<Span>
 }
 
-/** Whether a trace is sampled. In a caller's trace this is also the caller's decision: a fragment of a trace helps nobody. */
+/** Whether a trace is sampled. In a caller's trace this is also the caller's decision: a fragment of a trace is useless. */
 export const isTraceSampled = (
   sampling: Sampling,
   { caller = null, trace_id }: RecordedTrace,
