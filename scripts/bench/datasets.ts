@@ -74,6 +74,7 @@ const program = Effect.gen(function* () {
     org_id,
     actor: OPERATOR,
     scopes: new Set(["datasets.read"] as const),
+    groups: [],
     makers: []
   })
 

@@ -1,5 +1,6 @@
 import { Result, type Schema } from "effect"
 import { canonicalJson } from "../json/CanonicalJson.ts"
+import { hasManyCombining } from "./combiningCharacters.ts"
 import type { JsonObject } from "./Dataset.ts"
 import { type Evaluator, type EvaluatorTree, evaluatorTree, type TextEvaluator } from "./Evaluator.ts"
 
@@ -27,13 +28,6 @@ const CHARACTERS_PER_WORK = 8
  * compared for equality. Counted, so that the result is the same on every machine.
  */
 const MAX_NORMALIZED_CHARACTERS = 2 ** 17
-
-/**
- * Combining characters in a row that are normalized, as in the Stream-Safe Text Format of Unicode (UAX #15): sorting them takes a time that
- * grows with the square of their number. No language needs more. The two halfwidth marks become combining characters.
- */
-const MAX_COMBINING = 30
-const COMBINING = /[\p{M}\uFF9E\uFF9F]+/gu
 
 /** How an answer compares with the expected one. */
 export interface Agreement {
@@ -247,13 +241,6 @@ const hasEqualItems = (left: Schema.JsonArray, right: Schema.JsonArray): boolean
     items.map((item) => Result.getOrElse(canonicalJson(item), () => JSON.stringify(item))).toSorted()
   const others = texts(right)
   return texts(left).every((text, index) => text === others[index])
-}
-
-const hasManyCombining = (text: string): boolean => {
-  for (const [run] of text.matchAll(COMBINING)) {
-    if (run.length > MAX_COMBINING) return true
-  }
-  return false
 }
 
 type TextOptions = Pick<TextEvaluator, "ignore_case" | "ignore_punctuation">

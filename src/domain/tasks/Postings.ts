@@ -16,42 +16,37 @@ const CLASS_LENGTHS = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 21, 29, 
 /** The length class of a text with this number of tokens: 4 bits. */
 const lengthClass = (tokens: number): number => CLASS_STARTS.filter((start) => start <= tokens).length
 
+/** Whether numbers in memory begin with their lowest byte, as on every common processor. */
+const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1
+
+/** The ordinal of the input of a posting. */
+export const ordinalOf = (posting: number): number => posting >>> 4
+
+/** About how many tokens the input of a posting has. */
+export const tokensOf = (posting: number): number => CLASS_LENGTHS[posting & 15] ?? 0
+
 /**
- * A view of a posting list: ordinals ascend. Each posting is 32 bits, big-endian: 28 of the ordinal, 4 of the length class. The fixed
+ * A posting list: ordinals ascend. Each posting is 32 bits, big-endian when it is stored: 28 of the ordinal, 4 of the length class. The fixed
  * size lets a list be appended to by concatenation, and searched.
  */
 export class PostingList {
-  /** Number of postings. */
-  readonly length: number
-  /** The postings as numbers. A look-up reads each several times, and reading from the bytes takes twice as long. */
-  readonly #postings: Uint32Array
+  /** The postings as numbers, from which `ordinalOf` and `tokensOf` read. */
+  readonly postings: Uint32Array
 
   constructor(bytes: Uint8Array) {
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    this.length = Math.floor(bytes.byteLength / POSTING_BYTES)
-    this.#postings = new Uint32Array(this.length)
-    for (let index = 0; index < this.length; index++) {
-      this.#postings[index] = view.getUint32(index * POSTING_BYTES)
-    }
-  }
-
-  /** The ordinal of a posting. */
-  ordinal(index: number): number {
-    return (this.#postings[index] ?? 0) >>> 4
-  }
-
-  /** About how many tokens the text of a posting has. */
-  tokens(index: number): number {
-    return CLASS_LENGTHS[(this.#postings[index] ?? 0) & 15] ?? 0
+    // A copy, because a list need not begin at a multiple of four bytes.
+    const copy = new Uint8Array(bytes.subarray(0, bytes.byteLength - (bytes.byteLength % POSTING_BYTES)))
+    if (isLittleEndian) Buffer.from(copy.buffer).swap32()
+    this.postings = new Uint32Array(copy.buffer)
   }
 
   /** Number of postings whose ordinal is at most `last`. */
   countUpTo(last: number): number {
     let low = 0
-    let high = this.length
+    let high = this.postings.length
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (this.ordinal(middle) <= last) low = middle + 1
+      if (ordinalOf(this.postings[middle] ?? 0) <= last) low = middle + 1
       else high = middle
     }
     return low

@@ -1,4 +1,4 @@
-import type { PostingList } from "./Postings.ts"
+import { ordinalOf, type PostingList, tokensOf } from "./Postings.ts"
 import { similarity, type WeightedWords } from "./Similarity.ts"
 
 /** A word of an input, with the inputs of the dataset that contain it. */
@@ -7,16 +7,20 @@ export interface ScannedWord {
   readonly postings: PostingList
 }
 
-/** Ordinals that are scored together. Their sums take 7 bytes each. */
-const BLOCK = 2 ** 16
+/** Ordinals that are scored together, so that their sums stay in the processor's cache. */
+const BLOCK = 2 ** 13
 
 /** Steps of a similarity. */
 const STEPS = 4_096
 
-/** Shared by all calls: a call is synchronous, and leaves them at zero. */
+/** The weight of the shared words of each input. Shared by all calls: a call is synchronous, and leaves zeros. */
 const sums = new Float32Array(BLOCK)
-const sharedWords = new Uint8Array(BLOCK)
-const tokenCounts = new Uint8Array(BLOCK)
+
+/** Tokens of each input, without the shared words: negative if a text has more words than its length class says. */
+const others = new Int16Array(BLOCK)
+
+/** The inputs of a block that have a scanned word. */
+const touched = new Uint16Array(BLOCK)
 
 /**
  * Selects the inputs that are probably the most similar: at most `limit` ordinals up to `last`, the newest of equally similar ones. Their
@@ -28,84 +32,94 @@ export const selectCandidates = (
   { last, limit }: { readonly last: number; readonly limit: number }
 ): ReadonlyArray<number> => {
   const lists = scanned.map(({ postings, word }) => ({
-    postings,
+    postings: postings.postings,
     weight: words.weights.get(word) ?? 0,
     end: postings.countUpTo(last),
     next: 0
   }))
-  const capacity = lists.reduce((sum, { end }) => sum + end, 0)
-  const found = new Uint32Array(capacity)
-  const scores = new Uint16Array(capacity)
-  /** How many inputs have each score. */
-  const histogram = new Uint32Array(STEPS + 1)
-  const touched = new Uint32Array(Math.min(BLOCK, capacity))
-  let size = 0
+  const best = new BestScores(limit)
+  // The weight of an input's shared words times this is at least its score, however the division of the score is rounded.
+  const scale = (STEPS * (1 + 1e-9)) / words.total
   for (let at = nextOrdinal(lists); at !== undefined; at = nextOrdinal(lists)) {
     const start = at - (at % BLOCK)
-    let count = 0
+    let size = 0
     for (const list of lists) {
       const { end, postings, weight } = list
       let { next } = list
       for (; next < end; next++) {
-        const offset = postings.ordinal(next) - start
+        const posting = postings[next] ?? 0
+        const offset = ordinalOf(posting) - start
         if (offset >= BLOCK) break
-        if (sharedWords[offset] === 0) {
-          touched[count++] = offset
-          tokenCounts[offset] = postings.tokens(next)
+        const sum = sums[offset] ?? 0
+        if (sum === 0) {
+          touched[size++] = offset
+          others[offset] = tokensOf(posting) - 1
+        } else {
+          others[offset] = (others[offset] ?? 0) - 1
         }
-        sharedWords[offset] = (sharedWords[offset] ?? 0) + 1
-        sums[offset] = (sums[offset] ?? 0) + weight
+        sums[offset] = sum + weight
       }
       list.next = next
     }
-    for (let index = 0; index < count; index++) {
+    for (let index = 0; index < size; index++) {
       const offset = touched[index] ?? 0
-      const others = (tokenCounts[offset] ?? 0) - (sharedWords[offset] ?? 0)
-      const near = similarity(words, sums[offset] ?? 0, others > 0 ? others : 0)
-      const score = near >= 1 ? STEPS : Math.floor(near * STEPS)
-      found[size] = start + offset
-      scores[size] = score
-      histogram[score] = (histogram[score] ?? 0) + 1
-      size++
+      const sum = sums[offset] ?? 0
       sums[offset] = 0
-      sharedWords[offset] = 0
+      // Most inputs: only those that may be among the best need a division.
+      if (sum * scale < best.lowest) continue
+      const near = similarity(words, sum, Math.max(0, others[offset] ?? 0))
+      best.add(start + offset, near >= 1 ? STEPS : Math.floor(near * STEPS))
     }
   }
-  return best(found.subarray(0, size), scores, histogram, limit)
+  return best.chosen()
 }
 
 /** The lowest ordinal that was not read yet. */
 const nextOrdinal = (
-  lists: ReadonlyArray<{ readonly postings: PostingList; readonly end: number; readonly next: number }>
+  lists: ReadonlyArray<{ readonly postings: Uint32Array; readonly end: number; readonly next: number }>
 ): number | undefined => {
   let lowest: number | undefined
   for (const { end, next, postings } of lists) {
     if (next === end) continue
-    const ordinal = postings.ordinal(next)
+    const ordinal = ordinalOf(postings[next] ?? 0)
     if (lowest === undefined || ordinal < lowest) lowest = ordinal
   }
   return lowest
 }
 
-/** The `limit` ordinals with the highest scores, and of the lowest of these scores the newest. */
-const best = (
-  found: Uint32Array,
-  scores: Uint16Array,
-  histogram: Uint32Array,
-  limit: number
-): ReadonlyArray<number> => {
-  let threshold = STEPS
-  let above = 0
-  while (threshold > 0 && above + (histogram[threshold] ?? 0) < limit) above += histogram[threshold--] ?? 0
-  const chosen: Array<number> = []
-  const equal = new Uint32Array(histogram[threshold] ?? 0)
-  let equals = 0
-  for (let index = 0; index < found.length; index++) {
-    const score = scores[index] ?? 0
-    if (score > threshold) chosen.push(found[index] ?? 0)
-    else if (score === threshold) equal[equals++] = found[index] ?? 0
+/** The ordinals with the highest scores, and of equal scores the newest. */
+class BestScores {
+  /** The lowest score that may still be among the best. */
+  lowest = 0
+  readonly #limit: number
+  readonly #ordinals: Array<number> = []
+  readonly #scores: Array<number> = []
+  /** How many ordinals have each score from `lowest` on. */
+  readonly #histogram = new Uint32Array(STEPS + 1)
+  /** How many ordinals have higher scores than `lowest`. */
+  #above = 0
+
+  constructor(limit: number) {
+    this.#limit = limit
   }
-  const newest =
-    equal.length <= limit - above ? equal : equal.toSorted().subarray(equal.length - (limit - above))
-  return [...chosen, ...newest]
+
+  add(ordinal: number, score: number): void {
+    if (score < this.lowest) return
+    this.#ordinals.push(ordinal)
+    this.#scores.push(score)
+    this.#histogram[score] = (this.#histogram[score] ?? 0) + 1
+    if (score > this.lowest) this.#above++
+    while (this.#above >= this.#limit) {
+      this.lowest++
+      this.#above -= this.#histogram[this.lowest] ?? 0
+    }
+  }
+
+  /** At most `limit` of the ordinals. */
+  chosen(): ReadonlyArray<number> {
+    const chosen = this.#ordinals.filter((_, index) => (this.#scores[index] ?? 0) > this.lowest)
+    const equal = this.#ordinals.filter((_, index) => this.#scores[index] === this.lowest)
+    const newest = equal.toSorted((left, right) => right - left).slice(0, this.#limit - chosen.length)
+    return [...chosen, ...newest]
+  }
 }

@@ -1,7 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { CHUNK_BYTES, MAX_ORDINAL, PostingBuffer, PostingList } from "../../../src/domain/tasks/Postings.ts"
+import {
+  CHUNK_BYTES,
+  MAX_ORDINAL,
+  ordinalOf,
+  PostingBuffer,
+  PostingList,
+  tokensOf
+} from "../../../src/domain/tasks/Postings.ts"
 
-const read = (list: PostingList) => Array.from({ length: list.length }, (_, index) => list.ordinal(index))
+const read = (list: PostingList) => [...list.postings].map(ordinalOf)
 
 describe("Postings", () => {
   it("a buffer returns the inputs of each word in runs of limited size, and is empty afterwards", () => {
@@ -28,7 +35,7 @@ describe("Postings", () => {
     const preceding = new Map<number, number>()
     for (const run of runs) {
       assert.strictEqual(run.preceding, preceding.get(run.word) ?? 0)
-      assert.strictEqual(run.firstOrdinal, new PostingList(run.postings).ordinal(0))
+      assert.strictEqual(run.firstOrdinal, ordinalOf(new PostingList(run.postings).postings[0]!))
       preceding.set(run.word, run.preceding + run.postings.byteLength / 4)
     }
   })
@@ -42,8 +49,8 @@ describe("Postings", () => {
       )
       const [run] = [...buffer.drain()]
       const list = new PostingList(run!.postings)
-      assert.strictEqual(list.ordinal(0), MAX_ORDINAL)
-      assert.closeTo(list.tokens(0) / tokens, 1, 0.51)
+      assert.strictEqual(ordinalOf(list.postings[0]!), MAX_ORDINAL)
+      assert.closeTo(tokensOf(list.postings[0]!) / tokens, 1, 0.51)
     }
     assert.throws(() => new PostingBuffer().add([1], MAX_ORDINAL + 1), /cannot index/)
   })

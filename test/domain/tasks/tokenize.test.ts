@@ -29,4 +29,34 @@ describe("tokenize", () => {
     for (let level = 0; level < 50; level++) deep = { inner: deep }
     assert.deepStrictEqual(tokenize(JSON.parse(JSON.stringify(deep))), words("leaf"))
   })
+
+  it("only the first combining characters in a row count, so that a text of them takes no time", () => {
+    const marks = "\u0315\u0300".repeat(10_000)
+    assert.deepStrictEqual(tokenize({ text: `a${marks} b` }), tokenize({ text: `a${marks.slice(0, 30)} b` }))
+    assert.notDeepEqual(tokenize({ text: `a${marks}` }), words("a"))
+    assert.deepStrictEqual(tokenize({ text: "Gru\u0308ße" }), words("grüße"))
+  })
+
+  it("the length of a text is limited in its Unicode form too", () => {
+    // One character that stands for 18.
+    const long = "\uFDFA".repeat(3_000)
+    assert.include(tokenize({ text: `${long.slice(0, 1_000)} end` }), hash("end"))
+    assert.notInclude(tokenize({ text: `${long} end` }), hash("end"))
+    assert.notInclude(tokenize({ texts: [long, "end"] }), hash("end"))
+  })
+
+  it("of a value with very many members only the first are read", () => {
+    let read = 0
+    const items = new Proxy(
+      Array.from({ length: 200_000 }, () => ""),
+      {
+        get: (target, key) => {
+          read++
+          return Reflect.get(target, key)
+        }
+      }
+    )
+    assert.deepStrictEqual(tokenize({ text: "first", items }), words("first"))
+    assert.isBelow(read, 100_000)
+  })
 })

@@ -69,6 +69,7 @@ const contents = (task: Task, id: DatasetId) =>
       org_id: task.org_id,
       actor: task.by,
       scopes: new Set(["datasets.read"] as const),
+      groups: [],
       makers: []
     })
   )
@@ -205,6 +206,7 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
               org_id: task.org_id,
               actor: task.by,
               scopes: new Set(["datasets.write"] as const),
+              groups: [],
               makers: []
             }),
             Effect.forkChild
@@ -251,6 +253,7 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
               org_id: task.org_id,
               actor: task.by,
               scopes: new Set(["datasets.write"] as const),
+              groups: [],
               makers: []
             }),
             Effect.forkChild
@@ -302,6 +305,7 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
           org_id: task.org_id,
           actor: task.by,
           scopes: new Set(["datasets.read"] as const),
+          groups: [],
           makers: []
         })
       const newest = yield* list({ limit: 1 })

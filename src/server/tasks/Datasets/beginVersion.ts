@@ -66,6 +66,9 @@ export interface DerivedVersion {
 const BATCH_EXAMPLES = 500
 const BATCH_CHARACTERS = 2 ** 21
 
+/** Characters of examples that are prepared before other requests of the process get a turn: some milliseconds of work. */
+const STEP_CHARACTERS = 2 ** 17
+
 /** Postings to collect before they are written: the more, the fewer rows are updated. Sorting them takes some 10 ms. */
 const BUFFERED_POSTINGS = 2 ** 17
 
@@ -117,6 +120,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   // By the digest of the input: one example per input.
   let batch = new Map<string, PreparedExample>()
   let characters = 0
+  let charactersOfStep = 0
   let bytes: number = rowBytes.version
   let repeated = 0
   const superseded: Array<FeedbackId> = []
@@ -228,8 +232,12 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
         batch.set(prepared.digest, prepared)
         const length = prepared.input.length + prepared.answer.length
         characters += length
+        charactersOfStep += length
         bytes += rowBytes.example + bytesOf(prepared)
-        return batch.size >= BATCH_EXAMPLES || characters >= BATCH_CHARACTERS ? writeBatch : Effect.void
+        if (batch.size >= BATCH_EXAMPLES || characters >= BATCH_CHARACTERS) return writeBatch
+        if (charactersOfStep < STEP_CHARACTERS) return Effect.void
+        charactersOfStep = 0
+        return Effect.yieldNow
       }),
     /**
      * Writes the version and makes it the task's newest. Returns `undefined` if nothing changed, or if no example is left:

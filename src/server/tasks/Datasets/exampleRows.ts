@@ -64,12 +64,18 @@ export const findSameInputs = (
   digests: ReadonlyArray<string>
 ) =>
   sameInputRows.all(sql`
-    SELECT ${sameInputColumns(sql, version)}
-    FROM dataset_examples
-    WHERE org_id = ${org_id}
-      AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${textArray(digests)}) AS digest))
-      AND first_version <= ${version}
-      AND (until_version IS NULL OR until_version = ${version})
+    SELECT same.*
+    FROM unnest(${textArray(digests)}) AS searched (digest)
+      CROSS JOIN LATERAL (
+        SELECT ${sameInputColumns(sql, version)}
+        FROM dataset_examples
+        WHERE org_id = ${org_id}
+          AND input_digest = decode(searched.digest, 'hex')
+          AND first_version <= ${version}
+          AND (until_version IS NULL OR until_version = ${version})
+        -- Each input is looked up by itself. Without statistics, as during a first import, the planner would rather read the whole table.
+        OFFSET 0
+      ) AS same
   `)
 
 const sameInputColumns = (sql: SqlClient.SqlClient, version: number) => sql`

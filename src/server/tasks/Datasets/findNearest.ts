@@ -2,9 +2,10 @@ import { Effect, Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { ExampleId, type OrgId } from "../../../domain/Ids.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { chooseScannedWords } from "../../../domain/tasks/chooseScannedWords.ts"
 import { type HoldOut, noHoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { PostingList } from "../../../domain/tasks/Postings.ts"
-import { selectCandidates } from "../../../domain/tasks/selectCandidates.ts"
+import { type ScannedWord, selectCandidates } from "../../../domain/tasks/selectCandidates.ts"
 import { similarityOf, weightedWords } from "../../../domain/tasks/Similarity.ts"
 import { tokenize } from "../../../domain/tasks/tokenize.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
@@ -12,7 +13,7 @@ import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { inputDigest, isInVersion } from "./exampleRows.ts"
 import { isVisible } from "./heldOut.ts"
-import { readPostings } from "./postingRows.ts"
+import { readEarlierPostings, readNewestChunks } from "./postingRows.ts"
 import type { VersionRow } from "./versionRows.ts"
 
 /** An example near an input. */
@@ -35,10 +36,10 @@ export interface NearestRequest {
 }
 
 /**
- * Inputs whose similarity is computed exactly, after a selection by approximate similarity. If too many of them are no longer in the
- * version, more are read.
+ * Inputs whose similarity is computed exactly, after a selection by approximate similarity: several for each requested example. If too many
+ * of them are no longer in the version, more are read.
  */
-const CANDIDATES = [128, 1_024]
+const candidateLimits = (k: number): ReadonlyArray<number> => [Math.min(1_024, Math.max(128, 8 * k)), 1_024]
 
 /** An example that may be chosen. */
 const CandidateRow = Schema.Struct({ example_id: ExampleId, bytes: Schema.Int })
@@ -53,8 +54,8 @@ const contentRows = rowsOf(Schema.Struct({ example_id: ExampleId, input: JsonObj
  * newest. If fewer than `k` have a word in common with the input, the newest of the others follow with score 0.
  *
  * The result depends on the version and the input only, not on later versions: word frequencies are those among the inputs of this and
- * earlier versions. Work and memory are bounded for a dataset of any size. The nearest example is missed only if its rare words are not
- * shared with the input, and more than `MAX_SCANNED_POSTINGS` inputs have the shared ones.
+ * earlier versions. Work and memory are bounded for a dataset of any size. The nearest example is missed only if it shares none but the
+ * input's most frequent words: then its similarity is low, or more than `MAX_SCANNED_POSTINGS` inputs have its words.
  */
 export const findNearest = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -113,22 +114,24 @@ const findSimilar = Effect.fnUntraced(function* (
   visible: Statement.Fragment
 ) {
   const { last_ordinal, task_id } = version
-  const lists = yield* readPostings(sql, org_id, task_id, tokens, last_ordinal)
-  if (lists.length === 0) return []
+  const newest = yield* readNewestChunks(sql, org_id, task_id, tokens, last_ordinal)
+  if (newest.length === 0) return []
+  const lists = newest.map((chunk) => ({ ...chunk, postings: new PostingList(chunk.postings) }))
   const found = new Map(
-    lists.map(({ earlier, newest, word }) => [
-      word,
-      earlier + new PostingList(newest).countUpTo(last_ordinal)
-    ])
+    lists.map(({ earlier, postings, word }) => [word, earlier + postings.countUpTo(last_ordinal)])
   )
   const words = weightedWords(tokens, found, last_ordinal)
-  const scanned = lists.flatMap(({ is_scanned, newest, older, word }) =>
-    is_scanned
-      ? [older, newest].flatMap((bytes) => (bytes === null ? [] : { word, postings: new PostingList(bytes) }))
-      : []
-  )
+  const chosen = chooseScannedWords(words, found)
+  const scanned: Array<ScannedWord> = lists.filter(({ word }) => chosen.has(word))
+  const continued = newest.filter(({ earlier, word }) => earlier > 0 && chosen.has(word))
+  if (continued.length > 0) {
+    for (const { bytes, word } of yield* readEarlierPostings(sql, org_id, task_id, continued)) {
+      // Null if all of them were erased.
+      if (bytes !== null) scanned.push({ word, postings: new PostingList(bytes) })
+    }
+  }
   let similar: ReadonlyArray<Candidate> = []
-  for (const limit of CANDIDATES) {
+  for (const limit of candidateLimits(k)) {
     yield* nextTurn
     const ordinals = selectCandidates(words, scanned, { last: last_ordinal, limit })
     const rows = yield* readByOrdinal(sql, org_id, version, ordinals, visible)

@@ -10,15 +10,6 @@ const BATCH_RUNS = 2_000
 /** Bytes of postings per statement. */
 const BATCH_BYTES = 2 ** 20
 
-/**
- * Postings of an input's words that a look-up reads, the rarest words first, besides one chunk per word. More frequent words are left out
- * of the selection of candidates, and counted when these are scored.
- */
-export const MAX_SCANNED_POSTINGS = 200_000
-
-/** Words of an input whose postings a look-up scans. */
-const MAX_SCANNED_WORDS = 64
-
 /** Chunks of one word that a look-up reads: the newest. Only a word that alone has too many postings has more. */
 const MAX_SCANNED_CHUNKS = 600
 
@@ -99,75 +90,61 @@ const appendRuns = (
   `.pipe(Effect.map(([row]) => row?.added ?? 0))
 }
 
-/** The postings of a word among the inputs up to an ordinal. */
-export interface WordPostings {
+/** The last chunk of a word's postings among the inputs up to an ordinal. */
+export interface NewestChunk {
   readonly word: number
-  /** Postings in the chunks before `newest`. */
+  /** The ordinal of the chunk's first posting. It never changes. */
+  readonly first_ordinal: number
+  /** Postings of the word in the chunks before it. */
   readonly earlier: number
-  /** The chunk that contains the ordinal, or the last one before it. */
-  readonly newest: Uint8Array
-  /** The chunks before it; null if the word has none, or too many to scan. */
-  readonly older: Uint8Array | null
-  /** Whether to select candidates by the word. */
-  readonly is_scanned: boolean
+  /** The chunk that contains the ordinal, or the last one before it. It may contain higher ordinals. */
+  readonly postings: Uint8Array
 }
 
-/**
- * Reads the posting lists of words among the inputs up to `last`. Words that no input contains are absent. The amount is bounded, and
- * depends only on the version: chunks and their beginnings never change.
- */
-export const readPostings = (
+/** Reads the newest chunks of words among the inputs up to `last`: they tell how frequent the words are. Words of later inputs are absent. */
+export const readNewestChunks = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   words: ReadonlyArray<number>,
   last: number
-) => sql<WordPostings>`
-  WITH newest AS MATERIALIZED (
-    SELECT looked_up.word, chunk.first_ordinal, chunk.earlier, chunk.postings
-    FROM unnest(${int4Array(words)}::int[]) AS looked_up (word)
-      CROSS JOIN LATERAL (
-        SELECT first_ordinal, earlier, postings
-        FROM dataset_postings
-        WHERE org_id = ${org_id}
-          AND task_id = ${task_id}
-          AND dataset_postings.word = looked_up.word
-          AND first_ordinal <= ${last}::int
-        ORDER BY first_ordinal DESC
-        LIMIT 1
-      ) AS chunk
-  ),
-  ranked AS MATERIALIZED (
-    SELECT
-      word, first_ordinal, earlier, postings,
-      row_number() OVER rarest AS rank,
-      sum(earlier) OVER (rarest ROWS UNBOUNDED PRECEDING) AS total
-    FROM newest
-    WINDOW rarest AS (ORDER BY earlier, word)
-  ),
-  scanned AS MATERIALIZED (
-    SELECT
-      word, first_ordinal, earlier, postings,
-      -- The rarest word always, or an input of frequent words only would find nothing.
-      rank = 1 OR (rank <= ${MAX_SCANNED_WORDS}::int AND total <= ${MAX_SCANNED_POSTINGS}::int) AS is_scanned
-    FROM ranked
-  )
-  SELECT
-    word, earlier, postings AS newest, is_scanned,
-    CASE
-      WHEN is_scanned AND earlier > 0 THEN (
-        SELECT string_agg(chunk.postings, ''::bytea ORDER BY chunk.first_ordinal)
-        FROM (
-          SELECT first_ordinal, postings
-          FROM dataset_postings
-          WHERE org_id = ${org_id}
-            AND task_id = ${task_id}
-            AND dataset_postings.word = scanned.word
-            AND dataset_postings.first_ordinal < scanned.first_ordinal
-          ORDER BY dataset_postings.first_ordinal DESC
-          LIMIT ${MAX_SCANNED_CHUNKS}::int
-        ) AS chunk
-      )
-    END AS older
-  FROM scanned
+) => sql<NewestChunk>`
+  SELECT looked_up.word, chunk.first_ordinal, chunk.earlier, chunk.postings
+  FROM unnest(${int4Array(words)}::int[]) AS looked_up (word)
+    CROSS JOIN LATERAL (
+      SELECT first_ordinal, earlier, postings
+      FROM dataset_postings
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        AND dataset_postings.word = looked_up.word
+        AND first_ordinal <= ${last}::int
+      ORDER BY first_ordinal DESC
+      LIMIT 1
+    ) AS chunk
+`
+
+/** Reads the postings of words before their newest chunks: not all of a word that alone has too many to scan. */
+export const readEarlierPostings = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  newest: ReadonlyArray<NewestChunk>
+) => sql<{ readonly word: number; readonly bytes: Uint8Array | null }>`
+  SELECT scanned.word, (
+    SELECT string_agg(chunk.postings, ''::bytea ORDER BY chunk.first_ordinal)
+    FROM (
+      SELECT first_ordinal, postings
+      FROM dataset_postings
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        AND dataset_postings.word = scanned.word
+        AND dataset_postings.first_ordinal < scanned.first_ordinal
+      ORDER BY dataset_postings.first_ordinal DESC
+      LIMIT ${MAX_SCANNED_CHUNKS}::int
+    ) AS chunk
+  ) AS bytes
+  FROM unnest(
+    ${int4Array(newest.map(({ word }) => word))}::int[],
+    ${int4Array(newest.map(({ first_ordinal }) => first_ordinal))}::int[]
+  ) AS scanned (word, first_ordinal)
 `
