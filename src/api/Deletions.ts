@@ -3,6 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { Deletion } from "../domain/deletion/Deletion.ts"
 import { documented } from "../domain/documented.ts"
 import { DeletionId } from "../domain/Ids.ts"
+import { EndUserId } from "../domain/tasks/EndUser.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -13,7 +14,7 @@ const withoutNul = Schema.makeFilter((text: string) => !text.includes("\0"), {
   expected: "a text without NUL"
 })
 
-export const NewErasure = Schema.Struct({
+export const MetadataSubject = Schema.Struct({
   metadata_key: Schema.String.check(
     Schema.isMinLength(1),
     Schema.isMaxLength(200),
@@ -32,8 +33,20 @@ export const NewErasure = Schema.Struct({
       "Its value: a string of at most 1,000 characters, a number or a boolean. It is compared as a whole, and is not stored."
   })
 }).annotate({
+  identifier: "MetadataSubject",
+  description: "A data subject that your requests named by a member of the metadata."
+})
+
+export const EndUserSubject = Schema.Struct({
+  end_user_id: EndUserId.annotateKey({
+    description:
+      "Your ID of the end user, as you gave it with feedback or for a feedback token: 1 to 256 characters, not the pseudonym. It is not stored."
+  })
+}).annotate({ identifier: "EndUserSubject", description: "An end user who gave feedback." })
+
+export const NewErasure = Schema.Union([MetadataSubject, EndUserSubject], { mode: "oneOf" }).annotate({
   identifier: "NewErasure",
-  description: "The data subject to erase: a member of the metadata that your requests gave."
+  description: "The data subject to erase: a member of the metadata that your requests gave, or an end user."
 })
 export type NewErasure = typeof NewErasure.Type
 
@@ -82,9 +95,10 @@ export class DeletionsApi extends HttpApiGroup.make("deletions")
           summary: "Erase a data subject",
           description: [
             "Deletes all runs and agent sessions whose `metadata` has this member, with the feedback on the runs, and erases the examples that corrections of them became from every dataset version.",
+            "With `end_user_id`: deletes the feedback that you or your pages gave for this end user, and erases the examples that its corrections became. The runs stay.",
             "A background worker does it; `GET /v1/deletions/:id` returns the progress. Then the data is gone from lists, exports and the database; a second request finds nothing.",
             "Examples that were added or imported directly have no metadata: remove them by `remove` of a new dataset version, and delete the earlier versions.",
-            "The audit log gets the key and a digest of key and value, not the value. An organization can have 100 running deletions."
+            "The audit log gets the key and a digest of key and value, or the pseudonym of the end user, and not the value. An organization can have 100 running deletions."
           ].join(" ")
         })
       )

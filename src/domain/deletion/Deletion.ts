@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
+import { EndUser } from "../tasks/EndUser.ts"
 import { DeletionId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
 import { Timestamp, timestamp } from "../Time.ts"
@@ -7,7 +8,7 @@ import { Timestamp, timestamp } from "../Time.ts"
 export const DeletionKind = documentedEnum({
   task: "A task with everything that belongs to it.",
   dataset: "One version of a dataset.",
-  erasure: "The data of a data subject, found by a member of the metadata."
+  erasure: "The data of a data subject, found by a member of the metadata, or the feedback of an end user."
 })
 export type DeletionKind = typeof DeletionKind.Type
 
@@ -37,11 +38,16 @@ export const Deletion = Schema.Struct({
     description: "The task or dataset version that is deleted. Null for an erasure."
   }),
   metadata_key: Schema.NullOr(Schema.String).annotateKey({
-    description: "The member of the metadata that names the data subject of an erasure, else null."
+    description:
+      "The member of the metadata that names the data subject of an erasure. Null for another kind and for an end user."
   }),
   metadata_digest: Schema.NullOr(Schema.String).annotateKey({
     description:
-      'Of an erasure: SHA-256, in hex, of the key, `=`, and the value as JSON, such as `customer="acme"`. The value itself is not stored. Else null.'
+      'SHA-256, in hex, of the key, `=`, and the value as JSON, such as `customer="acme"`. The value itself is not stored. Null if `metadata_key` is.'
+  }),
+  end_user: Schema.NullOr(EndUser).annotateKey({
+    description:
+      "The pseudonym of the end user whose feedback is erased, else null. The ID itself is not stored."
   }),
   status: DeletionStatus.annotateKey({ description: "Whether it is finished." }),
   deleted: DeletedCounts.annotateKey({ description: "The records deleted so far." }),

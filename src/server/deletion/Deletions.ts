@@ -7,12 +7,13 @@ import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { LimitReached, type NotFound } from "../../api/Problems.ts"
 import type { Deletion } from "../../domain/deletion/Deletion.ts"
-import type { DeletionId } from "../../domain/Ids.ts"
+import type { DeletionId, OrgId } from "../../domain/Ids.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { countDeleted } from "../tasks/countDeleted.ts"
+import { EndUsers } from "../tasks/EndUsers.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
@@ -79,6 +80,23 @@ export class Deletions extends Context.Service<
       const clock = yield* StoreClock
       const organizations = yield* Organizations
       const usage = yield* StoredUsage
+      const endUsers = yield* EndUsers
+
+      /** The data subject of an erasure as it is stored, and for the audit log: neither has the value or ID of the request. */
+      const subjectOf = Effect.fnUntraced(function* (org_id: OrgId, input: NewErasure) {
+        if ("end_user_id" in input) {
+          const end_user = yield* endUsers.pseudonym(org_id, input.end_user_id)
+          return { subject: { end_user }, detail: { end_user } }
+        }
+        const { metadata_key, metadata_value } = input
+        const metadata_digest = createHash("sha256")
+          .update(`${metadata_key}=${JSON.stringify(metadata_value)}`)
+          .digest()
+        return {
+          subject: { metadata_key, metadata_digest },
+          detail: { metadata_key, metadata_digest: metadata_digest.toString("hex") }
+        }
+      })
 
       /** Runs the next step. `onLocked` gets its deletion, which is deferred if the step fails. */
       const step = Effect.fnUntraced(function* (onLocked: (row: DeletionRow) => void) {
@@ -146,11 +164,9 @@ export class Deletions extends Context.Service<
           const row = yield* Effect.orDie(findDeletion(sql, org_id, id))
           return row === undefined ? yield* notFound("deletion") : toDeletion(row)
         }),
-        erase: Effect.fn("Deletions.erase")(function* ({ metadata_key, metadata_value }) {
+        erase: Effect.fn("Deletions.erase")(function* (input) {
           const principal = yield* Authorized("data.delete")
-          const metadata_digest = createHash("sha256")
-            .update(`${metadata_key}=${JSON.stringify(metadata_value)}`)
-            .digest()
+          const { detail, subject } = yield* subjectOf(principal.org_id, input)
           const now = yield* clock.now
           return yield* atomically(
             Effect.gen(function* () {
@@ -161,16 +177,8 @@ export class Deletions extends Context.Service<
                   detail: `An organization can have at most ${MAX_ERASURES} running deletions. Wait for one to finish.`
                 })
               }
-              const deletion = yield* insertDeletion(
-                sql,
-                principal,
-                { kind: "erasure", metadata_key, metadata_digest },
-                now
-              )
-              yield* audit.record(principal, "erasure.requested", deletion.id, {
-                metadata_key,
-                metadata_digest: metadata_digest.toString("hex")
-              })
+              const deletion = yield* insertDeletion(sql, principal, { kind: "erasure", ...subject }, now)
+              yield* audit.record(principal, "erasure.requested", deletion.id, detail)
               return deletion
             })
           )

@@ -151,6 +151,17 @@ export const deleteFeedback = Effect.fnUntraced(function* (
   return examples.length
 })
 
+/** Locks feedback that a scan has found, except what was deleted meanwhile, until the transaction ends. */
+export const lockFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
+  feedbackRows.all(sql`
+    SELECT feedback_id, status, bytes
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id = ANY(${textArray(ids)})
+    ORDER BY feedback_id
+    FOR UPDATE
+  `)
+
 /** Finds feedback of the organization with its task, and locks it until the transaction ends. */
 export const lockFeedbackForDeletion = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
   feedbackRows.first(sql`

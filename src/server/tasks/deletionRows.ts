@@ -4,6 +4,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import { type Deletion, DeletionKind, DeletionStatus } from "../../domain/deletion/Deletion.ts"
 import { DeletionId, KeyId, OrgId, TaskId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
+import { EndUser } from "../../domain/tasks/EndUser.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { beforeCursor, rowLimit } from "../store/Pagination.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -18,6 +19,7 @@ const DeletionRow = Schema.Struct({
   version: Schema.NullOr(Schema.Int),
   metadata_key: Schema.NullOr(Schema.String),
   metadata_digest: Schema.NullOr(Schema.Uint8Array),
+  end_user: Schema.NullOr(EndUser),
   status: DeletionStatus,
   phase: Schema.String,
   cursor: Schema.NullOr(Schema.String),
@@ -47,6 +49,7 @@ export const toDeletion = (row: DeletionRow): Deletion => ({
   target_id: row.target_id,
   metadata_key: row.metadata_key,
   metadata_digest: row.metadata_digest === null ? null : Buffer.from(row.metadata_digest).toString("hex"),
+  end_user: row.end_user,
   status: row.status,
   deleted: { runs: row.runs, feedback: row.feedback, examples: row.examples, sessions: row.sessions },
   created_at: row.created_at,
@@ -64,6 +67,7 @@ export type NewDeletion =
       readonly version: number
     }
   | { readonly kind: "erasure"; readonly metadata_key: string; readonly metadata_digest: Uint8Array }
+  | { readonly kind: "erasure"; readonly end_user: EndUser }
 
 /** Inserts a deletion, which a worker begins at once. */
 export const insertDeletion = Effect.fnUntraced(function* (
@@ -80,6 +84,7 @@ export const insertDeletion = Effect.fnUntraced(function* (
     version: null,
     metadata_key: null,
     metadata_digest: null,
+    end_user: null,
     ...deletion,
     status: "running",
     phase: FIRST_PHASE,
@@ -95,13 +100,13 @@ export const insertDeletion = Effect.fnUntraced(function* (
   }
   yield* sql`
     INSERT INTO deletions (
-      org_id, deletion_id, kind, target_id, task_id, version, metadata_key, metadata_digest, status, phase, due_at,
-      created_at, created_by_id, created_by_name
+      org_id, deletion_id, kind, target_id, task_id, version, metadata_key, metadata_digest, end_user, status, phase,
+      due_at, created_at, created_by_id, created_by_name
     )
     VALUES (
       ${org_id}, ${row.deletion_id}, ${row.kind}, ${row.target_id}, ${row.task_id}, ${row.version}, ${row.metadata_key},
-      ${row.metadata_digest}, ${row.status}, ${row.phase}, ${toDate(now)}, ${toDate(now)}, ${row.created_by_id},
-      ${row.created_by_name}
+      ${row.metadata_digest}, ${row.end_user}, ${row.status}, ${row.phase}, ${toDate(now)}, ${toDate(now)},
+      ${row.created_by_id}, ${row.created_by_name}
     )
   `
   return toDeletion(row)

@@ -7,14 +7,28 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { DeletedCounts } from "../../domain/deletion/Deletion.ts"
-import { ComparisonId, ExampleId, type OrgId, RunId, TaskId, TraceId } from "../../domain/Ids.ts"
+import { ComparisonId, ExampleId, FeedbackId, type OrgId, RunId, TaskId, TraceId } from "../../domain/Ids.ts"
+import type { EndUser } from "../../domain/tasks/EndUser.ts"
+import { FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 import { acquireFreeDatasetLock } from "./Datasets/datasetLock.ts"
-import { deleteExamples, eraseExamples, findOfSubject, removePostings } from "./Datasets/erasedRows.ts"
-import { deleteRuns, MAX_DELETED_RUNS, type RunDeletionOptions } from "./deleteRuns.ts"
+import {
+  deleteExamples,
+  digestOfEndUser,
+  eraseExamples,
+  findOfSubject,
+  removePostings
+} from "./Datasets/erasedRows.ts"
+import {
+  deleteFeedback,
+  deleteRuns,
+  lockFeedback,
+  MAX_DELETED_RUNS,
+  type RunDeletionOptions
+} from "./deleteRuns.ts"
 
 /** The dependencies of a step. */
 export interface StepDeps {
@@ -164,11 +178,67 @@ export const eraseRunsOfSubject = Effect.fnUntraced(function* (
   )
 })
 
-/** Erases the examples of a data subject whose runs retention has deleted, task by task. */
+const endUserRows = rowsOf(
+  Schema.Struct({ feedback_id: FeedbackId, task_id: TaskId, status: FeedbackStatus })
+)
+
+/**
+ * Deletes the oldest feedback of an end user, and the examples that its corrections became. A step deletes the
+ * corrections of one task, whose dataset it locks before any row.
+ */
+export const eraseFeedbackOfEndUser = Effect.fnUntraced(function* (
+  { now, sql, usage }: StepDeps,
+  org_id: OrgId,
+  end_user: EndUser,
+  cursor: string | null
+) {
+  const scanned = yield* endUserRows.all(sql`
+    SELECT feedback_id, task_id, status
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND end_user = ${end_user}
+      AND feedback_id > ${cursor ?? ""}
+    ORDER BY feedback_id
+    LIMIT ${DELETED_EXAMPLES}
+  `)
+  const first = scanned[0]
+  if (first === undefined) return { cursor: null } satisfies StepResult
+  const isCorrection = ({ status }: (typeof scanned)[number]) => status !== "recorded"
+  const { task_id } = scanned.find(isCorrection) ?? first
+  const end = scanned.findIndex((row) => isCorrection(row) && row.task_id !== task_id)
+  const ids = scanned.slice(0, end < 0 ? undefined : end).map(({ feedback_id }) => feedback_id)
+  const hasLock = scanned.some(isCorrection)
+  if (hasLock) yield* acquireFreeDatasetLock(sql, org_id, task_id)
+  const feedback = yield* lockFeedback(sql, org_id, ids)
+  const examples = yield* deleteFeedback(
+    sql,
+    usage,
+    { org_id, task_id },
+    feedback,
+    { erasesExamples: true, now },
+    hasLock
+  )
+  const result: StepResult = {
+    feedback: feedback.length,
+    examples: examples ?? 0,
+    cursor: ids.at(-1) ?? null
+  }
+  return result
+})
+
+/** Erases the examples that corrections of an end user became, whose feedback retention has deleted. */
+export const eraseExamplesOfEndUser = (
+  deps: StepDeps,
+  org_id: OrgId,
+  end_user: EndUser,
+  cursor: string | null
+) => eraseExamplesOfSubject(deps, org_id, { digest: digestOfEndUser(end_user) }, cursor)
+
+/** Erases the examples of a data subject whose runs or feedback retention has deleted, task by task. */
 export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
   { now, sql, usage }: StepDeps,
   org_id: OrgId,
-  { digest }: Subject,
+  { digest }: Pick<Subject, "digest">,
   cursor: string | null
 ) {
   const current = yield* taskRows.first(sql`

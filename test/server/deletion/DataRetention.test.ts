@@ -194,6 +194,38 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       })
   )
 
+  it.effect("an example whose feedback has expired is still erased with its end user", () =>
+    Effect.gen(function* () {
+      const { admin, dataset: first, integration, params, run, stage } = yield* createDesk("expired end user")
+      const old = yield* age(20)
+      const end_user_id = "customer-4711"
+      const { id } = yield* integration.feedback.create({
+        payload: {
+          inference_log_id: yield* run("of an end user"),
+          score: -1,
+          correction: { category: "billing" },
+          end_user_id
+        }
+      })
+      yield* stage(id)
+      const { feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { dataset } = yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id: first.id, expected_feedback_revision: feedback_revision }
+      })
+      yield* old.feedback(id)
+      yield* admin.retention_settings.replace({ payload: { feedback_days: 10 } })
+      assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 1, sessions: 0 })
+      yield* admin.retention_settings.replace({ payload: {} })
+      assert.include(yield* inputsOf(admin, dataset.id), "of an end user")
+
+      const erasure = yield* admin.deletions.erase({ payload: { end_user_id } })
+      const { deleted } = yield* completed(admin, erasure.id)
+      assert.deepStrictEqual(deleted, { runs: 0, feedback: 0, examples: 1, sessions: 0 })
+      assert.notInclude(yield* inputsOf(admin, dataset.id), "of an end user")
+    })
+  )
+
   it.effect("a session expires with its last event, unless an approval of it is pending", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -82,7 +82,15 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
         assert.deepStrictEqual(yield* rowsOfTask(task.id), { runs: 1 })
 
-        yield* sql`UPDATE deletions SET due_at = now() WHERE deletion_id = ${deletion.id}`
+        // It is repeated once the runs that were in progress have been logged.
+        const repeated = yield* sql`
+          UPDATE deletions
+          SET due_at = now()
+          WHERE deletion_id = ${deletion.id}
+            AND due_at > now() + interval '10 minutes'
+          RETURNING 1 AS moved
+        `
+        assert.lengthOf(repeated, 1)
         // The worker may be at it already.
         const [state] = yield* eventually(
           sql`SELECT status, due_at FROM deletions WHERE deletion_id = ${deletion.id}`,
@@ -97,17 +105,19 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { admin, dataset: first, params } = yield* createDesk("delete a version")
-      const derive = (base_dataset_id: typeof first.id, text: string, remove: ReadonlyArray<string> = []) =>
-        admin.datasets.create({
-          params,
-          payload: {
-            base_dataset_id,
-            examples: sortingExamples([text, "other"]),
-            remove: remove.map((removed) => ({ text: removed }))
-          }
-        })
-      const second = yield* derive(first.id, "ibex chamois")
-      const third = yield* derive(second.id, "marmot", ["ibex chamois"])
+      const second = yield* admin.datasets.create({
+        params,
+        payload: { base_dataset_id: first.id, examples: sortingExamples(["ibex chamois", "other"]) }
+      })
+      // Replaces the first version's example too, which that version keeps.
+      const third = yield* admin.datasets.create({
+        params,
+        payload: {
+          base_dataset_id: second.id,
+          examples: sortingExamples(["marmot", "other"], ["where is my parcel", "billing"]),
+          remove: [{ text: "ibex chamois" }]
+        }
+      })
       const remove = (id: typeof first.id) => admin.datasets.remove({ params: { id } })
       assert.strictEqual(yield* tagOf(remove(first.id)), "DATASET_IN_USE")
       assert.strictEqual(yield* tagOf(remove(third.id)), "DATASET_IN_USE")
@@ -241,6 +251,92 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         metadata_digest: erasure.metadata_digest
       })
     })
+  )
+
+  it.effect(
+    "the erasure of an end user deletes their feedback and what their corrections became, and nothing else",
+    () =>
+      Effect.gen(function* () {
+        const desk = yield* createDesk("erase an end user")
+        const { admin, integration, params, stage } = desk
+        const stranger = yield* createDesk("erase an end user elsewhere")
+        const second = yield* createSortingTask(admin, ["second", "other"])
+        const end_user_id = "customer-4711"
+        const give = (trace_id: string, more: object, client = integration) =>
+          client.feedback.create({ payload: { inference_log_id: trace_id, score: -1, end_user_id, ...more } })
+        const correction = { category: "billing" }
+
+        const trace_id = yield* desk.run("axolotl")
+        const other = yield* desk.run("kept")
+        const promoted = yield* give(trace_id, { correction })
+        yield* give(other, { correction, end_user_id: "customer-47110" })
+        yield* stage(promoted.id)
+        yield* give(trace_id, { comment: "said by the ocelot" })
+        // A correction of another task, between those of the first.
+        const { trace_id: ofSecond } = yield* admin.tasks.run({
+          params: second.params,
+          payload: { input: { text: "a" }, answer: { category: "other" } }
+        })
+        yield* give(ofSecond, { correction })
+        yield* give(trace_id, { correction: { category: "other" } })
+        const foreign = yield* give(yield* stranger.run("foreign"), { correction }, stranger.integration)
+        const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+        const { dataset } = yield* admin.feedback.promote({
+          params,
+          payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+        })
+        assert.include(yield* inputsOf(admin, dataset.id), "axolotl")
+
+        const payload = { end_user_id }
+        const erasure = yield* admin.deletions.erase({ payload })
+        assert.deepInclude(erasure, {
+          kind: "erasure",
+          metadata_key: null,
+          metadata_digest: null,
+          end_user: promoted.end_user
+        })
+        const done = yield* completed(admin, erasure.id)
+        assert.deepStrictEqual(done.deleted, { runs: 0, feedback: 4, examples: 1, sessions: 0 })
+        const text = yield* databaseAsText
+        assert.notInclude(text, "ocelot")
+        assert.notInclude(text, end_user_id)
+        assert.notInclude(yield* inputsOf(admin, dataset.id), "axolotl")
+        assert.strictEqual(yield* recomputedDigest(admin, dataset.id), dataset.content_digest)
+        const { feedback } = yield* admin.feedback.list({ query: {} })
+        assert.deepStrictEqual(
+          feedback.map(({ inference_log_id }) => inference_log_id),
+          [other]
+        )
+        yield* admin.runs.get({ params: { trace_id } })
+        yield* stranger.admin.feedback.get({ params: { id: foreign.id } })
+
+        const again = yield* completed(admin, (yield* admin.deletions.erase({ payload })).id)
+        assert.deepStrictEqual(again.deleted, { runs: 0, feedback: 0, examples: 0, sessions: 0 })
+        const { entries } = yield* admin.audit_log.list({ query: { action: "erasure.requested" } })
+        assert.deepStrictEqual(entries[0]?.detail, { end_user: promoted.end_user })
+      })
+  )
+
+  it.effect(
+    "an erasure that names no subject, two, or an empty end user is refused, and nothing is erased",
+    () =>
+      Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key({}, "erase nobody")
+        for (const body of [
+          {},
+          { metadata_key: "customer" },
+          { metadata_value: "acme" },
+          { end_user_id: "" },
+          { end_user_id: 5 },
+          { end_user_id: null },
+          { metadata_key: "customer", metadata_value: "acme", end_user_id: "acme" }
+        ]) {
+          const { status } = yield* send("/v1/erasures", { method: "POST", key, body: JSON.stringify(body) })
+          assert.strictEqual(status, 400, JSON.stringify(body))
+        }
+        const { body } = yield* send("/v1/deletions", { key })
+        assert.deepStrictEqual(body["deletions"], [])
+      })
   )
 
   it.effect("a step that cannot get its dataset is deferred, and the deletions behind it go on", () =>
@@ -406,7 +502,7 @@ layer(service())("Deletions › a dataset in use", (it) => {
         yield* sql`INSERT INTO example_subjects VALUES (${org_id}, ${digest}, ${params.task_id}, 'exa')`
         const deps = { sql, usage, now: yield* now }
         for (const step of [
-          eraseExamplesOfSubject(deps, org_id, { key: "customer", digest }, null),
+          eraseExamplesOfSubject(deps, org_id, { digest }, null),
           deleteExamplesOfVersion(deps, org_id, params.task_id, 1, null)
         ]) {
           const failure = Effect.flip(transaction(Effect.andThen(sql`SET LOCAL lock_timeout = 0`, step)))

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { DateTime, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import type { NewFeedbackToken } from "../../../src/api/Feedback.ts"
@@ -214,6 +214,24 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens", (it) => {
         codeOf(yield* submit({ ...granted, body: { score: 0 } })),
         "401 INVALID_FEEDBACK_TOKEN"
       )
+    })
+  )
+
+  it.effect("a token expires no later than the key that creates it", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const { trace_id } = yield* createPage("expiring")
+      const key_expires_at = DateTime.makeUnsafe(Math.floor(Date.now() / 1000) * 1000 + 600_000)
+      const server = yield* countersign.client(
+        { preset: "end_user_feedback", expires_at: key_expires_at },
+        "expiring"
+      )
+      const grant = (expires_in_seconds: number) =>
+        server.feedback.create_token({ params: { trace_id }, payload: { expires_in_seconds } })
+      const long = yield* grant(3_600)
+      assert.strictEqual(long.expires_at.epochMilliseconds, key_expires_at.epochMilliseconds)
+      const short = yield* grant(60)
+      assert.isBelow(short.expires_at.epochMilliseconds, key_expires_at.epochMilliseconds)
     })
   )
 

@@ -9,7 +9,9 @@ import {
   deleteRest,
   deleteResults,
   deleteRunsOfTask,
+  eraseExamplesOfEndUser,
   eraseExamplesOfSubject,
+  eraseFeedbackOfEndUser,
   eraseRunsOfSubject,
   isOfSubject,
   type StepDeps,
@@ -24,9 +26,12 @@ const phases = {
   erasure: ["runs", "examples", "sessions"]
 } as const
 
+/** The phases of the erasure of an end user. */
+const endUserPhases = ["feedback", "examples"]
+
 /** Runs the next step of a deletion. `next` is null if it was the last. */
 export const runStep = Effect.fnUntraced(function* (deps: StepDeps, row: DeletionRow) {
-  const names: ReadonlyArray<string> = phases[row.kind]
+  const names: ReadonlyArray<string> = row.end_user === null ? phases[row.kind] : endUserPhases
   const phase = row.phase === FIRST_PHASE ? names[0] : row.phase
   const { cursor, ...deleted }: StepResult = yield* stepOf(deps, row, phase ?? "")
   const following = names[names.indexOf(phase ?? "") + 1]
@@ -77,7 +82,12 @@ const datasetStep = (
       : deleteExamplesOfVersion(deps, org_id, task_id, version, cursor)
 
 const erasureStep = (deps: StepDeps, row: DeletionRow, phase: string) => {
-  const { cursor, metadata_digest, metadata_key, org_id } = row
+  const { cursor, end_user, metadata_digest, metadata_key, org_id } = row
+  if (end_user !== null) {
+    return phase === "feedback"
+      ? eraseFeedbackOfEndUser(deps, org_id, end_user, cursor)
+      : eraseExamplesOfEndUser(deps, org_id, end_user, cursor)
+  }
   if (metadata_key === null || metadata_digest === null) {
     return Effect.die(new Error("An erasure does not name its data subject"))
   }

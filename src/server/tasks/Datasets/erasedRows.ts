@@ -1,7 +1,9 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { createHash } from "node:crypto"
 import { contentHash } from "../../../domain/tasks/ContentDigest.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import type { EndUser } from "../../../domain/tasks/EndUser.ts"
 import { withoutOrdinals } from "../../../domain/tasks/Postings.ts"
 import { ExampleId, type FeedbackId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
@@ -57,7 +59,7 @@ export const findPromoted = (
     ORDER BY example_id
   `)
 
-/** Finds the examples of deleted runs that had a member of metadata, by its digest. */
+/** Finds the examples whose feedback or runs retention has deleted, by the digest of a data subject. */
 export const findOfSubject = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -76,7 +78,17 @@ export const findOfSubject = (
     LIMIT ${limit}
   `)
 
-/** Keeps by what members of its metadata an erasure finds the examples of a correction, before its run or the feedback is deleted. */
+/**
+ * The digest of an end user in `example_subjects`. None of a member of metadata is the same: `=` is followed by JSON
+ * there, which does not begin like a pseudonym.
+ */
+export const digestOfEndUser = (end_user: EndUser): Uint8Array =>
+  createHash("sha256").update(`end_user=${end_user}`).digest()
+
+/**
+ * Keeps by what members of its metadata, and by which end user, an erasure finds the examples of a correction, before its
+ * run or the feedback is deleted.
+ */
 export const keepSubjects = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -84,7 +96,7 @@ export const keepSubjects = (
 ) => sql`
   INSERT INTO example_subjects (org_id, digest, task_id, example_id)
   SELECT DISTINCT
-    example.org_id, sha256(convert_to(member.key || '=' || member.value::text, 'UTF8')), example.task_id, example.example_id
+    example.org_id, sha256(convert_to(subject.text, 'UTF8')), example.task_id, example.example_id
   FROM feedback
     JOIN runs USING (org_id, trace_id)
     CROSS JOIN LATERAL (
@@ -98,11 +110,17 @@ export const keepSubjects = (
       AND example.task_id = feedback.task_id
       AND example.first_version = promotion.version
       AND example.source_feedback_id = feedback.feedback_id
-    CROSS JOIN LATERAL json_each(runs.metadata) AS member
+    CROSS JOIN LATERAL (
+      SELECT key || '=' || value::text
+      FROM json_each(runs.metadata)
+      WHERE json_typeof(value) IN ('string', 'number', 'boolean')
+      UNION ALL
+      SELECT 'end_user=' || feedback.end_user
+      WHERE feedback.end_user IS NOT NULL
+    ) AS subject (text)
   WHERE feedback.org_id = ${org_id}
     AND feedback.feedback_id = ANY(${textArray(feedback)})
     AND feedback.dataset_id IS NOT NULL
-    AND json_typeof(member.value) IN ('string', 'number', 'boolean')
   ON CONFLICT DO NOTHING
 `
 
