@@ -196,7 +196,7 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
           identifier: "cancelComparison",
           summary: "Cancel a comparison",
           description:
-            "Ends a running comparison: no further example is started. Calls to a model that are in progress, for at most four examples, end first; their results and usage are added. Idempotent: a comparison that has ended is returned unchanged."
+            "Ends a running comparison. Calls to a model that are in progress, for at most four examples, are aborted within a second or two, and count as `spent`; results of earlier examples are kept. Idempotent: a comparison that has ended is returned unchanged."
         })
       )
   )

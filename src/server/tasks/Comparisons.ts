@@ -1,4 +1,4 @@
-import { Cause, Context, DateTime, Duration, Effect, Exit, Layer, Option, Queue } from "effect"
+import { Cause, Context, DateTime, Deferred, Duration, Effect, Exit, Layer, Option, Queue } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { ComparisonDetail, NewComparison } from "../../api/Comparisons.ts"
@@ -83,6 +83,9 @@ const TIME_SLICE = Duration.seconds(30)
  * created, or was running when it crashed. One poll serves all workers.
  */
 const POLL_INTERVAL = Duration.seconds(2)
+
+/** How often the owner of a comparison checks whether it was cancelled, on any replica. */
+const CANCELLATION_INTERVAL = Duration.seconds(1)
 
 /** Pause of a worker after a failed run. */
 const RETRY_DELAY = Duration.seconds(5)
@@ -186,20 +189,27 @@ export class Comparisons extends Context.Service<
           if (hold_out.kind !== "split") return undefined
           const { dataset_id } = yield* findTask(sql, org_id, task_id)
           if (dataset_id === null) return undefined
-          const version = yield* Effect.orDie(getVersion(sql, org_id, dataset_id))
+          const version = yield* Effect.orDie(findVersion(sql, org_id, dataset_id))
+          // The task was deleted meanwhile, or the version was, after a newer one.
+          if (version === undefined) return undefined
           return { dataset_id, count: yield* Effect.orDie(countCompared(sql, org_id, version, hold_out)) }
         })
 
-        const work = Effect.fnUntraced(function* (claimed: ComparisonRow) {
+        /** Completes `cancelled` when the comparison is cancelled. Does not end. */
+        const watchCancellation = (row: ComparisonRow, cancelled: Deferred.Deferred<void>) =>
+          Effect.gen(function* () {
+            while (!(yield* isCancelled(sql, row))) yield* Effect.sleep(CANCELLATION_INTERVAL)
+            yield* Deferred.succeed(cancelled, undefined)
+            return yield* Effect.never
+          })
+
+        const work = Effect.fnUntraced(function* (claimed: ComparisonRow, cancelled: Effect.Effect<void>) {
           const job = yield* loadJob(sql, claimed, compile)
           const sliceEnd = (yield* monotonicNow) + Duration.toMillis(TIME_SLICE)
           const isTimeSliceOver = Effect.map(monotonicNow, (now) => now >= sliceEnd)
           let row = claimed
           while (row.status === "running" && !(yield* isTimeSliceOver)) {
-            const isStopped = Effect.flatMap(isTimeSliceOver, (isOver) =>
-              isOver ? Effect.succeed(true) : isCancelled(sql, claimed)
-            )
-            const batch = yield* compareBatch(batchContext, job, row, isStopped)
+            const batch = yield* compareBatch(batchContext, job, row, { isTimeSliceOver, cancelled })
             const now = yield* clock.now
             const recorded = yield* atomically(recordBatch(sql, batch, now, lease))
             if (recorded === undefined) break
@@ -218,8 +228,10 @@ export class Comparisons extends Context.Service<
             yield* Effect.orDie(failComparison(sql, claimed, FAILURE, yield* clock.now))
             return Option.some({ comparison_id, compared: 0, completed: false })
           }
-          const row = yield* work(claimed).pipe(
+          const cancelled = yield* Deferred.make<void>()
+          const row = yield* work(claimed, Deferred.await(cancelled)).pipe(
             Effect.raceFirst(Effect.as(heartbeat(claimed), claimed)),
+            Effect.raceFirst(watchCancellation(claimed, cancelled)),
             // Also on shutdown, so that the next owner need not wait for the lease to expire.
             Effect.onExit((exit) =>
               Effect.ignore(

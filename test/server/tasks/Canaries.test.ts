@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import type { ClientCalls } from "../../../src/client/Client.ts"
 import type { ReleaseId, TaskId } from "../../../src/domain/Ids.ts"
 import { eventually } from "../../support/eventually.ts"
@@ -80,6 +81,13 @@ layer(service(), { excludeTestServices: true })("Canaries", (it) => {
         entries.map(({ action }) => action),
         ["canary.stopped", "canary.changed", "canary.started"]
       )
+
+      // Another canary answers other keys: not always the same customers try what is new.
+      const another = yield* admin.canaries.start({ params, payload: { comparison_id, share: 0.3 } })
+      const tried = yield* Effect.forEach(keys, ask, { concurrency: 8 })
+      const byAnother = keys.filter((_, n) => tried[n]?.release_id === another.release.id)
+      assert.isAbove(byAnother.length, 25)
+      assert.notDeepEqual(byAnother, byCanary)
     })
   )
 
@@ -171,6 +179,13 @@ layer(service(), { excludeTestServices: true })("Canaries", (it) => {
       assert.strictEqual(canary.difference?.value, 1)
       assert.isAbove(canary.difference?.low ?? 0, 0.5)
 
+      // Feedback of the days before is not compared.
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE feedback_counts SET day = day - 1 WHERE release_id = ${task.live_release_id}`
+      const later = yield* admin.canaries.get({ params })
+      assert.deepInclude(later.live, { negative: 0, score_mean: null })
+      assert.strictEqual(later.canary.positive, count)
+
       const live = yield* admin.releases.create({ params, payload: { release_id: started.release.id } })
       assert.deepInclude(live, { id: started.release.id, comparison_id, restored_release_id: null })
       assert.deepInclude(yield* admin.tasks.get({ params }), {
@@ -212,6 +227,16 @@ layer(service(), { excludeTestServices: true })("Canaries", (it) => {
         assert.deepStrictEqual(pointersOf(whole), ["#/share"])
         assert.notStrictEqual((yield* admin.tasks.get({ params })).live_release_id, task.live_release_id)
       })
+  )
+
+  it.effect("a canary that is promoted by its comparison keeps its id, and so its feedback", () =>
+    Effect.gen(function* () {
+      const { admin, comparison_id, params } = yield* comparedTask("promoted")
+      const { release } = yield* admin.canaries.start({ params, payload: { comparison_id, share: 0.5 } })
+      const live = yield* admin.releases.create({ params, payload: { comparison_id } })
+      assert.deepStrictEqual(live, release)
+      assert.strictEqual((yield* admin.tasks.get({ params })).live_release_id, release.id)
+    })
   )
 
   it.effect("the dataset version of a canary cannot be deleted while it answers", () =>

@@ -1,5 +1,5 @@
 import { Array as Arr, Effect, Option, Semaphore } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import { compareAnswers } from "../../../domain/tasks/Agreement.ts"
 import type { Outcome } from "../../../domain/tasks/Comparison.ts"
 import { addToTally, type ComparedExample } from "../../../domain/tasks/ComparisonTally.ts"
@@ -90,16 +90,23 @@ export interface BatchContext {
   readonly onCompared: (example: ExampleCalls) => Effect.Effect<void>
 }
 
+/** When a batch ends before all of its examples are answered. */
+export interface BatchEnd {
+  /** Once true, no further example is started. Each may take minutes. */
+  readonly isTimeSliceOver: Effect.Effect<boolean>
+  /** Completes when the comparison is cancelled: examples in progress are interrupted, and those that were answered are kept. */
+  readonly cancelled: Effect.Effect<void>
+}
+
 /**
- * Answers the next examples after `row.last_example_id` by both sides: at least one, at most a batch; none if the budget has no room for
- * one, and then the comparison has failed. Starts no further example once `isStopped`: the time slice is over, or the comparison was
- * cancelled. Each may take minutes. Writes only the spending.
+ * Answers the next examples after `row.last_example_id` by both sides: at least one, unless it is cancelled, at most a batch; none if the
+ * budget has no room for one, and then the comparison has failed. Writes only the spending.
  */
 export const compareBatch = Effect.fnUntraced(function* (
   { onCompared, providers, sql }: BatchContext,
   job: ComparisonJob,
   row: ComparisonRow,
-  isStopped: Effect.Effect<boolean, SqlError.SqlError>
+  { cancelled, isTimeSliceOver }: BatchEnd
 ) {
   const { examples, next } = yield* readExamples(sql, row.org_id, job.version, {
     after: row.last_example_id ?? undefined,
@@ -123,7 +130,7 @@ export const compareBatch = Effect.fnUntraced(function* (
   const decide = decisions.withPermits(1)(
     Effect.gen(function* () {
       if (isFull) return false
-      isFull = characters > MAX_BATCH_CHARACTERS || (started > 0 && (yield* isStopped))
+      isFull = characters > MAX_BATCH_CHARACTERS || (started > 0 && (yield* isTimeSliceOver))
       if (isFull) return false
       ended = spending.reserve()
       if (ended !== undefined) {
@@ -165,7 +172,17 @@ export const compareBatch = Effect.fnUntraced(function* (
     const fields = fieldsOf(job, example, byCandidate, byLive)
     return Option.some<ExampleComparison>({ example, candidate: byCandidate, live: byLive, fields })
   })
-  const compared = Arr.getSomes(yield* Effect.forEach(examples, compare, { concurrency: CONCURRENCY }))
+  const compareOrCancel = (example: Example) =>
+    Effect.raceFirst(
+      Effect.map(cancelled, () => {
+        isFull = true
+        return Option.none<ExampleComparison>()
+      }),
+      compare(example)
+    )
+  const compared = Arr.getSomes(
+    yield* Effect.forEach(examples, compareOrCancel, { concurrency: CONCURRENCY })
+  )
   const total = row.compared + compared.length
   const isCompleted = next === null && compared.length === examples.length
   // The next batch would not know it.

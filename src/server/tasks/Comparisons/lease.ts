@@ -14,9 +14,8 @@ import { type ComparisonRow, comparisonColumns, comparisonRows } from "./rows.ts
  */
 export const claimComparison = (sql: SqlClient.SqlClient, now: Timestamp, lease: Duration.Duration) =>
   comparisonRows.first(sql`
-    UPDATE comparisons
-    SET lease_epoch = lease_epoch + 1, attempts = attempts + 1, lease_until = ${toDate(DateTime.addDuration(now, lease))}
-    WHERE (org_id, comparison_id) IN (
+    -- Not a subquery of the condition, which the planner may evaluate for each row: it would claim another one each time.
+    WITH claimable (claimable_org_id, claimable_id) AS MATERIALIZED (
       SELECT org_id, comparison_id
       FROM comparisons
       WHERE status = 'running'
@@ -25,6 +24,11 @@ export const claimComparison = (sql: SqlClient.SqlClient, now: Timestamp, lease:
       LIMIT 1
       FOR NO KEY UPDATE SKIP LOCKED
     )
+    UPDATE comparisons
+    SET lease_epoch = lease_epoch + 1, attempts = attempts + 1, lease_until = ${toDate(DateTime.addDuration(now, lease))}
+    FROM claimable
+    WHERE org_id = claimable_org_id
+      AND comparison_id = claimable_id
     RETURNING ${sql.literal(comparisonColumns)}
   `)
 

@@ -1,12 +1,25 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Clock, Context, Deferred, Effect, Fiber, Layer, Option, Ref, Result } from "effect"
+import {
+  Array as Arr,
+  Clock,
+  Context,
+  Deferred,
+  Duration,
+  Effect,
+  Fiber,
+  Layer,
+  Option,
+  Ref,
+  Result
+} from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
-import { KeyId, type OrgId } from "../../../../src/domain/Ids.ts"
+import { type DatasetId, type ExampleId, KeyId, type OrgId } from "../../../../src/domain/Ids.ts"
 import { noUsage } from "../../../../src/domain/tasks/Provider.ts"
 import { scopes } from "../../../../src/domain/identity/Scope.ts"
 import { Comparisons } from "../../../../src/server/tasks/Comparisons.ts"
 import { Datasets } from "../../../../src/server/tasks/Datasets.ts"
+import { deleteExamples } from "../../../../src/server/tasks/Datasets/erasedRows.ts"
 import { ProviderEgress } from "../../../../src/server/egress/Egress.ts"
 import { Organizations } from "../../../../src/server/identity/Organizations.ts"
 import {
@@ -18,6 +31,7 @@ import {
 import { KnownSecrets } from "../../../../src/server/secrets/KnownSecrets.ts"
 import { Audit } from "../../../../src/server/identity/Audit.ts"
 import { StoredUsage } from "../../../../src/server/identity/StoredUsage.ts"
+import { claimComparison } from "../../../../src/server/tasks/Comparisons/lease.ts"
 import { comparisonColumns, comparisonRows } from "../../../../src/server/tasks/Comparisons/rows.ts"
 import { ExampleSpending, makeSpending } from "../../../../src/server/tasks/Comparisons/Spending.ts"
 import { Releases } from "../../../../src/server/tasks/Releases.ts"
@@ -88,6 +102,7 @@ const createComparison = Effect.fnUntraced(function* (name: string, count: numbe
     org_id,
     actor: { id: KeyId.make(`key_${"1".repeat(32)}`), name: "Ada" },
     scopes: new Set(scopes),
+    groups: [],
     makers: []
   }
   const by = Context.mergeAll(
@@ -195,26 +210,43 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
       })
   )
 
-  it.effect("what an example has spent counts for the next one before it is recorded", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const { comparison } = yield* createComparison("spending", 2)
-      const row = yield* comparisonRows.first(sql`
+  it.effect(
+    "what examples have spent counts for the next one, before it is recorded and while they are in progress",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { comparison } = yield* createComparison("spending", 2)
+        const row = yield* comparisonRows.first(sql`
         UPDATE comparisons
         SET status = 'failed'
         WHERE comparison_id = ${comparison.id}
         RETURNING ${sql.literal(comparisonColumns)}
       `)
-      if (row === undefined) return yield* Effect.die("the comparison is missing")
-      const spending = makeSpending(sql, { ...row, budget: { ...row.budget, max_calls: 2 } }, 2)
-      assert.isUndefined(spending.reserve())
-      const example = new ExampleSpending()
-      example.spent = { calls: 2, input_tokens: 20, output_tokens: 2, cost: null }
-      const recording = yield* Effect.forkChild(spending.record(example, 0), { startImmediately: true })
-      assert.match(spending.reserve() ?? "", /^The budget of 2 calls has no room/)
-      yield* Fiber.join(recording)
-      assert.deepStrictEqual(spending.spent(), example.spent)
-    })
+        if (row === undefined) return yield* Effect.die("the comparison is missing")
+        const spending = makeSpending(sql, { ...row, budget: { ...row.budget, max_calls: 2 } }, 2)
+        assert.isUndefined(spending.reserve())
+        const example = new ExampleSpending()
+        example.spent = { calls: 2, input_tokens: 20, output_tokens: 2, cost: null }
+        const recording = yield* Effect.forkChild(spending.record(example, 0), { startImmediately: true })
+        assert.match(spending.reserve() ?? "", /^The budget of 2 calls has no room/)
+        yield* Fiber.join(recording)
+        assert.deepStrictEqual(spending.spent(), example.spent)
+
+        // An example in progress counts with what the finished ones spent on the average, here with the 44 tokens of the row.
+        const ofTokens = makeSpending(sql, { ...row, budget: { ...row.budget, max_tokens: 60 } }, 2)
+        assert.isUndefined(ofTokens.reserve())
+        yield* ofTokens.record(example, 0)
+        assert.isUndefined(ofTokens.reserve())
+        assert.match(ofTokens.reserve() ?? "", /^The budget of 60 tokens is spent/)
+
+        const ofFailures = makeSpending(sql, { ...row, budget: { ...row.budget, max_failures: 2 } }, 2)
+        assert.isUndefined(ofFailures.reserve())
+        assert.isUndefined(ofFailures.reserve())
+        yield* ofFailures.record(new ExampleSpending(), 1)
+        assert.isUndefined(ofFailures.reserve())
+        yield* ofFailures.record(new ExampleSpending(), 1)
+        assert.match(ofFailures.reserve() ?? "", /^2 answers failed, and the budget allows 2/)
+      })
   )
 
   it.effect("a replica whose lease was taken over is fenced: its results are not written", () =>
@@ -317,6 +349,34 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     })
   )
 
+  it.effect("a claim takes one comparison, however the database plans the statement", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { now } = yield* StoreClock
+      yield* createComparison("planned first", 1)
+      yield* createComparison("planned second", 1)
+      const claimed = sql<{ readonly count: number }>`
+        SELECT count(*)::int AS count
+        FROM comparisons
+        WHERE status = 'running'
+          AND lease_until > now()
+      `
+      yield* transaction(
+        Effect.gen(function* () {
+          const [before] = yield* claimed
+          // Leaves a nested loop, which evaluates its inner side for each row of the outer one.
+          for (const plan of ["hashjoin", "mergejoin", "hashagg", "sort", "material", "memoize"]) {
+            yield* sql.unsafe(`SET LOCAL enable_${plan} = off`)
+          }
+          assert.isDefined(yield* claimComparison(sql, yield* now, Duration.minutes(1)))
+          const [after] = yield* claimed
+          assert.strictEqual((after?.count ?? 0) - (before?.count ?? 0), 1)
+        })
+      )
+      yield* sql`UPDATE comparisons SET status = 'failed' WHERE status = 'running'`
+    })
+  )
+
   it.effect(
     "while a replica claims a comparison, another does not wait for it, and claims the next one",
     () =>
@@ -396,6 +456,60 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
           ]
         )
       })
+  )
+
+  it.effect("an example that is erased while its result is recorded leaves no result", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const answers = yield* Answers
+      const comparisons = yield* Comparisons
+      yield* Ref.set(answers, correctAnswer)
+      const { by, comparison, read, task_id } = yield* createComparison("erased meanwhile", 2)
+      const { org_id } = Context.get(by, Authorized("tasks.read"))
+      const [erased] = yield* sql<{ readonly example_id: ExampleId }>`
+        SELECT example_id FROM dataset_examples WHERE task_id = ${task_id} LIMIT 1
+      `
+      const recorded = yield* Deferred.make<void>()
+      const deleted = yield* Deferred.make<void>()
+      const erasure = yield* deleteExamples(sql, org_id, task_id, [erased!.example_id]).pipe(
+        Effect.andThen(Deferred.succeed(deleted, undefined)),
+        Effect.andThen(Deferred.await(recorded)),
+        transaction,
+        Effect.forkChild
+      )
+      yield* Deferred.await(deleted)
+      assert.deepInclude(Option.getOrThrow(yield* comparisons.runOnce), { compared: 2, completed: true })
+      yield* Deferred.succeed(recorded, undefined)
+      yield* Fiber.join(erasure)
+      const results = yield* sql`
+        SELECT 1 AS found FROM comparison_results WHERE comparison_id = ${comparison.id}
+      `
+      assert.lengthOf(results, 1)
+      assert.lengthOf((yield* read).results, 1)
+    })
+  )
+
+  it.effect("a dataset version is not deleted while a comparison over it is running", () =>
+    Effect.gen(function* () {
+      const comparisons = yield* Comparisons
+      const datasets = yield* Datasets
+      const { by, comparison, task_id } = yield* createComparison("version in use", 1)
+      const derive = (base_dataset_id: DatasetId, text: string) =>
+        Effect.provide(
+          datasets.create(task_id, { base_dataset_id, examples: sortingExamples([text, "other"]) }),
+          by
+        )
+      const second = yield* derive(comparison.dataset_id, "second")
+      const running = yield* Effect.provide(comparisons.create(task_id, {}), by)
+      yield* derive(second.id, "third")
+      const principal = Context.get(by, Authorized("tasks.read"))
+      const remove = Effect.provideService(datasets.remove(second.id), Authorized("data.delete"), principal)
+      assert.strictEqual((yield* Effect.flip(remove))._tag, "DATASET_IN_USE")
+      yield* Effect.provide(comparisons.cancel(running.id), by)
+      assert.strictEqual((yield* remove).target_id, second.id)
+      // Or a later test would run it.
+      yield* Effect.provide(comparisons.cancel(comparison.id), by)
+    })
   )
 
   it.effect("a comparison that is released by several requests at once becomes one release", () =>

@@ -87,6 +87,19 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
+    it.effect("a comparison of a split gets 404 if the task is deleted while its examples are counted", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin, params, task } = yield* createDesk("deleted before a comparison")
+        const tag = yield* whileBlocked(
+          "datasets",
+          tagOf(admin.comparisons.create({ params, payload: { hold_out: { kind: "split" } } })),
+          sql`DELETE FROM tasks WHERE task_id = ${task.id}`
+        )
+        assert.strictEqual(tag, "NOT_FOUND")
+      })
+    )
+
     it.effect("a model's answer is still returned if the task was deleted after the run began", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient

@@ -23,7 +23,7 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
         yield* sql`INSERT INTO organizations (org_id, name, created_at) VALUES (${org_id}, ${org_id}, now())`
         const actor = { id: yield* KeyId.generate, name: "key" }
         const run = {
-          principal: { org_id, actor, scopes: new Set<never>(), makers: [] },
+          principal: { org_id, actor, scopes: new Set<never>(), groups: [], makers: [] },
           key: "order-4711",
           task_id: yield* TaskId.generate,
           request: { input: { text: "a" } }
@@ -51,6 +51,7 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
             org_id,
             actor: { id: yield* KeyId.generate, name: "key" },
             scopes: new Set<never>(),
+            groups: [],
             makers: []
           },
           key: "order-4712",
