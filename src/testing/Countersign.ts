@@ -1,15 +1,23 @@
-import { Clock, Context, Effect, Fiber, Layer, Redacted } from "effect"
+import { Clock, Context, type Duration, Effect, Fiber, Layer, Redacted, Scope } from "effect"
 import { HttpServer } from "effect/http"
+import { randomUUID } from "node:crypto"
 import { tmpdir } from "node:os"
 import type { NewApiKey } from "../api/ApiKeys.ts"
 import { Client, type ClientCalls } from "../client/Client.ts"
+import type { ApprovalId } from "../domain/Ids.ts"
 import { processClock } from "../server/concurrency/processClock.ts"
 import { ApiKeys } from "../server/identity/ApiKeys.ts"
+import { StoreClock } from "../server/store/StoreClock.ts"
 import { EmbeddedPostgres } from "../server/store/EmbeddedPostgres.ts"
 import { generateMasterKey } from "../server/secrets/SecretBox.ts"
 import * as Server from "../server/Server.ts"
 import * as Settings from "../server/config/Settings.ts"
 import { explainSlowStart } from "./explainSlowStart.ts"
+import type { ApprovalPattern, ScriptedPerson } from "./people.ts"
+import { type ReceiverScript, succeeds, type TestReceiver } from "./receivers.ts"
+import { makeAdvance } from "./timeTravel/makeAdvance.ts"
+import { makePeople } from "./timeTravel/makePeople.ts"
+import { makeReceiver } from "./timeTravel/makeReceiver.ts"
 import { temporaryDirectory } from "./temporaryDirectory.ts"
 import { withProcessClock } from "./withProcessClock.ts"
 
@@ -54,6 +62,17 @@ export class Countersign extends Context.Service<
     readonly client: (input?: Partial<NewApiKey>, organization?: string) => Effect.Effect<ClientCalls>
     /** Returns a typed client for an existing key. */
     readonly clientWith: (key: Redacted.Redacted) => Effect.Effect<ClientCalls>
+    /**
+     * Moves the service's time ahead, under a `TestClock`: `advance("30 days")`. It stops wherever something is due, and goes on when that is
+     * done: approvals are escalated and expire, people decide, deliveries are retried. Retention runs at the end.
+     */
+    readonly advance: (duration: Duration.Input) => Effect.Effect<void>
+    /** Adds people who decide approvals by themselves: `people(approves({ tool: "payments.*" }, { after: "2 hours" }))`. */
+    readonly people: (...people: ReadonlyArray<ScriptedPerson>) => Effect.Effect<void>
+    /** Waits until a matching approval is pending, and returns its id. By default in the organization `test`. */
+    readonly awaitPending: (pattern?: ApprovalPattern, organization?: string) => Effect.Effect<ApprovalId>
+    /** Creates a webhook endpoint with a receiver on this machine, which lives as long as the service: `receiver(fails(3))`. */
+    readonly receiver: (script?: ReceiverScript, organization?: string) => Effect.Effect<TestReceiver>
   }
 >()("countersign/testing/Countersign") {
   /**
@@ -85,6 +104,8 @@ const layerCountersign = () =>
     Countersign,
     Effect.gen(function* () {
       const keys = yield* ApiKeys
+      const scope = yield* Effect.scope
+      const { millisUnsafe } = yield* StoreClock
       const isProcessClock = (yield* Clock.Clock) === processClock
       const { address } = yield* HttpServer.HttpServer
       const url = `http://127.0.0.1:${"port" in address ? address.port : 0}`
@@ -107,11 +128,23 @@ const layerCountersign = () =>
             return isProcessClock ? client : withProcessClock(client)
           })
         )
+      const client: Countersign["Service"]["client"] = (input, organization) =>
+        Effect.flatMap(key(input, organization), clientWith)
+      const people = yield* makePeople(ORGANIZATION, client)
+      const advance = yield* makeAdvance(people)
       return Countersign.of({
         url,
         key,
         clientWith,
-        client: (input, organization) => Effect.flatMap(key(input, organization), clientWith)
+        client,
+        advance,
+        people: (...scripts) => Effect.provideService(people.add(scripts), Clock.Clock, processClock),
+        awaitPending: (pattern = {}, organization = ORGANIZATION) =>
+          Effect.provideService(people.awaitPending(pattern, organization), Clock.Clock, processClock),
+        receiver: (script = succeeds(), organization = ORGANIZATION) =>
+          Effect.flatMap(client({ name: `receiver ${randomUUID()}` }, organization), (admin) =>
+            makeReceiver(admin, script, millisUnsafe)
+          ).pipe(Effect.provideService(Scope.Scope, scope))
       })
     })
   )

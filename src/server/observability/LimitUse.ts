@@ -23,7 +23,8 @@ export const limitNames = [
   "end_user_feedback",
   "unread_responses",
   "concurrent_reads",
-  "large_bodies"
+  "large_bodies",
+  "rule_tests"
 ] as const
 export type LimitName = (typeof limitNames)[number]
 

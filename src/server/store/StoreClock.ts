@@ -3,6 +3,7 @@ import { SqlClient } from "effect/sql"
 import type { Timestamp } from "../../domain/Time.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
+import { DueWork } from "./DueWork.ts"
 
 /** Interval between measurements of the offset to the database's clock. */
 const MEASURE_EVERY = Duration.seconds(30)
@@ -35,6 +36,8 @@ export class StoreClock extends Context.Service<
     readonly clock: Clock.Clock
     /** The time that statements use instead of the database's own. Undefined in production. */
     readonly simulated: (() => Date) | undefined
+    /** Account of the workers that pause on `clock`, for a test that moves it. Undefined in production. */
+    readonly dueWork?: DueWork | undefined
   }
 >()("countersign/server/store/StoreClock") {
   /** The database's time. */
@@ -103,7 +106,8 @@ export class StoreClock extends Context.Service<
       now: Effect.sync(() => DateTime.makeUnsafe(Math.floor(clock.currentTimeMillisUnsafe()))),
       millisUnsafe: () => Math.floor(clock.currentTimeMillisUnsafe()),
       clock: withoutWarnings(clock),
-      simulated: () => new Date(clock.currentTimeMillisUnsafe())
+      simulated: () => new Date(clock.currentTimeMillisUnsafe()),
+      dueWork: new DueWork(clock)
     })
 }
 
