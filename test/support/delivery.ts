@@ -137,7 +137,7 @@ export const startDispatcher = Effect.fnUntraced(function* (
   const limits = { ...defaultSlots, ...slots }
   const dispatcher = yield* makeDispatcher(channels, shards, limits, 10_000, yield* Clock.Clock)
   const regain = () => void owned.set(0, { ...ownedShard(0), epoch: 2 })
-  return { dispatcher, lease, owned, regain }
+  return { dispatcher, lease, owned, regain, shards }
 })
 
 /** Loads and sends at once, as the engine does. */

@@ -61,7 +61,7 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     file: shardStore,
     from: "now() + ${Math.max(0, leaseMillis - heartbeatTimeoutMillis)}::float8 * interval '1 millisecond'",
     to: "now()",
-    tests: engine
+    tests: leaseTests
   },
   {
     file: "server/delivery/Delivery/Lanes.ts",
@@ -85,7 +85,7 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     file: "server/delivery/Delivery/Reader.ts",
     from: "if (!again) return one.watermark",
     to: "if (now >= 0) return one.watermark",
-    tests: engine
+    tests: ["server/delivery/Delivery/Reader.test.ts"]
   },
   {
     file: "server/delivery/Delivery/QueueWrites.ts",
@@ -123,7 +123,7 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     file: "server/delivery/Delivery/Finisher.ts",
     from: 'verdict._tag === "RetryLater" && written.has(result.delivery.seq) ? now + verdict.delay : null',
     to: 'verdict._tag === "RetryLater" ? now + verdict.delay : null',
-    tests: engine
+    tests: ["server/delivery/Delivery/Finisher.test.ts"]
   },
   {
     file: "server/delivery/Delivery/Finisher.ts",

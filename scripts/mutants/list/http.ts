@@ -177,7 +177,7 @@ export const http: ReadonlyArray<ListedMutant> = [
     file: sessions,
     from: "ended.forEach(({ digest }) => watch.end(digest))",
     to: "undefined",
-    tests: consoleTests
+    tests: signIns
   },
   {
     file: "server/http/listen/Connections.ts",

@@ -179,7 +179,8 @@ export class ConsoleSessions extends Context.Service<
             .first(
               sql`
           SELECT session_id, console_sessions.expires_at, last_active_at, api_keys.key_id, api_keys.name,
-            ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, api_keys.allowed_networks, organizations.name AS organization
+            ${grantedScopes(sql)} AS scopes, api_keys.groups, ${keyMakers(sql)} AS makers, api_keys.allowed_networks,
+            organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
             JOIN organizations USING (org_id)
@@ -371,6 +372,7 @@ const SessionRow = Schema.Struct({
   key_id: KeyId,
   name: Schema.String,
   scopes: Schema.Array(Scope),
+  groups: Schema.Array(Schema.String),
   makers: Schema.Array(KeyId),
   allowed_networks: Schema.NullOr(Schema.Array(Schema.String)),
   organization: Schema.String
@@ -403,6 +405,7 @@ const toSession = (
     org_id,
     actor: { id: row.key_id, name: row.name },
     scopes: new Set(row.scopes),
+    groups: row.groups,
     makers: row.makers
   },
   lastActiveAt: row.last_active_at,
@@ -411,6 +414,7 @@ const toSession = (
     organization: row.organization,
     key: { id: row.key_id, name: row.name },
     scopes: row.scopes,
+    groups: row.groups,
     expires_at: row.expires_at,
     now
   },

@@ -283,15 +283,21 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const principal = yield* seedReader
-      const session = yield* seedSession(principal)
-      const fiber = yield* drain(principal, session)
-      yield* transaction(
-        Effect.gen(function* () {
-          yield* recordOutcomes(session, 3)
-          yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number < 3`
-        })
-      )
-      yield* Fiber.join(fiber)
+      for (const removed of [2, 3]) {
+        const session = yield* seedSession(principal)
+        const fiber = yield* drain(principal, session)
+        yield* transaction(
+          Effect.gen(function* () {
+            yield* recordOutcomes(session, 3)
+            yield* sql`
+              DELETE FROM session_events
+              WHERE session_id = ${session.session_id}
+                AND number <= ${removed}
+            `
+          })
+        )
+        yield* Fiber.join(fiber)
+      }
     })
   )
 

@@ -1,5 +1,5 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Duration, Effect, Fiber, Latch, Layer, Stream } from "effect"
+import { Duration, Effect, Fiber, Latch, Layer, Option, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -223,6 +223,17 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
           Effect.orDie(sql`ALTER TABLE unreadable RENAME TO session_events`)
         )
         assert.deepStrictEqual([...events], ["resync"])
+      }).pipe(Effect.scoped, Effect.orDie)
+    )
+
+    it.effect("after more changes than one read takes, the console refetches its inbox", () =>
+      Effect.gen(function* () {
+        const feed = yield* ApprovalFeed
+        const stream = yield* asReviewer("many changes", feed.open)
+        const first = yield* Effect.forkChild(Stream.runHead(decodeFeed(stream)), { startImmediately: true })
+        const sessions = yield* Effect.replicateEffect(SessionId.generate, 5_001)
+        yield* (yield* SessionSignals).publish(sessions.map((session_id) => ({ session_id, newest: 1 })))
+        assert.deepStrictEqual(yield* Fiber.join(first), Option.some("resync"))
       }).pipe(Effect.scoped, Effect.orDie)
     )
 

@@ -42,18 +42,62 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
         name: "narrow",
         scopes: ["keys.write", "tasks.read"]
       })
-      const refused = yield* Effect.flip(
-        narrow.api_keys.create({ payload: { name: "wider", scopes: ["tasks.read", "tasks.write"] } })
-      )
-      assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
-      if (refused._tag === "INSUFFICIENT_SCOPE") assert.strictEqual(refused.required_scope, "tasks.write")
-      assert.deepStrictEqual(pointersOf(refused), ["#/scopes"])
+      for (const scopes of [
+        ["tasks.write"],
+        ["tasks.read", "tasks.write"],
+        ["tasks.write", "tasks.read"]
+      ] as const) {
+        const refused = yield* Effect.flip(narrow.api_keys.create({ payload: { name: "wider", scopes } }))
+        assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
+        if (refused._tag === "INSUFFICIENT_SCOPE") assert.strictEqual(refused.required_scope, "tasks.write")
+        assert.deepStrictEqual(pointersOf(refused), ["#/scopes"])
+      }
       const admin = yield* Effect.flip(
         narrow.api_keys.create({ payload: { name: "admin", preset: "admin" } })
       )
       assert.deepStrictEqual(pointersOf(admin), ["#/preset"])
       const made = yield* narrow.api_keys.create({ payload: { name: "same", scopes: ["tasks.read"] } })
       assert.deepStrictEqual(made.key.scopes, ["tasks.read"])
+    })
+  )
+
+  it.effect("a key gives only groups that it has, unless it may replace the rules", () =>
+    Effect.gen(function* () {
+      const { client, clientWith } = yield* Countersign
+      const admin = yield* client({ name: "owner" }, "groups")
+      const made = yield* admin.api_keys.create({
+        payload: {
+          name: "people",
+          scopes: ["keys.write", "approvals.decide"],
+          groups: ["finance", "finance", "legal"]
+        }
+      })
+      assert.deepStrictEqual(made.key.groups, ["finance", "legal"])
+      assert.deepStrictEqual((yield* admin.api_keys.list({})).keys[0]?.groups, ["finance", "legal"])
+      const people = yield* clientWith(Redacted.make(made.secret))
+      const make = (name: string, ...groups: ReadonlyArray<string>) =>
+        people.api_keys.create({ payload: { name, scopes: ["approvals.decide"], groups } })
+      const refused = yield* Effect.flip(make("wider", "finance", "security"))
+      assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
+      assert.deepStrictEqual(pointersOf(refused), ["#/groups/1"])
+      assert.deepStrictEqual((yield* make("same", "legal")).key.groups, ["legal"])
+      // Without groups of its own: a key does not inherit those of its maker.
+      assert.deepStrictEqual((yield* make("none")).key.groups, [])
+      const sql = yield* SqlClient.SqlClient
+      const [entry] = yield* sql<{ readonly detail: { readonly groups: ReadonlyArray<string> } }>`
+        SELECT detail FROM audit_log WHERE action = 'key.created' AND target_id = ${made.key.id}
+      `
+      assert.deepStrictEqual(entry?.detail.groups, ["finance", "legal"])
+      const key = yield* (yield* Countersign).key({}, "groups")
+      for (const groups of [
+        ["Finance"],
+        ["-a"],
+        ["a".repeat(64)],
+        Array.from({ length: 11 }, (_, n) => `g${n}`)
+      ]) {
+        const body = JSON.stringify({ name: "bad", preset: "reviewer", groups })
+        assert.strictEqual((yield* send("/v1/api-keys", { method: "POST", key, body })).status, 400)
+      }
     })
   )
 

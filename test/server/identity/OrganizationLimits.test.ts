@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
 import { Countersign } from "../../../src/testing/index.ts"
 import { startScriptedServer } from "../../support/scripted.ts"
 import { type Answer, send, service } from "../../support/service.ts"
@@ -60,6 +61,31 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Organiz
         (yield* post("/v1/api-keys", { key: other }, { name: "a", preset: "runtime" })).status,
         201
       )
+    })
+  )
+
+  it.effect("keys are refused when too many revoked ones are still stored, per organization", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const sql = yield* SqlClient.SqlClient
+      const key = yield* countersign.key({}, "stored keys")
+      const create = (name: string) => post("/v1/api-keys", { key }, { name, preset: "runtime" })
+      // With the usable key, one less than ten times the limit of usable ones.
+      yield* sql`
+        INSERT INTO api_keys (org_id, key_id, public_id, digest, name, preset, created_at, revoked_at)
+        SELECT
+          org_id, overlay(key_id placing lpad(number::text, 3, '0') from 34), 'stored' || number, digest, 'stored', preset,
+          api_keys.created_at, api_keys.created_at
+        FROM api_keys JOIN organizations USING (org_id), generate_series(1, 38) AS number
+        WHERE organizations.name = 'stored keys'
+      `
+      assert.strictEqual((yield* create("agent 1")).status, 201)
+      const refused = yield* create("agent 2")
+      assert.deepStrictEqual(outcomes([refused]), ["409 LIMIT_REACHED"])
+      assert.match(String(refused.body["detail"]), /including revoked and expired ones \(limit 40 for each/)
+      const other = yield* countersign.key({}, "no stored keys")
+      const theirs = yield* post("/v1/api-keys", { key: other }, { name: "agent", preset: "runtime" })
+      assert.strictEqual(theirs.status, 201)
     })
   )
 

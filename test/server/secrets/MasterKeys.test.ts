@@ -245,6 +245,44 @@ describe("MasterKeys", () => {
     })
   )
 
+  it.live("a rotation does not replace a secret that was written after it was read", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const org_id = `org_${"0".repeat(32)}`
+        const seal = (base_url: string, text: string) =>
+          Effect.flatMap(SecretBox, (box) =>
+            box.seal(
+              { org_id, table: "provider_keys", column: "api_key", row_id: `task ${base_url}` },
+              Redacted.make(text)
+            )
+          )
+        const older = Effect.provide(SecretBox.layer({ masterKeys: [Redacted.make(first)] }))
+        yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
+        yield* sql`CREATE TABLE provider_keys (org_id text, task_id text, base_url text, api_key bytea, headers bytea)`
+        for (const base_url of ["url1", "url2"]) {
+          yield* sql`INSERT INTO provider_keys VALUES (${org_id}, 'task', ${base_url}, ${yield* older(seal(base_url, "sk-old"))})`
+        }
+        // The rotation has read both rows when it records that it reseals the first.
+        const replaced = yield* seal("url2", "sk-new")
+        const replace = () =>
+          Effect.orDie(sql`UPDATE provider_keys SET api_key = ${replaced} WHERE base_url = 'url2'`)
+        const { resealed } = yield* rotateMasterKey(replace)
+        assert.strictEqual(resealed, 1)
+        const [row] = yield* sql<{ readonly api_key: Uint8Array }>`
+          SELECT api_key FROM provider_keys WHERE base_url = 'url2'
+        `
+        assert.deepStrictEqual(Buffer.from(row?.api_key ?? []), Buffer.from(replaced))
+      }).pipe(
+        Effect.provide([
+          Database.layer({ url }),
+          SecretBox.layer({ masterKeys: [Redacted.make(second), Redacted.make(first)] })
+        ])
+      )
+    })
+  )
+
   it.live("a start without the right key fails also if the tables are in a schema other than public", () =>
     Effect.gen(function* () {
       const databaseUrl = yield* cloneDatabase

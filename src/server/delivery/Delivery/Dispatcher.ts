@@ -151,8 +151,9 @@ export const makeDispatcher = (
         if (lane.timer.at <= until) return
         lane.timer.fiber.interruptUnsafe()
       }
+      // A time that has passed meanwhile is not waited for: a clock that a test moves would stand still by then.
       const pause = Effect.suspend(() =>
-        dueClock.sleep(Duration.millis(Math.max(1, Math.ceil(until - monotonicMillis(dueClock)))))
+        dueClock.sleep(Duration.millis(Math.max(0, Math.ceil(until - monotonicMillis(dueClock)))))
       )
       const wake = Effect.flatMap(pause, () =>
         Effect.sync(() => {

@@ -1,6 +1,6 @@
 import {
   Cause,
-  type Clock,
+  Clock,
   Data,
   Effect,
   Fiber,
@@ -73,6 +73,7 @@ export const makeFinisher = (
 ): Effect.Effect<Finisher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const context = yield* Effect.context()
+    const clock = yield* Clock.Clock
     const disabling = yield* FiberMap.make<string>()
     // At most one connection may wait for row locks held by others.
     const disablePermits = Semaphore.makeUnsafe(1)
@@ -106,8 +107,14 @@ export const makeFinisher = (
         (defect) => Effect.fail(new WriteDefect({ defect }))
       )
 
-    const acknowledge = (batch: ReadonlyArray<ConcludedAttempt>, written: ReadonlySet<number>) => {
-      const now = monotonicMillis(dueClock)
+    /** `writtenFrom`: when the write began. */
+    const acknowledge = (
+      batch: ReadonlyArray<ConcludedAttempt>,
+      written: ReadonlySet<number>,
+      writtenFrom: number
+    ) => {
+      // A clock of its own is one that a test moves, perhaps during the write, whose statement has counted from before.
+      const now = dueClock === clock ? monotonicMillis(dueClock) : writtenFrom
       for (const { result } of batch) {
         unacknowledged.delete(result)
         if (!written.has(result.delivery.seq)) onRefused(result.lane)
@@ -138,15 +145,15 @@ export const makeFinisher = (
      * left in the queue would be sent forever; it can be replayed. Its channel is notified of that failure, unless its
      * hook fails again.
      */
-    const writeAlone = (concluded: ConcludedAttempt): Effect.Effect<void> =>
+    const writeAlone = (concluded: ConcludedAttempt, from = monotonicMillis(dueClock)): Effect.Effect<void> =>
       retryUntilWritten(write([concluded])).pipe(
-        Effect.map((written) => acknowledge([concluded], written)),
+        Effect.map((written) => acknowledge([concluded], written, from)),
         Effect.catch((error) => {
           const failed = unwritable(concluded)
           return Effect.logError("The result of a delivery was rejected; recording it as failed", error).pipe(
             Effect.andThen(retryUntilWritten(write([failed]))),
             Effect.catch(() => retryUntilWritten(store.recordResults([failed]))),
-            Effect.map((written) => acknowledge([failed], written))
+            Effect.map((written) => acknowledge([failed], written, from))
           )
         }),
         Effect.catch((error) =>
@@ -160,17 +167,20 @@ export const makeFinisher = (
         )
       )
 
-    const writeBatch = (batch: ReadonlyArray<ConcludedAttempt>): Effect.Effect<void> =>
+    const writeBatch = (
+      batch: ReadonlyArray<ConcludedAttempt>,
+      from = monotonicMillis(dueClock)
+    ): Effect.Effect<void> =>
       write(batch).pipe(
         Effect.matchEffect({
-          onSuccess: (written) => Effect.sync(() => acknowledge(batch, written)),
+          onSuccess: (written) => Effect.sync(() => acknowledge(batch, written, from)),
           onFailure: (error) =>
             isUnavailable(error)
               ? logFailure("Could not record delivery results; retrying", Cause.fail(error)).pipe(
                   Effect.andThen(Effect.sleep(RETRY_MILLIS)),
                   Effect.andThen(Effect.suspend(() => writeBatch(batch)))
                 )
-              : Effect.forEach(batch, writeAlone, { discard: true })
+              : Effect.forEach(batch, (concluded) => writeAlone(concluded), { discard: true })
         })
       )
 
@@ -230,7 +240,7 @@ export const makeFinisher = (
           const gone = new Set(taken.filter(({ outcome }) => outcome._tag === "Gone").map(({ lane }) => lane))
           yield* disableDestinations(gone).pipe(
             Effect.andThen(Effect.forEach(taken, concludeAttempt)),
-            Effect.flatMap(writeBatch),
+            Effect.flatMap((batch) => writeBatch(batch)),
             Effect.catchDefect(dropUnacknowledged)
           )
           return { counts: { results: taken.length } }

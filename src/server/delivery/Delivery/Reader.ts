@@ -103,8 +103,15 @@ export const makeReader = (
     const tailDue = Latch.makeUnsafe(false)
     const sweepDue = Latch.makeUnsafe(false)
 
-    /** The time at which waits that were just read began, on the clock of due times. */
-    const readAt = () => monotonicMillis(dueClock)
+    /**
+     * Begins a read. The function it returns tells the time at which the waits that were read began, on the clock of due times: when the
+     * rows have arrived, so that none is taken for due too early. A clock of its own is one that a test moves, perhaps during the read, and
+     * its statement has counted from before.
+     */
+    const beginRead = (): (() => number) => {
+      const before = monotonicMillis(dueClock)
+      return () => (dueClock === clock ? monotonicMillis(dueClock) : before)
+    }
     const horizon = horizonMillis(options)
 
     /**
@@ -133,6 +140,7 @@ export const makeReader = (
         return from
       })
       const limit = again ? REREAD_ROWS + TAIL_ROWS : TAIL_ROWS
+      const readAt = beginRead()
       return dispatcher.trackRead(store.tail(numbers, watermarks, limit), (rows) => {
         const counts = new Map<number, number>()
         for (const { seq, shard } of rows) {
@@ -164,6 +172,7 @@ export const makeReader = (
       while (shards.owned.has(shard)) {
         let page: ReadonlyArray<HeadRow> = []
         const beganAt = monotonicMillis(clock)
+        const readAt = beginRead()
         yield* dispatcher.trackRead(store.heads(shard, after, horizon), (rows) => {
           page = rows
           count(rows, found)
@@ -184,6 +193,7 @@ export const makeReader = (
 
     const refillLanes = (lanes: ReadonlyArray<Lane>) => {
       const rows = Math.max(...lanes.map((lane) => lane.loaded)) + LANE_CAPACITY
+      const readAt = beginRead()
       return dispatcher
         .trackRead(store.refill(lanes, rows), (found) => {
           const byLane = Map.groupBy(found, (row) => `${row.org_id}/${row.destination_id}`)

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { IDLE_HEADER } from "../../../../src/api/Console.ts"
-import { ConsoleSessions } from "../../../../src/server/console/ConsoleSessions.ts"
+import { ConsoleSessions, MAX_SESSIONS_PER_KEY } from "../../../../src/server/console/ConsoleSessions.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { send, service } from "../../../support/service.ts"
 
@@ -24,6 +24,23 @@ const browser = (secret: Redacted.Redacted) =>
         send(path, { method, headers: { cookie, ...origin, ...headers } })
     }
   })
+
+/** Opens the inbox stream of a session and waits for its first bytes. The fiber ends with the stream. */
+const openStream = Effect.fnUntraced(function* (cookie: string) {
+  const { url } = yield* Countersign
+  const opened = yield* Deferred.make<void>()
+  const stream = yield* Effect.forkChild(
+    Effect.promise(async (signal) => {
+      const answer = await fetch(`${url}/console/inbox/stream`, { headers: { cookie }, signal })
+      const reader = answer.body?.getReader()
+      await reader?.read()
+      Deferred.doneUnsafe(opened, Effect.void)
+      while ((await reader?.read())?.done === false);
+    })
+  )
+  yield* Deferred.await(opened)
+  return stream
+})
 
 /** The number of this service's sessions that a list names, and their ids and keys. */
 const listed = (answer: { readonly body: Record<string, unknown> }) =>
@@ -104,25 +121,30 @@ layer(service())("Console sign-ins", (it) => {
 
   it.effect("the stream of an idle session ends", () =>
     Effect.gen(function* () {
-      const { key, url } = yield* Countersign
+      const { key } = yield* Countersign
       const { cookie } = yield* browser(yield* key({ preset: "reviewer" }, "idle stream"))
-      const opened = yield* Deferred.make<void>()
-      const stream = yield* Effect.forkChild(
-        Effect.promise(async (signal) => {
-          const answer = await fetch(`${url}/console/inbox/stream`, { headers: { cookie }, signal })
-          const reader = answer.body?.getReader()
-          await reader?.read()
-          Deferred.doneUnsafe(opened, Effect.void)
-          while ((await reader?.read())?.done === false);
-        })
-      )
-      yield* Deferred.await(opened)
+      const stream = yield* openStream(cookie)
       const { check } = yield* ConsoleSessions
       yield* TestClock.adjust("59 minutes")
       assert.strictEqual(yield* check, 0)
       yield* TestClock.adjust("1 minute")
       assert.strictEqual(yield* check, 1)
       yield* Fiber.join(stream)
+    })
+  )
+
+  it.effect("a sign-in beyond the limit ends the stream of the session that it ends, without the poll", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const secret = yield* key({ preset: "reviewer" }, "limit stream")
+      const oldest = yield* openStream((yield* browser(secret)).cookie)
+      yield* TestClock.adjust("1 second")
+      const next = yield* openStream((yield* browser(secret)).cookie)
+      for (let count = 2; count <= MAX_SESSIONS_PER_KEY; count++) yield* browser(secret)
+      // The poll finds no ended session that is still open.
+      assert.strictEqual(yield* (yield* ConsoleSessions).check, 0)
+      yield* Fiber.join(oldest)
+      yield* Fiber.interrupt(next)
     })
   )
 })

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, DateTime, Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, type CompletedDelivery } from "../../../../src/server/delivery/Delivery.ts"
 import type { DeliveryStore } from "../../../../src/server/delivery/Delivery/DeliveryStore.ts"
@@ -263,6 +264,33 @@ describe("Finisher", () => {
         assert.deepStrictEqual(completed, [1])
         assert.lengthOf(refused, 1)
       }).pipe(Effect.scoped)
+  )
+
+  it.effect("a failed attempt is made again, unless another replica has the delivery", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const { dispatcher } = yield* startDispatcher(channel)
+      const [own, lost] = [queueRow({ seq: 1 }), queueRow({ seq: 2 })]
+      const store: DeliveryStore = {
+        ...unreadStore,
+        recordResults: (batch) =>
+          Effect.succeed(
+            new Set(batch.map(({ result }) => result.delivery.seq).filter((seq) => seq === own.seq))
+          )
+      }
+      const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher, () => {})
+      dispatcher.offer([own, lost], 0, 0)
+      for (const attempt of yield* Queue.takeN(attempts, 2)) {
+        yield* attempt.complete(failing)
+        yield* worker.runOnce
+      }
+      yield* TestClock.adjust("10 seconds")
+      const again = yield* Queue.clear(attempts)
+      assert.deepStrictEqual(
+        again.map(({ delivery }) => delivery.event_id),
+        [own.event_id]
+      )
+    }).pipe(Effect.scoped)
   )
 
   it.effect(

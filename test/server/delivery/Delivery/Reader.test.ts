@@ -1,22 +1,63 @@
-import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Queue } from "effect"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Deferred, Effect, Fiber, Queue } from "effect"
+import { TestClock } from "effect/testing"
+import type { DeliveryStore } from "../../../../src/server/delivery/Delivery/DeliveryStore.ts"
+import { defaultReader, makeReader } from "../../../../src/server/delivery/Delivery/Reader.ts"
+import { shardOf } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import {
   allHaveStatus,
   respondingChannel,
   delivered,
+  manualChannel,
   newDestination,
   withoutEngineFor,
   publish,
   queueLength,
+  queueRow,
   quickPolicy,
   awaitRecords,
+  startDispatcher,
   testWithDatabase,
   withEngine
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
+const unused = Effect.die("The tail needs no other statement")
+const tailOnly: Omit<DeliveryStore, "tail"> = {
+  nonEmpty: () => unused,
+  heads: () => unused,
+  refill: () => unused,
+  recordResults: () => unused,
+  saveHealth: () => unused
+}
+
 describe("Reader", () => {
+  it.effect("the tail finds a row that becomes visible after one with a higher number", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const { dispatcher, shards } = yield* startDispatcher(channel)
+      const [early, late] = [queueRow({ seq: 1 }), queueRow({ seq: 2 })]
+      let visible = [late]
+      const store: DeliveryStore = {
+        ...tailOnly,
+        tail: (_, [watermark = 0]) => Effect.sync(() => visible.filter(({ seq }) => seq > watermark))
+      }
+      const reader = yield* makeReader(store, yield* Clock.Clock, shards, dispatcher, defaultReader)
+      yield* reader.tail.runOnce
+      assert.strictEqual((yield* Queue.take(attempts)).delivery.event_id, late.event_id)
+      visible = [early, late]
+      yield* TestClock.adjust("1 second")
+      yield* reader.tail.runOnce
+      yield* TestClock.adjust("1 second")
+      const found = yield* Queue.clear(attempts)
+      assert.deepStrictEqual(
+        found.map(({ delivery }) => delivery.event_id),
+        [early.event_id]
+      )
+    }).pipe(Effect.scoped)
+  )
+
   testWithDatabase("a queue longer than a lane holds in memory is sent completely, each delivery once", () =>
     Effect.gen(function* () {
       const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
@@ -41,7 +82,11 @@ describe("Reader", () => {
         const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
         yield* Effect.gen(function* () {
           const early = yield* newDestination
-          const late = yield* newDestination
+          // Of one shard: what was read is remembered for each shard.
+          const shard = shardOf(early.destination_id)
+          const late = yield* Effect.repeat(newDestination, {
+            until: ({ destination_id }) => shardOf(destination_id) === shard
+          })
           const written = yield* Deferred.make<void>()
           const commit = yield* Deferred.make<void>()
           const slow = yield* Effect.forkChild(

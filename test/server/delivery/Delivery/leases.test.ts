@@ -53,6 +53,22 @@ describe("Leases", () => {
   )
 
   testWithDatabase(
+    "shards without an owner are not kept for a replica that is silent, though its lease has not ended",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const one = yield* replica("one")
+        // Its last heartbeat was four seconds ago; it was stopped after it released its shards.
+        yield* sql`
+          INSERT INTO delivery_owners (owner, lease_until)
+          VALUES ('silent', now() + ${defaultLease.leaseMillis - 4_000}::float8 * interval '1 millisecond')
+        `
+        yield* one.rebalance
+        assert.strictEqual(one.owned.size, 16)
+      })
+  )
+
+  testWithDatabase(
     "a replica that shuts down keeps its leases while it has unfinished attempts, and is left no share",
     () =>
       Effect.gen(function* () {

@@ -8,6 +8,7 @@ const key: VerifiedKey = {
     org_id: OrgId.make(`org_${"0".repeat(32)}`),
     actor: { id: KeyId.make(`key_${"0".repeat(32)}`), name: "agent" },
     scopes: new Set(),
+    groups: [],
     makers: []
   },
   expires_at: null,

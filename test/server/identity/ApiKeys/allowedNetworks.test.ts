@@ -149,3 +149,18 @@ layer(service(behindProxy), { excludeTestServices: true })("Allowed networks beh
     })
   )
 })
+
+const otherProxy = { environment: { COUNTERSIGN_TRUSTED_PROXIES: "10.0.0.0/8" } }
+
+layer(service(otherProxy), { excludeTestServices: true })("Allowed networks beside a proxy", (it) => {
+  it.effect("a client that is not a trusted proxy cannot choose its address by X-Forwarded-For", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({ allowed_networks: [EXAMPLE] })
+      for (const forwarded of ["203.0.113.7", "203.0.113.7, 10.1.2.3"]) {
+        const refused = yield* send("/v1/api-keys", { key, headers: { "x-forwarded-for": forwarded } })
+        assert.deepStrictEqual([refused.status, refused.body["code"]], [403, "ADDRESS_NOT_ALLOWED"])
+        assert.include(String(refused.body["detail"]), "127.0.0.1")
+      }
+    })
+  )
+})
