@@ -5,8 +5,9 @@ import { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "./ApprovalProblems.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { RequestBody } from "./Middleware.ts"
+import { DecideManyRequest, DecisionResults, MAX_DECISIONS } from "./DecisionBatch.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { AdminRequired, NotFound, SelfApproval } from "./Problems.ts"
+import { AdminRequired, GroupRequired, NotFound, SamePerson, SelfApproval } from "./Problems.ts"
 import { Comment } from "./Text.ts"
 
 export const DecideRequest = Schema.Struct({
@@ -64,7 +65,15 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
       params: { id: ApprovalId.annotateKey({ description: "The approval's ID." }) },
       payload: DecideRequest,
       success: Approval,
-      error: [NotFound, SelfApproval, AdminRequired, ApprovalAlreadyDecided, ApprovalExpired]
+      error: [
+        NotFound,
+        SelfApproval,
+        AdminRequired,
+        GroupRequired,
+        SamePerson,
+        ApprovalAlreadyDecided,
+        ApprovalExpired
+      ]
     })
       .middleware(requires("approvals.decide"))
       .annotateMerge(
@@ -72,9 +81,27 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
           identifier: "decideApproval",
           summary: "Decide an approval",
           description: [
-            "Approves or rejects a pending approval. The first decision closes it; later ones get 409 with the approval as it is.",
+            "Approves or rejects a pending approval. A rejection closes it, and so does the approval that completes its quorum, by default the first; later decisions get 409 with the approval as it is.",
+            "An approval before the last is recorded in `votes`, and the approval stays pending: whoever has approved can still reject it.",
             "Repeating your own decision is idempotent.",
-            "In stage `admin` the key also needs `approvals.admin`. The key that submitted the step, and keys that it created, cannot decide it unless the rule sets `self_approval`."
+            "In stage `reviewer` the key needs one of the groups that the quorum names, unless it names none. In stage `admin` the key also needs `approvals.admin`, and counts for any group. The key that submitted the step, and keys that it created, cannot decide it unless the rule sets `self_approval`."
+          ].join(" ")
+        })
+      ),
+    HttpApiEndpoint.post("decideMany", "/decide", {
+      payload: DecideManyRequest,
+      success: DecisionResults
+    })
+      .middleware(requires("approvals.decide"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "decideApprovals",
+          summary: "Decide several approvals",
+          description: [
+            `Approves or rejects up to ${MAX_DECISIONS} approvals with one comment, each under the checks of a single decision and independently of the others.`,
+            "The response is 200 with a result for each: the approval, or the problem that a single decision would have got.",
+            "Repeating the request is idempotent, so the approvals that a broken connection left open can be decided by sending it again.",
+            "It counts as one request for each approval towards the rate limits: it is accepted if one request is left, and later requests wait for the rest."
           ].join(" ")
         })
       )
@@ -86,6 +113,6 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
     OpenApi.annotations({
       title: "Approvals",
       description:
-        "An approval asks people to allow or reject one step of an agent. One decision closes it, however many are made concurrently; without a decision in time, the rule's timeout action applies."
+        "An approval asks people to allow or reject one step of an agent. One rejection closes it, or as many approvals as its rule asks for, however many are made concurrently; without a decision in time, the rule's timeout action applies."
     })
   ) {}

@@ -2,6 +2,7 @@ import { Result, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { MAX_ALLOWED_NETWORKS, parseAllowedNetwork } from "../domain/identity/AllowedNetworks.ts"
 import { ApiKey } from "../domain/identity/ApiKey.ts"
+import { Group, MAX_GROUPS } from "../domain/identity/Group.ts"
 import { KeyId } from "../domain/Ids.ts"
 import { Preset, Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
@@ -46,6 +47,9 @@ export const NewApiKey = Schema.Struct({
   scopes: Schema.optionalKey(Schema.NonEmptyArray(Scope)).annotateKey({
     description:
       "The key's scopes. Required unless `preset` is given; with a preset, a subset of its scopes. The calling key must have each of them."
+  }),
+  groups: Schema.optionalKey(Schema.Array(Group).check(Schema.isMaxLength(MAX_GROUPS))).annotateKey({
+    description: `Groups, which quorums of approval rules name: at most ${MAX_GROUPS} names of 1 to 63 lowercase letters, digits, dots, hyphens and underscores. The calling key must have each of them, or \`rules.write\`. Default: none.`
   }),
   email: Schema.optionalKey(Schema.NullOr(EmailAddress)).annotateKey({
     description:

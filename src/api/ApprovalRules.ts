@@ -1,11 +1,16 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { documented } from "../domain/documented.ts"
 import { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
-import { RuleId } from "../domain/Ids.ts"
+import { MAX_QUORUM_PARTS, QuorumPart } from "../domain/approvals/Quorum.ts"
+import { MAX_LISTED_STEPS, RuleTestLine } from "../domain/approvals/RuleTest.ts"
+import { MAX_SUGGESTIONS } from "../domain/approvals/suggestRules.ts"
+import { ApprovalId, RuleId } from "../domain/Ids.ts"
+import { timestamp, Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { describeLines } from "./describeLines.ts"
 import { RequestBody } from "./Middleware.ts"
-import { RulesChanged } from "./Problems.ts"
+import { RateLimited, RulesChanged, RulesTooLarge, UnknownGroup } from "./Problems.ts"
 
 /** Most rules of an organization: every governed step evaluates the list. */
 export const MAX_RULES = 1_000
@@ -23,6 +28,14 @@ export type ApprovalRules = typeof ApprovalRules.Type
 
 const { effect, ...fields } = ApprovalRule.fields
 
+export const NewQuorumPart = Schema.Struct({
+  count: Schema.optionalKey(QuorumPart.fields.count).annotateKey({
+    description: "How many people must approve, 1 to 10. Default 1."
+  }),
+  group: Schema.optionalKey(QuorumPart.fields.group)
+}).annotate({ identifier: "NewQuorumPart", description: "How many people, of which group, must approve." })
+export type NewQuorumPart = typeof NewQuorumPart.Type
+
 export const NewApprovalRule = Schema.Struct({
   id: Schema.optionalKey(RuleId).annotateKey({
     description: "ID of an existing rule to keep. Absent for a new rule."
@@ -30,26 +43,148 @@ export const NewApprovalRule = Schema.Struct({
   tool: Schema.optionalKey(fields.tool),
   action_class: Schema.optionalKey(fields.action_class),
   task_id: Schema.optionalKey(fields.task_id),
+  when: Schema.optionalKey(fields.when).annotateKey({
+    description:
+      "Conditions on the step's arguments, at most 20. The rule matches only if all hold. Default: none. Required, if need be empty, for a rule with an `id` whose stored version has conditions."
+  }),
   effect,
   review_seconds: Schema.optionalKey(fields.review_seconds),
   expiring_seconds: Schema.optionalKey(fields.expiring_seconds),
   escalation_seconds: Schema.optionalKey(fields.escalation_seconds),
   timeout_action: Schema.optionalKey(fields.timeout_action),
   self_approval: Schema.optionalKey(fields.self_approval),
+  quorum: Schema.optionalKey(
+    Schema.Array(NewQuorumPart).check(Schema.isMinLength(1), Schema.isMaxLength(MAX_QUORUM_PARTS))
+  ).annotateKey({
+    description: `The approvals that a step needs: those of every part, of which there are at most ${MAX_QUORUM_PARTS}, and at most 10 in all. A person counts once, and for one part. Each group has one part, and a usable key with \`approvals.decide\` must have it. Default: one approval by anyone who may decide.`
+  }),
   reason: Schema.optionalKey(fields.reason)
 }).annotate({ identifier: "NewApprovalRule", description: "An approval rule. Only `effect` is required." })
 export type NewApprovalRule = typeof NewApprovalRule.Type
 
 export const ReplaceApprovalRules = Schema.Struct({
-  rules: Schema.Array(NewApprovalRule).check(Schema.isMaxLength(MAX_RULES)).annotateKey({
-    description: "All rules, in the order of evaluation. At most 1,000. An empty list is allowed."
-  }),
+  rules: Schema.Array(NewApprovalRule)
+    .check(documented({ maxItems: MAX_RULES }))
+    .annotateKey({
+      description:
+        "All rules, in the order of evaluation. At most 1,000, with at most 10,000 conditions and 500 different patterns in all. An empty list is allowed."
+    }),
   revision: Schema.optionalKey(Schema.Int).annotateKey({
     description:
       "The revision that is to be replaced. If it is no longer current, the request fails. Absent: any."
   })
 }).annotate({ identifier: "ReplaceApprovalRules", description: "The complete list of rules." })
 export type ReplaceApprovalRules = typeof ReplaceApprovalRules.Type
+
+/** Days before its end at which the window of a test starts by default. */
+export const DEFAULT_TEST_DAYS = 30
+
+/** Tests of rules that an organization can run at once on each replica. */
+export const MAX_RULE_TESTS = 2
+
+export const TestApprovalRules = Schema.Struct({
+  rules: Schema.Array(NewApprovalRule)
+    .check(documented({ maxItems: MAX_RULES }))
+    .annotateKey({
+      description:
+        "The rules to test, in the order of evaluation. They are checked as when the list is replaced."
+    }),
+  since: Schema.optionalKey(
+    timestamp(`Start of the window. Default: ${DEFAULT_TEST_DAYS} days before its end.`)
+  ),
+  until: Schema.optionalKey(timestamp("End of the window, which is not part of it. Default: now."))
+}).annotate({ identifier: "TestApprovalRules", description: "Rules, and the steps to test them on." })
+export type TestApprovalRules = typeof TestApprovalRules.Type
+
+/** Newest decisions that suggestions are made from. */
+export const MAX_SAMPLED_DECISIONS = 5_000
+
+/** Largest arguments that suggestions look into, in bytes. */
+export const MAX_SAMPLED_BYTES = 4_096
+
+/** Most exceptions that are listed for each suggestion. */
+export const MAX_LISTED_EXCEPTIONS = 10
+
+/** The upper bound of the error that a suggestion may have by default. */
+export const DEFAULT_MAX_ERROR = 0.1
+
+const SuggestedApprovalRule = Schema.Struct({
+  tool: fields.tool,
+  action_class: fields.action_class,
+  task_id: fields.task_id,
+  when: fields.when,
+  effect
+}).annotate({
+  identifier: "SuggestedApprovalRule",
+  description: "The part of an approval rule that a suggestion decides."
+})
+
+export const RuleSuggestion = Schema.Struct({
+  rule: SuggestedApprovalRule.annotateKey({ description: "The rule. It is not saved." }),
+  before_rule_id: Schema.NullOr(RuleId).annotateKey({
+    description:
+      "The current rule that asks about these steps: put the new one before it, so that the rules above still win. Null if none matches them: put it last."
+  }),
+  decisions: Schema.Int.annotateKey({
+    description: "Decisions of people about steps that the rule matches."
+  }),
+  exceptions: Schema.Int.annotateKey({ description: "How many of them were decided otherwise." }),
+  exception_ids: Schema.Array(ApprovalId)
+    .check(documented({ maxItems: MAX_LISTED_EXCEPTIONS }))
+    .annotateKey({ description: `Approvals of the newest exceptions, at most ${MAX_LISTED_EXCEPTIONS}.` }),
+  measured: Schema.Int.annotateKey({
+    description:
+      "Decisions that the error was measured on. A rule with a condition is found in the older half of the decisions and measured in the newer half."
+  }),
+  error_upper_bound: Schema.Finite.annotateKey({
+    description:
+      "Upper bound of the share of steps that people would decide otherwise: of the 95 % confidence interval (Wilson) of the measured decisions."
+  }),
+  people: Schema.Int.annotateKey({ description: "How many API keys made the decisions." }),
+  first_at: timestamp("When the oldest of the steps was submitted."),
+  last_at: timestamp("When the newest of the steps was submitted.")
+}).annotate({
+  identifier: "RuleSuggestion",
+  description: "A rule that would have decided like the people who were asked."
+})
+export type RuleSuggestion = typeof RuleSuggestion.Type
+
+export const RuleSuggestions = Schema.Struct({
+  suggestions: Schema.Array(RuleSuggestion)
+    .check(documented({ maxItems: MAX_SUGGESTIONS }))
+    .annotateKey({ description: "The suggested rules, those with the most decisions first." }),
+  revision: Schema.Int.annotateKey({
+    description: "Revision of the current rules, which the suggestions are made for."
+  }),
+  looked_at: Schema.Int.annotateKey({
+    description: `Decisions that were looked at: the newest ${MAX_SAMPLED_DECISIONS.toLocaleString("en-US")} at most.`
+  }),
+  unread: Schema.Int.annotateKey({
+    description:
+      "How many of them count for nothing, because they were made faster than a person can read the request: 1 second, and 1 second for 70 characters of the arguments, 30 seconds at most. Decisions of one key share its time, of which it can save up 10 minutes."
+  }),
+  already_decided: Schema.Int.annotateKey({
+    description: "How many of them are about steps that the current rules decide without asking."
+  }),
+  without_arguments: Schema.Int.annotateKey({
+    description: `How many of them have arguments of more than ${MAX_SAMPLED_BYTES.toLocaleString("en-US")} bytes, which were not looked into.`
+  }),
+  oldest_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When the oldest step was submitted that was looked at. Null without decisions."
+  })
+}).annotate({ identifier: "RuleSuggestions", description: "Suggested rules, and what they are made from." })
+export type RuleSuggestions = typeof RuleSuggestions.Type
+
+export const suggestionQuery = {
+  max_error: Schema.optionalKey(
+    Schema.Finite.check(
+      Schema.isBetween({ minimum: 0.01, maximum: 0.5 }, { expected: "a number from 0.01 to 0.5" })
+    )
+  ).annotateKey({
+    description: `Largest \`error_upper_bound\`, 0.01 to 0.5. Default ${DEFAULT_MAX_ERROR}: 35 decisions without exception, or more with some.`
+  })
+}
+export type SuggestionQuery = Schema.Struct.Type<typeof suggestionQuery>
 
 export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
   .add(
@@ -65,7 +200,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
     HttpApiEndpoint.put("replace", "/", {
       payload: ReplaceApprovalRules,
       success: ApprovalRules,
-      error: RulesChanged
+      error: [RulesChanged, RulesTooLarge, UnknownGroup]
     })
       .middleware(requires("rules.write"))
       .annotateMerge(
@@ -73,7 +208,34 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
           identifier: "replaceApprovalRules",
           summary: "Replace the approval rules",
           description:
-            "Replaces the complete list. It applies from the next step on. With `revision`, fails with 409 `RULES_CHANGED` if the rules changed since."
+            "Replaces the complete list. It applies from the next step on. With `revision`, fails with 409 `RULES_CHANGED` if the rules changed since. A list beyond a limit gets 422 `RULES_TOO_LARGE`."
+        })
+      ),
+    HttpApiEndpoint.post("test", "/test", {
+      payload: TestApprovalRules,
+      success: HttpApiSchema.StreamNdjson({ schema: RuleTestLine }),
+      error: [RulesTooLarge, UnknownGroup, RateLimited]
+    })
+      .middleware(requires("approvals.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "testApprovalRules",
+          summary: "Test rules on past steps",
+          description: `Evaluates rules on every step that was submitted in a window of time, and compares their decisions with the recorded ones. Changes nothing. Returns JSON Lines: \`step\` for each step about which a person decided otherwise (at most ${MAX_LISTED_STEPS.toLocaleString("en-US")} for each finding, newest first), \`progress\` from time to time, and last \`result\` with the totals. Without that line the test is incomplete. A step counts with its first decision and with what became of its approval; a time-out and the end of a session are no person's decision. An organization can run ${MAX_RULE_TESTS} tests at a time on each replica; a further one fails with 429 \`RATE_LIMITED\`.`,
+          transform: describeLines("Findings, progress and the result, as JSON Lines.")
+        })
+      ),
+    HttpApiEndpoint.get("suggestions", "/suggestions", {
+      query: suggestionQuery,
+      success: RuleSuggestions
+    })
+      .middleware(requires("approvals.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "suggestApprovalRules",
+          summary: "Suggest rules from decisions",
+          description:
+            "Suggests rules that would have decided like people did, for steps that the current rules ask about. Each says how many decisions it is made from, its exceptions, and an upper bound of its error. Decisions that nobody can have read do not count. Changes nothing: test a suggestion, then save the list with it."
         })
       )
   )

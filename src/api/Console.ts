@@ -44,6 +44,7 @@ export const ConsoleSession = Schema.Struct({
   organization: Schema.String,
   key: Actor,
   scopes: Schema.Array(Scope),
+  groups: Schema.Array(Schema.String),
   expires_at: Timestamp,
   /** The service's time. Countdowns on the page use it instead of the device's clock. */
   now: Timestamp

@@ -34,7 +34,7 @@ const signingSecret = Schema.String.annotateKey({
 export const NewNotificationEndpoint = Schema.Struct({
   url,
   events: Schema.optionalKey(Events).annotateKey({
-    description: "The event types to receive, at least one. Default: every type that exists now."
+    description: "The event types to receive, at least one. Default: all but `approval.vote_recorded`."
   })
 }).annotate({ identifier: "NewNotificationEndpoint", description: "A webhook endpoint to create." })
 export type NewNotificationEndpoint = typeof NewNotificationEndpoint.Type

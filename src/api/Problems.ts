@@ -98,6 +98,20 @@ export class AdminRequired extends problem<AdminRequired>()(
   "The approval was escalated; deciding it requires `approvals.admin`."
 ) {}
 
+export class GroupRequired extends problem<GroupRequired>()(
+  "GROUP_REQUIRED",
+  403,
+  "Group required",
+  "The approval's quorum asks for members of certain groups, and the API key is in none whose approval is still needed."
+) {}
+
+export class SamePerson extends problem<SamePerson>()(
+  "SAME_PERSON",
+  403,
+  "Same person",
+  "The API key created a key that has approved already, or was created by it. Both count as one person in a quorum."
+) {}
+
 export class NotFound extends problem<NotFound>()(
   "NOT_FOUND",
   404,
@@ -415,11 +429,25 @@ export class InvalidInstructions extends problem<InvalidInstructions>()(
   "The instructions have a variable, such as `{{input.name}}`, that no input of the task can have, or too many variables. `errors` names the first."
 ) {}
 
+export class RulesTooLarge extends problem<RulesTooLarge>()(
+  "RULES_TOO_LARGE",
+  422,
+  "Too many rules or conditions",
+  "The list of rules exceeds a limit on its rules, conditions or patterns. `errors` names the place and the limit."
+) {}
+
 export class InvalidSchema extends problem<InvalidSchema>()(
   "INVALID_SCHEMA",
   422,
   "Unsupported JSON Schema",
   "The input or answer schema is not a JSON Schema 2020-12 that can be used here. `errors` names the place."
+) {}
+
+export class UnknownGroup extends problem<UnknownGroup>()(
+  "UNKNOWN_GROUP",
+  422,
+  "Unknown group",
+  "A rule's quorum names a group that no usable API key with `approvals.decide` has. `errors` names the member."
 ) {}
 
 export class InvalidComparison extends problem<InvalidComparison>()(

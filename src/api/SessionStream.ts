@@ -20,9 +20,21 @@ const common = {
 
 const stepId = StepId.annotateKey({ description: "The step." })
 
-export const ApprovalSnapshot = Schema.Struct(Struct.omit(Approval.fields, ["arguments"])).annotate({
+const { approvals_given, approvals_required, quorum, votes, ...recorded } = Struct.omit(Approval.fields, [
+  "arguments"
+])
+
+/** The members of a quorum are optional: events that were recorded before there were quorums do not have them. */
+export const ApprovalSnapshot = Schema.Struct({
+  ...recorded,
+  quorum: Schema.optionalKey(quorum),
+  approvals_required: Schema.optionalKey(approvals_required),
+  approvals_given: Schema.optionalKey(approvals_given),
+  votes: Schema.optionalKey(votes)
+}).annotate({
   identifier: "ApprovalSnapshot",
-  description: "An approval without the arguments of its step, which can be secret."
+  description:
+    "An approval without the arguments of its step, which can be secret. Events that an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given` and `votes`."
 })
 export type ApprovalSnapshot = typeof ApprovalSnapshot.Type
 
@@ -60,13 +72,15 @@ export const ApprovalTransitionedEvent = Schema.Struct({
     "approval:requested": "A step waits for a decision.",
     "approval:expiring": "The open review window is about to end.",
     "approval:escalated": "The admins' escalation window is open.",
+    "approval:vote_recorded": "A person approved, and the quorum needs more approvals.",
     "approval:decided": "The approval closed: by a decision, a timeout, or because its session was closed."
   }).annotateKey({ description: "What happened." }),
   step_id: stepId,
   approval: ApprovalSnapshot.annotateKey({ description: "The approval right after it happened." })
 }).annotate({
   identifier: "ApprovalTransitionedEvent",
-  description: "An approval was requested, is about to expire, was escalated, or closed."
+  description:
+    "An approval was requested, is about to expire, was escalated, got one of several approvals, or closed."
 })
 
 export const SessionClosedEvent = Schema.Struct({

@@ -301,6 +301,10 @@ const approvalSnapshot = {
   expires_at: "2026-11-21T06:00:02.250Z",
   escalated_at: null,
   timeout_action: "reject",
+  quorum: [{ count: 1, group: null }],
+  approvals_required: 1,
+  approvals_given: 0,
+  votes: [],
   outcome: null,
   decision_source: null,
   decided_at: null,
@@ -311,11 +315,35 @@ const approval = { ...approvalSnapshot, arguments: step.arguments }
 const decidedApproval = {
   ...approval,
   status: "approved",
+  approvals_given: 1,
+  votes: [
+    {
+      voted_by: ada,
+      voted_at: "2026-11-21T05:04:40.001Z",
+      groups: ["finance"],
+      stage: "reviewer",
+      comment: null
+    }
+  ],
   outcome: "allow",
   decision_source: "human",
   decided_at: "2026-11-21T05:04:40.001Z",
   decided_by: ada,
   comment: "Order 4711 was damaged."
+}
+
+const decisionResult = {
+  approval_id: ids.approval,
+  approval: {
+    ...approvalSnapshot,
+    status: "approved",
+    outcome: "allow",
+    decision_source: "human",
+    decided_at: "2026-11-21T05:04:40.001Z",
+    decided_by: ada,
+    comment: "Checked with the depot."
+  },
+  problem: null
 }
 
 const redactionPattern = { name: "Employee number", pattern: "\\bEMP-[0-9]{6}\\b" }
@@ -325,12 +353,14 @@ const rule = {
   tool: "payments.*",
   action_class: "write",
   task_id: null,
+  when: [],
   effect: "require_approval",
   review_seconds: 3_600,
   expiring_seconds: null,
   escalation_seconds: 1_800,
   timeout_action: "reject",
   self_approval: false,
+  quorum: [{ count: 1, group: "finance" }],
   reason: "Payments need a second pair of eyes."
 }
 
@@ -340,6 +370,7 @@ const apiKey = {
   hint: "csk_4Zr8mWq2LxT0aBcD_",
   preset: "reviewer",
   scopes: ["feedback.read", "approvals.read", "approvals.decide"],
+  groups: ["finance"],
   email: "ada@example.com",
   email_verified_at: "2026-11-21T02:41:12.000Z",
   email_awaits_verification: false,
@@ -384,6 +415,7 @@ const deletion = {
   target_id: null,
   metadata_key: "customer_id",
   metadata_digest: digest,
+  end_user: null,
   status: "completed",
   deleted: { runs: 12, feedback: 2, examples: 1, sessions: 3 },
   created_at: "2026-11-21T05:04:40.001Z",
@@ -591,6 +623,13 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   Approval: decidedApproval,
   ApprovalSnapshot: approvalSnapshot,
   DecideRequest: { decision: "approve", comment: "Order 4711 was damaged." },
+  DecideManyRequest: {
+    approval_ids: [ids.approval],
+    decision: "approve",
+    comment: "Checked with the depot."
+  },
+  DecisionResult: decisionResult,
+  DecisionResults: { results: [decisionResult] },
   ApprovalRules: { rules: [rule], revision: 7 },
   ReplaceApprovalRules: {
     rules: [
@@ -598,6 +637,44 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
       { tool: "*", effect: "allow" }
     ],
     revision: 6
+  },
+  TestApprovalRules: {
+    rules: [
+      {
+        tool: "payments.refund",
+        when: [{ pointer: "/amount", op: "at_most", value: 100 }],
+        effect: "allow"
+      }
+    ],
+    since: "2026-10-22T00:00:00.000Z"
+  },
+  RuleSuggestions: {
+    suggestions: [
+      {
+        rule: {
+          tool: "payments.refund",
+          action_class: "write",
+          task_id: null,
+          when: [{ pointer: "/amount", op: "at_most", value: 100 }],
+          effect: "allow"
+        },
+        before_rule_id: ids.rule,
+        decisions: 412,
+        exceptions: 1,
+        exception_ids: [ids.approval],
+        measured: 205,
+        error_upper_bound: 0.027,
+        people: 3,
+        first_at: "2026-10-22T08:11:30.412Z",
+        last_at: "2026-11-21T02:33:05.123Z"
+      }
+    ],
+    revision: 7,
+    looked_at: 641,
+    unread: 17,
+    already_decided: 92,
+    without_arguments: 0,
+    oldest_at: "2026-10-22T08:11:30.412Z"
   },
   RedactionPattern: redactionPattern,
   RedactionSettings: {
@@ -765,7 +842,9 @@ export const webhookApprovalExample = {
   requested_at: "2026-11-21T05:00:02.250Z",
   review_deadline_at: "2026-11-21T06:00:02.250Z",
   escalation_deadline_at: null,
-  expires_at: "2026-11-21T06:00:02.250Z"
+  expires_at: "2026-11-21T06:00:02.250Z",
+  approvals_required: 1,
+  approvals_given: 0
 }
 
 /** The two members of an approval in a webhook that a person decided. */

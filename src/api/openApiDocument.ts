@@ -42,7 +42,8 @@ import { webhookDocs } from "./webhookDocs.ts"
  */
 export const openApiDocument = (): OpenApi.OpenAPISpec => {
   const generated = OpenApi.fromApi(Api)
-  const parts = record(rename({ schemas: generated.components.schemas, paths: generated.paths }))
+  const renamed = record(rename({ schemas: generated.components.schemas, paths: generated.paths }))
+  const parts = record(withoutCopies(renamed, record(simplify(renamed["schemas"], refer))))
   const named = mapKeys(record(simplify(parts["schemas"], refer)), componentName)
   const problems = mapValues(
     Object.fromEntries(Object.entries(named).filter(([, schema]) => codeOf(schema) !== undefined)),
@@ -288,6 +289,21 @@ const rename = (value: unknown): unknown =>
   rebuild(value, (node) => {
     const name = referenceOf(node)
     return name === undefined ? node : { ...node, $ref: SCHEMAS + componentName(name) }
+  })
+
+/**
+ * Refers to a schema instead of its copy. The generator numbers a name (`ApprovalSnapshot_1`) if the schema is sent as JSON and also as the
+ * data of server-sent events, although both are alike once simplified.
+ */
+const withoutCopies = (value: unknown, schemas: Node): unknown =>
+  rebuild(value, (node) => {
+    const name = referenceOf(node)
+    const original = name?.replace(/_\d+$/, "")
+    return original !== undefined &&
+      original !== name &&
+      JSON.stringify(schemas[original]) === JSON.stringify(schemas[name ?? ""])
+      ? { ...node, $ref: SCHEMAS + original }
+      : node
   })
 
 /** `NOT_FOUNDEncoded`, the generator's name of a problem's wire form, becomes `NotFound`. */

@@ -35,10 +35,16 @@ const events: Record<ReceivedEventType, EventDocs> = {
     says: "The reviewers' window ended; the admins' escalation window is open.",
     status: "pending"
   },
+  "approval.vote_recorded": {
+    operationId: "onApprovalVoteRecorded",
+    summary: "Approval vote recorded",
+    says: "A person approved the step, and its quorum needs more approvals. Only endpoints that select this type get it.",
+    status: "pending"
+  },
   "approval.approved": {
     operationId: "onApprovalApproved",
     summary: "Approval approved",
-    says: "A person approved the step.",
+    says: "The step was approved: its quorum was reached.",
     status: "approved"
   },
   "approval.rejected": {
@@ -81,6 +87,7 @@ const text = (description: string, pattern?: string) => ({
 })
 const id = (prefix: string, description: string) => text(description, `^${prefix}_[0-9a-f]{32}$`)
 const time = (description: string) => ({ type: "string", format: "date-time", description })
+const count = (description: string) => ({ type: "integer", minimum: 0, description })
 const orNull = ({ description, ...schema }: { readonly description: string }) => ({
   description,
   anyOf: [schema, { type: "null" }]
@@ -112,6 +119,8 @@ const approvalOf = (status: string) =>
       time("When the admins' escalation window ends. Null if the rule grants none.")
     ),
     expires_at: time("When the open window ends."),
+    approvals_required: count("How many approvals the step needs."),
+    approvals_given: count("How many of them were given."),
     ...(isDecision(status)
       ? {
           decided_at: time("When the person decided."),

@@ -93,10 +93,13 @@ import { ReleasesHttp } from "./tasks/Releases/http.ts"
 import * as RequestBody from "./http/RequestBody.ts"
 import * as RequestLog from "./http/RequestLog.ts"
 import { WorkLimits } from "./http/WorkLimits.ts"
+import { RequestCharges } from "./identity/RequestCharges.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { RedactionSettingsHttp } from "./redaction/RedactionSettings/http.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RulesHttp } from "./approvals/Rules/http.ts"
+import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
+import { RuleTests } from "./approvals/RuleTests.ts"
 import { RunImports } from "./tasks/RunImports.ts"
 import { TrainingExports } from "./tasks/TrainingExports.ts"
 import { RunLog } from "./tasks/RunLog.ts"
@@ -231,6 +234,8 @@ export const layerServices = (settings: ServiceSettings) =>
         Sessions.layer,
         Steps.layer,
         Approvals.layer,
+        RuleTests.layer,
+        RuleSuggestions.layer,
         Runs.layer,
         RunLog.layer,
         Releases.layer,
@@ -243,7 +248,7 @@ export const layerServices = (settings: ServiceSettings) =>
         FeedbackSettings.layer,
         RunImports.layer,
         Deadlines.layer(),
-        Deletions.layer,
+        Deletions.layer.pipe(Layer.provide(EndUsers.layer)),
         RetentionSettings.layer
       )
     ),
@@ -358,7 +363,10 @@ const layerContractHandlers = layerHandlers(
     RetentionSettings,
     Releases,
     Canaries,
+    RequestCharges,
     Rules,
+    RuleSuggestions,
+    RuleTests,
     RunImports,
     RunLog,
     Runs,

@@ -35,6 +35,10 @@ export interface ApprovalSnapshot<Status extends ApprovalStatus = ApprovalStatus
   readonly escalation_deadline_at: string | null
   /** End of the current window. */
   readonly expires_at: string
+  /** How many approvals the step needs. 1 in events of a service before quorums. */
+  readonly approvals_required: number
+  /** How many of them were given. */
+  readonly approvals_given: number
 }
 
 /** An approval that a person decided. */
@@ -71,6 +75,7 @@ export type NotificationEvent =
   | EventOf<"approval.requested", ApprovalSnapshot<"pending">>
   | EventOf<"approval.expiring", ApprovalSnapshot<"pending">>
   | EventOf<"approval.escalated", ApprovalSnapshot<"pending">>
+  | EventOf<"approval.vote_recorded", ApprovalSnapshot<"pending">>
   | EventOf<"approval.approved", DecidedApproval<"approved">>
   | EventOf<"approval.rejected", DecidedApproval<"rejected">>
   | EventOf<"approval.expired", ApprovalSnapshot<"expired">>
@@ -113,6 +118,14 @@ const timeAt = (fields: Fields, name: string, field: string): string => {
   return value
 }
 
+const countAt = (fields: Fields, name: string, absent: number): number => {
+  const value = fields[name]
+  if (value === undefined) return absent
+  if (!Number.isSafeInteger(value) || typeof value !== "number" || value < 0)
+    throw new FieldFault(`approval.${name}`, "a whole number")
+  return value
+}
+
 const snapshotOf = <Status extends ApprovalStatus>(
   approval: Fields,
   status: Status
@@ -135,7 +148,10 @@ const snapshotOf = <Status extends ApprovalStatus>(
       approval["escalation_deadline_at"] === null
         ? null
         : timeAt(approval, "escalation_deadline_at", "approval.escalation_deadline_at"),
-    expires_at: timeAt(approval, "expires_at", "approval.expires_at")
+    expires_at: timeAt(approval, "expires_at", "approval.expires_at"),
+    // Events of an older service, which can be replayed, have no counts.
+    approvals_required: countAt(approval, "approvals_required", 1),
+    approvals_given: countAt(approval, "approvals_given", status === "approved" ? 1 : 0)
   }
 }
 
@@ -167,6 +183,7 @@ const eventOf = (body: unknown): WebhookEvent | EventRefusal => {
     case "approval.requested":
     case "approval.expiring":
     case "approval.escalated":
+    case "approval.vote_recorded":
       return { ...envelope, type, approval: snapshotOf(approval(), "pending") }
     case "approval.approved":
       return { ...envelope, type, approval: decidedOf(approval(), "approved") }

@@ -17,6 +17,7 @@ export const seedReader: Effect.Effect<Principal, never, SqlClient.SqlClient> = 
     org_id: yield* OrgId.generate,
     actor: { id: yield* KeyId.generate, name: "reader" },
     scopes: new Set(["sessions.read"]),
+    groups: [],
     makers: []
   }
   yield* sql`INSERT INTO organizations VALUES (${principal.org_id}, ${principal.org_id}, now())`

@@ -28,6 +28,10 @@ const pending = {
   expires_at: "2026-11-21T03:33:05.123Z",
   escalated_at: null,
   timeout_action: "reject",
+  quorum: [{ count: 1, group: null }],
+  approvals_required: 1,
+  approvals_given: 0,
+  votes: [],
   outcome: null,
   decision_source: null,
   decided_at: null,
@@ -50,6 +54,7 @@ const approvals: Record<ApprovalEventType, object> = {
     escalation_deadline_at: "2026-11-21T04:33:05.123Z",
     expires_at: "2026-11-21T04:33:05.123Z"
   },
+  "approval.vote_recorded": { ...pending, approvals_required: 2, approvals_given: 1 },
   "approval.approved": { ...pending, ...decided, status: "approved", outcome: "allow" },
   "approval.rejected": { ...pending, ...decided, status: "rejected", outcome: "reject" },
   "approval.expired": { ...pending, status: "expired", outcome: "reject", decision_source: "timeout" }

@@ -29,8 +29,9 @@ export const SCHEMAS = "#/components/schemas/"
 export const referenceOf = ({ $ref }: Node): string | undefined =>
   typeof $ref === "string" && $ref.startsWith(SCHEMAS) ? $ref.slice(SCHEMAS.length) : undefined
 
-/** The one value of a property. */
+/** The one value of a property; undefined if it can have several. */
 export const constantOf = (schema: unknown, property: string): unknown => {
   const found = record(record(record(schema)["properties"])[property])
-  return found["const"] ?? list(found["enum"])[0]
+  const values = list(found["enum"])
+  return found["const"] ?? (values.length === 1 ? values[0] : undefined)
 }

@@ -1,13 +1,8 @@
 /** Schemas of single values that many operations share: components of their own, so that generated clients have one type for each. */
 import { Schema } from "effect"
-import {
-  ApprovalOutcome,
-  ApprovalStage,
-  ApprovalStatus,
-  Decision,
-  DecisionSource
-} from "../../domain/approvals/Approval.ts"
+import { ApprovalOutcome, ApprovalStatus, Decision, DecisionSource } from "../../domain/approvals/Approval.ts"
 import { ApprovalEventType } from "../../domain/approvals/ApprovalEvent.ts"
+import { ApprovalStage } from "../../domain/approvals/ApprovalStage.ts"
 import { RuleEffect } from "../../domain/approvals/ApprovalRule.ts"
 import { OutcomeStatus, StepDecision } from "../../domain/approvals/AgentSession.ts"
 import { DeletionKind, DeletionStatus } from "../../domain/deletion/Deletion.ts"

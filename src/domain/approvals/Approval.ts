@@ -2,22 +2,18 @@ import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { ApprovalId, SessionId, StepId, TaskId } from "../Ids.ts"
 import { JsonValue } from "../json/JsonValue.ts"
+import { ApprovalStage } from "./ApprovalStage.ts"
+import { QuorumPart, Vote } from "./Quorum.ts"
 import { Actor } from "../identity/Principal.ts"
 import { formatTimestamp, timestamp, Timestamp } from "../Time.ts"
 
 export const ApprovalStatus = documentedEnum({
   pending: "Waits for a decision. An escalated approval is still pending, in stage `admin`.",
-  approved: "A reviewer or admin approved it.",
+  approved: "People approved it, as many as its quorum needs.",
   rejected: "A reviewer or admin rejected it.",
   expired: "It closed without a decision: its last window ended, or its session was closed."
 })
 export type ApprovalStatus = typeof ApprovalStatus.Type
-
-export const ApprovalStage = documentedEnum({
-  reviewer: "Keys with `approvals.decide` can decide.",
-  admin: "Escalated: only keys with `approvals.admin` can decide."
-})
-export type ApprovalStage = typeof ApprovalStage.Type
 
 export const ApprovalOutcome = documentedEnum({
   allow: "The agent may execute the step.",
@@ -66,6 +62,17 @@ export const Approval = Schema.Struct({
   timeout_action: ApprovalOutcome.annotateKey({
     description: "The outcome if the last window ends without a decision."
   }),
+  quorum: Schema.Array(QuorumPart).annotateKey({
+    description:
+      "The approvals that it needs, as the rule asked for them: those of every part. A person counts once. One rejection closes it."
+  }),
+  approvals_required: Schema.Int.annotateKey({ description: "How many approvals the quorum needs." }),
+  approvals_given: Schema.Int.annotateKey({
+    description: "How many of them were given: the number of `votes`."
+  }),
+  votes: Schema.Array(Vote).annotateKey({
+    description: "The approvals that were given, oldest first. A rejection is in `decided_by`."
+  }),
   outcome: Schema.NullOr(ApprovalOutcome).annotateKey({
     description: "The effect of the closed approval on its step. Null while it is pending."
   }),
@@ -76,7 +83,8 @@ export const Approval = Schema.Struct({
     description: "When the approval closed. Null while it is pending."
   }),
   decided_by: Schema.NullOr(Actor).annotateKey({
-    description: "The API key that decided. Null unless `decision_source` is `human`."
+    description:
+      "The API key that decided: the last one that approved, or the one that rejected. Null unless `decision_source` is `human`."
   }),
   comment: Schema.NullOr(Schema.String).annotateKey({
     description: "The comment given with the decision. Null if there is none."
@@ -98,7 +106,14 @@ export const encodeWithoutArguments = ({
   escalation_deadline_at: formatNullable(approval.escalation_deadline_at),
   expires_at: formatTimestamp(approval.expires_at),
   escalated_at: formatNullable(approval.escalated_at),
-  decided_at: formatNullable(approval.decided_at)
+  decided_at: formatNullable(approval.decided_at),
+  votes: approval.votes.map(encodeVote)
+})
+
+/** A vote as JSON, as `Vote` encodes it. */
+const encodeVote = (vote: Vote): typeof Vote.Encoded => ({
+  ...vote,
+  voted_at: formatTimestamp(vote.voted_at)
 })
 
 const formatNullable = (at: Timestamp | null): string | null => (at === null ? null : formatTimestamp(at))

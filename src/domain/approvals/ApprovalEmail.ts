@@ -1,6 +1,8 @@
 import { Schema } from "effect"
-import type { Approval, ApprovalStage } from "./Approval.ts"
+import type { Approval, ApprovalStatus } from "./Approval.ts"
 import { type ApprovalEventType } from "./ApprovalEvent.ts"
+import type { ApprovalStage } from "./ApprovalStage.ts"
+import { describeProgress, type Vote } from "./Quorum.ts"
 import { formatMinute, type RenderedEmail, renderEmail, toSafeLine } from "../renderEmail.ts"
 import type { Scope } from "../identity/Scope.ts"
 
@@ -24,6 +26,23 @@ export const isApprovalEmailType: (type: ApprovalEventType) => type is ApprovalE
 export const recipientScope = (type: ApprovalEmailType, stage: ApprovalStage): Scope =>
   type !== "approval.expired" && stage === "admin" ? "approvals.admin" : "approvals.decide"
 
+/** Whose keys are asked by email, beside their scope. */
+export interface RecipientGroups {
+  /** The groups of which a recipient has one. */
+  readonly groups: ReadonlyArray<string>
+  /** Whether admins are recipients without such a group too. */
+  readonly admins: boolean
+}
+
+/** The groups of the recipients of an email: only those are asked who may decide. Null: anyone with the scope. */
+export const recipientGroups = ({
+  quorum,
+  stage
+}: Pick<Approval, "quorum" | "stage">): RecipientGroups | null => {
+  const groups = quorum.flatMap(({ group }) => (group === null ? [] : [group]))
+  return groups.length < quorum.length ? null : { groups, admins: stage === "admin" }
+}
+
 /** The facts in an email. The step's arguments are not among them. */
 export interface ApprovalEmailInput {
   readonly type: ApprovalEmailType
@@ -40,9 +59,13 @@ export interface ApprovalEmailInput {
     | "expires_at"
     | "escalation_deadline_at"
     | "timeout_action"
+    | "quorum"
     | "outcome"
     | "decision_source"
-  >
+  > & {
+    readonly status: ApprovalStatus
+    readonly votes: ReadonlyArray<Pick<Vote, "groups" | "stage">>
+  }
   /** Name of the organization, and of the API key that lists the recipient's address. */
   readonly organization: string
   readonly key: string
@@ -57,10 +80,12 @@ export const renderApprovalEmail = (input: ApprovalEmailInput): RenderedEmail =>
   const link = `${publicUrl}/console/approvals/${approval.approval_id}`
   const { lead, subject } = subjectAndLead(input)
   const isPending = input.type !== "approval.expired"
+  const progress = describeProgress(approval)
   const facts: ReadonlyArray<readonly [string, string]> = [
     ["Tool", tool],
     ["Action class", toSafeLine(approval.action_class)],
     ["Requested", formatMinute(approval.requested_at)],
+    ...(progress === "" ? [] : [["Approvals", toSafeLine(progress)] as const]),
     ...(isPending
       ? [
           ["Decide by", formatMinute(approval.expires_at)] as const,
@@ -102,7 +127,7 @@ const subjectAndLead = ({
     case "approval.escalated":
       return {
         subject: `Approval escalated to admins: ${named}`,
-        lead: "The reviewers did not decide in time, so an admin must decide. The agent is still waiting."
+        lead: "The reviewers did not decide in time, so admins must decide. The agent is still waiting."
       }
     case "approval.expired":
       return {

@@ -8,7 +8,8 @@ export const ApprovalEventType = documentedEnum({
   "approval.requested": "A step waits for a decision.",
   "approval.expiring": "The open window is about to end.",
   "approval.escalated": "The reviewers' window ended; the admins' escalation window is open.",
-  "approval.approved": "A person approved the step.",
+  "approval.vote_recorded": "A person approved the step, and its quorum needs more approvals.",
+  "approval.approved": "The step was approved: its quorum was reached.",
   "approval.rejected": "A person rejected the step.",
   "approval.expired":
     "The approval closed without a decision: its last window ended, or its session was closed."
@@ -17,6 +18,11 @@ export type ApprovalEventType = typeof ApprovalEventType.Type
 
 /** Every event type, in the order of an approval's life. */
 export const approvalEventTypes: ReadonlyArray<ApprovalEventType> = ApprovalEventType.literals
+
+/** The event types that an endpoint subscribes to by default: a later type widens nobody's subscription. */
+export const defaultEventTypes: ReadonlyArray<ApprovalEventType> = approvalEventTypes.filter(
+  (type) => type !== "approval.vote_recorded"
+)
 
 /** A transition of an approval: the event that reports it, and the approval right after it. */
 export interface ApprovalTransitionEvent {
@@ -61,6 +67,8 @@ export const approvalEventBody = (event: {
       escalation_deadline_at:
         approval.escalation_deadline_at === null ? null : DateTime.formatIso(approval.escalation_deadline_at),
       expires_at: DateTime.formatIso(approval.expires_at),
+      approvals_required: approval.approvals_required,
+      approvals_given: approval.approvals_given,
       ...(approval.decision_source === "human" && approval.decided_at !== null
         ? { decided_at: DateTime.formatIso(approval.decided_at), decided_by: approval.decided_by }
         : {})

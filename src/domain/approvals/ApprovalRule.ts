@@ -3,7 +3,9 @@ import { documentedEnum } from "../documentedEnum.ts"
 import type { ApprovalTerms } from "./ApprovalState.ts"
 import { ApprovalOutcome } from "./Approval.ts"
 import { RuleId, TaskId } from "../Ids.ts"
+import { MAX_QUORUM_PARTS, QuorumPart } from "./Quorum.ts"
 import { isVisibleLine } from "../VisibleText.ts"
+import { RuleConditions } from "./RuleCondition.ts"
 
 export const RuleEffect = documentedEnum({
   allow: "The agent may execute the step.",
@@ -39,6 +41,7 @@ export const ApprovalRule = Schema.Struct({
     description:
       "Matches only steps of this task. Null, the default, matches every step, also without a task."
   }),
+  when: RuleConditions,
   effect: RuleEffect.annotateKey({ description: "The rule's effect on a step that it matches." }),
   review_seconds: Window.annotateKey({
     description: "Length of the reviewers' window in seconds, 1 to 2,592,000 (30 days). Default 3,600."
@@ -64,6 +67,12 @@ export const ApprovalRule = Schema.Struct({
   self_approval: Schema.Boolean.annotateKey({
     description: "Whether the key that submitted the step may decide it. Default false."
   }),
+  quorum: Schema.Array(QuorumPart)
+    .check(Schema.isMinLength(1), Schema.isMaxLength(MAX_QUORUM_PARTS))
+    .annotateKey({
+      description:
+        "The approvals that a step needs: those of every part. A person counts once, and for one part. One rejection is enough to reject the step."
+    }),
   reason: Schema.String.check(Schema.isMaxLength(1_000)).annotateKey({
     description: "Shown to the agent and to reviewers. At most 1,000 characters. Default: empty."
   })
@@ -85,71 +94,15 @@ export interface Ruling {
   readonly terms: ApprovalTerms
 }
 
-/** The facts about a step that rules match. */
-export interface RuleInput {
+/** The facts about a step that rules match without its arguments. */
+export interface RuleTarget {
   readonly tool: string
   readonly action_class: string
   readonly task_id: TaskId | null
 }
 
-/** Evaluates the rules in order: the first match decides; without a match a person decides, with the default terms. */
-export const evaluateRules = (rules: ReadonlyArray<ApprovalRule>, step: RuleInput): Ruling => {
-  const rule = rules.find((candidate) => matches(candidate, step))
-  if (rule === undefined) return builtInRuling
-  return {
-    rule_id: rule.id,
-    effect: rule.effect,
-    reason: rule.reason === "" ? defaultReasons[rule.effect] : rule.reason,
-    terms: {
-      review_seconds: rule.review_seconds,
-      expiring_seconds: rule.expiring_seconds,
-      escalation_seconds: rule.escalation_seconds,
-      timeout_action: rule.timeout_action,
-      self_approval: rule.self_approval
-    }
-  }
-}
-
-/** Shown for a rule without a reason of its own. */
-const defaultReasons: Record<RuleEffect, string> = {
-  allow: "A rule allows this step",
-  reject: "A rule rejects this step",
-  require_approval: "A rule requires approval by a person"
-}
-
-const builtInRuling: Ruling = {
-  rule_id: null,
-  effect: "require_approval",
-  reason: "No rule matches; a person must approve",
-  terms: {
-    review_seconds: DEFAULT_REVIEW_SECONDS,
-    expiring_seconds: null,
-    escalation_seconds: null,
-    timeout_action: "reject",
-    self_approval: false
-  }
-}
-
-const matches = (rule: ApprovalRule, step: RuleInput): boolean =>
-  matchesPattern(rule.tool, step.tool) &&
-  matchesPattern(rule.action_class, step.action_class) &&
-  (rule.task_id === null || rule.task_id === step.task_id)
-
-/**
- * Whether a text matches a pattern in which `*` matches any number of characters. Searches each literal part once, from left to right,
- * so the cost is at most proportional to pattern length times text length.
- */
-export const matchesPattern = (pattern: string, text: string): boolean => {
-  const [head = "", ...rest] = pattern.split("*")
-  const tail = rest.pop()
-  if (tail === undefined) return pattern === text
-  if (text.length < head.length + tail.length || !text.startsWith(head) || !text.endsWith(tail)) return false
-  const end = text.length - tail.length
-  let from = head.length
-  for (const part of rest) {
-    const found = text.indexOf(part, from)
-    if (found === -1 || found + part.length > end) return false
-    from = found + part.length
-  }
-  return true
+/** The facts about a step that rules match. */
+export interface RuleInput extends RuleTarget {
+  /** Undefined if the agent sent none. Required, because a condition such as `absent` would hold for arguments that were left out. */
+  readonly arguments: Schema.Json | undefined
 }

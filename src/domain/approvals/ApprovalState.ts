@@ -1,6 +1,8 @@
 import { DateTime, Duration, Result } from "effect"
-import type { ApprovalOutcome, ApprovalStage, ApprovalStatus, Decision, DecisionSource } from "./Approval.ts"
+import type { ApprovalOutcome, ApprovalStatus, Decision, DecisionSource } from "./Approval.ts"
 import type { ApprovalEventType } from "./ApprovalEvent.ts"
+import type { ApprovalStage } from "./ApprovalStage.ts"
+import { approvalsRequired, countApprovals, mayVote, type Quorum, type Vote } from "./Quorum.ts"
 import type { Actor } from "../identity/Principal.ts"
 import type { Timestamp } from "../Time.ts"
 
@@ -15,6 +17,13 @@ export interface ApprovalTerms {
   readonly timeout_action: ApprovalOutcome
   /** Whether the key that submitted the step may decide it. */
   readonly self_approval: boolean
+  /** The approvals that are needed. */
+  readonly quorum: Quorum
+}
+
+/** A vote, with the keys that made the voter's key. */
+export interface VoteOfPerson extends Vote {
+  readonly makers: ReadonlyArray<Actor["id"]>
 }
 
 /** The part of an approval that changes, with the terms that decide how. */
@@ -32,6 +41,9 @@ export interface ApprovalState {
   readonly escalated_at: Timestamp | null
   readonly timeout_action: ApprovalOutcome
   readonly self_approval: boolean
+  readonly quorum: Quorum
+  /** The approvals so far, oldest first, each of which counts towards the quorum. */
+  readonly votes: ReadonlyArray<VoteOfPerson>
   readonly outcome: ApprovalOutcome | null
   readonly decision_source: DecisionSource | null
   readonly decided_at: Timestamp | null
@@ -47,6 +59,8 @@ export type ApprovalInput =
       readonly actor: Actor
       /** The keys that made the actor's key; see `Principal.makers`. */
       readonly makers: ReadonlyArray<Actor["id"]>
+      /** The groups of the actor's key. */
+      readonly groups: ReadonlyArray<string>
       /** Whether the actor has `approvals.admin`. */
       readonly admin: boolean
       readonly comment: string | null
@@ -54,8 +68,12 @@ export type ApprovalInput =
   | { readonly _tag: "Time" }
   | { readonly _tag: "CloseSession" }
 
-/** Why a decision is refused: it came too late (`Expired`, `AlreadyDecided`) or from the wrong key (the others). */
-export type ApprovalRefusal = "AlreadyDecided" | "Expired" | "AdminRequired" | "SelfApproval"
+/**
+ * Why a decision is refused: it came too late (`Expired`, `AlreadyDecided`) or from the wrong key (the others). `GroupRequired`: the key is
+ * in no group whose members decide, or enough of its groups' members have approved. `SamePerson`: another key of its owner has approved.
+ */
+export type ApprovalRefusal =
+  "AlreadyDecided" | "Expired" | "AdminRequired" | "SelfApproval" | "GroupRequired" | "SamePerson"
 
 /** One transition: the event that reports it, and the state after it. */
 export interface ApprovalTransition {
@@ -94,6 +112,8 @@ export const requestApproval = (
     escalated_at: null,
     timeout_action: terms.timeout_action,
     self_approval: terms.self_approval,
+    quorum: terms.quorum,
+    votes: [],
     outcome: null,
     decision_source: null,
     decided_at: null,
@@ -109,17 +129,22 @@ export const requestApproval = (
  *   requestApproval
  *        │
  *        v                  window ends, escalation granted
- *  pending/reviewer ──────────────────────────────────────────> pending/admin
- *     │        │                 (approval.escalated)               │      │
- *     │        │                                                    │      │
- *     │        └──────── window ends, no escalation ───┐      window ends  │
- *     │                                                v            │      │
- *     │                                             expired <───────┘      │
- *     │                                                                    │
- *     └── a reviewer decides ──> approved, rejected <── an admin decides ──┘
+ *  pending/reviewer ────────────────────────────────────────────> pending/admin
+ *     │        │                 (approval.escalated)                 │       │
+ *     │        │                                                      │       │
+ *     │        └──────── window ends, no escalation ───┐        window ends   │
+ *     │                                                v              │       │
+ *     │                                             expired <─────────┘       │
+ *     │                                                                       │
+ *     ├── a reviewer rejects ────────────> rejected <───── an admin rejects ──┤
+ *     └── the quorum's last approval ────> approved <──── its last approval ──┘
  *
- *  In either window, once: approval.expiring. From either window: the session closes ──> expired, outcome `reject`.
+ *  In either window, once: approval.expiring. An approval before the quorum's last: approval.vote_recorded.
+ *  From either window: the session closes ──> expired, outcome `reject`.
  * ```
+ *
+ * The quorum stays as it is when an approval is escalated, and earlier votes count: as many people must approve as before, and an admin
+ * counts for any group. Votes of the keys of one person, which made each other, count once.
  *
  * Time is applied before the input: windows that have ended are closed first, so a late scheduler cannot let an expired approval be
  * approved. Windows have fixed ends. A window that passed completely during an outage is skipped without its events. A closed approval
@@ -144,7 +169,11 @@ export const transition = (state: ApprovalState, input: ApprovalInput, now: Time
       if (Result.isFailure(decided)) return result(state, [timed], decided.failure)
       return decided.success === null
         ? result(state, [timed], null)
-        : result(state, [withoutWarning(timed), decided.success], null)
+        : result(
+            state,
+            [decided.success.state.status === "pending" ? timed : withoutWarning(timed), decided.success],
+            null
+          )
     }
   }
 }
@@ -208,6 +237,13 @@ export const isOwnRequest = (
   { actor, makers }: { readonly actor: Actor; readonly makers: ReadonlyArray<Actor["id"]> }
 ): boolean => requested_by === actor.id || makers.includes(requested_by)
 
+/** Whether one person holds both keys, as far as is known: they are the same, or one made the other. */
+const isSamePerson = (
+  { makers, voted_by }: VoteOfPerson,
+  other: { readonly actor: Actor; readonly makers: ReadonlyArray<Actor["id"]> }
+): boolean =>
+  voted_by.id === other.actor.id || makers.includes(other.actor.id) || other.makers.includes(voted_by.id)
+
 /** The transition that a decision makes; null if the same actor made the same decision before. */
 const decide = (
   state: ApprovalState,
@@ -216,22 +252,33 @@ const decide = (
 ): Result.Result<ApprovalTransition | null, ApprovalRefusal> => {
   const approve = input.decision === "approve"
   const verdict = approve ? "approved" : "rejected"
+  const hasApproved = state.votes.some(({ voted_by }) => voted_by.id === input.actor.id)
   if (state.status === "expired") return Result.fail("Expired")
   if (state.status !== "pending") {
-    return state.status === verdict && state.decided_by?.id === input.actor.id
-      ? Result.succeed(null)
-      : Result.fail("AlreadyDecided")
+    const isOwn = state.decided_by?.id === input.actor.id || (approve && hasApproved)
+    return state.status === verdict && isOwn ? Result.succeed(null) : Result.fail("AlreadyDecided")
   }
+  if (approve && hasApproved) return Result.succeed(null)
   if (!state.self_approval && isOwnRequest(state.requested_by, input)) return Result.fail("SelfApproval")
   if (state.stage === "admin" && !input.admin) return Result.fail("AdminRequired")
-  return Result.succeed({
-    event: approve ? "approval.approved" : "approval.rejected",
-    state: {
-      ...close(state, now, verdict, approve ? "allow" : "reject", "human"),
-      decided_by: input.actor,
-      comment: input.comment
-    }
-  })
+  const { actor, comment, groups, makers } = input
+  if (!mayVote(state.quorum, { groups, stage: state.stage })) return Result.fail("GroupRequired")
+  if (!approve) {
+    const rejected = close(state, now, "rejected", "reject", "human")
+    return Result.succeed({
+      event: "approval.rejected",
+      state: { ...rejected, decided_by: actor, comment }
+    })
+  }
+  if (state.votes.some((vote) => isSamePerson(vote, input))) return Result.fail("SamePerson")
+  const vote = { voted_by: actor, voted_at: now, groups, stage: state.stage, comment, makers }
+  const votes = [...state.votes, vote]
+  if (countApprovals(state.quorum, votes) < votes.length) return Result.fail("GroupRequired")
+  if (votes.length < approvalsRequired(state.quorum)) {
+    return Result.succeed({ event: "approval.vote_recorded", state: { ...state, votes } })
+  }
+  const approved = close({ ...state, votes }, now, "approved", "allow", "human")
+  return Result.succeed({ event: "approval.approved", state: { ...approved, decided_by: actor, comment } })
 }
 
 const closeWithSession = (state: ApprovalState, now: Timestamp): ApprovalState =>

@@ -11,6 +11,7 @@ export const SessionEventType = documentedEnum({
   "approval:requested": "A step waits for a decision.",
   "approval:expiring": "The open review window is about to end.",
   "approval:escalated": "The admins' escalation window is open.",
+  "approval:vote_recorded": "A person approved, and the quorum needs more approvals.",
   "approval:decided": "The approval closed: by a decision, a timeout, or because its session was closed.",
   "session:closed": "The session was closed. The last event."
 })
@@ -33,6 +34,8 @@ const sessionEventTypeOf = (event: ApprovalEventType): SessionEventType => {
       return "approval:expiring"
     case "approval.escalated":
       return "approval:escalated"
+    case "approval.vote_recorded":
+      return "approval:vote_recorded"
     case "approval.approved":
     case "approval.rejected":
     case "approval.expired":

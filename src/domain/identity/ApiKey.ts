@@ -23,6 +23,9 @@ export const ApiKey = Schema.Struct({
     description: "The preset that the key was created with. Null if it was created with scopes alone."
   }),
   scopes: Schema.Array(openEnum(Scope)).annotateKey({ description: "The key's scopes: its permissions." }),
+  groups: Schema.Array(Schema.String).annotateKey({
+    description: "The key's groups, which quorums of approval rules name. They do not change."
+  }),
   email: Schema.NullOr(Schema.String).annotateKey({
     description: "Where approval emails for this reviewer go. Null if the key receives none."
   }),

@@ -29,6 +29,7 @@ export const AuditAction = documentedEnum({
   "rules.replaced": "The approval rules were replaced.",
   "redaction_settings.replaced": "The redaction settings were replaced.",
   "feedback_settings.replaced": "The feedback settings were replaced.",
+  "approval.vote_recorded": "A person approved an approval that needs more approvals.",
   "approval.approved": "An approval was approved by a person.",
   "approval.rejected": "An approval was rejected by a person.",
   "session.closed": "An agent session was closed.",

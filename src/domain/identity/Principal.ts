@@ -16,6 +16,8 @@ export interface Principal {
   readonly org_id: OrgId
   readonly actor: Actor
   readonly scopes: ReadonlySet<Scope>
+  /** The groups of the caller's key. */
+  readonly groups: ReadonlyArray<string>
   /** The keys that made the caller's key, directly or through keys that they made. Empty if the operator made it. */
   readonly makers: ReadonlyArray<KeyId>
 }

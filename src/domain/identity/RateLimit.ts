@@ -65,3 +65,7 @@ export const reserveToken = (
   // Tolerates a thousandth of a request, as `takeToken`.
   return { fullAt: next, waitMillis: waitMillis > limit.intervalMillis / 1000 ? waitMillis : 0 }
 }
+
+/** Takes tokens that may not be there yet, for work that has been admitted. Returns when the bucket is full again. */
+export const chargeTokens = (limit: RateLimit, fullAt: number, now: number, count: number): number =>
+  Math.max(fullAt, now) + count * limit.intervalMillis

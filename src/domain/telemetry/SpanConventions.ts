@@ -341,6 +341,8 @@ export const approvalSpan = (
     "svc.approval.outcome": approval.outcome ?? undefined,
     "svc.approval.decision_source": approval.decision_source ?? undefined,
     "svc.approval.decided_by": approval.decided_by?.id,
+    "svc.approval.approvals_required": approval.approvals_required,
+    "svc.approval.approvals_given": approval.approvals_given,
     "svc.approval.escalated": approval.escalated_at !== null
   }
 })

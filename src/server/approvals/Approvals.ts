@@ -2,16 +2,23 @@ import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalFilter, DecideRequest } from "../../api/AgentApprovals.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "../../api/ApprovalProblems.ts"
+import type { DecideManyRequest, DecisionResult } from "../../api/DecisionBatch.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import { AdminRequired, type NotFound, SelfApproval } from "../../api/Problems.ts"
-import type { Approval, Decision } from "../../domain/approvals/Approval.ts"
-import { type ApprovalRefusal, transition } from "../../domain/approvals/ApprovalState.ts"
+import { AdminRequired, GroupRequired, type NotFound, SamePerson, SelfApproval } from "../../api/Problems.ts"
+import type { Approval } from "../../domain/approvals/Approval.ts"
+import {
+  type ApprovalRefusal,
+  type ApprovalTransition,
+  transition
+} from "../../domain/approvals/ApprovalState.ts"
+import { approvalsRequired, awaitedGroups } from "../../domain/approvals/Quorum.ts"
 import { approvalTransitionedEvent } from "../../domain/approvals/SessionEvent.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
+import { makeDecideMany } from "./Approvals/decideMany.ts"
 import { listApprovals } from "./Approvals/listApprovals.ts"
 import { closedSpan, recordTransitionsOf } from "./Approvals/recordTransitions.ts"
 import {
@@ -22,6 +29,7 @@ import {
   toApproval,
   withState
 } from "./approvalRows.ts"
+import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
@@ -32,8 +40,12 @@ import { SessionWriter } from "./SessionWriter.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
+/** The problems of refusals. */
+type RefusedDecision =
+  SelfApproval | AdminRequired | GroupRequired | SamePerson | ApprovalAlreadyDecided | ApprovalExpired
+
 /** Why a decision is refused. */
-export type DecideError = NotFound | SelfApproval | AdminRequired | ApprovalAlreadyDecided | ApprovalExpired
+export type DecideError = NotFound | RefusedDecision
 
 /** Approvals: pending requests for a person's decision, and closed ones. */
 export class Approvals extends Context.Service<
@@ -46,13 +58,18 @@ export class Approvals extends Context.Service<
     /** Returns an approval with the arguments of its step. */
     readonly get: (id: ApprovalId) => Effect.Effect<Approval, NotFound, Authorized<"approvals.read">>
     /**
-     * Approves or rejects a pending approval. Of concurrent decisions exactly one is accepted; the same decision by the same actor is
-     * idempotent. A decision after the deadline is refused, whether or not the deadline worker has run.
+     * Approves or rejects a pending approval. Of concurrent decisions exactly one closes it: a rejection, or the approval that completes
+     * the quorum; approvals before that are recorded as votes, of which none is lost. The same decision by the same actor is idempotent.
+     * A decision after the deadline is refused, whether or not the deadline worker has run.
      */
     readonly decide: (
       id: ApprovalId,
       request: DecideRequest
     ) => Effect.Effect<Approval, DecideError, Authorized<"approvals.decide">>
+    /** Makes one decision on many approvals, each as `decide` does. Returns a result for each, in the order of the request. */
+    readonly decideMany: (
+      request: DecideManyRequest
+    ) => Effect.Effect<ReadonlyArray<DecisionResult>, never, Authorized<"approvals.decide">>
   }
 >()("countersign/server/approvals/Approvals") {
   static readonly layer = Layer.effect(
@@ -91,17 +108,17 @@ export class Approvals extends Context.Service<
               transitions,
               now
             )
-            if (refusal === null && transitions.length > 0) {
-              const { action, detail } = auditOf(request.decision, decided)
-              yield* audit.record(principal, action, id, detail)
-            }
+            const event = decisionEventOf(transitions)
+            if (event !== undefined)
+              yield* audit.record(principal, event, id, auditDetail(principal, decided))
             return { approval: toApproval(decided), refusal }
           })
         )
 
       /**
        * Decides by a shared statement, which is written only if the approval is as it was read. Undefined: it needs a
-       * transaction, because of a refusal, a window that has passed, or a concurrent change.
+       * transaction, because of a refusal, a window that has passed, or a concurrent change. An approval that is closed
+       * needs neither: it never changes again.
        */
       const decideShared = Effect.fnUntraced(function* (
         principal: Principal,
@@ -113,14 +130,16 @@ export class Approvals extends Context.Service<
         if (row === undefined) return undefined
         const now = yield* clock.now
         const { refusal, transitions } = transition(stateOf(row), decisionInput(principal, request), now)
+        if (row.status !== "pending") return { approval: toApproval(row), refusal }
         const [first, second] = transitions
-        if (refusal !== null || first === undefined || second !== undefined) return undefined
+        const action = decisionEventOf(transitions)
+        if (refusal !== null || first === undefined || second !== undefined || action === undefined)
+          return undefined
         const decided = withState(row, first.state)
         const approval = toApproval(decided)
         const event = { event: first.event, approval }
         const notification = yield* notifications.prepare(org_id, event, now)
         if (notification === undefined) return undefined
-        const { action, detail } = auditOf(request.decision, decided)
         const outcome = yield* writer.write({
           org_id,
           session_id: row.session_id,
@@ -128,15 +147,25 @@ export class Approvals extends Context.Service<
             _tag: "Transition",
             from: row,
             to: decided,
-            audit: yield* audit.prepare(principal, action, id, detail)
+            audit: yield* audit.prepare(principal, action, id, auditDetail(principal, decided))
           },
           rules_revision: null,
           events: [approvalTransitionedEvent(event)],
           notification,
           now,
-          onWritten: ({ trace_id }) => spans.record(org_id, closedSpan(trace_id, decided, now))
+          onWritten: ({ trace_id }) =>
+            decided.status === "pending"
+              ? Effect.void
+              : spans.record(org_id, closedSpan(trace_id, decided, now))
         })
-        return outcome._tag === "Written" ? approval : undefined
+        return outcome._tag === "Written" ? { approval, refusal } : undefined
+      })
+
+      const decideMany = makeDecideMany({
+        decideShared,
+        decideInTransaction,
+        refused,
+        turns: yield* LoopTurns
       })
 
       return Approvals.of({
@@ -155,10 +184,13 @@ export class Approvals extends Context.Service<
           const principal = yield* Authorized("approvals.decide")
           const redacted = yield* redactComment(principal, request)
           const shared = (yield* isInTransaction) ? undefined : yield* decideShared(principal, id, redacted)
-          if (shared !== undefined) return shared
-          const { approval, refusal } = yield* decideInTransaction(principal, id, redacted)
+          const { approval, refusal } = shared ?? (yield* decideInTransaction(principal, id, redacted))
           if (refusal !== null) return yield* refused(refusal, approval)
           return approval
+        }),
+        decideMany: Effect.fn("Approvals.decideMany")(function* ({ approval_ids, ...request }) {
+          const principal = yield* Authorized("approvals.decide")
+          return yield* decideMany(principal, approval_ids, yield* redactComment(principal, request))
         })
       })
     })
@@ -166,22 +198,41 @@ export class Approvals extends Context.Service<
 }
 
 /** The input of the state machine for a person's decision. */
-const decisionInput = ({ actor, makers, scopes }: Principal, { comment, decision }: DecideRequest) => ({
+const decisionInput = (
+  { actor, groups, makers, scopes }: Principal,
+  { comment, decision }: DecideRequest
+) => ({
   _tag: "Decide" as const,
   decision,
   actor,
   makers,
+  groups,
   admin: scopes.has("approvals.admin"),
   comment: comment ?? null
 })
 
-/** The entry of the audit log for a decision. */
-const auditOf = (decision: Decision, { session_id, stage, step_id, tool }: ApprovalRow) => ({
-  action: decision === "approve" ? ("approval.approved" as const) : ("approval.rejected" as const),
-  detail: { session_id, step_id, tool, stage }
+/** The events that a person causes. The others come with time, also while a decision is made that changes nothing. */
+const decisionEvents = ["approval.vote_recorded", "approval.approved", "approval.rejected"] as const
+
+/** The event of a decision that was accepted and is not a repetition: always the last one. */
+const decisionEventOf = (transitions: ReadonlyArray<ApprovalTransition>) =>
+  decisionEvents.find((event) => event === transitions.at(-1)?.event)
+
+/** What the audit log tells about a decision beside its event. */
+const auditDetail = (
+  { groups }: Principal,
+  { quorum, session_id, stage, step_id, tool, votes }: ApprovalRow
+) => ({
+  session_id,
+  step_id,
+  tool,
+  stage,
+  ...(quorum === null
+    ? {}
+    : { groups, approvals_given: votes?.length ?? 0, approvals_required: approvalsRequired(quorum) })
 })
 
-const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, DecideError> => {
+const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, RefusedDecision> => {
   switch (refusal) {
     case "AlreadyDecided":
       return Effect.fail(
@@ -203,6 +254,15 @@ const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<ne
           detail: "The approval was escalated to the admins. Decide it with a key that has approvals.admin."
         })
       )
+    case "GroupRequired":
+      return Effect.fail(new GroupRequired({ detail: groupsThatDecide(approval) }))
+    case "SamePerson":
+      return Effect.fail(
+        new SamePerson({
+          detail:
+            "A key that created this one, or that it created, has approved already: both count as one person. This request changed nothing."
+        })
+      )
     case "SelfApproval":
       return Effect.fail(
         new SelfApproval({
@@ -211,6 +271,12 @@ const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<ne
         })
       )
   }
+}
+
+/** Whose approvals are needed. */
+const groupsThatDecide = ({ quorum, stage, votes }: Approval): string => {
+  const groups = awaitedGroups(quorum, votes, stage) ?? []
+  return `Approval by ${groups.join(" or ")} is needed. Decide with a key that has such a group. This request changed nothing.`
 }
 
 const closedWithoutDecision = ({ decision_source }: Approval): string =>

@@ -2,21 +2,25 @@ import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalRules, NewApprovalRule, ReplaceApprovalRules } from "../../api/ApprovalRules.ts"
 import { Authorized } from "../../api/Authorization.ts"
-import type { FieldError } from "../../api/Problem.ts"
-import { InvalidRequest, RulesChanged } from "../../api/Problems.ts"
 import {
-  ApprovalRule,
-  DEFAULT_REVIEW_SECONDS,
-  evaluateRules,
-  type RuleInput,
-  type Ruling
-} from "../../domain/approvals/ApprovalRule.ts"
-import { type OrgId, RuleId } from "../../domain/Ids.ts"
+  type InvalidRequest,
+  RulesChanged,
+  type RulesTooLarge,
+  type UnknownGroup
+} from "../../api/Problems.ts"
+import type { ApprovalRule, RuleTarget, Ruling } from "../../domain/approvals/ApprovalRule.ts"
+import { compileRules } from "../../domain/approvals/CompiledRules.ts"
+import type { OrgId } from "../../domain/Ids.ts"
 import { Audit } from "../identity/Audit.ts"
+import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
-import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
+import { StoreClock } from "../store/StoreClock.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
+import { prepareRules, requireGroups, requireKnownMembers, requireTasks } from "./Rules/prepareRules.ts"
+import { noRules, type RuleList, StoredRule } from "./Rules/RuleList.ts"
+
+export type { RuleList } from "./Rules/RuleList.ts"
 
 /** The organization's ordered list of approval rules, which is stored and replaced as a whole. */
 export class Rules extends Context.Service<
@@ -26,15 +30,28 @@ export class Rules extends Context.Service<
      * The organization's rules as this replica last read them. They may be stale: a write that follows from them must check their revision.
      * `evaluate` reads the current ones.
      */
-    readonly cached: (org_id: OrgId) => Effect.Effect<ApprovalRules>
-    /** Evaluates the current rules for a step. */
-    readonly evaluate: (org_id: OrgId, step: RuleInput) => Effect.Effect<Ruling>
+    readonly cached: (org_id: OrgId) => Effect.Effect<RuleList>
+    /** Evaluates the current rules for a step. Takes its arguments only if a rule has conditions. */
+    readonly evaluate: (
+      org_id: OrgId,
+      step: RuleTarget,
+      stepArguments: Effect.Effect<Schema.Json | undefined>
+    ) => Effect.Effect<Ruling>
+    /** Completes, checks and compiles rules exactly as `replace` does, without storing them. */
+    readonly prepare: (
+      org_id: OrgId,
+      rules: ReadonlyArray<NewApprovalRule>
+    ) => Effect.Effect<Omit<RuleList, "revision">, InvalidRequest | RulesTooLarge | UnknownGroup>
     /** Returns the organization's rules in the order of evaluation, with their revision. */
     readonly list: Effect.Effect<ApprovalRules, never, Authorized<"approvals.read">>
     /** Replaces the list. A `revision` other than the current one fails with RULES_CHANGED; without one there is no check. */
     readonly replace: (
       input: ReplaceApprovalRules
-    ) => Effect.Effect<ApprovalRules, RulesChanged | InvalidRequest, Authorized<"rules.write">>
+    ) => Effect.Effect<
+      ApprovalRules,
+      RulesChanged | RulesTooLarge | InvalidRequest | UnknownGroup,
+      Authorized<"rules.write">
+    >
   }
 >()("countersign/server/approvals/Rules") {
   static readonly layer = Layer.effect(
@@ -43,8 +60,9 @@ export class Rules extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
       const audit = yield* Audit
+      const clock = yield* StoreClock
 
-      const cache = new LruCache<ApprovalRules>({ entries: MAX_CACHED_LISTS, weight: MAX_CACHED_RULES })
+      const cache = new LruCache<RuleList>({ entries: MAX_CACHED_LISTS, weight: MAX_CACHED_WEIGHT })
 
       /** The current list. The database sends it, and it is decoded, only if its revision is not the cached one. */
       const read = Effect.fnUntraced(function* (org_id: OrgId) {
@@ -59,30 +77,23 @@ export class Rules extends Context.Service<
           return noRules
         }
         if (row.rules === null && cached !== undefined) return cached
-        const list = { rules: row.rules ?? [], revision: row.revision }
-        cache.set(org_id, list, Math.max(1, list.rules.length))
+        const rules = row.rules ?? []
+        const list: RuleList = { rules, revision: row.revision, compiled: compileRules(rules) }
+        cache.set(org_id, list, list.compiled.weight)
         return list
       }, Effect.orDie)
 
-      /** Rules of tasks that do not exist: a mistyped id would leave the task to the rules below. */
-      const findUnknownTasks = Effect.fnUntraced(function* (
+      /** Checks what the rules refer to: tasks, groups, and rules that are stored. */
+      const requireReferences = Effect.fnUntraced(function* (
         org_id: OrgId,
+        given: ReadonlyArray<NewApprovalRule>,
         rules: ReadonlyArray<ApprovalRule>
       ) {
-        const named = [...new Set(rules.flatMap(({ task_id }) => (task_id === null ? [] : [task_id])))]
-        if (named.length === 0) return []
-        const rows = yield* sql<{ readonly task_id: string }>`
-          SELECT task_id
-          FROM tasks
-          WHERE org_id = ${org_id}
-            AND task_id = ANY (${textArray(named)})
-        `
-        const known = new Set(rows.map(({ task_id }) => task_id))
-        return rules.flatMap(({ task_id }, index): ReadonlyArray<FieldError> =>
-          task_id === null || known.has(task_id)
-            ? []
-            : [{ pointer: `#/rules/${index}/task_id`, detail: "No such task in this organization." }]
-        )
+        yield* requireTasks(sql, org_id, rules)
+        yield* requireGroups(sql, org_id, rules, clock.now)
+        const isIncomplete = ({ id, quorum, when }: NewApprovalRule) =>
+          id !== undefined && (when === undefined || quorum === undefined)
+        if (given.some(isIncomplete)) yield* requireKnownMembers(given, (yield* read(org_id)).rules)
       })
 
       return Rules.of({
@@ -90,28 +101,33 @@ export class Rules extends Context.Service<
           const list = cache.get(org_id)
           return list === undefined ? read(org_id) : Effect.succeed(list)
         },
-        evaluate: Effect.fn("Rules.evaluate")(function* (org_id, step) {
-          return evaluateRules((yield* read(org_id)).rules, step)
+        evaluate: Effect.fn("Rules.evaluate")(function* (org_id, step, stepArguments) {
+          const { compiled } = yield* read(org_id)
+          return compiled.evaluate({
+            tool: step.tool,
+            action_class: step.action_class,
+            task_id: step.task_id,
+            arguments: compiled.readsArguments ? yield* stepArguments : undefined
+          })
         }),
+        prepare: Effect.fn("Rules.prepare")(function* (org_id, given) {
+          const prepared = yield* prepareRules(given)
+          yield* requireReferences(org_id, given, prepared.rules)
+          return prepared
+        }, dieOnDatabaseError),
         list: Effect.gen(function* () {
           const { org_id } = yield* Authorized("approvals.read")
-          return yield* read(org_id)
+          const { revision, rules } = yield* read(org_id)
+          return { rules, revision }
         }).pipe(Effect.withSpan("Rules.list")),
         replace: Effect.fn("Rules.replace")(function* (input) {
           const principal = yield* Authorized("rules.write")
           const { org_id } = principal
-          const rules = yield* Effect.forEach(input.rules, withDefaults)
-          const errors = findInconsistencies(rules)
-          if (errors.length > 0)
-            return yield* new InvalidRequest({ detail: "The rules are inconsistent; see `errors`.", errors })
+          const { compiled, rules } = yield* prepareRules(input.rules)
           const text = JSON.stringify(rules)
           return yield* atomically(
             Effect.gen(function* () {
-              const unknown = yield* findUnknownTasks(org_id, rules)
-              if (unknown.length > 0) {
-                const detail = "A rule names a task that does not exist in this organization; see `errors`."
-                return yield* new InvalidRequest({ detail, errors: unknown })
-              }
+              yield* requireReferences(org_id, input.rules, rules)
               // Creates the row of an organization without rules, so that two first lists conflict on it.
               yield* sql`
                 INSERT INTO approval_rules (org_id, revision, rules)
@@ -135,7 +151,7 @@ export class Rules extends Context.Service<
               }
               const { revision } = replaced[0]
               yield* sql.afterCommit(
-                Effect.sync(() => cache.set(org_id, { rules, revision }, Math.max(1, rules.length)))
+                Effect.sync(() => cache.set(org_id, { rules, revision, compiled }, compiled.weight))
               )
               yield* audit.record(principal, "rules.replaced", org_id, { revision, rules: rules.length })
               return { rules, revision }
@@ -147,47 +163,10 @@ export class Rules extends Context.Service<
   )
 }
 
-/** Decoded lists that one replica caches, and the rules in all of them together. A rule takes about 1 kB. */
+/** Compiled lists that one replica caches, and their weight in all: about 1 kB a unit. */
 const MAX_CACHED_LISTS = 1_000
-const MAX_CACHED_RULES = 10_000
-
-const noRules: ApprovalRules = { rules: [], revision: 0 }
+const MAX_CACHED_WEIGHT = 10_000
 
 const ruleRows = rowsOf(
-  Schema.Struct({ rules: Schema.NullOr(Schema.Array(ApprovalRule)), revision: Schema.Int })
+  Schema.Struct({ rules: Schema.NullOr(Schema.Array(StoredRule)), revision: Schema.Int })
 )
-
-/** Errors of a list whose rules are each valid by their schema. */
-const findInconsistencies = (rules: ReadonlyArray<ApprovalRule>): ReadonlyArray<FieldError> => {
-  const ids = new Set<RuleId>()
-  const errors: Array<FieldError> = []
-  for (const [index, rule] of rules.entries()) {
-    if (ids.has(rule.id)) errors.push({ pointer: `#/rules/${index}/id`, detail: "Another rule has this id." })
-    ids.add(rule.id)
-    if (rule.expiring_seconds !== null && rule.expiring_seconds >= rule.review_seconds) {
-      errors.push({
-        pointer: `#/rules/${index}/expiring_seconds`,
-        detail: "Expected less than review_seconds."
-      })
-    }
-  }
-  return errors
-}
-
-/** A rule with its defaults. */
-const withDefaults = (rule: NewApprovalRule): Effect.Effect<ApprovalRule> => {
-  const review_seconds = rule.review_seconds ?? DEFAULT_REVIEW_SECONDS
-  return Effect.map(rule.id === undefined ? RuleId.generate : Effect.succeed(rule.id), (id) => ({
-    id,
-    tool: rule.tool ?? "*",
-    action_class: rule.action_class ?? "*",
-    task_id: rule.task_id ?? null,
-    effect: rule.effect,
-    review_seconds,
-    expiring_seconds: rule.expiring_seconds ?? null,
-    escalation_seconds: rule.escalation_seconds ?? null,
-    timeout_action: rule.timeout_action ?? "reject",
-    self_approval: rule.self_approval ?? false,
-    reason: rule.reason ?? ""
-  }))
-}

@@ -3,7 +3,6 @@ import { SqlClient } from "effect/sql"
 import type { OutcomeReport, StepRequest } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import type { GovernedStep, StepOutcome } from "../../domain/approvals/AgentSession.ts"
-import { evaluateRules } from "../../domain/approvals/ApprovalRule.ts"
 import { stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
 import { currentDecision } from "../../domain/approvals/StepDecision.ts"
 import type { OrgId, SessionId, StepId } from "../../domain/Ids.ts"
@@ -93,7 +92,7 @@ export class Steps extends Context.Service<
         const list = yield* rules.cached(org_id)
         const known = yield* texts
         const now = yield* clock.now
-        const ruling = evaluateRules(list.rules, step)
+        const ruling = list.compiled.evaluate({ ...step, arguments: request.arguments })
         const created = yield* newStep(principal, session_id, step, known, ruling, now)
         const notification =
           created.requested === null ? null : yield* notifications.prepare(org_id, created.requested, now)
@@ -137,7 +136,8 @@ export class Steps extends Context.Service<
         yield* requireResumable(saved, digestOf(principal, session_id, request), request)
         const list = yield* rules.cached(org_id)
         if (list.revision !== saved.rules_revision) return undefined
-        const ruling = evaluateRules(list.rules, saved)
+        // The digests are equal, so these are the arguments of the saved step.
+        const ruling = list.compiled.evaluate({ ...saved, arguments: request.arguments })
         // A window has passed, and a transaction has to close it.
         const dueAt = approval?.next_due_at ?? null
         if (dueAt !== null && DateTime.isLessThanOrEqualTo(dueAt, now)) return undefined

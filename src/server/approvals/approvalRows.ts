@@ -1,18 +1,29 @@
-import { Effect, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import {
   type Approval,
   ApprovalOutcome,
-  ApprovalStage,
   ApprovalStatus,
   DecisionSource
 } from "../../domain/approvals/Approval.ts"
+import { ApprovalStage } from "../../domain/approvals/ApprovalStage.ts"
 import { type ApprovalState, nextTransitionAt } from "../../domain/approvals/ApprovalState.ts"
+import {
+  approvalsRequired,
+  DEFAULT_QUORUM,
+  isDefaultQuorum,
+  type Quorum,
+  QuorumPart,
+  Vote
+} from "../../domain/approvals/Quorum.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
-import { TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { formatTimestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
+
+/** A vote as JSON in a row: the time is text, and the keys that made the voter's key are stored with it. */
+const StoredVote = Schema.Struct({ ...Vote.fields, voted_at: Schema.String, makers: Schema.Array(KeyId) })
 
 /** A row of `approvals`. */
 export const ApprovalRow = Schema.Struct({
@@ -38,6 +49,10 @@ export const ApprovalRow = Schema.Struct({
   escalated_at: Schema.NullOr(TimestampFromDate),
   timeout_action: ApprovalOutcome,
   self_approval: Schema.Boolean,
+  /** Null: the default quorum, one approval by anyone who may decide. */
+  quorum: Schema.NullOr(Schema.Array(QuorumPart)),
+  /** Null: none yet, or decided before votes were stored. */
+  votes: Schema.NullOr(Schema.Array(StoredVote)),
   outcome: Schema.NullOr(ApprovalOutcome),
   decision_source: Schema.NullOr(DecisionSource),
   decided_at: Schema.NullOr(TimestampFromDate),
@@ -110,6 +125,10 @@ export const lockApprovalForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, i
     FOR NO KEY UPDATE OF agent_sessions, approvals
   `)
 
+/** The stored form of a quorum. */
+export const storedQuorum = (quorum: Quorum): ApprovalRow["quorum"] =>
+  isDefaultQuorum(quorum) ? null : quorum
+
 /** The state of an approval, for `transition`. */
 export const stateOf = (row: ApprovalRow): ApprovalState => ({
   status: row.status,
@@ -124,6 +143,8 @@ export const stateOf = (row: ApprovalRow): ApprovalState => ({
   escalated_at: row.escalated_at,
   timeout_action: row.timeout_action,
   self_approval: row.self_approval,
+  quorum: row.quorum ?? DEFAULT_QUORUM,
+  votes: row.votes?.map((vote) => ({ ...vote, voted_at: DateTime.makeUnsafe(vote.voted_at) })) ?? [],
   outcome: row.outcome,
   decision_source: row.decision_source,
   decided_at: row.decided_at,
@@ -142,6 +163,10 @@ export const withState = (row: ApprovalRow, state: ApprovalState): ApprovalRow =
   expires_at: state.expires_at,
   expiring_notified: state.expiring_notified,
   escalated_at: state.escalated_at,
+  votes:
+    state.votes.length === 0
+      ? null
+      : state.votes.map((vote) => ({ ...vote, voted_at: formatTimestamp(vote.voted_at) })),
   outcome: state.outcome,
   decision_source: state.decision_source,
   decided_at: state.decided_at,
@@ -155,6 +180,7 @@ const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue)
 /** A row as the API returns it. */
 export const toApproval = (row: ApprovalRow): Approval => {
   const state = stateOf(row)
+  const votes = votesOf(state)
   return {
     approval_id: row.approval_id,
     session_id: row.session_id,
@@ -172,12 +198,31 @@ export const toApproval = (row: ApprovalRow): Approval => {
     expires_at: state.expires_at,
     escalated_at: state.escalated_at,
     timeout_action: state.timeout_action,
+    quorum: state.quorum,
+    approvals_required: approvalsRequired(state.quorum),
+    approvals_given: votes.length,
+    votes,
     outcome: state.outcome,
     decision_source: state.decision_source,
     decided_at: state.decided_at,
     decided_by: state.decided_by,
     comment: state.comment
   }
+}
+
+/** The votes of an approval. An approval from before votes were stored has that of the key that approved it. */
+const votesOf = ({
+  comment,
+  decided_at,
+  decided_by,
+  stage,
+  status,
+  votes
+}: ApprovalState): ReadonlyArray<Vote> => {
+  if (votes.length > 0) return votes.map(({ makers: _, ...vote }) => vote)
+  return status === "approved" && decided_by !== null && decided_at !== null
+    ? [{ voted_by: decided_by, voted_at: decided_at, groups: [], stage, comment }]
+    : []
 }
 
 /** Inserts an approval. */
@@ -187,6 +232,11 @@ export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlCli
   yield* sql`
     INSERT INTO approvals ${sql.insert({
       ...values,
+      // As text: the client would write a list as an array of PostgreSQL.
+      quorum: values.quorum === null ? null : JSON.stringify(values.quorum),
+      votes: values.votes === null ? null : JSON.stringify(values.votes),
+      approvals_required: approvalsRequired(row.quorum ?? DEFAULT_QUORUM),
+      approvals_given: row.votes?.length ?? 0,
       arguments_bytes: values.arguments === null ? 0 : Buffer.byteLength(values.arguments),
       next_due_at: due === null ? null : toDate(due)
     })}

@@ -1,6 +1,7 @@
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { InvalidApiKey, NotFound, Unavailable } from "../../api/Problems.ts"
+import { RULES_SCHEMA_FILE, rulesFileJsonSchema } from "../../api/RulesFile.ts"
 import { makeReadiness } from "../store/migrate.ts"
 import * as ApiReference from "./ApiReference.ts"
 import { problemResponse } from "./problemResponse.ts"
@@ -60,6 +61,24 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
     })
   )
 
-/** Routes for operators, outside the API contract. */
+/** The JSON Schema of rules files, for editors, which send no API key. */
+const layerRulesSchema = HttpRouter.use((router) => {
+  let text: string | undefined
+  const respond = Effect.sync(() =>
+    HttpServerResponse.text((text ??= JSON.stringify(rulesFileJsonSchema())), {
+      contentType: "application/schema+json",
+      headers: { "cache-control": "public, max-age=3600" }
+    })
+  )
+  return router.add("GET", `/${RULES_SCHEMA_FILE}`, respond)
+})
+
+/** Routes for operators and editors, outside the API contract. */
 export const layer = (options: { readonly metricsToken: Option.Option<Redacted.Redacted<string>> }) =>
-  Layer.mergeAll(layerHealth, layerReady, ApiReference.layer, layerMetrics(options.metricsToken))
+  Layer.mergeAll(
+    layerHealth,
+    layerReady,
+    ApiReference.layer,
+    layerRulesSchema,
+    layerMetrics(options.metricsToken)
+  )

@@ -5,6 +5,7 @@ import { RateLimited } from "../../api/Problems.ts"
 import type { FeedbackToken } from "../../domain/tasks/FeedbackToken.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import {
+  chargeTokens,
   rateLimit,
   type RateLimit,
   rateLimitWithin,
@@ -12,6 +13,7 @@ import {
   type RateLimitResult
 } from "../../domain/identity/RateLimit.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import { RequestCharges } from "../identity/RequestCharges.ts"
 import { type LimitName, LimitUse } from "../observability/LimitUse.ts"
 
 /** The result of the rate limits for one request. */
@@ -84,12 +86,12 @@ export class RateLimits extends Context.Service<
     readonly perKey: number
     readonly perOrganization: number
     readonly endUserFeedback: number
-  }): Layer.Layer<RateLimits> =>
-    Layer.effect(
-      RateLimits,
-      Effect.map(LimitUse, (use) =>
-        RateLimits.of({
-          admitRequest: makeAdmitRequest(options, use),
+  }): Layer.Layer<RateLimits | RequestCharges> =>
+    Layer.effectContext(
+      Effect.map(LimitUse, (use) => {
+        const { admitRequest, charge } = makeRequestLimits(options, use)
+        const limits = RateLimits.of({
+          admitRequest,
           admitKeyLookup: makeAdmitAddress(
             {
               perSecond: options.perKey,
@@ -124,14 +126,15 @@ export class RateLimits extends Context.Service<
           ),
           admitEndUserFeedback: makeAdmitEndUserFeedback(options.endUserFeedback, use)
         })
-      )
+        return Context.add(Context.make(RateLimits, limits), RequestCharges, { charge })
+      })
     )
 }
 
-const makeAdmitRequest = (
+const makeRequestLimits = (
   { perKey, perOrganization }: { readonly perKey: number; readonly perOrganization: number },
   use: (typeof LimitUse)["Service"]
-): RateLimits["Service"]["admitRequest"] => {
+): Pick<RateLimits["Service"], "admitRequest"> & RequestCharges["Service"] => {
   const limits = [
     ...(perKey === 0
       ? []
@@ -146,11 +149,20 @@ const makeAdmitRequest = (
           )
         ])
   ]
+  const charge: RequestCharges["Service"]["charge"] = (requester, count) =>
+    Effect.clockWith((clock) => {
+      const now = monotonicMillis(clock)
+      for (const limit of limits) limit.charge(requester, count, now)
+      return Effect.void
+    })
   if (limits.length === 0)
-    return () => Effect.succeed({ refused: undefined, addHeaders: (response) => response })
+    return {
+      admitRequest: () => Effect.succeed({ refused: undefined, addHeaders: (response) => response }),
+      charge
+    }
   const policies = limits.map(({ policy: { name, perSecond } }) => `"${name}";q=${perSecond};w=1`).join(", ")
 
-  return (requester) =>
+  const admitRequest: RateLimits["Service"]["admitRequest"] = (requester) =>
     Effect.clockWith((clock) => {
       const now = monotonicMillis(clock)
       let refused: Quota["refused"]
@@ -172,11 +184,18 @@ const makeAdmitRequest = (
           HttpServerResponse.setHeaders(response, { "ratelimit-policy": policies, ratelimit: remaining })
       })
     })
+  return { admitRequest, charge }
 }
 
 const makeRequestLimit = (policy: Policy, useName: LimitName, nameOf: (requester: Requester) => string) => {
   const buckets = makeBuckets(rateLimit(policy.perSecond))
-  return { policy, useName, take: (requester: Requester, now: number) => buckets(nameOf(requester), now) }
+  return {
+    policy,
+    useName,
+    take: (requester: Requester, now: number) => buckets.take(nameOf(requester), now),
+    charge: (requester: Requester, count: number, now: number) =>
+      buckets.charge(nameOf(requester), count, now)
+  }
 }
 
 /** A rate limit of requests without a valid key, per client address. */
@@ -192,7 +211,7 @@ const makeAdmitAddress = (
   const addresses = makeBuckets(rateLimit(perSecond))
   return (address) =>
     Effect.clockWith((clock) => {
-      const { allowed, remaining, waitMillis } = addresses(networkOf(address), monotonicMillis(clock))
+      const { allowed, remaining, waitMillis } = addresses.take(networkOf(address), monotonicMillis(clock))
       if (allowed) {
         use.used(useName, 1 - remaining / perSecond)
         return Effect.void
@@ -217,8 +236,8 @@ const makeAdmitEndUserFeedback = (
     Effect.clockWith((clock) => {
       const now = monotonicMillis(clock)
       // The token's limit comes first: one browser must not use up what the others of its organization may send.
-      const ofToken = tokens(id, now)
-      const taken = ofToken.allowed ? (organizations?.(org_id, now) ?? ofToken) : ofToken
+      const ofToken = tokens.take(id, now)
+      const taken = ofToken.allowed ? (organizations?.take(org_id, now) ?? ofToken) : ofToken
       if (taken.allowed) {
         if (perSecond > 0) use.used("end_user_feedback", 1 - taken.remaining / perSecond)
         return Effect.void
@@ -247,23 +266,43 @@ const wholeSeconds = (waitMillis: number): number => Math.max(1, Math.ceil(waitM
 
 /**
  * Token buckets by name, in two generations: those used in the current window, and those used in the previous one. A
- * name in neither has been idle long enough for a full bucket. Nothing needs a sweep, and memory is bounded by the
- * requests of two windows. Effect's `RateLimiter` never evicts a bucket from its memory store, so the flood that it
- * limits would fill the memory.
+ * name in neither has been idle long enough for a full bucket, unless it was charged for more than a window's requests:
+ * such names are kept until these are paid for. Nothing needs a sweep, and memory is bounded by the requests of two
+ * windows. Effect's `RateLimiter` never evicts a bucket from its memory store, so the flood that it limits would fill
+ * the memory.
  */
 const makeBuckets = (limit: RateLimit) => {
   let current = new Map<string, number>()
   let previous = current
   let windowStart = Number.NEGATIVE_INFINITY
-  return (name: string, now: number): RateLimitResult => {
-    if (now - windowStart >= limit.windowMillis) {
-      previous = now - windowStart >= 2 * limit.windowMillis ? new Map() : current
-      current = new Map()
-      windowStart = now
+  /** Names that were charged for more than their bucket holds, with the time when it is full again. */
+  const debts = new Map<string, number>()
+
+  const rotate = (now: number): void => {
+    if (now - windowStart < limit.windowMillis) return
+    previous = now - windowStart >= 2 * limit.windowMillis ? new Map() : current
+    current = new Map()
+    windowStart = now
+    for (const [name, fullAt] of debts) {
+      if (fullAt <= now + limit.windowMillis) debts.delete(name)
+      if (fullAt > now) current.set(name, Math.max(fullAt, previous.get(name) ?? fullAt))
     }
-    const taken = takeToken(limit, current.get(name) ?? previous.get(name) ?? now, now)
-    current.set(name, taken.fullAt)
-    return taken
+  }
+  const fullAtOf = (name: string, now: number): number => current.get(name) ?? previous.get(name) ?? now
+
+  return {
+    take: (name: string, now: number): RateLimitResult => {
+      rotate(now)
+      const taken = takeToken(limit, fullAtOf(name, now), now)
+      current.set(name, taken.fullAt)
+      return taken
+    },
+    charge: (name: string, count: number, now: number): void => {
+      rotate(now)
+      const fullAt = chargeTokens(limit, fullAtOf(name, now), now, count)
+      current.set(name, fullAt)
+      if (fullAt > now + limit.windowMillis) debts.set(name, fullAt)
+    }
   }
 }
 

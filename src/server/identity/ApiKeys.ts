@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option, Redacted, Result } from "effect"
+import { Array as Arr, Context, DateTime, Effect, Layer, Option, Redacted, Result } from "effect"
 import { IpNetwork } from "effect/net"
 import { SqlClient } from "effect/sql"
 import type { MadeKeys, NewApiKey } from "../../api/ApiKeys.ts"
@@ -99,7 +99,8 @@ export class ApiKeys extends Context.Service<
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
     /**
-     * A key cannot grant a scope that it does not have, nor create a key that outlasts it or may be used from more
+     * A key cannot grant a scope that it does not have, nor give a group that it does not have unless it may replace the rules, which decide
+     * what a group's members may approve; nor create a key that outlasts it or may be used from more
      * networks. The name must differ from the names of the organization's usable keys, because decisions are attributed
      * to it. The organization's usable keys have a limit; the operator's commands do not.
      */
@@ -217,6 +218,7 @@ export class ApiKeys extends Context.Service<
               name: input.name,
               preset: input.preset ?? null,
               scopes,
+              groups: Arr.dedupe(input.groups ?? []),
               email: input.email ?? null,
               created_at: now,
               created_by_id: created_by?.id ?? null,
@@ -233,6 +235,7 @@ export class ApiKeys extends Context.Service<
               name: row.name,
               preset: row.preset,
               scopes,
+              ...(row.groups.length === 0 ? {} : { groups: row.groups }),
               expires_at: row.expires_at === null ? null : formatTimestamp(row.expires_at),
               ...(allowed_networks === null ? {} : { allowed_networks })
             })
@@ -347,6 +350,15 @@ export class ApiKeys extends Context.Service<
               errors: [{ pointer, detail }]
             })
           }
+          const foreign = (input.groups ?? []).findIndex((group) => !mayGiveGroup(principal, group))
+          if (foreign >= 0) {
+            const detail = "This key can give only its own groups, because it does not have rules.write."
+            return yield* new InsufficientScope({
+              detail,
+              required_scope: "rules.write",
+              errors: [{ pointer: `#/groups/${foreign}`, detail }]
+            })
+          }
           return yield* make(principal.org_id, input, {
             scopes,
             created_by: principal.actor,
@@ -456,6 +468,13 @@ export class ApiKeys extends Context.Service<
     })
   )
 }
+
+/**
+ * Whether a key can give a group: one of its own, or any with `rules.write`, because whoever replaces the rules decides whether a group's
+ * approval is needed.
+ */
+const mayGiveGroup = ({ groups, scopes }: Principal, group: string): boolean =>
+  scopes.has("rules.write") || groups.includes(group)
 
 /** Why the email address of a key cannot be verified; null if it can. */
 const obstacleToVerification = (

@@ -1,7 +1,7 @@
 import { Array as Arr, Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { ApprovalTransitionEvent } from "../../domain/approvals/ApprovalEvent.ts"
-import { recipientScope, isApprovalEmailType } from "../../domain/approvals/ApprovalEmail.ts"
+import { isApprovalEmailType, recipientGroups, recipientScope } from "../../domain/approvals/ApprovalEmail.ts"
 import { EventId, type OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { Delivery } from "../delivery/Delivery.ts"
@@ -73,14 +73,23 @@ const make = Effect.fnUntraced(function* (server: string) {
         isApprovalEmailType(event) ? [{ approval, event }] : []
       )
       if (mailed.length === 0) return
-      const recipients = yield* findRecipients(sql, org_id, now, verifiedOnly)
+      // One read for each set of groups that may decide, of which there are at most as many as quorums in the rules.
+      const byGroups = Arr.groupBy(mailed, ({ approval }) => JSON.stringify(recipientGroups(approval)))
+      const asked = yield* Effect.forEach(Object.values(byGroups), (mailed) =>
+        Effect.map(
+          findRecipients(sql, org_id, now, verifiedOnly, recipientGroups(Arr.headNonEmpty(mailed).approval)),
+          (recipients) => ({ recipients, mailed })
+        )
+      )
       const rows = yield* Effect.forEach(
-        mailed.flatMap(({ approval, event }) => {
-          const scope = recipientScope(event, approval.stage)
-          return recipients
-            .filter(({ scopes }) => scopes.includes(scope))
-            .map(({ key_id }) => ({ approval_id: approval.approval_id, key_id, type: event }))
-        }),
+        asked.flatMap(({ mailed, recipients }) =>
+          mailed.flatMap(({ approval, event }) => {
+            const scope = recipientScope(event, approval.stage)
+            return recipients
+              .filter(({ scopes }) => scopes.includes(scope))
+              .map(({ key_id }) => ({ approval_id: approval.approval_id, key_id, type: event }))
+          })
+        ),
         (mail) =>
           Effect.map(EventId.generate, (event_id): MailRow => ({
             org_id,
@@ -90,7 +99,10 @@ const make = Effect.fnUntraced(function* (server: string) {
           }))
       )
       const mailedKeys = new Set(rows.map(({ key_id }) => key_id))
-      for (const { key_id, link_sent, verified } of recipients) {
+      const recipients = new Map(
+        asked.flatMap(({ recipients }) => recipients.map((one) => [one.key_id, one]))
+      )
+      for (const { key_id, link_sent, verified } of recipients.values()) {
         if (verified || link_sent || !mailedKeys.has(key_id)) continue
         const request = yield* links.send({ org_id, key_id }, { again: false })
         // The other addresses get theirs with a later event: an approval must not cost a query for each.

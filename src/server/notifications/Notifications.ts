@@ -20,8 +20,8 @@ import {
 } from "../../api/Problems.ts"
 import {
   approvalEventBody,
-  approvalEventTypes,
-  type ApprovalTransitionEvent
+  type ApprovalTransitionEvent,
+  defaultEventTypes
 } from "../../domain/approvals/ApprovalEvent.ts"
 import { isApprovalEmailType } from "../../domain/approvals/ApprovalEmail.ts"
 import type { DeliveryDetail, DeliveryRecord } from "../../domain/delivery/DeliveryState.ts"
@@ -246,7 +246,7 @@ export class Notifications extends Context.Service<
             url: yield* box.seal(endpointPlace(org_id, endpoint_id, "url"), Redacted.make(input.url)),
             url_hint: urlHint(input.url),
             secret: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), secret),
-            events: Arr.dedupe(input.events ?? approvalEventTypes),
+            events: Arr.dedupe(input.events ?? defaultEventTypes),
             active: true,
             verified_at: null,
             created_at: yield* clock.now,

@@ -97,7 +97,8 @@ describe("The schemas of the document", () => {
     assert.deepStrictEqual(
       unions.filter((union) => !told.includes(union)).map(([at]) => at),
       [
-        "#/components/schemas/NewErasure/properties/metadata_value",
+        "#/components/schemas/NewErasure",
+        "#/components/schemas/MetadataSubject/properties/metadata_value",
         "#/components/schemas/NewRelease",
         "#/components/schemas/PreferencePair",
         "#/components/schemas/NewDataset/properties/remove/items"
@@ -106,9 +107,11 @@ describe("The schemas of the document", () => {
   })
 
   it("require the members that every problem has", () => {
-    const problems = Object.entries(schemas).filter(
-      ([, schema]) => "code" in node(node(schema)["properties"])
-    )
+    // A problem has a code of its own. A part of a response that describes one, of several, has a list of codes.
+    const problems = Object.entries(schemas).filter(([, schema]) => {
+      const codes: unknown = node(node(node(schema)["properties"])["code"])["enum"]
+      return Array.isArray(codes) && codes.length === 1
+    })
     assert.isAbove(problems.length, 40)
     for (const [name, schema] of problems) {
       const required: unknown = node(schema)["required"]

@@ -19,6 +19,10 @@ const pending: typeof Approval.Encoded = {
   expires_at: "2026-11-21T03:33:05.123Z",
   escalated_at: null,
   timeout_action: "reject",
+  quorum: [{ count: 1, group: null }],
+  approvals_required: 1,
+  approvals_given: 0,
+  votes: [],
   outcome: null,
   decision_source: null,
   decided_at: null,
@@ -33,6 +37,17 @@ const escalated: typeof Approval.Encoded = {
   stage: "admin",
   escalation_deadline_at: "2026-11-21T04:33:05.123Z",
   escalated_at: "2026-11-21T03:33:05.200Z",
+  quorum: [{ count: 1, group: "finance" }],
+  approvals_given: 1,
+  votes: [
+    {
+      voted_by: { id: `key_${"4".repeat(32)}`, name: "Ada" },
+      voted_at: "2026-11-21T03:40:00.000Z",
+      groups: ["finance"],
+      stage: "admin",
+      comment: "Fine"
+    }
+  ],
   outcome: "allow",
   decision_source: "human",
   decided_at: "2026-11-21T03:40:00.000Z",

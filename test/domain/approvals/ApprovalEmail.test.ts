@@ -22,11 +22,14 @@ const requested: ApprovalEmailInput = {
     task_id: null,
     tool: "payments.refund",
     action_class: "write",
+    status: "pending",
     stage: "reviewer",
     requested_at: DateTime.makeUnsafe("2026-11-21T07:45:53.474Z"),
     expires_at: DateTime.makeUnsafe("2026-11-21T08:45:53.474Z"),
     escalation_deadline_at: null,
     timeout_action: "reject",
+    quorum: [{ count: 1, group: null }],
+    votes: [],
     outcome: null,
     decision_source: null
   },
@@ -187,7 +190,7 @@ describe("isApprovalEmailType", () => {
   it("decisions are not sent by email", () => {
     assert.deepStrictEqual(
       approvalEventTypes.filter((type) => !isApprovalEmailType(type)),
-      ["approval.approved", "approval.rejected"]
+      ["approval.vote_recorded", "approval.approved", "approval.rejected"]
     )
   })
 })

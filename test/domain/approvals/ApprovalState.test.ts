@@ -10,6 +10,12 @@ import {
   requestApproval,
   transition
 } from "../../../src/domain/approvals/ApprovalState.ts"
+import {
+  approvalsRequired,
+  countApprovals,
+  DEFAULT_QUORUM,
+  type Quorum
+} from "../../../src/domain/approvals/Quorum.ts"
 import { KeyId } from "../../../src/domain/Ids.ts"
 import type { Actor } from "../../../src/domain/identity/Principal.ts"
 
@@ -29,19 +35,22 @@ const terms: ApprovalTerms = {
   expiring_seconds: 25,
   escalation_seconds: 50,
   timeout_action: "reject",
-  self_approval: false
+  self_approval: false,
+  quorum: DEFAULT_QUORUM
 }
 
 const decide = (
   decision: "approve" | "reject",
   by: Actor = reviewer,
   admin = false,
-  makers: ReadonlyArray<Actor["id"]> = []
+  makers: ReadonlyArray<Actor["id"]> = [],
+  groups: ReadonlyArray<string> = []
 ): ApprovalInput & { readonly _tag: "Decide" } => ({
   _tag: "Decide",
   decision,
   actor: by,
   makers,
+  groups,
   admin,
   comment: null
 })
@@ -181,12 +190,152 @@ describe("ApprovalState", () => {
     assert.deepStrictEqual(state.expires_at, at(150))
   })
 
+  const two: ApprovalTerms = { ...terms, quorum: [{ count: 2, group: null }] }
+  const financeAndLegal: ApprovalTerms = {
+    ...terms,
+    quorum: [
+      { count: 1, group: "finance" },
+      { count: 1, group: "legal" }
+    ]
+  }
+  const approve = (by: Actor, ...groups: ReadonlyArray<string>) => decide("approve", by, false, [], groups)
+
+  it("a quorum of two is reached by two people, in any order, and names both", () => {
+    const { state, told } = story(
+      two,
+      [10, decide("approve")],
+      [11, decide("approve")],
+      [12, decide("approve", other)],
+      [13, decide("approve")],
+      [14, decide("approve", actor("d"))]
+    )
+    assert.deepStrictEqual(told, [
+      ["approval.vote_recorded"],
+      [],
+      ["approval.approved"],
+      [],
+      "AlreadyDecided"
+    ])
+    assert.deepStrictEqual(
+      state.votes.map(({ voted_by }) => voted_by),
+      [reviewer, other]
+    )
+    assert.deepStrictEqual(state.decided_by, other)
+  })
+
+  it("one rejection ends it, also by a person who approved before", () => {
+    const { state, told } = story(
+      two,
+      [10, decide("approve")],
+      [11, decide("reject")],
+      [12, decide("approve")]
+    )
+    assert.deepStrictEqual(told, [["approval.vote_recorded"], ["approval.rejected"], "AlreadyDecided"])
+    assert.strictEqual(state.outcome, "reject")
+  })
+
+  it("keys that made each other, directly or through others, count as one person", () => {
+    const madeBy = (...makers: ReadonlyArray<KeyId>) => decide("approve", other, false, makers)
+    assert.deepStrictEqual(story(two, [1, decide("approve")], [2, madeBy(reviewer.id)]).told[1], "SamePerson")
+    assert.deepStrictEqual(
+      story(two, [1, decide("approve")], [2, madeBy(actor("d").id, reviewer.id)]).told[1],
+      "SamePerson"
+    )
+    assert.deepStrictEqual(story(two, [1, madeBy(reviewer.id)], [2, decide("approve")]).told[1], "SamePerson")
+    // One admin makes the keys of many people.
+    const sibling = decide("approve", reviewer, false, [actor("d").id])
+    assert.deepStrictEqual(story(two, [1, madeBy(actor("d").id)], [2, sibling]).told[1], [
+      "approval.approved"
+    ])
+  })
+
+  it("self-approval is checked for every vote", () => {
+    assert.deepStrictEqual(
+      story(two, [1, decide("approve")], [2, decide("approve", asker)]).told[1],
+      "SelfApproval"
+    )
+    const made = decide("approve", other, false, [asker.id])
+    assert.deepStrictEqual(story(two, [1, decide("approve")], [2, made]).told[1], "SelfApproval")
+    assert.deepStrictEqual(
+      story({ ...two, self_approval: true }, [1, decide("approve", asker)], [2, made]).told,
+      [["approval.vote_recorded"], "SamePerson"]
+    )
+  })
+
+  it("a quorum of finance and legal needs a member of each, and only members can decide", () => {
+    const finance = approve(reviewer, "finance")
+    assert.deepStrictEqual(
+      story(
+        financeAndLegal,
+        [1, approve(actor("d"), "support")],
+        [2, decide("reject", actor("d"))],
+        [3, finance],
+        [4, approve(actor("e"), "finance")],
+        [5, approve(other, "legal")]
+      ).told,
+      ["GroupRequired", "GroupRequired", ["approval.vote_recorded"], "GroupRequired", ["approval.approved"]]
+    )
+    // A member of a group that has approved can still reject.
+    const veto = decide("reject", actor("e"), false, [], ["finance"])
+    assert.deepStrictEqual(story(financeAndLegal, [1, finance], [2, veto]).told[1], ["approval.rejected"])
+  })
+
+  it("a member of several groups counts for one of them, whichever lets the others count", () => {
+    const both = approve(reviewer, "finance", "legal")
+    assert.deepStrictEqual(story(financeAndLegal, [1, both]).told, [["approval.vote_recorded"]])
+    for (const group of ["finance", "legal"]) {
+      assert.deepStrictEqual(story(financeAndLegal, [1, both], [2, approve(other, group)]).told[1], [
+        "approval.approved"
+      ])
+      assert.deepStrictEqual(story(financeAndLegal, [1, approve(other, group)], [2, both]).told[1], [
+        "approval.approved"
+      ])
+    }
+  })
+
+  it("after the escalation as many people are needed, earlier votes count, and admins count for any group", () => {
+    const admin = decide("approve", actor("d"), true)
+    const { state, told } = story(
+      financeAndLegal,
+      [1, approve(reviewer, "finance")],
+      [101, approve(other, "legal")],
+      [102, admin]
+    )
+    assert.deepStrictEqual(told, [["approval.vote_recorded"], "AdminRequired", ["approval.approved"]])
+    assert.deepStrictEqual(
+      state.votes.map(({ stage }) => stage),
+      ["reviewer", "admin"]
+    )
+    assert.deepStrictEqual(story(financeAndLegal, [101, admin]).told, [
+      ["approval.escalated", "approval.vote_recorded"]
+    ])
+  })
+
+  it("a vote at the time of the warning is recorded with the warning", () => {
+    assert.deepStrictEqual(story(two, [80, decide("approve")], [81, decide("approve", other)]).told, [
+      ["approval.expiring", "approval.vote_recorded"],
+      ["approval.approved"]
+    ])
+  })
+
+  it("an incomplete quorum gets the timeout action", () => {
+    const { state } = story({ ...two, escalation_seconds: null }, [1, decide("approve")], [100, time])
+    assert.strictEqual(state.status, "expired")
+    assert.strictEqual(state.outcome, "reject")
+    assert.lengthOf(state.votes, 1)
+  })
+
+  const anyQuorum: fc.Arbitrary<Quorum> = fc.uniqueArray(
+    fc.record({ count: fc.integer({ min: 1, max: 3 }), group: fc.constantFrom(null, "finance", "legal") }),
+    { minLength: 1, maxLength: 3, selector: ({ group }) => group }
+  )
   const anyTerms: fc.Arbitrary<ApprovalTerms> = fc.record({
     review_seconds: fc.integer({ min: 1, max: 60 }),
     expiring_seconds: fc.option(fc.integer({ min: 0, max: 90 }), { nil: null }),
     escalation_seconds: fc.option(fc.integer({ min: 1, max: 60 }), { nil: null }),
     timeout_action: fc.constantFrom("allow" as const, "reject" as const),
-    self_approval: fc.boolean()
+    self_approval: fc.boolean(),
+    quorum: fc.oneof(fc.constant(DEFAULT_QUORUM), anyQuorum)
   })
   const anyInput: fc.Arbitrary<ApprovalInput> = fc.oneof(
     fc.constant(time),
@@ -194,8 +343,9 @@ describe("ApprovalState", () => {
     fc.record({
       _tag: fc.constant("Decide" as const),
       decision: fc.constantFrom("approve" as const, "reject" as const),
-      actor: fc.constantFrom(asker, reviewer, other),
-      makers: fc.constantFrom([], [asker.id], [other.id, asker.id]),
+      actor: fc.constantFrom(asker, reviewer, other, actor("d"), actor("e")),
+      makers: fc.constantFrom([], [], [], [asker.id], [other.id, asker.id]),
+      groups: fc.subarray(["finance", "legal", "support"]),
       admin: fc.boolean(),
       comment: fc.constant(null)
     })
@@ -221,6 +371,8 @@ describe("ApprovalState", () => {
               DateTime.isLessThan(at(second), before.escalation_deadline_at ?? before.review_deadline_at)
             )
           }
+          if (state.votes.length > before.votes.length) assert.strictEqual(before.status, "pending")
+          else assert.deepStrictEqual(state.votes, before.votes)
           assertLegal(state)
         }
         const count = (event: string) => told.filter((one) => one === event).length
@@ -267,4 +419,13 @@ const assertLegal = (state: ApprovalState) => {
   )
   assert.strictEqual(state.status === "expired", !open && state.decision_source !== "human")
   if (state.stage === "admin") assert.isNotNull(state.escalated_at)
+  const required = approvalsRequired(state.quorum)
+  assert.strictEqual(state.status === "approved", state.votes.length === required)
+  // Every vote counts, for another of the required approvals.
+  assert.strictEqual(countApprovals(state.quorum, state.votes), state.votes.length)
+  assert.strictEqual(new Set(state.votes.map(({ voted_by }) => voted_by.id)).size, state.votes.length)
+  for (const vote of state.votes) {
+    for (const other of state.votes) if (other !== vote) assert.notInclude(vote.makers, other.voted_by.id)
+    if (!state.self_approval) assert.notInclude([vote.voted_by.id, ...vote.makers], state.requested_by)
+  }
 }

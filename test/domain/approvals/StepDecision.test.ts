@@ -24,7 +24,8 @@ const ruling = (effect: Ruling["effect"]): Ruling => ({
     expiring_seconds: null,
     escalation_seconds: null,
     timeout_action: "reject",
-    self_approval: false
+    self_approval: false,
+    quorum: [{ count: 1, group: null }]
   }
 })
 

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Result } from "effect"
+import { Effect, Result, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalRules } from "../../../src/api/ApprovalRules.ts"
 import { StepId, TaskId } from "../../../src/domain/Ids.ts"
@@ -23,12 +23,14 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         tool: "*",
         action_class: "*",
         task_id: null,
+        when: [],
         effect: "require_approval",
         review_seconds: 3600,
         expiring_seconds: null,
         escalation_seconds: null,
         timeout_action: "reject",
         self_approval: false,
+        quorum: [{ count: 1, group: null }],
         reason: ""
       })
       assert.deepStrictEqual(yield* admin.approval_rules.list({}), put)
@@ -181,6 +183,231 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         assert.strictEqual(answer.status, 400, pointer)
         assert.strictEqual(answer.errors[0]?.pointer, pointer)
       }
+    })
+  )
+
+  it.effect("conditions see the arguments when a step is requested and resumed", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "conditions")
+      const replace = (amount: number) =>
+        admin.approval_rules.replace({
+          payload: {
+            rules: [
+              { effect: "reject", when: [{ pointer: "/amount", op: "greater_than", value: amount }] },
+              { effect: "allow", when: [{ pointer: "/amount", op: "at_most", value: 100 }] }
+            ]
+          }
+        })
+      yield* replace(1_000)
+      const { session_id } = yield* admin.sessions.create({})
+      const step = (step_id: string, stepArguments: Schema.Json | undefined) =>
+        admin.sessions.step({
+          params: { id: session_id },
+          payload: {
+            step_id: StepId.make(step_id),
+            tool: "payments.refund",
+            action_class: "write",
+            ...(stepArguments === undefined ? {} : { arguments: stepArguments })
+          }
+        })
+      const large = "x".repeat(100_000)
+      const asked = [
+        ["small", { amount: 100 }, "allow"],
+        ["medium", { amount: 101 }, "pending"],
+        ["large", { amount: 1_001 }, "reject"],
+        ["mistyped", { amount: "1" }, "pending"],
+        ["without", undefined, "pending"],
+        // Too large for a shared statement.
+        ["in a transaction", { amount: 1_001, note: large }, "reject"],
+        ["allowed in a transaction", { amount: 1, note: large }, "allow"]
+      ] as const
+      for (const [step_id, stepArguments, expected] of asked) {
+        assert.strictEqual((yield* step(step_id, stepArguments)).decision, expected, step_id)
+      }
+      const medium = yield* step("medium", { amount: 101 })
+      if (medium.approval_id === null) return assert.fail("it waits for a person")
+      const reviewer = yield* (yield* Countersign).client({ preset: "reviewer" }, "conditions")
+      yield* reviewer.approvals.decide({
+        params: { id: medium.approval_id },
+        payload: { decision: "approve" }
+      })
+      assert.strictEqual((yield* step("medium", { amount: 101 })).decision, "allow")
+      // Rules that now reject the arguments override the earlier decision.
+      yield* replace(50)
+      const resumed = yield* step("medium", { amount: 101 })
+      assert.strictEqual(resumed.decision, "reject")
+      assert.strictEqual(resumed.reason, "A rule rejects this step (rule 1: /amount greater_than)")
+      assert.strictEqual((yield* step("in a transaction", { amount: 1_001, note: large })).decision, "reject")
+    })
+  )
+
+  it.effect("the outcome of a step that has become allowed is judged by its stored arguments", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "outcome")
+      const reviewer = yield* countersign.client({ preset: "reviewer" }, "outcome")
+      const when = [{ pointer: "/amount", op: "greater_than" as const, value: 100 }]
+      const { session_id } = yield* admin.sessions.create({})
+      const pending = (step_id: string, amount: number) =>
+        admin.sessions.step({
+          params: { id: session_id },
+          payload: {
+            step_id: StepId.make(step_id),
+            tool: "pay",
+            action_class: "write",
+            arguments: { amount }
+          }
+        })
+      const complete = (step_id: string) =>
+        Effect.result(
+          admin.sessions.complete({
+            params: { id: session_id, step_id: StepId.make(step_id) },
+            payload: { status: "succeeded" }
+          })
+        )
+      for (const [step_id, amount] of [
+        ["small", 100],
+        ["large", 101]
+      ] as const) {
+        const { approval_id } = yield* pending(step_id, amount)
+        if (approval_id === null) return assert.fail("it waits for a person")
+        yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      }
+      yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "reject", when }] } })
+      assert.isTrue(Result.isSuccess(yield* complete("small")))
+      const refused = yield* complete("large")
+      assert.strictEqual(Result.isFailure(refused) ? refused.failure._tag : "allowed", "STEP_NOT_ALLOWED")
+    })
+  )
+
+  it.effect("an invalid condition is refused with a pointer to the fault, and nothing is stored", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key({}, "condition faults")
+      const exists = { pointer: "/a", op: "exists" }
+      for (const [when, pointer] of [
+        [[exists, { pointer: "amount", op: "exists" }], "#/rules/1/when/1/pointer"],
+        [[exists, { pointer: "/a", op: "at_most", value: "5" }], "#/rules/1/when/1/value"],
+        [[exists, { pointer: "/a", op: "at_most" }], "#/rules/1/when/1/value"],
+        [[exists, { pointer: "/a", op: "matches", value: "(?=a)" }], "#/rules/1/when/1/value"],
+        [[exists, { pointer: "/a", op: "matches", value: "(" }], "#/rules/1/when/1/value"],
+        [[exists, { pointer: "/a", op: "matches", value: "a{1000}" }], "#/rules/1/when/1/value"],
+        [
+          [{ pointer: "/a", op: "every", value: [exists, { pointer: "", op: "matches", value: "(" }] }],
+          "#/rules/1/when/0/value/1/value"
+        ],
+        [[exists, { pointer: "/a", op: "like", value: "x" }], "#/rules/1/when/1"],
+        [[exists, 7], "#/rules/1/when/1"]
+      ] as const) {
+        const answer = yield* send("/v1/approval-rules", {
+          method: "PUT",
+          key,
+          body: JSON.stringify({ rules: [{ effect: "reject" }, { effect: "allow", when }] })
+        })
+        assert.strictEqual(answer.status, 400, JSON.stringify(when))
+        assert.deepStrictEqual(
+          answer.errors.map((error) => error.pointer),
+          [pointer]
+        )
+      }
+      const { approval_rules } = yield* countersign.client({}, "condition faults")
+      assert.deepStrictEqual(yield* approval_rules.list({}), { rules: [], revision: 0 })
+    })
+  )
+
+  it.effect("a list beyond a limit is refused with RULES_TOO_LARGE", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key({}, "limits")
+      const when = (length: number) => Array.from({ length }, () => ({ pointer: "/a", op: "exists" }))
+      const every = { pointer: "", op: "every", value: when(10) }
+      const patterns = (offset: number) =>
+        Array.from({ length: 20 }, (_, index) => ({
+          pointer: "/a",
+          op: "matches",
+          value: `x${offset + index}`
+        }))
+      for (const [rules, pointer] of [
+        [Array.from({ length: 1_001 }, () => ({ effect: "allow" })), "#/rules"],
+        [[{ effect: "allow", when: when(21) }], "#/rules/0/when"],
+        [
+          Array.from({ length: 46 }, () => ({
+            effect: "allow",
+            when: Array.from({ length: 20 }, () => every)
+          })),
+          "#/rules"
+        ],
+        [
+          Array.from({ length: 26 }, (_, index) => ({ effect: "allow", when: patterns(20 * index) })),
+          "#/rules/25/when/0/value"
+        ],
+        [
+          Array.from({ length: 10 }, (_, index) => ({
+            effect: "allow",
+            when: Array.from({ length: 10 }, (_unused, at) => ({
+              pointer: "/a",
+              op: "matches",
+              value: `x${10 * index + at}y{220}`
+            }))
+          })),
+          "#/rules/8/when/8/value"
+        ]
+      ] as const) {
+        const answer = yield* send("/v1/approval-rules", {
+          method: "PUT",
+          key,
+          body: JSON.stringify({ rules })
+        })
+        assert.strictEqual(answer.status, 422)
+        assert.deepInclude(answer.body, { code: "RULES_TOO_LARGE" })
+        assert.strictEqual(answer.errors[0]?.pointer, pointer)
+      }
+      const { approval_rules } = yield* countersign.client({}, "limits")
+      assert.deepStrictEqual(yield* approval_rules.list({}), { rules: [], revision: 0 })
+    })
+  )
+
+  it.effect(
+    "a client that does not send the conditions of a stored rule cannot remove them by accident",
+    () =>
+      Effect.gen(function* () {
+        const admin = yield* (yield* Countersign).client({}, "older client")
+        const when = [{ pointer: "/amount", op: "at_most" as const, value: 100 }]
+        const { revision, rules } = yield* admin.approval_rules.replace({
+          payload: {
+            rules: [
+              { effect: "reject", tool: "x" },
+              { effect: "allow", when }
+            ]
+          }
+        })
+        const older = rules.map(({ when: _, ...rule }) => rule)
+        const refused = yield* Effect.flip(
+          admin.approval_rules.replace({ payload: { rules: older, revision } })
+        )
+        assert.deepStrictEqual(pointersOf(refused), ["#/rules/1/when"])
+        assert.deepStrictEqual(yield* admin.approval_rules.list(), { rules, revision })
+        const emptied = yield* admin.approval_rules.replace({
+          payload: { rules: older.map((rule) => ({ ...rule, when: [] })), revision }
+        })
+        assert.deepStrictEqual(
+          emptied.rules.map((rule) => rule.when),
+          [[], []]
+        )
+      })
+  )
+
+  it.effect("rules that were stored before conditions existed have none", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "stored earlier")
+      const { rules } = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        UPDATE approval_rules
+        SET revision = 9, rules = ${JSON.stringify(rules.map(({ when: _, ...rule }) => rule))}
+        WHERE rules::jsonb @> ${JSON.stringify([{ id: rules[0]?.id }])}
+      `
+      assert.deepStrictEqual(yield* admin.approval_rules.list(), { rules, revision: 9 })
     })
   )
 })

@@ -64,6 +64,7 @@ const checkAll = Effect.fnUntraced(function* (session_id: SessionId, names: Read
       org_id: key.org_id,
       actor: { id: key.key_id, name: "agent" },
       scopes: new Set(["sessions.write" as const]),
+      groups: [],
       makers: []
     })
   )

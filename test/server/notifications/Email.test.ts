@@ -3,7 +3,7 @@ import { Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import type { NewApprovalRule } from "../../../src/api/ApprovalRules.ts"
 import type { ClientCalls } from "../../../src/client/Client.ts"
-import { StepId } from "../../../src/domain/Ids.ts"
+import { ApprovalId, StepId } from "../../../src/domain/Ids.ts"
 import type { Preset, Scope } from "../../../src/domain/identity/Scope.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { mailServer, type MailServerOptions, type ReceivedMail } from "../../support/mail.ts"
@@ -20,7 +20,11 @@ const withMail = <A, E>(
     readonly server: Effect.Success<ReturnType<typeof mailServer>>
     readonly person: (
       email: string,
-      input: { readonly preset?: Preset; readonly scopes?: readonly [Scope, ...Array<Scope>] }
+      input: {
+        readonly preset?: Preset
+        readonly scopes?: readonly [Scope, ...Array<Scope>]
+        readonly groups?: ReadonlyArray<string>
+      }
     ) => Effect.Effect<Redacted.Redacted>
     readonly rules: (rule: Rule) => Effect.Effect<void>
     readonly ask: (tool?: string) => Effect.Effect<string>
@@ -108,6 +112,9 @@ describe("Email", () => {
         yield* person("agent@example.org", { preset: "runtime" })
         // A person with two keys gets one email, whatever the case of the address.
         yield* person("Ada@Example.org", { preset: "reviewer" })
+        // Her key of another organization, although an admin's, has no part in it.
+        const { key } = yield* Countersign
+        yield* key({ name: "Ada", email: "ada@example.org", preset: "admin" }, "another organization")
         const approval_id = yield* ask()
         yield* Effect.promise(() => server.arrived(3))
         const sql = yield* SqlClient.SqlClient
@@ -163,6 +170,48 @@ describe("Email", () => {
         assert.lengthOf(server.received, 8)
       })
     )
+  )
+
+  it.live(
+    "only members of the groups that a quorum names are mailed, later admins too, with the progress",
+    () =>
+      withMail(({ ask, person, rules, server }) =>
+        Effect.gen(function* () {
+          const ada = yield* person("ada@example.org", { preset: "reviewer", groups: ["finance"] })
+          yield* person("ben@example.org", { preset: "reviewer", groups: ["legal", "support"] })
+          yield* person("cy@example.org", { preset: "reviewer", groups: ["support"] })
+          yield* person("root@example.org", { preset: "admin" })
+          yield* rules({
+            review_seconds: 7_200,
+            expiring_seconds: 3_600,
+            escalation_seconds: 3_600,
+            quorum: [{ group: "finance" }, { group: "legal" }]
+          })
+          const approval_id = yield* ask()
+          yield* Effect.promise(() => server.arrived(2))
+          const of = (subject: RegExp) => recipients(server.received, subject)
+          assert.deepStrictEqual(of(/^Approval requested: /), ["ada@example.org", "ben@example.org"])
+          const countersign = yield* Countersign
+          yield* (yield* countersign.clientWith(ada)).approvals.decide({
+            params: { id: ApprovalId.make(approval_id) },
+            payload: { decision: "approve" }
+          })
+          for (const count of [4, 5, 8]) {
+            yield* passHour
+            yield* Effect.promise(() => server.arrived(count))
+          }
+          const reminder = server.received.find(({ headers }) =>
+            headers.get("subject")?.startsWith("Approval expires")
+          )
+          assert.match(reminder?.text ?? "", /Approvals +1 of 2, waiting for legal/)
+          assert.deepStrictEqual(of(/^Approval escalated to admins: /), ["root@example.org"])
+          assert.deepStrictEqual(of(/^Approval expired, step rejected: /), [
+            "ada@example.org",
+            "ben@example.org",
+            "root@example.org"
+          ])
+        })
+      )
   )
 
   it.live("admins get mail however many other recipients there are", () =>
@@ -227,6 +276,8 @@ describe("Email", () => {
         assert.isFalse(yield* notified)
         yield* person("ada@example.org", { preset: "reviewer" })
         assert.isTrue(yield* notified)
+        const other = yield* (yield* Countersign).client({}, "another organization")
+        assert.isFalse((yield* other.notification_endpoints.list()).email_notifier)
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE email = 'ada@example.org'`
         assert.isFalse(yield* notified)
@@ -236,8 +287,6 @@ describe("Email", () => {
         const bob = keys.find(({ email }) => email === "bob@example.org") ?? assert.fail("a key")
         yield* admin.api_keys.revoke({ params: { id: bob.id } })
         assert.isFalse(yield* notified)
-        const other = yield* (yield* Countersign).client({}, "another organization")
-        assert.isFalse((yield* other.notification_endpoints.list()).email_notifier)
       })
     )
   )

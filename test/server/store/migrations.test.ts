@@ -3,7 +3,7 @@ import { Effect, Layer, Result, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { readdirSync } from "node:fs"
 import { type VerifiedChain, verifyEntry } from "../../../src/domain/identity/AuditChain.ts"
-import { PostingList } from "../../../src/domain/tasks/Postings.ts"
+import { ordinalOf, PostingList, tokensOf } from "../../../src/domain/tasks/Postings.ts"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { AuditChain } from "../../../src/server/identity/AuditChain.ts"
 import auditChain from "../../../src/server/store/migrations/0038_audit_chain.ts"
@@ -217,11 +217,11 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
         const listed: Array<number> = []
         for (const { earlier, first_ordinal, postings } of chunks) {
           assert.strictEqual(earlier, listed.length)
-          const list = new PostingList(postings)
-          assert.strictEqual(list.ordinal(0), first_ordinal)
-          for (let index = 0; index < list.length; index++) {
-            assert.strictEqual(list.tokens(index), 2)
-            listed.push(list.ordinal(index))
+          const list = [...new PostingList(postings).postings]
+          assert.strictEqual(ordinalOf(list[0]!), first_ordinal)
+          for (const posting of list) {
+            assert.strictEqual(tokensOf(posting), 2)
+            listed.push(ordinalOf(posting))
           }
         }
         const having = yield* sql<{ readonly ordinal: number }>`

@@ -185,6 +185,7 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
           org_id,
           actor,
           scopes: new Set(["org_config.write"] as const),
+          groups: [],
           makers: []
         }),
         Effect.provide(Logger.layer([capture]))

@@ -213,6 +213,31 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "An approval is given by as many people as its rule asks for",
+    proofs: [
+      ...tests(
+        "test/domain/approvals/ApprovalState",
+        "* > no sequence of inputs reaches an illegal state, repeats an event, or lets two decisions win",
+        "* > keys that made each other, directly or through others, count as one person",
+        "* > a quorum of finance and legal needs a member of each, and only members can decide"
+      ),
+      ...tests(
+        "test/server/approvals/Approvals/quorum",
+        "* > of many concurrent approvals each counts once, and exactly one completes the quorum",
+        "* > the database refuses an approval without its quorum, as a replica of an older version would write it",
+        "* > keys that made each other count as one person, and nobody votes on an own request"
+      ),
+      ...tests(
+        "test/server/approvals/Approvals/votesOfTwoReplicas",
+        "* > a vote through another replica is kept by one that has cached the approval without it"
+      ),
+      ...tests(
+        "test/server/identity/ApiKeys",
+        "* > a key gives only groups that it has, unless it may replace the rules"
+      )
+    ]
+  },
+  {
     promise: "An operation without a scope check does not compile",
     proofs: tests(
       "test/api/Authorization",

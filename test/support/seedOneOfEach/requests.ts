@@ -102,11 +102,14 @@ export const requests: Readonly<
   "approvals.list": ({ ids }) => ({ query: { session_id: ids.session, task_id: ids.task } }),
   "approvals.get": ({ ids }) => ({ params: { id: ids.approval } }),
   "approvals.decide": ({ ids }) => ({ params: { id: ids.approval }, body: { decision: "approve" } }),
+  "approvals.decideMany": ({ ids }) => ({ body: { approval_ids: [ids.approval], decision: "approve" } }),
   "sessions.close": ({ ids }) => ({ params: { id: ids.session_to_close } }),
   "approval_rules.list": () => ({}),
   "approval_rules.replace": ({ ids }) => ({
     body: { rules: [{ id: ids.rule, effect: "allow", task_id: ids.task }] }
   }),
+  "approval_rules.test": ({ ids }) => ({ body: { rules: [{ effect: "reject", task_id: ids.task }] } }),
+  "approval_rules.suggestions": () => ({}),
   "feedback_settings.get": () => ({}),
   "feedback_settings.replace": () => ({ body: { allowed_origins: ["https://app.example.com"] } }),
   "redaction_settings.get": () => ({}),

@@ -4,7 +4,7 @@ import type { SqlClient, Statement } from "effect/sql"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { ApprovalRow, stateOf } from "../approvalRows.ts"
 
 /** The columns of `DueApprovalRow`. Arguments are left out, because no transition writes or sends them. */
@@ -77,6 +77,8 @@ export const stateColumns = [
   "expires_at",
   "expiring_notified",
   "escalated_at",
+  "votes",
+  "approvals_given",
   "outcome",
   "decision_source",
   "decided_at",
@@ -88,7 +90,11 @@ export const stateColumns = [
 
 /** Assigns these columns from a table of new states, for `UPDATE … SET`. */
 export const assignState = (sql: SqlClient.SqlClient, source: string): Statement.Fragment =>
-  sql.literal(stateColumns.map((column) => `${column} = ${source}.${column}`).join(", "))
+  sql.literal(
+    stateColumns
+      .map((column) => `${column} = ${source}.${column}${column === "votes" ? "::json" : ""}`)
+      .join(", ")
+  )
 
 /** The new states of approvals as arrays, one for each of these columns, for `unnest`. */
 export const stateArrays = (
@@ -100,6 +106,8 @@ export const stateArrays = (
     ${timestamptzArray(rows.map((row) => row.expires_at))}::timestamptz[],
     ${boolArray(rows.map((row) => row.expiring_notified))}::boolean[],
     ${timestamptzArray(rows.map((row) => row.escalated_at))}::timestamptz[],
+    ${textArray(rows.map(({ votes }) => (votes === null ? null : JSON.stringify(votes))))}::text[],
+    ${int4Array(rows.map(({ votes }) => votes?.length ?? 0))}::int[],
     ${textArray(rows.map((row) => row.outcome))}::text[],
     ${textArray(rows.map((row) => row.decision_source))}::text[],
     ${timestamptzArray(rows.map((row) => row.decided_at))}::timestamptz[],

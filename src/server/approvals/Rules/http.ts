@@ -2,6 +2,8 @@ import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
 import { Rules } from "../Rules.ts"
+import { RuleSuggestions } from "../RuleSuggestions.ts"
+import { RuleTests } from "../RuleTests.ts"
 
 /** The handlers of `/v1/approval-rules`. */
 export const RulesHttp = HttpApiBuilder.group(
@@ -9,9 +11,13 @@ export const RulesHttp = HttpApiBuilder.group(
   "approval_rules",
   Effect.fnUntraced(function* (handlers) {
     const rules = yield* Rules
+    const tests = yield* RuleTests
+    const suggestions = yield* RuleSuggestions
     return handlers.handleAll({
       list: () => rules.list,
-      replace: ({ payload }) => rules.replace(payload)
+      replace: ({ payload }) => rules.replace(payload),
+      test: ({ payload }) => tests.test(payload),
+      suggestions: ({ query }) => suggestions.suggest(query)
     })
   })
 )

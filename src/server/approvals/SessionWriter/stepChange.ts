@@ -1,5 +1,6 @@
 import type { SqlClient } from "effect/sql"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
+import { approvalsRequired, DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { stateOf } from "../approvalRows.ts"
 import type { ChangeOf, ChangePart, Op } from "./Op.ts"
@@ -95,13 +96,13 @@ export const stepChange = (
                   INSERT INTO approvals (
                     org_id, approval_id, session_id, step_id, task_id, tool, action_class, arguments, arguments_bytes, arguments_digest,
                     status, stage, requested_at, requested_by_id, review_deadline_at, escalation_deadline_at, expires_at,
-                    expiring_seconds, timeout_action, self_approval, next_due_at
+                    expiring_seconds, timeout_action, self_approval, quorum, approvals_required, next_due_at
                   )
                   SELECT
                     a.org_id, n.approval_id, a.session_id, n.step_id, n.task_id, n.tool, n.action_class, n.arguments::json,
                     coalesce(octet_length(n.arguments), 0), n.arguments_digest, 'pending', 'reviewer', a.at, n.requested_by_id,
                     p.review_deadline_at, p.escalation_deadline_at, p.review_deadline_at, p.expiring_seconds, p.timeout_action,
-                    p.self_approval, p.next_due_at
+                    p.self_approval, p.quorum::json, p.approvals_required, p.next_due_at
                   FROM unnest(
                     ${int4Array(approvals.map(({ op }) => op))}::int[],
                     ${timestamptzArray(rows.map((row) => row.review_deadline_at))}::timestamptz[],
@@ -109,9 +110,12 @@ export const stepChange = (
                     ${float8Array(rows.map((row) => row.expiring_seconds))}::float8[],
                     ${textArray(rows.map((row) => row.timeout_action))}::text[],
                     ${boolArray(rows.map((row) => row.self_approval))}::boolean[],
+                    ${textArray(rows.map(({ quorum }) => (quorum === null ? null : JSON.stringify(quorum))))}::text[],
+                    ${int4Array(rows.map(({ quorum }) => approvalsRequired(quorum ?? DEFAULT_QUORUM)))}::int[],
                     ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[]
                   ) AS p (
-                    op, review_deadline_at, escalation_deadline_at, expiring_seconds, timeout_action, self_approval, next_due_at
+                    op, review_deadline_at, escalation_deadline_at, expiring_seconds, timeout_action, self_approval, quorum,
+                    approvals_required, next_due_at
                   )
                     JOIN new_steps n ON n.op = p.op
                     JOIN numbered a ON a.op = p.op

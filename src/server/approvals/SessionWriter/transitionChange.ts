@@ -28,9 +28,10 @@ export const transitionChange = (
               ${textArray(from.map((row) => row.stage))}::text[],
               ${timestamptzArray(from.map((row) => row.expires_at))}::timestamptz[],
               ${boolArray(from.map((row) => row.expiring_notified))}::boolean[],
+              ${int4Array(from.map(({ votes }) => votes?.length ?? 0))}::int[],
               ${stateArrays(sql, to)}
             ) AS n (
-              op, approval_id, old_status, old_stage, old_expires_at, old_expiring_notified,
+              op, approval_id, old_status, old_stage, old_expires_at, old_expiring_notified, old_approvals_given,
               ${sql.literal(stateColumns.join(", "))}
             )
               JOIN eligible e ON e.op = n.op
@@ -41,6 +42,8 @@ export const transitionChange = (
               -- A parameter has milliseconds; a row that something else has written may have microseconds.
               AND date_trunc('milliseconds', a.expires_at) = n.old_expires_at
               AND a.expiring_notified = n.old_expiring_notified
+              -- Votes are only added: their number tells whether a concurrent one was.
+              AND a.approvals_given = n.old_approvals_given
             RETURNING n.op
           )`
       ],

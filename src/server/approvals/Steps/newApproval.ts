@@ -4,7 +4,7 @@ import { requestApproval } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, SessionId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
-import type { ApprovalRow } from "../approvalRows.ts"
+import { type ApprovalRow, storedQuorum } from "../approvalRows.ts"
 
 /** The arguments as JSON text, also for the value `null`; null if there are none. */
 export const argumentsText = (step: StepRequest): string | null =>
@@ -44,6 +44,8 @@ export const newApproval = (
     escalated_at: state.escalated_at,
     timeout_action: state.timeout_action,
     self_approval: state.self_approval,
+    quorum: storedQuorum(state.quorum),
+    votes: null,
     outcome: state.outcome,
     decision_source: state.decision_source,
     decided_at: state.decided_at,

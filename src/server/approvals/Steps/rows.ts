@@ -2,6 +2,7 @@ import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type GovernedStep, StepDecision, type StepOutcome } from "../../../domain/approvals/AgentSession.ts"
 import { ApprovalId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
+import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 
@@ -67,6 +68,34 @@ export const findStep = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: Se
   `
     )
     .pipe(Effect.map(Option.fromUndefinedOr))
+
+const argumentRows = rowsOf(Schema.Struct({ text: Schema.NullOr(Schema.String) }))
+
+const parseArguments = Schema.decodeEffect(Schema.fromJsonString(JsonValue))
+
+/** The arguments of a saved step; undefined if the agent sent none. */
+export const readArguments = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId,
+  step_id: StepId
+): Effect.Effect<Schema.Json | undefined> =>
+  argumentRows
+    .first(
+      sql`
+        SELECT arguments::text AS text
+        FROM governed_steps
+        WHERE org_id = ${org_id}
+          AND session_id = ${session_id}
+          AND step_id = ${step_id}
+      `
+    )
+    .pipe(
+      Effect.flatMap((row) =>
+        row === undefined || row.text === null ? Effect.undefined : parseArguments(row.text)
+      ),
+      Effect.orDie
+    )
 
 /** Stores the decision of the current response to the agent. */
 export const updateLastDecision = (

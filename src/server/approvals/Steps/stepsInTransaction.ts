@@ -1,4 +1,4 @@
-import { Array as Arr, Effect, Option } from "effect"
+import { Array as Arr, Effect, Option, type Schema } from "effect"
 import type { OutcomeReport, StepRequest } from "../../../api/AgentSessions.ts"
 import { notFound } from "../../../api/notFound.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
@@ -18,7 +18,14 @@ import type { Rules } from "../Rules.ts"
 import { lockSessionForUpdate } from "../Sessions/rows.ts"
 import { outcomeOf } from "./outcomeOf.ts"
 import { digestOf, newStep, type StepTexts } from "./newStep.ts"
-import { findStep, insertStep, type SavedStep, updateLastDecision, updateOutcome } from "./rows.ts"
+import {
+  findStep,
+  insertStep,
+  readArguments,
+  type SavedStep,
+  updateLastDecision,
+  updateOutcome
+} from "./rows.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./spans.ts"
 import { outcomeBytes, stepBytes } from "./storedBytes.ts"
 import {
@@ -60,8 +67,13 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
   })
 
   /** The current decision of a saved step, from the current rules and its approval. */
-  const resolveDecision = Effect.fnUntraced(function* (org_id: OrgId, saved: SavedStep, now: Timestamp) {
-    const ruling = yield* rules.evaluate(org_id, saved)
+  const resolveDecision = Effect.fnUntraced(function* (
+    org_id: OrgId,
+    saved: SavedStep,
+    stepArguments: Effect.Effect<Schema.Json | undefined>,
+    now: Timestamp
+  ) {
+    const ruling = yield* rules.evaluate(org_id, saved, stepArguments)
     const approval: Approval | null = yield* currentApproval(org_id, saved, now)
     return { answer: currentDecision(saved, approval, ruling), approval }
   })
@@ -79,7 +91,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     // An omitted task_id inherits the session's, so that the rules of that task still apply.
     const task_id = step.task_id ?? session.task_id ?? null
     if (task_id !== session.task_id && task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
-    const ruling = yield* rules.evaluate(org_id, { ...step, task_id })
+    const ruling = yield* rules.evaluate(org_id, { ...step, task_id }, Effect.succeed(step.arguments))
     const created = yield* newStep(principal, session_id, { ...step, task_id }, yield* texts, ruling, now)
     yield* insertStep(sql, created.row)
     if (created.approval !== null) yield* insertApproval(sql, created.approval)
@@ -106,7 +118,8 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
           if (saved === undefined) return yield* insert(principal, session_id, step, texts, session)
           yield* requireResumable(saved, digestOf(principal, session_id, step), step)
           const now = yield* clock.now
-          const { answer } = yield* resolveDecision(org_id, saved, now)
+          // The digests are equal, so these are the arguments of the saved step.
+          const { answer } = yield* resolveDecision(org_id, saved, Effect.succeed(step.arguments), now)
           if (answer.decision !== saved.last_decision) {
             yield* updateLastDecision(sql, org_id, session_id, answer)
             yield* events.append([{ org_id, session_id, events: [stepGovernedEvent(answer, saved)] }], now)
@@ -124,7 +137,8 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
           if (session.closed) return yield* sessionClosed
           if (saved.completed) return yield* alreadyCompleted
           const now = yield* clock.now
-          const { answer, approval } = yield* resolveDecision(org_id, saved, now)
+          const stored = readArguments(sql, org_id, session_id, step_id)
+          const { answer, approval } = yield* resolveDecision(org_id, saved, stored, now)
           // The agent acted on an earlier `allow`: its outcome is recorded even if the rules have changed since.
           const { last_decision } = saved
           if (last_decision === "reject" || (last_decision === "pending" && answer.decision !== "allow"))

@@ -29,6 +29,7 @@ export const KeyRow = Schema.Struct({
   name: Schema.String,
   preset: Schema.NullOr(Preset),
   scopes: Schema.Array(Scope),
+  groups: Schema.Array(Schema.String),
   email: Schema.NullOr(Schema.String),
   created_at: TimestampFromDate,
   created_by_id: Schema.NullOr(KeyId),
@@ -56,6 +57,7 @@ export const toApiKey = (row: typeof ListedRow.Type, verifiedOnly: boolean): Api
   hint: apiKeyHint(row.public_id),
   preset: row.preset,
   scopes: row.scopes,
+  groups: row.groups,
   email: row.email,
   email_verified_at: row.email_verified_at,
   email_awaits_verification: verifiedOnly && row.email !== null && row.email_verified_at === null,
@@ -85,6 +87,7 @@ const verifiedRows = rowsOf(
     key_id: KeyId,
     name: Schema.String,
     scopes: Schema.Array(Scope),
+    groups: Schema.Array(Schema.String),
     makers: Schema.Array(KeyId),
     expires_at: Schema.NullOr(Schema.Date),
     revoked_at: Schema.NullOr(Schema.Date),
@@ -100,8 +103,8 @@ export const findKey = Effect.fnUntraced(function* (
   digest: Uint8Array
 ) {
   const row = yield* verifiedRows.first(sql`
-    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, ${keyMakers(sql)} AS makers, expires_at, revoked_at,
-      allowed_networks, digest
+    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, groups, ${keyMakers(sql)} AS makers, expires_at,
+      revoked_at, allowed_networks, digest
     FROM api_keys
     WHERE public_id = ${public_id}
   `)
@@ -111,6 +114,7 @@ export const findKey = Effect.fnUntraced(function* (
       org_id: row.org_id,
       actor: { id: row.key_id, name: row.name },
       scopes: new Set(row.scopes),
+      groups: row.groups,
       makers: row.makers
     },
     expires_at: row.expires_at?.getTime() ?? null,
@@ -137,8 +141,8 @@ export const insertKey = (
 
 const selectListed = (sql: SqlClient.SqlClient, now: Timestamp) => sql`
   SELECT
-    org_id, key_id, public_id, name, preset, ${grantedScopes(sql)} AS scopes, email, created_at, created_by_id, created_by_name,
-    expires_at, revoked_at, revocation_reason, allowed_networks, last_used_at, confirmation.verified_at AS email_verified_at
+    org_id, key_id, public_id, name, preset, ${grantedScopes(sql)} AS scopes, groups, email, created_at, created_by_id,
+    created_by_name, expires_at, revoked_at, revocation_reason, allowed_networks, last_used_at, confirmation.verified_at AS email_verified_at
   FROM api_keys
     LEFT JOIN api_key_uses USING (org_id, key_id)
     ${joinConfirmation(sql, now)}`

@@ -2,6 +2,7 @@ import { DateTime, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { renderApprovalEmail } from "../../../domain/approvals/ApprovalEmail.ts"
+import { DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
 import { type Timestamp } from "../../../domain/Time.ts"
@@ -105,7 +106,8 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
     if (Option.isNone(found)) return yield* loadVerification(ref, now)
     const obsolete = whyObsolete(found.value)
     if (obsolete !== null) return refuse(obsolete)
-    const { email, key_name, occurred_at, organization, type, ...approval } = found.value
+    const { email, key_name, occurred_at, organization, quorum, type, votes, ...row } = found.value
+    const approval = { ...row, quorum: quorum ?? DEFAULT_QUORUM, votes: votes ?? [] }
     return sendMail(ref, {
       ...renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl }),
       to: email ?? "",

@@ -1,12 +1,14 @@
-import { Array as Arr, Effect, Option, Schema } from "effect"
+import { Array as Arr, Effect, Option, Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
 import { joinConfirmation } from "../../identity/EmailAddresses.ts"
 import { grantedScopes } from "../../identity/grantedScopes.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
-import { ApprovalEmailType } from "../../../domain/approvals/ApprovalEmail.ts"
+import { ApprovalEmailType, type RecipientGroups } from "../../../domain/approvals/ApprovalEmail.ts"
+import { Vote } from "../../../domain/approvals/Quorum.ts"
 import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../../domain/Ids.ts"
 import { Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 /** The most recipients of one event. */
@@ -27,13 +29,14 @@ const recipientRows = rowsOf(
 /**
  * The usable keys that have an email address and can decide approvals: one key for each address. Admins come first, because
  * only they are notified of escalated approvals. Unless addresses must be verified (`verifiedOnly`), all count as
- * verified. `link_sent`: the address was sent a link that can still be used.
+ * verified. With `members`, only keys in these groups. `link_sent`: the address was sent a link that can still be used.
  */
 export const findRecipients = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   now: Timestamp,
-  verifiedOnly: boolean
+  verifiedOnly: boolean,
+  members: RecipientGroups | null = null
 ) =>
   recipientRows.all(sql`
     SELECT key_id, scopes, verified, link_sent
@@ -55,6 +58,14 @@ export const findRecipients = (
           AND revoked_at IS NULL
           AND (expires_at IS NULL OR expires_at > ${toDate(now)})
           AND ${RECIPIENT_SCOPE} = ANY(${grantedScopes(sql)})
+          ${
+            members === null
+              ? sql``
+              : sql`AND (
+                  groups && ${textArray(members.groups)}::text[]
+                  OR (${members.admins}::boolean AND 'approvals.admin' = ANY(${grantedScopes(sql)}))
+                )`
+          }
       ) AS keys
       ORDER BY address, admin DESC, verified DESC, key_id
     ) AS recipients
@@ -78,7 +89,7 @@ export const insertMail = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyA
 
 const { action_class, approval_id, decision_source, outcome, session_id, stage, status, step_id } =
   Approval.fields
-const { task_id, timeout_action, tool } = Approval.fields
+const { quorum, task_id, timeout_action, tool } = Approval.fields
 const Loaded = Schema.Struct({
   type: ApprovalEmailType,
   occurred_at: TimestampFromDate,
@@ -94,6 +105,9 @@ const Loaded = Schema.Struct({
   expires_at: TimestampFromDate,
   escalation_deadline_at: Schema.NullOr(TimestampFromDate),
   timeout_action,
+  /** Null: the default. */
+  quorum: Schema.NullOr(quorum),
+  votes: Schema.NullOr(Schema.Array(Schema.Struct(Struct.pick(Vote.fields, ["groups", "stage"])))),
   outcome,
   decision_source,
   organization: Schema.String,
@@ -118,8 +132,8 @@ export const loadMail = Effect.fnUntraced(function* (
   const row = yield* loadedRows.first(sql`
     SELECT
       m.type, m.occurred_at, a.approval_id, a.session_id, a.step_id, a.task_id, a.tool, a.action_class, a.status,
-      a.stage, a.requested_at, a.expires_at, a.escalation_deadline_at, a.timeout_action, a.outcome,
-      a.decision_source, o.name AS organization, api_keys.name AS key_name, api_keys.email,
+      a.stage, a.requested_at, a.expires_at, a.escalation_deadline_at, a.timeout_action, a.quorum,
+      a.votes, a.outcome, a.decision_source, o.name AS organization, api_keys.name AS key_name, api_keys.email,
       api_keys.revoked_at IS NULL
         AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz) AS usable,
       ${verifiedOnly ? sql`confirmation.verified_at IS NOT NULL` : sql`true`} AS verified

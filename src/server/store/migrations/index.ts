@@ -54,6 +54,9 @@ import deletions from "./0055_deletions.ts"
 import modelProviders from "./0056_model_providers.ts"
 import canaries from "./0057_canaries.ts"
 import previousReleases from "./0058_previous_releases.ts"
+import quorums from "./0059_quorums.ts"
+import endUserErasures from "./0060_end_user_erasures.ts"
+import stepTimes from "./0061_step_times.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -110,5 +113,8 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0055_deletions": deletions,
   "0056_model_providers": modelProviders,
   "0057_canaries": canaries,
-  "0058_previous_releases": previousReleases
+  "0058_previous_releases": previousReleases,
+  "0059_quorums": quorums,
+  "0060_end_user_erasures": endUserErasures,
+  "0061_step_times": stepTimes
 }

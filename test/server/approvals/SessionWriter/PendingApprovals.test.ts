@@ -30,6 +30,8 @@ const pending = (digit: string, argumentsText: string | null = null): ApprovalRo
   escalated_at: null,
   timeout_action: "reject",
   self_approval: false,
+  quorum: null,
+  votes: null,
   outcome: null,
   decision_source: null,
   decided_at: null,

@@ -110,7 +110,13 @@ interface Team {
 let ticks = 0
 
 const principal = (org_id: OrgId, name: string): Effect.Effect<Principal> =>
-  Effect.map(KeyId.generate, (id) => ({ org_id, actor: { id, name }, scopes: new Set(), makers: [] }))
+  Effect.map(KeyId.generate, (id) => ({
+    org_id,
+    actor: { id, name },
+    scopes: new Set(),
+    groups: [],
+    makers: []
+  }))
 
 const listOf = (effect: RuleEffect) => ({
   rules: [

@@ -20,6 +20,7 @@ const asOrganization = Effect.fnUntraced(function* () {
       org_id,
       actor,
       scopes: new Set<never>(),
+      groups: [],
       makers: []
     })
 })

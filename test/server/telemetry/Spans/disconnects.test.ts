@@ -45,6 +45,7 @@ const organization = Effect.fnUntraced(function* (name: string) {
     org_id,
     actor: { id: yield* KeyId.generate, name: "agent" },
     scopes: new Set<never>(),
+    groups: [],
     makers: []
   }
   return { org_id, peer, principal }

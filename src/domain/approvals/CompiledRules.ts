@@ -1,0 +1,228 @@
+import { type ApprovalRule, DEFAULT_REVIEW_SECONDS, type RuleInput, type Ruling } from "./ApprovalRule.ts"
+import {
+  compileCondition,
+  costRank,
+  EvaluationBudget,
+  type Judge,
+  type Judgement,
+  type Unjudged
+} from "./CompiledRules/compileCondition.ts"
+import { compileTextPattern } from "./CompiledRules/compileTextPattern.ts"
+import { defaultReasons, explainMatch, explainNotAllowed, explainUnjudged } from "./CompiledRules/explain.ts"
+import { makePatternCompiler, type PatternFault } from "./CompiledRules/makePatternCompiler.ts"
+import { pointerSegments, type Resolved, resolvePointer } from "./CompiledRules/resolvePointer.ts"
+import { DEFAULT_QUORUM } from "./Quorum.ts"
+import type { RuleCondition } from "./RuleCondition.ts"
+import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
+
+/**
+ * An ordered list of rules, compiled once for many steps.
+ *
+ * The first rule that matches decides. A rule matches if its patterns match and all its conditions hold; it does not match if one of them
+ * does not hold. A condition that cannot be judged, because its value is missing or has another type, fails towards asking:
+ *
+ * - a rule that allows does not match;
+ * - a rule that rejects or requires approval makes the step wait for a person. If nobody decides in time, the step is rejected.
+ *
+ * So no value of another type than expected turns a rejection or a question into an `allow`.
+ */
+export interface CompiledRules {
+  /** Whether a rule has conditions. Without one, arguments make no difference. */
+  readonly readsArguments: boolean
+  /** Memory in units of about 1 kB, for caches. */
+  readonly weight: number
+  /** Invalid patterns, each with its place. Their conditions cannot be judged. */
+  readonly faults: ReadonlyArray<PatternFault>
+  /** The first limit on patterns that the list exceeds. */
+  readonly exceeded: ExceededLimit | undefined
+  readonly evaluate: (step: RuleInput) => Ruling
+}
+
+/** A condition. Its value is shared with those of the same pointer, its judgement with equal conditions of other rules. */
+interface CompiledCondition {
+  readonly condition: RuleCondition
+  readonly judge: Judge
+  /** Number of its pointer among the different pointers of the list. */
+  readonly pointer: number
+  /** Number among the conditions that several rules have; -1: only one has it. */
+  shared: number
+}
+
+interface CompiledRule {
+  readonly rule: ApprovalRule
+  readonly ruling: Ruling
+  readonly matchesTool: (text: string) => boolean
+  readonly matchesClass: (text: string) => boolean
+  readonly conditions: ReadonlyArray<CompiledCondition>
+}
+
+/** Compiles a list. */
+export const compileRules = (rules: ReadonlyArray<ApprovalRule>): CompiledRules => {
+  const patterns = makePatternCompiler()
+  const pointers = new Map<string, number>()
+  const conditions = new Map<string, CompiledCondition>()
+  let shared = 0
+
+  /** Equal conditions are one: many rules of a list ask the same about a step. */
+  const compileOnce = (condition: RuleCondition, at: string): CompiledCondition => {
+    const key = JSON.stringify(condition)
+    const known = conditions.get(key)
+    if (known !== undefined) {
+      if (known.shared < 0) known.shared = shared++
+      return known
+    }
+    const pointer = pointers.get(condition.pointer) ?? pointers.size
+    pointers.set(condition.pointer, pointer)
+    const compiled = { condition, judge: compileCondition(condition, at, patterns), pointer, shared: -1 }
+    conditions.set(key, compiled)
+    return compiled
+  }
+
+  const compiled = rules.map((rule, index): CompiledRule => ({
+    rule,
+    ruling: rulingOf(rule),
+    matchesTool: compileTextPattern(rule.tool),
+    matchesClass: compileTextPattern(rule.action_class),
+    // Cheap conditions first: the first one that does not hold ends the evaluation of a rule.
+    conditions: rule.when
+      .map((condition, at) => compileOnce(condition, `#/rules/${index}/when/${at}`))
+      .toSorted((left, right) => costRank(left.condition) - costRank(right.condition))
+  }))
+  const segments = [...pointers.keys()].map(pointerSegments)
+  const total = rules.reduce((sum, { when }) => sum + countConditions(when), 0)
+  return {
+    readsArguments: conditions.size > 0,
+    weight: Math.max(1, rules.length + Math.ceil(total / 2 + patterns.size() / 10)),
+    faults: patterns.faults,
+    exceeded: patterns.exceeded(),
+    evaluate: (step) => evaluate(compiled, segments, step)
+  }
+}
+
+/** What is known about the arguments of one step: each value is looked up, and each shared condition judged, once and when it is needed. */
+interface StepArguments {
+  readonly root: RuleInput["arguments"]
+  readonly segments: ReadonlyArray<ReadonlyArray<string>>
+  readonly values: Array<Resolved>
+  /** 1 for each pointer whose value was looked up. */
+  readonly isResolved: Uint8Array
+  readonly judgements: Array<Judgement | undefined>
+  readonly budget: EvaluationBudget
+}
+
+const judgeCondition = (one: CompiledCondition, known: StepArguments): Judgement => {
+  const { pointer, shared } = one
+  if (shared >= 0) {
+    const judgement = known.judgements[shared]
+    if (judgement !== undefined) return judgement
+  }
+  let value: Resolved
+  if (known.isResolved[pointer] === 1) {
+    value = known.values[pointer]
+  } else {
+    value = resolvePointer(known.root, known.segments[pointer] ?? [])
+    known.values[pointer] = value
+    known.isResolved[pointer] = 1
+  }
+  const judgement = one.judge(value, known.budget)
+  if (shared >= 0) known.judgements[shared] = judgement
+  return judgement
+}
+
+const evaluate = (
+  rules: ReadonlyArray<CompiledRule>,
+  segments: ReadonlyArray<ReadonlyArray<string>>,
+  step: RuleInput
+): Ruling => {
+  let stepArguments: StepArguments | undefined
+  let notAllowed: string | undefined
+  let number = 0
+  for (const candidate of rules) {
+    number += 1
+    const { matchesClass, matchesTool, rule, ruling } = candidate
+    if (rule.task_id !== null && rule.task_id !== step.task_id) continue
+    if (!matchesTool(step.tool) || !matchesClass(step.action_class)) continue
+    if (candidate.conditions.length === 0) return withNote(ruling, notAllowed)
+    stepArguments ??= {
+      root: step.arguments,
+      segments,
+      values: [],
+      isResolved: new Uint8Array(segments.length),
+      judgements: [],
+      budget: new EvaluationBudget()
+    }
+    const decisive = decisiveCondition(candidate.conditions, stepArguments)
+    if (decisive === undefined) {
+      return withNote(
+        { ...ruling, reason: `${ruling.reason} ${explainMatch(number, rule.when)}` },
+        notAllowed
+      )
+    }
+    const { condition, judgement } = decisive
+    if (rule.effect === "allow") {
+      notAllowed ??= explainNotAllowed({ number, condition }, judgement)
+    } else if (judgement !== "fails") {
+      return unjudgedRuling(candidate, explainUnjudged({ number, condition }, judgement))
+    }
+  }
+  return withNote(builtInRuling, notAllowed)
+}
+
+/**
+ * The condition because of which a rule does not match; undefined if all hold. One that does not hold decides, whatever the others are:
+ * so a condition `exists` makes another one on an optional argument safe to judge.
+ */
+const decisiveCondition = (conditions: ReadonlyArray<CompiledCondition>, stepArguments: StepArguments) => {
+  let unjudged: { readonly condition: RuleCondition; readonly judgement: Unjudged } | undefined
+  for (const one of conditions) {
+    const judgement = judgeCondition(one, stepArguments)
+    if (judgement === "holds") continue
+    if (judgement === "fails") return { condition: one.condition, judgement }
+    unjudged ??= { condition: one.condition, judgement }
+  }
+  return unjudged
+}
+
+/** A question that names the rule which would have rejected or asked. Neither time nor the requester may allow the step. */
+const unjudgedRuling = ({ rule, ruling }: CompiledRule, explanation: string): Ruling => ({
+  ...ruling,
+  effect: "require_approval",
+  reason: `${rule.reason === "" ? defaultReasons.require_approval : rule.reason} ${explanation}`,
+  terms: { ...ruling.terms, timeout_action: "reject", self_approval: false }
+})
+
+/** Adds why no earlier rule allowed the step. */
+const withNote = (ruling: Ruling, note: string | undefined): Ruling =>
+  note === undefined || ruling.effect === "allow" ? ruling : { ...ruling, reason: `${ruling.reason} ${note}` }
+
+const rulingOf = (rule: ApprovalRule): Ruling => ({
+  rule_id: rule.id,
+  effect: rule.effect,
+  reason: rule.reason === "" ? defaultReasons[rule.effect] : rule.reason,
+  terms: {
+    review_seconds: rule.review_seconds,
+    expiring_seconds: rule.expiring_seconds,
+    escalation_seconds: rule.escalation_seconds,
+    timeout_action: rule.timeout_action,
+    self_approval: rule.self_approval,
+    quorum: rule.quorum
+  }
+})
+
+const builtInRuling: Ruling = {
+  rule_id: null,
+  effect: "require_approval",
+  reason: "No rule matches; a person must approve",
+  terms: {
+    review_seconds: DEFAULT_REVIEW_SECONDS,
+    expiring_seconds: null,
+    escalation_seconds: null,
+    timeout_action: "reject",
+    self_approval: false,
+    quorum: DEFAULT_QUORUM
+  }
+}
+
+/** Evaluates a list for one step. For many steps, compile it once. */
+export const evaluateRules = (rules: ReadonlyArray<ApprovalRule>, step: RuleInput): Ruling =>
+  compileRules(rules).evaluate(step)

@@ -1,0 +1,114 @@
+import { Array as Arr, Effect } from "effect"
+import type { DecideRequest } from "../../../api/AgentApprovals.ts"
+import type { DecisionRefusal, DecisionResult } from "../../../api/DecisionBatch.ts"
+import type { NotFound } from "../../../api/Problems.ts"
+import type { Approval } from "../../../domain/approvals/Approval.ts"
+import type { ApprovalRefusal } from "../../../domain/approvals/ApprovalState.ts"
+import type { ApprovalId } from "../../../domain/Ids.ts"
+import type { Principal } from "../../../domain/identity/Principal.ts"
+import { inTurns, type LoopTurns } from "../../concurrency/LoopTurns.ts"
+
+/** Approvals that one turn at the event loop prepares for the shared statement: some milliseconds of work. */
+const SLICE = 25
+
+/**
+ * Transactions of one request at a time. They wait for locks of each other's sessions, and hold connections of their
+ * organization.
+ */
+const MAX_TRANSACTIONS = 4
+
+/** What became of one decision: the approval as it is now, and why the decision was refused, if it was. */
+export interface Decided {
+  readonly approval: Approval
+  readonly refusal: ApprovalRefusal | null
+}
+
+/** A problem that a decision can have. */
+type Problem = Omit<DecisionRefusal, "detail"> & { readonly detail?: string }
+
+/** The parts of a decision. */
+export interface DecideParts<Refused> {
+  /** Decides by a statement that is shared with others; undefined if the decision needs a transaction. */
+  readonly decideShared: (
+    principal: Principal,
+    id: ApprovalId,
+    request: DecideRequest
+  ) => Effect.Effect<Decided | undefined>
+  /** Decides in a transaction of its own. */
+  readonly decideInTransaction: (
+    principal: Principal,
+    id: ApprovalId,
+    request: DecideRequest
+  ) => Effect.Effect<Decided, NotFound>
+  /** The problem for a refusal. */
+  readonly refused: (refusal: ApprovalRefusal, approval: Approval) => Effect.Effect<never, Refused>
+  readonly turns: LoopTurns
+}
+
+/**
+ * Makes one decision on each of these approvals. All of them first share statements, of which a hundred take about four.
+ * Those that need a transaction follow: while one of these held a session's lock, the shared statement would skip all
+ * other approvals of that session.
+ */
+export const makeDecideMany = <Refused extends Problem>({
+  decideInTransaction,
+  decideShared,
+  refused,
+  turns
+}: DecideParts<Refused>) =>
+  Effect.fnUntraced(function* (
+    principal: Principal,
+    ids: ReadonlyArray<ApprovalId>,
+    request: DecideRequest
+  ): Effect.fn.Return<ReadonlyArray<DecisionResult>> {
+    const turn = turns.take(principal.org_id)
+    const shared = yield* Effect.forEach(
+      Arr.chunksOf(ids, SLICE),
+      (slice) =>
+        Effect.andThen(
+          turn,
+          Effect.forEach(slice, (id) => decideShared(principal, id, request), { concurrency: "unbounded" })
+        ),
+      { concurrency: "unbounded" }
+    )
+
+    const resultOf = ({ approval, refusal }: Decided): Effect.Effect<DecisionResult> => {
+      const { approval_id } = approval
+      if (refusal === null) return Effect.succeed({ approval_id, approval, problem: null })
+      return Effect.map(Effect.flip(refused(refusal, approval)), (problem) => ({
+        approval_id,
+        // A single decision shows the approval with these problems too: they tell how it was closed.
+        approval: approval.status === "pending" ? null : approval,
+        problem: toProblem(problem)
+      }))
+    }
+
+    const decideAlone = (approval_id: ApprovalId): Effect.Effect<DecisionResult> =>
+      Effect.andThen(turn, decideInTransaction(principal, approval_id, request)).pipe(
+        Effect.matchEffect({
+          onSuccess: resultOf,
+          onFailure: (missing) => Effect.succeed({ approval_id, approval: null, problem: toProblem(missing) })
+        }),
+        // Each may have arguments of some MiB.
+        inTurns(turn)
+      )
+
+    const decisions = shared.flat()
+    return yield* Effect.forEach(
+      ids,
+      (id, index) => {
+        const decided = decisions[index]
+        return decided === undefined ? decideAlone(id) : resultOf(decided)
+      },
+      { concurrency: MAX_TRANSACTIONS }
+    )
+  })
+
+/** A problem as a member of a response. */
+const toProblem = ({ code, status, title, type, detail = title }: Problem): DecisionRefusal => ({
+  type,
+  status,
+  code,
+  title,
+  detail
+})
