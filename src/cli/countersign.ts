@@ -9,6 +9,7 @@ import { demoCommand } from "./demo.ts"
 import { keysCommand } from "./keys.ts"
 import { listenCommand } from "./listen.ts"
 import { migrateCommand } from "./migrate.ts"
+import { rulesCommand } from "./rules.ts"
 import { runsCommand } from "./runs.ts"
 import { serveCommand } from "./serve.ts"
 
@@ -22,6 +23,7 @@ const command = Command.make("countersign").pipe(
     keysCommand,
     datasetsCommand,
     runsCommand,
+    rulesCommand,
     auditCommand,
     configCommand,
     listenCommand,

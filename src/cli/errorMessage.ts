@@ -3,10 +3,12 @@ import { isCliError } from "effect/cli/CliError"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
 import { describeDatabaseError, sqlState } from "../server/store/databaseErrors.ts"
 import { errnoCode } from "../server/store/errnoCode.ts"
+import { FailedWithCode } from "./exitCode.ts"
 
 /** Describes a failure for the operator; undefined if it was already reported. */
 export const errorMessage = (cause: Cause.Cause<unknown>): string | undefined => {
-  const error = Cause.squash(cause)
+  const squashed = Cause.squash(cause)
+  const error = squashed instanceof FailedWithCode ? squashed.cause : squashed
   if (isCliError(error)) return undefined
   if (isSqlError(error)) return describeDatabaseFailure("cannot use the database", error)
   if (!(error instanceof Error)) return oneLine(String(error))

@@ -24,6 +24,10 @@ const create = Command.make(
       Flag.withDescription("Comma-separated scopes; with --preset they narrow the preset"),
       Flag.optional
     ),
+    groups: Flag.String("groups").pipe(
+      Flag.withDescription("Comma-separated groups, which quorums of approval rules name"),
+      Flag.optional
+    ),
     email: Flag.String("email").pipe(
       Flag.withDescription("Address for approval emails, for keys of reviewers and admins"),
       Flag.optional

@@ -1,6 +1,7 @@
 import { Cause, Effect, Exit, Layer, Runtime } from "effect"
 import { layerLog, layerLogLevel, showError } from "./log.ts"
 import { isDefect, errorMessage } from "./errorMessage.ts"
+import { exitCodeOf } from "./exitCode.ts"
 import { originalStack } from "./originalStack.ts"
 import { afterFlush } from "./stdout.ts"
 
@@ -15,7 +16,7 @@ const INTERRUPTED_EXIT_CODE = 130
 
 /**
  * Runs a command as the process. A signal interrupts it and its resources are released; a second signal after one second ends the process
- * immediately. The process exits once its output is flushed. A failure is one line on stderr and exit code 1. After a signal, commands
+ * immediately. The process exits once its output is flushed. A failure is one line on stderr and the exit code of `exitCodeOf`. After a signal, commands
  * marked with {@link endsBySignal} exit with 0, others with 130.
  */
 export const run: <E, A>(effect: Effect.Effect<A, E>) => void = (effect) =>
@@ -66,5 +67,5 @@ const exitCode = (exit: Exit.Exit<unknown, unknown>): number => {
   const phrase = errorMessage(exit.cause)
   if (phrase !== undefined) process.stderr.write(`countersign: ${phrase}\n`)
   if (isDefect(exit.cause)) process.stderr.write(`${originalStack(Cause.pretty(exit.cause))}\n`)
-  return 1
+  return exitCodeOf(exit.cause)
 }

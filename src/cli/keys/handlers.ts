@@ -38,6 +38,7 @@ export const createKey = Effect.fnUntraced(function* (flags: {
   readonly name: Option.Option<string>
   readonly preset: Option.Option<Preset>
   readonly scopes: Option.Option<string>
+  readonly groups: Option.Option<string>
   readonly email: Option.Option<string>
   readonly expires: Option.Option<string>
   readonly allowFrom: Option.Option<string>
@@ -54,6 +55,10 @@ export const createKey = Effect.fnUntraced(function* (flags: {
     ...Option.match(flags.allowFrom, {
       onNone: () => ({}),
       onSome: (list) => ({ allowed_networks: splitList(list) })
+    }),
+    ...Option.match(flags.groups, {
+      onNone: () => ({}),
+      onSome: (list) => ({ groups: splitList(list) })
     }),
     ...Option.match(flags.email, { onNone: () => ({}), onSome: (email) => ({ email }) }),
     ...Option.match(flags.expires, { onNone: () => ({}), onSome: (expires_at) => ({ expires_at }) })

@@ -1,0 +1,131 @@
+import { type Document, isMap, isSeq, parseDocument, stringify, type YAMLMap } from "yaml"
+import { NewApprovalRule } from "../../api/ApprovalRules.ts"
+import { completeRule } from "../../api/completeRule.ts"
+import { RULES_SCHEMA_FILE } from "../../api/RulesFile.ts"
+import type { ApprovalRule } from "../../domain/approvals/ApprovalRule.ts"
+import { defaultRule } from "../../domain/approvals/defaultRule.ts"
+import type { RulesFormat } from "./rulesFile.ts"
+
+/** Long texts stay on one line, so that a change of one word is a change of one line. */
+const yamlOptions = { lineWidth: 0 }
+
+/** The members of a rule, in the order in which they are written. */
+const members = Object.keys(NewApprovalRule.fields)
+
+const isEqual = (one: unknown, other: unknown): boolean => sortedJson(one) === sortedJson(other)
+
+const sortedJson = (value: unknown): string =>
+  JSON.stringify(value, (_, inner: unknown) =>
+    typeof inner === "object" && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([one], [other]) => (one < other ? -1 : 1)))
+      : inner
+  )
+
+/** A rule as a file has it: without the members that have their default value. */
+export const writtenRule = (rule: NewApprovalRule): Readonly<Record<string, unknown>> => {
+  const given: Readonly<Record<string, unknown>> = { id: rule.id, ...completeRule(rule) }
+  const defaults: Readonly<Record<string, unknown>> = defaultRule
+  return Object.fromEntries(
+    members.flatMap((name) =>
+      given[name] === undefined || (name in defaults && isEqual(given[name], defaults[name]))
+        ? []
+        : [[name, given[name]]]
+    )
+  )
+}
+
+/** Whether two rules have the same content, whatever their ids. */
+const haveSameContent = (one: NewApprovalRule, other: NewApprovalRule): boolean =>
+  isEqual({ ...writtenRule(one), id: null }, { ...writtenRule(other), id: null })
+
+/**
+ * The rules of a file as they are sent: complete, because the service refuses a rule that leaves out what its stored version has; and each
+ * rule without an id has that of a current rule with the same content which no other rule has.
+ */
+export const withKnownIds = (
+  rules: ReadonlyArray<NewApprovalRule>,
+  current: ReadonlyArray<ApprovalRule>
+): ReadonlyArray<NewApprovalRule> => {
+  const used = new Set(rules.map(({ id }) => id))
+  return rules.map((rule) => {
+    const complete = completeRule(rule)
+    if (rule.id !== undefined) return { id: rule.id, ...complete }
+    const same = current.find((one) => !used.has(one.id) && haveSameContent(one, rule))
+    if (same === undefined) return complete
+    used.add(same.id)
+    return { id: same.id, ...complete }
+  })
+}
+
+/** Whether applying the rules would change nothing. */
+export const isUnchanged = (
+  rules: ReadonlyArray<NewApprovalRule>,
+  current: ReadonlyArray<ApprovalRule>
+): boolean => isEqual(withKnownIds(rules, current).map(writtenRule), current.map(writtenRule))
+
+/** The rules as YAML, for a comparison by lines. */
+export const rulesAsYaml = (rules: ReadonlyArray<NewApprovalRule>): string =>
+  rules.length === 0 ? "" : stringify(rules.map(writtenRule), yamlOptions).trimEnd()
+
+/** A new file. */
+export const formatRules = (
+  rules: ReadonlyArray<ApprovalRule>,
+  format: RulesFormat,
+  serviceUrl: string
+): string => {
+  const schema = `${serviceUrl.replace(/\/+$/, "")}/${RULES_SCHEMA_FILE}`
+  const written = rules.map(writtenRule)
+  return format === "json"
+    ? `${JSON.stringify({ $schema: schema, rules: written }, null, 2)}\n`
+    : `# yaml-language-server: $schema=${schema}\n${stringify({ rules: written }, yamlOptions)}`
+}
+
+/**
+ * An existing YAML file with the current rules. Rules that it has, by id or by content, keep their comments and their notation; undefined if
+ * it has no list of rules.
+ */
+export const updateYaml = (text: string, current: ReadonlyArray<ApprovalRule>): string | undefined => {
+  const document = parseDocument(text)
+  const list = document.get("rules")
+  if (document.errors.length > 0 || !isSeq(list)) return undefined
+  const items = list.items.filter((item) => isMap(item))
+  const used = new Set<YAMLMap>()
+  const take = (matches: (item: YAMLMap) => boolean): YAMLMap | undefined => {
+    const found = items.find((item) => !used.has(item) && matches(item))
+    if (found !== undefined) used.add(found)
+    return found
+  }
+  // First by id: a rule that is only equal to another must not take its place.
+  const byId = new Map(current.map((rule) => [rule, take((item) => item.get("id") === rule.id)]))
+  list.items = current.map((rule) => {
+    const item = byId.get(rule) ?? take((one) => !one.has("id") && hasContent(one, rule))
+    if (item === undefined) return document.createNode(writtenRule(rule))
+    updateItem(document, item, rule)
+    return item
+  })
+  list.flow = false
+  return document.toString(yamlOptions)
+}
+
+const contentOf = (item: YAMLMap): Readonly<Record<string, unknown>> => {
+  const value: unknown = item.toJSON()
+  return typeof value === "object" && value !== null ? { ...value } : {}
+}
+
+const hasContent = (item: YAMLMap, rule: ApprovalRule): boolean =>
+  isEqual({ ...defaultRule, ...contentOf(item) }, { ...defaultRule, ...withoutId(rule) })
+
+const withoutId = ({ id: _, ...rule }: ApprovalRule) => rule
+
+/** Changes the members of an item that differ from the rule's. */
+const updateItem = (document: Document, item: YAMLMap, rule: ApprovalRule): void => {
+  const content = contentOf(item)
+  const full: Readonly<Record<string, unknown>> = rule
+  for (const name of Object.keys(content)) {
+    if (!(name in full) || isEqual(content[name], full[name])) continue
+    if (name in writtenRule(rule)) item.set(name, document.createNode(full[name]))
+    else item.delete(name)
+  }
+  for (const [name, value] of Object.entries(writtenRule(rule)))
+    if (name !== "id" && !(name in content)) item.set(name, document.createNode(value))
+}

@@ -1,0 +1,270 @@
+import { Console, DateTime, Effect, type Layer, Option, Result, Schema, Stream } from "effect"
+import { readFile, rename, rm, writeFile } from "node:fs/promises"
+import type { ApprovalRules, NewApprovalRule } from "../../api/ApprovalRules.ts"
+import { InvalidRequest } from "../../api/Problems.ts"
+import { Client } from "../../client/Client.ts"
+import { RuleTestLine } from "../../domain/approvals/RuleTest.ts"
+import { diffLines } from "../../domain/tasks/diffLines.ts"
+import { FailedWithCode, TROUBLE } from "../exitCode.ts"
+import { rulesKey } from "../rules.ts"
+import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
+import { waitForDrain } from "../stdout.ts"
+import { formatRules, isUnchanged, rulesAsYaml, updateYaml, withKnownIds } from "./formatRules.ts"
+import { describeResult, describeRevision, describeStep } from "./printTest.ts"
+import { formatOf, type ParsedRules, parseRulesFile, type RulesFormat } from "./rulesFile.ts"
+import { RulesTrouble } from "./RulesTrouble.ts"
+import { parseTime } from "./window.ts"
+
+/** The service that a command calls. */
+type Connection = GivenSecret & { readonly url: string }
+
+/** Largest file: the service takes a list of 1 MiB. */
+const MAX_FILE_BYTES = 4 * 2 ** 20
+
+/** Lines around a change in a difference. */
+const CONTEXT_LINES = 3
+
+const trouble = (message: string) => new RulesTrouble({ message })
+
+/** Runs with the client. Every failure exits with 2, because 1 is a result. */
+const withClient = <A, E, R>(
+  connection: Connection,
+  use: Effect.Effect<A, E, R>
+): Effect.Effect<A, FailedWithCode, Exclude<R, Client>> =>
+  Effect.gen(function* () {
+    const key = yield* findSecret(rulesKey, connection)
+    if (Option.isNone(key)) {
+      return yield* new SecretMissing({
+        message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
+      })
+    }
+    const layer: Layer.Layer<Client> = Client.layer({ url: connection.url, key: key.value })
+    return yield* Effect.provide(use, layer)
+  }).pipe(
+    Effect.mapError((error) =>
+      error instanceof FailedWithCode ? error : new FailedWithCode({ exitCode: TROUBLE, cause: error })
+    )
+  )
+
+const requireFormat = (file: string): Effect.Effect<RulesFormat, RulesTrouble> => {
+  const format = formatOf(file)
+  return format === undefined
+    ? Effect.fail(trouble(`${file} must end in .yaml, .yml or .json`))
+    : Effect.succeed(format)
+}
+
+/** The text of a file; undefined if it does not exist. */
+const readText = (file: string) =>
+  Effect.tryPromise({
+    try: async () => {
+      const bytes = await readFile(file)
+      if (bytes.byteLength > MAX_FILE_BYTES) throw new Error(`${file} is larger than ${MAX_FILE_BYTES} bytes`)
+      return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+    },
+    catch: (error) => error
+  }).pipe(
+    Effect.catch((error) =>
+      error instanceof Error && "code" in error && error.code === "ENOENT"
+        ? Effect.undefined
+        : Effect.fail(trouble(error instanceof Error ? error.message : String(error)))
+    )
+  )
+
+const parseFile = Effect.fnUntraced(function* (file: string): Effect.fn.Return<ParsedRules, RulesTrouble> {
+  const format = yield* requireFormat(file)
+  const text = yield* readText(file)
+  if (text === undefined) return yield* trouble(`${file} does not exist`)
+  const parsed = parseRulesFile(text, format)
+  if (Result.isSuccess(parsed)) return parsed.success
+  return yield* refuse(
+    file,
+    parsed.failure.map((fault) => `${file}:${fault}`)
+  )
+})
+
+/** Prints the faults of a file, each with its place. */
+const refuse = (file: string, faults: ReadonlyArray<string>) =>
+  Effect.andThen(Console.error(faults.join("\n")), Effect.fail(trouble(`${file} is not valid`)))
+
+/** Shows where the file has what the service refused. */
+const locateFaults =
+  (file: string, { locate }: ParsedRules) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | RulesTrouble, R> =>
+    Effect.catch(self, (error): Effect.Effect<never, E | RulesTrouble> => {
+      if (!(error instanceof InvalidRequest) || error.errors === undefined) return Effect.fail(error)
+      const faults = error.errors.map(
+        ({ detail, pointer }) => `${file}:${locate(pointer)}: ${pointer}: ${detail}`
+      )
+      return faults.length === 0 ? Effect.fail(error) : refuse(file, faults)
+    })
+
+const listRules = Effect.flatMap(Client, ({ approval_rules }) => approval_rules.list({}))
+
+/** Replaces a file at once: a command that is interrupted leaves the old one. */
+const writeText = (file: string, text: string) =>
+  Effect.tryPromise({
+    try: async () => {
+      const temporary = `${file}.${process.pid}.tmp`
+      try {
+        await writeFile(temporary, text)
+        await rename(temporary, file)
+      } catch (error) {
+        await rm(temporary, { force: true })
+        throw error
+      }
+    },
+    catch: (error) => trouble(error instanceof Error ? error.message : String(error))
+  })
+
+/** `rules pull` */
+export const pullRules = (
+  flags: Connection & { readonly format: RulesFormat; readonly path: Option.Option<string> }
+) =>
+  withClient(
+    flags,
+    Effect.gen(function* () {
+      const current = yield* listRules
+      if (Option.isNone(flags.path)) {
+        yield* Console.log(formatRules(current.rules, flags.format, flags.url).trimEnd())
+        return yield* Console.error(describeRevision(current))
+      }
+      const file = flags.path.value
+      const format = yield* requireFormat(file)
+      const before = yield* readText(file)
+      const text = pulledText(before, current, format, flags.url)
+      if (text !== before) yield* writeText(file, text)
+      yield* Console.error(`${file}: ${describeRevision(current)}${text === before ? ", unchanged" : ""}`)
+    })
+  )
+
+/** The new text of a file. One that says the same already stays as it is. */
+const pulledText = (
+  before: string | undefined,
+  { rules }: ApprovalRules,
+  format: RulesFormat,
+  url: string
+): string => {
+  if (before === undefined) return formatRules(rules, format, url)
+  const parsed = parseRulesFile(before, format)
+  if (Result.isSuccess(parsed) && isUnchanged(parsed.success.rules, rules)) return before
+  const updated = format === "yaml" ? updateYaml(before, rules) : undefined
+  return updated ?? formatRules(rules, format, url)
+}
+
+/** The difference that applying rules would make, by lines; empty if none. */
+const describeChange = (current: ApprovalRules, rules: ReadonlyArray<NewApprovalRule>): string => {
+  const changes = diffLines(rulesAsYaml(current.rules), rulesAsYaml(rules))
+  return changes
+    .flatMap(({ op, text }, index) => {
+      const lines = text.split("\n")
+      if (op !== "same") return lines.map((line) => `${op === "added" ? "+" : "-"} ${line}`)
+      const [isFirst, isLast] = [index === 0, index === changes.length - 1]
+      const head = isFirst ? 0 : CONTEXT_LINES
+      const tail = isLast ? 0 : CONTEXT_LINES
+      if (lines.length <= head + tail + 1) return isFirst && isLast ? [] : lines.map((line) => `  ${line}`)
+      return [
+        ...lines.slice(0, head).map((line) => `  ${line}`),
+        "  ...",
+        ...(tail === 0 ? [] : lines.slice(-tail).map((line) => `  ${line}`))
+      ]
+    })
+    .join("\n")
+}
+
+/** `rules diff` */
+export const diffRules = (flags: Connection & { readonly path: string }) =>
+  withClient(
+    flags,
+    Effect.gen(function* () {
+      const parsed = yield* parseFile(flags.path)
+      const current = yield* listRules
+      if (isUnchanged(parsed.rules, current.rules))
+        return yield* Console.error(`${describeRevision(current)}; no difference`)
+      yield* Console.log(describeChange(current, withKnownIds(parsed.rules, current.rules)))
+      const differs = trouble(`${flags.path} differs from ${describeRevision(current)}`)
+      return yield* new FailedWithCode({ exitCode: 1, cause: differs })
+    })
+  )
+
+/** `rules apply` */
+export const applyRules = (
+  flags: Connection & { readonly revision: Option.Option<number>; readonly path: string }
+) =>
+  withClient(
+    flags,
+    Effect.gen(function* () {
+      const parsed = yield* parseFile(flags.path)
+      const current = yield* listRules
+      const revision = Option.getOrElse(flags.revision, () => current.revision)
+      if (revision !== current.revision) {
+        return yield* trouble(
+          `RULES_CHANGED: the service's rules have revision ${current.revision}, not ${revision}. Run rules pull, review, and apply again`
+        )
+      }
+      if (isUnchanged(parsed.rules, current.rules))
+        return yield* Console.error(`${describeRevision(current)}; nothing to change`)
+      const rules = withKnownIds(parsed.rules, current.rules)
+      yield* Console.log(describeChange(current, rules))
+      const { approval_rules } = yield* Client
+      // With the revision that the difference was made for, so that nothing else is replaced.
+      const replaced = yield* approval_rules
+        .replace({ payload: { rules, revision } })
+        .pipe(locateFaults(flags.path, parsed))
+      yield* Console.error(`applied: ${describeRevision(replaced)}`)
+    })
+  )
+
+const encodeLine = Schema.encodeEffect(Schema.toCodecJson(RuleTestLine))
+
+/** `rules test` */
+export const testRules = (
+  flags: Connection & {
+    readonly since: string
+    readonly until: Option.Option<string>
+    readonly json: boolean
+    readonly path: string
+  }
+) =>
+  withClient(
+    flags,
+    Effect.gen(function* () {
+      const parsed = yield* parseFile(flags.path)
+      const now = yield* DateTime.now
+      const until = Option.isNone(flags.until) ? Option.some(now) : parseTime(flags.until.value, now)
+      const since = Option.flatMap(until, (end) => parseTime(flags.since, end))
+      if (Option.isNone(until) || Option.isNone(since)) {
+        const flag = Option.isNone(until) ? "--until" : "--since"
+        return yield* trouble(
+          `${flag} must be a duration such as 30d, or a time such as 2026-11-01T00:00:00Z`
+        )
+      }
+      const { approval_rules } = yield* Client
+      const payload = {
+        rules: withKnownIds(parsed.rules, []),
+        since: since.value,
+        // The service's clock may be ahead of this one.
+        ...(Option.isNone(flags.until) ? {} : { until: until.value })
+      }
+      const lines = yield* approval_rules.test({ payload }).pipe(locateFaults(flags.path, parsed))
+      let wouldRun: number | undefined
+      yield* Stream.runForEach(lines, (line) =>
+        Effect.gen(function* () {
+          if (line.type === "result") wouldRun = line.rejected_would_run
+          if (flags.json)
+            yield* Effect.flatMap(encodeLine(line), (encoded) => Console.log(JSON.stringify(encoded)))
+          else if (line.type === "step") yield* Console.log(describeStep(line, flags.url))
+          else if (line.type === "result") yield* Console.log(describeResult(line))
+          yield* waitForDrain()
+        })
+      )
+      if (wouldRun === undefined)
+        return yield* trouble("the test was interrupted before its result; run it again")
+      if (wouldRun > 0) {
+        const what =
+          wouldRun === 1
+            ? "1 step that a person rejected"
+            : `${wouldRun.toLocaleString("en")} steps that people rejected`
+        return yield* new FailedWithCode({ exitCode: 1, cause: trouble(`${what} would run`) })
+      }
+    })
+  )
