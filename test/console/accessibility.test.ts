@@ -48,7 +48,7 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: `/promotion/${at.task_id}`, shows: "examples added" },
   { path: "/sessions", shows: /ticket: 4711/ },
   { path: `/sessions/${at.session_id}`, shows: "1-look-up", open: [press("Close session")] },
-  { path: "/rules", shows: "Read-only", open: [press("New rule")] }
+  { path: "/rules", shows: "Read-only", open: [press("New rule"), press("Add condition")] }
 ]
 
 /** The pages of tasks and settings. */
@@ -79,6 +79,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
     open: [press("Attempts"), press("Replay failed deliveries")]
   },
   { path: "/telemetry", shows: "spans queued", open: [press("Remove")] },
+  { path: "/end-user-feedback", shows: "Allowed origins" },
   { path: "/keys", shows: "Retired worker", open: [press("New key")] },
   { path: "/browsers", shows: "this browser", open: [press("End session")] },
   { path: "/audit", shows: "Grace Hopper", open: [(page) => page.getByText("Details").first().click()] },

@@ -73,6 +73,56 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie))
 
+    test("a step that needs two groups shows its progress, and the badge counts what the key can still approve", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const admin = yield* client({ name: "Root" }, "quorum")
+        const ben = yield* client({ preset: "reviewer", name: "Ben", groups: ["legal"] }, "quorum")
+        const ada = yield* keyIn("quorum", { preset: "reviewer", name: "Ada", groups: ["finance"] })
+        yield* admin.approval_rules.replace({
+          payload: {
+            rules: [
+              { tool: "secrets.*", effect: "require_approval", quorum: [{ group: "legal" }] },
+              { effect: "require_approval", quorum: [{ group: "finance" }, { group: "legal" }] }
+            ]
+          }
+        })
+        const { pageErrors, page } = yield* openSignedIn(ada, "/approvals")
+        yield* startWaitingAgent({ id: "other", tool: "secrets.read" }, "quorum")
+        const { waiting } = yield* startWaitingAgent({ id: "pay", tool: "payments.pay" }, "quorum")
+        yield* Effect.promise(async () => {
+          // Of two pending approvals, one waits for others.
+          await page
+            .getByRole("option", { name: /secrets\.read/ })
+            .getByText("0 of 1, waiting for legal")
+            .waitFor()
+          const pay = page.getByRole("option", { name: /payments\.pay/ })
+          await pay.getByText("0 of 2, waiting for finance or legal").waitFor()
+          await page.getByRole("link", { name: /Approvals 1/ }).waitFor()
+          await page.getByRole("option", { name: /secrets\.read/ }).click()
+          await page.getByText("this API key is in none of them").waitFor()
+          assert.strictEqual(await page.getByRole("button", { name: "Reject" }).count(), 0)
+          await pay.click()
+          await page.getByRole("button", { name: "Approve" }).click()
+          await page.getByRole("button", { name: "Approve" }).click()
+          await pay.getByText("You approved").waitFor()
+          await page.getByText("You have approved. Others must approve too").waitFor()
+          await page.getByRole("link", { name: "Approvals", exact: true }).waitFor()
+          assert.strictEqual(await page.getByRole("button", { name: "Approve" }).count(), 0)
+          assert.strictEqual(await page.getByRole("button", { name: "Reject" }).count(), 1)
+          await page.getByRole("article").getByText("1 of 2, waiting for legal").waitFor()
+        })
+        const { approvals } = yield* ben.approvals.list({ query: { status: "pending" } })
+        const approval = approvals.find(({ tool }) => tool === "payments.pay") ?? assert.fail("it waits")
+        yield* ben.approvals.decide({
+          params: { id: approval.approval_id },
+          payload: { decision: "approve" }
+        })
+        yield* Effect.promise(() => page.getByText("Approved by Ben").first().waitFor())
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+
     test("a reviewer sees when another reviewer decides the open approval first, and who it was", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign

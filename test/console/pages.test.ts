@@ -34,7 +34,14 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         [...(yield* Effect.promise(() => navigation(admin.page)))],
         [
           ...["Approvals", "Feedback", "Sessions", "Rules", "Tasks"],
-          ...["Notifications", "Telemetry", "API keys", "Audit log", "Signed-in browsers"]
+          ...[
+            "Notifications",
+            "Telemetry",
+            "End-user feedback",
+            "API keys",
+            "Audit log",
+            "Signed-in browsers"
+          ]
         ]
       )
       yield* Effect.promise(async () => {
@@ -91,7 +98,14 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           const rest = found.filter((name) => !/by (Ada|Grace)|refund/.test(name))
           assert.deepStrictEqual([...new Set(rest)], [...offered], path)
         }
-        for (const path of ["/tasks/new", `/tasks/${at.task_id}/edit`, "/endpoints", "/keys", "/audit"]) {
+        for (const path of [
+          "/tasks/new",
+          `/tasks/${at.task_id}/edit`,
+          "/endpoints",
+          "/end-user-feedback",
+          "/keys",
+          "/audit"
+        ]) {
           yield* Effect.promise(async () => {
             await goTo(page, path)
             await page.getByText("You don't have access to this page").waitFor()

@@ -2,9 +2,11 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { createServer, type ServerResponse } from "node:http"
 import type { NewComparison } from "../../src/api/Comparisons.ts"
-import { TaskId } from "../../src/domain/Ids.ts"
+import type { ClientCalls } from "../../src/client/Client.ts"
+import { type DatasetId, TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { accessibilityViolations, Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
 import { sortingExamples, createSortingTask, createTeamClients } from "../support/tasks.ts"
 import { listenOnFreePort } from "../support/listenOnFreePort.ts"
@@ -61,6 +63,46 @@ const model = Effect.acquireRelease(
       server.close()
     })
 )
+
+/** Compares a candidate with these instructions over the whole newest dataset version. */
+const compare = Effect.fnUntraced(function* (
+  admin: ClientCalls,
+  params: { readonly task_id: TaskId },
+  instructions: string,
+  dataset_id?: DatasetId
+) {
+  const { comparison } = yield* admin.comparisons.create({
+    params,
+    payload: {
+      candidate: { instructions, ...(dataset_id === undefined ? {} : { dataset_id }) },
+      hold_out: { kind: "none" }
+    }
+  })
+  yield* eventually(
+    admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
+    (found) => found.comparison.status === "completed"
+  )
+  return comparison.id
+})
+
+/**
+ * A task whose one example is corrected from "other" to "billing", and the comparison of a candidate. The candidate answers `category`, the
+ * live release the other one.
+ */
+const comparedTask = Effect.fnUntraced(function* (organization: string, category: "billing" | "other") {
+  const { admin, runtime } = yield* createTeamClients(organization)
+  const { dataset, params, task } = yield* createSortingTask(admin, ["a message", "other"])
+  const [corrected] = sortingExamples(["a message", "billing"])
+  yield* admin.datasets.create({
+    params,
+    payload: { base_dataset_id: dataset.id, examples: [corrected!] }
+  })
+  const better = yield* compare(admin, params, "Sort it.")
+  if (category === "billing") return { admin, runtime, params, task, comparison_id: better }
+  const { id } = yield* admin.releases.create({ params, payload: { comparison_id: better } })
+  const worse = yield* compare(admin, params, "Sort it as before.", dataset.id)
+  return { admin, runtime, params, task: { ...task, live_release_id: id }, comparison_id: worse }
+})
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks pages", (it) => {
   const test = skipWithoutBrowser(it)
@@ -328,6 +370,125 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
         assert.strictEqual(await page.getByRole("heading", { name: "Expected answer" }).count(), 3)
         assert.strictEqual(await page.locator("#injected").count(), 0)
       })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test(
+    "a candidate is promoted as a canary, whose feedback is shown beside the live release's until it is promoted or stopped",
+    () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const { admin, comparison_id, params, runtime, task } = yield* comparedTask("canary", "billing")
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* key({}, "canary"),
+          `/comparisons/${comparison_id}`
+        )
+        const panel = page.getByRole("region", { name: "Canary" })
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Promote candidate" }).click()
+          await page.getByLabel("Percentage of the runs, as a canary").fill("50")
+          await page.getByRole("button", { name: "Promote", exact: true }).click()
+          await page.getByText("Canary started").waitFor()
+          await panel.getByText("answers 50 % of the runs").waitFor()
+          await panel.getByText("No feedback on both yet").waitFor()
+        })
+        const canary = yield* admin.canaries.get({ params })
+        assert.deepInclude(yield* admin.tasks.get({ params }), {
+          live_release_id: task.live_release_id,
+          canary_release_id: canary.release.id
+        })
+        const runs = yield* Effect.forEach(
+          Array.from({ length: 40 }, (_, n) => `customer ${n}`),
+          (canary_key) =>
+            runtime.tasks.run({ params, payload: { input: { text: "a message" }, canary_key } }),
+          { concurrency: 8 }
+        )
+        yield* Effect.forEach(
+          runs,
+          (run) =>
+            admin.feedback.create({
+              payload: {
+                inference_log_id: run.trace_id,
+                score: run.answer["category"] === "billing" ? 1 : -1
+              }
+            }),
+          { concurrency: 8 }
+        )
+        const count = runs.filter(({ release_id }) => release_id === canary.release.id).length
+        const cellsOf = (row: number) => panel.getByRole("row").nth(row).getByRole("cell").allTextContents()
+        const readers = yield* openSignedIn(
+          yield* key({ preset: "reviewer" }, "canary"),
+          `/tasks/${task.id}/releases`
+        )
+        yield* Effect.promise(async () => {
+          const seen = readers.page.getByRole("region", { name: "Canary" })
+          await seen.getByText("Canary is better").waitFor()
+          assert.strictEqual(await seen.getByRole("button").count(), 0, "without the scope tasks.write")
+          await page.reload()
+          await panel.getByText("Canary is better").waitFor()
+          assert.deepStrictEqual((await cellsOf(1)).slice(0, 4), ["Canary", String(count), "0", "0"])
+          assert.deepStrictEqual((await cellsOf(2)).slice(0, 4), ["Live", "0", "0", String(40 - count)])
+          await panel.getByRole("button", { name: "Promote canary" }).click()
+          await page.getByRole("button", { name: "Promote", exact: true }).click()
+          await page.getByText("Canary promoted").waitFor()
+          await panel.waitFor({ state: "detached" })
+        })
+        assert.deepInclude(yield* admin.tasks.get({ params }), {
+          live_release_id: canary.release.id,
+          canary_release_id: null
+        })
+
+        const next = yield* compare(admin, params, "Sort it again.")
+        yield* admin.canaries.start({ params, payload: { comparison_id: next, share: 0.1 } })
+        yield* Effect.promise(async () => {
+          await page.reload()
+          await panel.getByText("answers 10 % of the runs").waitFor()
+          await panel.getByRole("button", { name: "Stop canary" }).click()
+          await page.getByRole("dialog").getByRole("button", { name: "Stop canary" }).click()
+          await page.getByText("Canary stopped").waitFor()
+          await panel.waitFor({ state: "detached" })
+        })
+        assert.deepInclude(yield* admin.tasks.get({ params }), {
+          live_release_id: canary.release.id,
+          canary_release_id: null
+        })
+        assert.deepStrictEqual([...pageErrors, ...readers.pageErrors], [])
+      }).pipe(Effect.scoped, Effect.orDie),
+    120_000
+  )
+
+  test("a candidate that lost is released only with a reason, which the audit log keeps", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { admin, comparison_id, params, task } = yield* comparedTask("forced", "other")
+      const { pageErrors, page } = yield* openSignedIn(
+        yield* key({}, "forced"),
+        `/comparisons/${comparison_id}`
+      )
+      const dialog = page.getByRole("dialog")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Promote candidate" }).click()
+        await dialog.getByRole("button", { name: "Promote", exact: true }).click()
+        await dialog.getByText("The candidate agreed with 0 examples, the live release with 1.").waitFor()
+        const force = dialog.getByRole("button", { name: "Promote nevertheless" })
+        assert.isTrue(await force.isDisabled())
+        await dialog.getByLabel("Reason to promote it nevertheless").fill("   ")
+        assert.isTrue(await force.isDisabled())
+      })
+      assert.strictEqual((yield* admin.tasks.get({ params })).live_release_id, task.live_release_id)
+      yield* Effect.promise(async () => {
+        await dialog.getByLabel("Reason to promote it nevertheless").fill("The examples are <b>wrong</b>.")
+        await dialog.getByRole("button", { name: "Promote nevertheless" }).click()
+        await page.getByText("Candidate promoted").waitFor()
+        await page.getByRole("listitem").filter({ hasText: "Nearest example" }).getByText("✓ Live").waitFor()
+      })
+      const { live_release_id } = yield* admin.tasks.get({ params })
+      assert.notStrictEqual(live_release_id, task.live_release_id)
+      const { entries } = yield* admin.audit_log.list({ query: { target_id: live_release_id } })
+      assert.deepStrictEqual(
+        entries.map(({ detail }) => detail),
+        [{ task_id: task.id, comparison_id, force: true, reason: "The examples are <b>wrong</b>." }]
+      )
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -141,6 +141,13 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/telemetry/Telemetry.tsx"))
   },
   {
+    path: "/end-user-feedback",
+    title: "End-user feedback",
+    scope: "org_config.read",
+    nav: "Settings",
+    ...page(() => import("../pages/feedback/EndUserFeedback.tsx"))
+  },
+  {
     path: "/keys",
     title: "API keys",
     scope: "keys.write",

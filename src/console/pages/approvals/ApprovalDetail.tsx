@@ -8,7 +8,8 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { useCan } from "../../state/session.ts"
+import { findObstacle, type Obstacle } from "../../state/findObstacle.ts"
+import { useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -52,7 +53,7 @@ const LoadedApproval = ({
   onVerdict,
   verdict
 }: DetailProps & { readonly item: InboxItem }) => {
-  const can = useCan()
+  const session = useSession()
   // The stream's snapshot is newer than the loaded approval but has no arguments, so the two are merged.
   const snapshot = inbox.closed.get(id) ?? inbox.pending.find(({ approval_id }) => approval_id === id)
   const approval: Approval = snapshot === undefined ? item.approval : { ...item.approval, ...snapshot }
@@ -62,6 +63,7 @@ const LoadedApproval = ({
   useEffect(() => {
     if (missed && fullReads > 0) refresh(itemAtom(id))
   }, [id, missed, fullReads])
+  const obstacle = findObstacle(approval, session)
   const wasPending = item.approval.status === "pending"
   const decide = useAction((given: Verdict, comment: string) =>
     apiClient.approvals
@@ -114,20 +116,37 @@ const LoadedApproval = ({
         <JsonTree label="Arguments" value={approval.arguments} />
       </section>
       <ApprovalProperties approval={approval} />
-      {approval.status !== "pending" ? null : !can("approvals.decide") ? (
-        <p className="notice">This API key can view approvals but not decide them.</p>
+      {approval.status !== "pending" ? null : obstacle === "scope" ? (
+        <p className="notice">{obstacleTexts.scope}</p>
       ) : item.own_request ? (
         <p className="notice">
           This API key requested the step, and the rule does not allow self-approval. Someone with another key
           must decide.
         </p>
-      ) : approval.stage === "admin" && !can("approvals.admin") ? (
-        <p className="notice">The review window has passed. Only an admin can decide now.</p>
       ) : (
-        <DecideForm verdict={verdict} pending={decide.pending} onVerdict={onVerdict} onSubmit={submit} />
+        <>
+          {obstacle === undefined ? null : <p className="notice">{obstacleTexts[obstacle]}</p>}
+          {obstacle === "admin" || obstacle === "group" ? null : (
+            <DecideForm
+              verdict={obstacle === undefined || verdict === "reject" ? verdict : undefined}
+              canApprove={obstacle === undefined}
+              pending={decide.pending}
+              onVerdict={onVerdict}
+              onSubmit={submit}
+            />
+          )}
+        </>
       )}
     </article>
   )
+}
+
+const obstacleTexts: Record<Obstacle, string> = {
+  scope: "This API key can view approvals but not decide them.",
+  admin: "The review window has passed. Only an admin can decide now.",
+  group: "The rule asks for members of certain groups, and this API key is in none of them.",
+  approved: "You have approved. Others must approve too; until then you can still reject.",
+  enough: "Enough members of your groups have approved. Others must approve too; you can reject."
 }
 
 const ClosedNotice = ({

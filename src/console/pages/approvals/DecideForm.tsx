@@ -10,11 +10,13 @@ const choices: Record<Verdict, { readonly label: string; readonly kind: "good" |
 
 /** The Approve and Reject buttons; after a choice, a comment field and the final submit. On a phone it sticks to the bottom. */
 export const DecideForm = ({
+  canApprove,
   onSubmit,
   onVerdict,
   pending,
   verdict
 }: {
+  readonly canApprove: boolean
   readonly verdict: Verdict | undefined
   readonly pending: boolean
   readonly onVerdict: (verdict: Verdict | undefined) => void
@@ -24,9 +26,11 @@ export const DecideForm = ({
   if (verdict === undefined) {
     return (
       <div className="decide">
-        <Button kind="good" onClick={() => onVerdict("approve")}>
-          Approve <kbd>a</kbd>
-        </Button>
+        {canApprove ? (
+          <Button kind="good" onClick={() => onVerdict("approve")}>
+            Approve <kbd>a</kbd>
+          </Button>
+        ) : null}
         <Button kind="bad" onClick={() => onVerdict("reject")}>
           Reject <kbd>r</kbd>
         </Button>

@@ -1,7 +1,10 @@
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { memo, useEffect, useEffectEvent, useRef } from "react"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
+import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
+import { findObstacle } from "../../state/findObstacle.ts"
+import { useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime, Countdown } from "../../ui/Time.tsx"
@@ -78,6 +81,8 @@ const Row = memo(function Row({
   readonly position: number
   readonly count: number
 }) {
+  const session = useSession()
+  const progress = describeProgress(approval)
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus -- the list box has the focus and the page handles the keys
     <div
@@ -101,6 +106,8 @@ const Row = memo(function Row({
           <UntrustedText text={approval.action_class} /> · requested{" "}
           <RelativeTime time={approval.requested_at} />
         </span>
+        {progress === "" ? null : <span className="row-progress">{progress}</span>}
+        {findObstacle(approval, session) === "approved" ? <Badge tone="good">You approved</Badge> : null}
         {approval.stage === "admin" ? <Badge tone="note">Escalated</Badge> : null}
       </span>
     </div>

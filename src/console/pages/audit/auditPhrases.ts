@@ -26,6 +26,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "rules.replaced": "updated the approval rules",
   "redaction_settings.replaced": "updated the redaction settings",
   "feedback_settings.replaced": "updated the feedback settings",
+  "approval.vote_recorded": "approved a step that needs more approvals",
   "approval.approved": "approved a step",
   "approval.rejected": "rejected a step",
   "session.closed": "closed a session",

@@ -1,6 +1,10 @@
 import { Atom } from "effect/reactivity"
 import { type FormEvent, useState } from "react"
-import { type ApprovalEventType, approvalEventTypes } from "../../../domain/approvals/ApprovalEvent.ts"
+import {
+  type ApprovalEventType,
+  approvalEventTypes,
+  defaultEventTypes
+} from "../../../domain/approvals/ApprovalEvent.ts"
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
@@ -146,7 +150,7 @@ const NewEndpoint = ({
   readonly onCreated: (secret: string, id: string) => void
 }) => {
   const [url, setUrl] = useState("https://")
-  const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(approvalEventTypes)
+  const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(defaultEventTypes)
   const create = useAction(() => {
     const [first, ...rest] = events
     return apiClient.notification_endpoints.create({

@@ -4,6 +4,7 @@ const meanings: Record<ApprovalEventType, string> = {
   "approval.requested": "a step requires approval",
   "approval.expiring": "the deadline is approaching",
   "approval.escalated": "the approval was escalated to admins",
+  "approval.vote_recorded": "someone approved, and more approvals are needed",
   "approval.approved": "the step was approved",
   "approval.rejected": "the step was rejected",
   "approval.expired": "the deadline passed without a decision"

@@ -110,6 +110,11 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
             ))}
           </ul>
         </details>
+        {apiKey.groups.length === 0 ? null : (
+          <div className="quiet small">
+            {apiKey.groups.length === 1 ? "group" : "groups"} {apiKey.groups.join(", ")}
+          </div>
+        )}
         {apiKey.allowed_networks === null ? null : (
           <div className="quiet small">from {apiKey.allowed_networks.join(", ")}</div>
         )}

@@ -19,6 +19,8 @@ const purposes: Record<Preset, string> = {
   end_user_feedback: "servers whose pages collect feedback of end users"
 }
 
+const splitList = (list: string): ReadonlyArray<string> => list.split(/[\s,]+/).filter((one) => one !== "")
+
 /** A dialog that creates an API key. It offers only presets and scopes that the session's own key has. */
 export const NewKey = ({
   onClose,
@@ -29,6 +31,7 @@ export const NewKey = ({
 }) => {
   const session = useSession()
   const [name, setName] = useState("")
+  const [groups, setGroups] = useState("")
   const [email, setEmail] = useState("")
   const [expires, setExpires] = useState("")
   const [networks, setNetworks] = useState("")
@@ -38,12 +41,14 @@ export const NewKey = ({
   // Undefined if the session's key covers no preset completely: its scopes are then offered one by one.
   const [preset, setPreset] = useState(grantable.find((one) => one === "reviewer") ?? grantable[0])
   const [scopes, setScopes] = useState<ReadonlyArray<Scope>>([])
-  const listed = networks.split(/[\s,]+/).filter((network) => network !== "")
+  const listed = splitList(networks)
+  const decides = (preset === undefined ? scopes : presetScopes(preset)).includes("approvals.decide")
   const create = useAction(() =>
     apiClient.api_keys.create({
       payload: {
         name: name.trim(),
         ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(scopes) ? { scopes } : {}),
+        ...(decides ? { groups: splitList(groups) } : {}),
         ...(email.trim() === "" ? {} : { email: email.trim() }),
         ...(Arr.isReadonlyArrayNonEmpty(listed) ? { allowed_networks: listed } : {}),
         ...(expires === "" ? {} : { expires_at: DateTime.makeUnsafe(new Date(expires)) })
@@ -109,6 +114,23 @@ export const NewKey = ({
                 type="email"
                 value={email}
                 onChange={(event) => setEmail(event.target.value)}
+              />
+            )}
+          </Field>
+        ) : null}
+        {decides ? (
+          <Field
+            label="Groups"
+            hint="Optional. Rules can ask for approvals by members of a group, such as finance. Separated by commas."
+            error={fieldError(create.failure, "groups")}
+          >
+            {(field) => (
+              <input
+                {...field}
+                spellCheck={false}
+                autoCapitalize="none"
+                value={groups}
+                onChange={(event) => setGroups(event.target.value)}
               />
             )}
           </Field>

@@ -1,12 +1,20 @@
-import { Schema } from "effect"
-import { type FormEvent, useState } from "react"
+import { Result, Schema } from "effect"
+import { AsyncResult, Atom } from "effect/reactivity"
+import { type FormEvent, useMemo, useState } from "react"
 import { type ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
+import { compileTextPattern } from "../../../domain/approvals/CompiledRules/compileTextPattern.ts"
 import { TaskId } from "../../../domain/Ids.ts"
+import { apiClient } from "../../state/apiClient.ts"
+import { useAtomValue } from "../../state/atoms.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { Field } from "../../ui/Field.tsx"
+import { type ConditionDraft, fromConditionDraft, toConditionDraft } from "./ConditionDraft.ts"
+import { ConditionsField } from "./ConditionsField.tsx"
 import type { RuleDraft } from "./RuleDraft.ts"
 import { DurationField } from "./DurationField.tsx"
+import { QuorumField } from "./QuorumField.tsx"
+import { suggestionsOf } from "./stepSuggestions.ts"
 
 const effectLabels: Record<RuleEffect, string> = {
   require_approval: "Require approval",
@@ -15,6 +23,9 @@ const effectLabels: Record<RuleEffect, string> = {
 }
 
 const isTaskId = Schema.is(TaskId)
+
+/** The newest approvals, whose arguments are suggestions for conditions. */
+const recentApprovals = Atom.make(apiClient.approvals.list({ query: { limit: 100 } }))
 
 /** A dialog that edits one rule of the list. The change is sent when the list is saved. */
 export const RuleDialog = ({
@@ -30,13 +41,29 @@ export const RuleDialog = ({
 }) => {
   const [rule, setRule] = useState(draft.rule)
   const [task, setTask] = useState(draft.rule.task_id ?? "")
+  const [conditions, setConditions] = useState<ReadonlyArray<ConditionDraft>>(() =>
+    draft.rule.when.map((condition, key) => toConditionDraft(condition, key))
+  )
+  const [isSubmitted, setSubmitted] = useState(false)
+  const recent = useAtomValue(recentApprovals)
+  const suggestions = useMemo(() => {
+    const matchesTool = compileTextPattern(rule.tool)
+    const approvals = AsyncResult.isSuccess(recent) ? recent.value.approvals : []
+    return suggestionsOf(
+      approvals.flatMap(({ arguments: given, tool }) =>
+        given !== undefined && matchesTool(tool) ? [given] : []
+      )
+    )
+  }, [recent, rule.tool])
   const set = (change: Partial<ApprovalRule>) => setRule({ ...rule, ...change })
   const taskError =
     task !== "" && !isTaskId(task) ? "A task id is tsk_ followed by 32 hex digits." : undefined
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (taskError !== undefined) return
-    onSubmit({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null } })
+    const parsed = Result.all(conditions.map(fromConditionDraft))
+    setSubmitted(true)
+    if (taskError !== undefined || Result.isFailure(parsed)) return
+    onSubmit({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null, when: parsed.success } })
   }
   return (
     <Dialog open title={isListed ? "Edit rule" : "New rule"} onClose={onClose}>
@@ -80,6 +107,12 @@ export const RuleDialog = ({
             />
           )}
         </Field>
+        <ConditionsField
+          drafts={conditions}
+          showsFaults={isSubmitted}
+          suggestions={suggestions}
+          onChange={setConditions}
+        />
         <Field label="Effect">
           {(field) => (
             <select
@@ -102,6 +135,7 @@ export const RuleDialog = ({
         </Field>
         {rule.effect === "require_approval" ? (
           <>
+            <QuorumField quorum={rule.quorum} onChange={(quorum) => set({ quorum })} />
             <DurationField
               label="Review window"
               seconds={rule.review_seconds}

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import type { NewApprovalRule } from "../../../api/ApprovalRules.ts"
 import { type ApprovalRule, DEFAULT_REVIEW_SECONDS } from "../../../domain/approvals/ApprovalRule.ts"
+import { DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import { RuleId } from "../../../domain/Ids.ts"
 
 /** A rule in the edited list. A new rule has a temporary id until the server assigns one. */
@@ -37,12 +38,14 @@ export const newRuleDraft = (): RuleDraft => ({
     tool: "*",
     action_class: "*",
     task_id: null,
+    when: [],
     effect: "require_approval",
     review_seconds: DEFAULT_REVIEW_SECONDS,
     expiring_seconds: null,
     escalation_seconds: null,
     timeout_action: "reject",
     self_approval: false,
+    quorum: DEFAULT_QUORUM,
     reason: ""
   }
 })

@@ -7,6 +7,8 @@ import { EmptyState } from "../../ui/EmptyState.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { formatSeconds } from "../../ui/Time.tsx"
 import type { ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
+import { describeQuorum, isDefaultQuorum } from "../../../domain/approvals/Quorum.ts"
+import { describeCondition } from "./ConditionDraft.ts"
 import { type RuleDraft, moveItem } from "./RuleDraft.ts"
 
 const effects: Record<RuleEffect, { readonly text: string; readonly tone: Tone }> = {
@@ -133,6 +135,18 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
         </>
       )}
     </p>
+    {rule.when.length === 0 ? null : (
+      <ul className="conditions small" aria-label="Conditions">
+        {rule.when.map((condition) => {
+          const text = describeCondition(condition)
+          return (
+            <li key={text}>
+              <UntrustedText text={text} />
+            </li>
+          )
+        })}
+      </ul>
+    )}
     {rule.reason === "" ? null : (
       <p className="small">
         <UntrustedText text={rule.reason} />
@@ -140,6 +154,7 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
     )}
     {rule.effect === "require_approval" ? (
       <p className="quiet small">
+        {isDefaultQuorum(rule.quorum) ? "" : `Approval by ${describeQuorum(rule.quorum)} · `}
         Review window {formatSeconds(rule.review_seconds)}
         {rule.escalation_seconds === null
           ? ""

@@ -1,14 +1,16 @@
-import { Schema } from "effect"
-import { useState } from "react"
-import { evaluateRules } from "../../../domain/approvals/ApprovalRule.ts"
+import { Result, Schema } from "effect"
+import { useMemo, useState } from "react"
+import { compileRules } from "../../../domain/approvals/CompiledRules.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Field } from "../../ui/Field.tsx"
+import { parseJson } from "../../ui/jsonText.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { formatSeconds } from "../../ui/Time.tsx"
 import type { RuleDraft } from "./RuleDraft.ts"
 
 const isTaskId = Schema.is(TaskId)
+const isJson = Schema.is(Schema.Json)
 
 /** Evaluates a step against the edited rules, with the same function that the server uses. */
 export const RuleTester = ({
@@ -21,10 +23,16 @@ export const RuleTester = ({
   const [tool, setTool] = useState("")
   const [actionClass, setActionClass] = useState("write")
   const [task, setTask] = useState("")
-  const verdict = evaluateRules(
-    drafts.map(({ rule }) => rule),
-    { tool, action_class: actionClass, task_id: isTaskId(task) ? task : null }
-  )
+  const [text, setText] = useState("")
+  const parsed = text.trim() === "" ? undefined : parseJson(text)
+  const value = parsed !== undefined && Result.isSuccess(parsed) ? parsed.success : undefined
+  const compiled = useMemo(() => compileRules(drafts.map(({ rule }) => rule)), [drafts])
+  const verdict = compiled.evaluate({
+    tool,
+    action_class: actionClass,
+    task_id: isTaskId(task) ? task : null,
+    arguments: isJson(value) ? value : undefined
+  })
   const index = drafts.findIndex(({ rule }) => rule.id === verdict.rule_id)
   return (
     <section className="card padded stack tester" aria-labelledby="tester">
@@ -66,9 +74,29 @@ export const RuleTester = ({
           />
         )}
       </Field>
+      <Field
+        label="Arguments"
+        hint="Optional JSON. Leave empty for a step without arguments."
+        error={parsed !== undefined && Result.isFailure(parsed) ? parsed.failure : undefined}
+      >
+        {(field) => (
+          <textarea
+            {...field}
+            className="code"
+            rows={3}
+            spellCheck={false}
+            autoCapitalize="off"
+            placeholder='{"amount": 100}'
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        )}
+      </Field>
       <div className="verdict" role="status" aria-live="polite">
-        {tool === "" ? (
-          <p className="quiet">Enter a tool to see the result.</p>
+        {tool === "" || (parsed !== undefined && Result.isFailure(parsed)) ? (
+          <p className="quiet">
+            {tool === "" ? "Enter a tool to see the result." : "Correct the arguments to see the result."}
+          </p>
         ) : (
           <>
             <p>

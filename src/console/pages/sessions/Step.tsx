@@ -1,5 +1,6 @@
 import type { ReactNode } from "react"
 import type { SessionEvent } from "../../../api/SessionStream.ts"
+import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import { Link } from "../../app/router.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -101,6 +102,16 @@ const describeEvent = (event: SessionEvent): ReactNode => {
       return "Deadline approaching"
     case "approval:escalated":
       return "Escalated to admins"
+    case "approval:vote_recorded": {
+      const voter = event.approval.votes?.at(-1)?.voted_by
+      return voter === undefined ? (
+        "Approved by one of several people"
+      ) : (
+        <>
+          Approved by <UntrustedText text={voter.name} />, {describeProgress(event.approval)}
+        </>
+      )
+    }
     case "approval:decided":
       return event.approval.decided_by === null ? (
         "Closed without a decision"

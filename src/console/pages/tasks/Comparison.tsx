@@ -124,10 +124,10 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
           status === "completed" && can("tasks.write") ? (
             <PromoteCandidate
               comparison={comparison}
-              onDone={() => {
+              onDone={(role) => {
                 refresh(taskAtom(task_id))
                 refresh(releasesAtom(task_id))
-                showToast("Candidate promoted")
+                showToast(role === "canary" ? "Canary started" : "Candidate promoted")
                 navigate(`/tasks/${task_id}/releases`)
               }}
             />
@@ -158,7 +158,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
                   showToast("Comparison cancelled")
                 }}
               >
-                <p>No further example is started. The results so far are kept.</p>
+                <p>Calls in progress are aborted. The results so far are kept.</p>
               </ConfirmButton>
             </div>
           ) : null}

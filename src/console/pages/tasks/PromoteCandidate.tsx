@@ -19,7 +19,8 @@ export const PromoteCandidate = ({
   onDone
 }: {
   readonly comparison: Comparison
-  readonly onDone: () => void
+  /** Called with what the candidate has become. */
+  readonly onDone: (role: "live" | "canary") => void
 }) => {
   const [open, setOpen] = useState(false)
   const [reason, setReason] = useState("")
@@ -27,14 +28,15 @@ export const PromoteCandidate = ({
   const [percent, setPercent] = useState("")
   /** Whether the release was refused in a way that `force` overrides. It stays so while the forced one is in progress. */
   const [refused, setRefused] = useState(false)
+  const isCanary = percent.trim() !== ""
   const action = useAction((forced: boolean) => {
     const candidate = { comparison_id: id, ...(forced ? { force: true, reason: reason.trim() } : {}) }
     const params = { task_id }
-    return percent.trim() === ""
-      ? Effect.asVoid(apiClient.releases.create({ params, payload: candidate }))
-      : Effect.asVoid(
+    return isCanary
+      ? Effect.asVoid(
           apiClient.canaries.start({ params, payload: { ...candidate, share: Number(percent) / 100 } })
         )
+      : Effect.asVoid(apiClient.releases.create({ params, payload: candidate }))
   })
   const canForce = refused || overridable.has(action.failure?.code)
   const close = () => {
@@ -48,7 +50,7 @@ export const PromoteCandidate = ({
     setRefused(canForce)
     if ((await action.runResult(canForce)) === undefined) return
     close()
-    onDone()
+    onDone(isCanary ? "canary" : "live")
   }
   return (
     <>

@@ -115,7 +115,10 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
   const put = (into: Approvals, approval: ApprovalSnapshot) => {
     if (approval.status === "pending") {
       // A closed approval never becomes pending again, so a late snapshot is ignored.
-      if (!closed.has(approval.approval_id)) into.set(approval.approval_id, approval)
+      if (closed.has(approval.approval_id)) return
+      // Votes are only added: a snapshot with fewer is older.
+      const known = into.get(approval.approval_id)?.approvals_given ?? 0
+      if ((approval.approvals_given ?? 0) >= known) into.set(approval.approval_id, approval)
       return
     }
     into.delete(approval.approval_id)

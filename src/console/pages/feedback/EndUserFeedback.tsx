@@ -1,0 +1,116 @@
+import { AsyncResult, Atom } from "effect/reactivity"
+import { type FormEvent, useState } from "react"
+import type { FeedbackSettings } from "../../../api/FeedbackSettings.ts"
+import { MAX_ORIGINS } from "../../../domain/network/WebOrigin.ts"
+import { apiClient } from "../../state/apiClient.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { useCan } from "../../state/session.ts"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { fieldError } from "../../ui/Failure.ts"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { Field } from "../../ui/Field.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
+import { useAction } from "../../ui/useAction.ts"
+
+const settingsAtom = Atom.make(apiClient.feedback_settings.get())
+
+/** The web origins whose pages may send feedback of end users. */
+export default function EndUserFeedback() {
+  const result = useAtomValue(settingsAtom)
+  // Editing starts from loaded settings that are not being refreshed.
+  const current = AsyncResult.isSuccess(result) && !result.waiting ? result.value : undefined
+  return (
+    <div className="stack">
+      <PageHeader title="End-user feedback">
+        The pages of these origins may send the feedback of your users to Countersign, with a feedback token
+        that your server gives them.
+      </PageHeader>
+      {current === undefined ? (
+        <AsyncContent result={result} atom={settingsAtom}>
+          {(settings) => <Origins key="waiting" settings={settings} />}
+        </AsyncContent>
+      ) : (
+        <Origins key={current.revision} settings={current} />
+      )}
+    </div>
+  )
+}
+
+const Origins = ({ settings }: { readonly settings: FeedbackSettings }) => {
+  const editable = useCan()("org_config.write")
+  const stored = settings.allowed_origins.join("\n")
+  const [text, setText] = useState(stored)
+  const allowed_origins = text.split(/\s+/).filter((origin) => origin !== "")
+  const save = useAction((overwrite: boolean) =>
+    apiClient.feedback_settings.replace({
+      payload: { allowed_origins, ...(overwrite ? {} : { revision: settings.revision }) }
+    })
+  )
+  const run = async (overwrite: boolean) => {
+    if ((await save.run(overwrite)) === undefined) return
+    showToast("Allowed origins saved")
+    refresh(settingsAtom)
+  }
+  return (
+    <form
+      className="card padded stack"
+      onSubmit={(event: FormEvent) => {
+        event.preventDefault()
+        void run(false)
+      }}
+    >
+      {save.failure?.code === "FEEDBACK_SETTINGS_CHANGED" ? (
+        <div className="notice warn" role="alert">
+          <p className="notice-title">The origins changed while you were editing</p>
+          <p>
+            Nothing was saved. Load the saved origins, which discards your changes, or overwrite them with
+            yours.
+          </p>
+          <div className="notice-actions">
+            <Button
+              small
+              kind="primary"
+              onClick={() => {
+                save.reset()
+                refresh(settingsAtom)
+              }}
+            >
+              Load saved origins
+            </Button>
+            <Button small kind="bad" pending={save.pending} onClick={() => void run(true)}>
+              Overwrite with mine
+            </Button>
+          </div>
+        </div>
+      ) : (
+        <FailureNotice failure={save.failure} />
+      )}
+      <Field
+        label="Allowed origins"
+        hint={`One per line, such as https://app.example.com, at most ${MAX_ORIGINS}. There are no wildcards. Without any, no page may send feedback; apps outside of browsers need none.`}
+        error={fieldError(save.failure, "allowed_origins")}
+      >
+        {(field) => (
+          <textarea
+            {...field}
+            className="code"
+            rows={Math.min(MAX_ORIGINS, Math.max(4, allowed_origins.length + 1))}
+            spellCheck={false}
+            readOnly={!editable}
+            value={text}
+            onChange={({ target }) => setText(target.value)}
+          />
+        )}
+      </Field>
+      {editable ? (
+        <div className="row-actions">
+          <Button kind="primary" type="submit" pending={save.pending} disabled={text === stored}>
+            Save
+          </Button>
+        </div>
+      ) : null}
+    </form>
+  )
+}

@@ -1,0 +1,138 @@
+import { Result } from "effect"
+import { useId } from "react"
+import { Button } from "../../ui/Button.tsx"
+import { type ConditionDraft, fromConditionDraft, operators } from "./ConditionDraft.ts"
+import type { ArgumentSuggestions } from "./stepSuggestions.ts"
+import { MAX_RULE_CONDITIONS, type ConditionOp } from "../../../domain/approvals/RuleCondition.ts"
+
+/** The operators, as the `select` lists them. */
+const ops = Object.entries(operators)
+
+const isOp = (text: string): text is ConditionOp => Object.hasOwn(operators, text)
+
+/** Edits the conditions of a rule on the step's arguments. Pointers and values are suggested from arguments of past steps. */
+export const ConditionsField = ({
+  drafts,
+  onChange,
+  showsFaults,
+  suggestions
+}: {
+  readonly drafts: ReadonlyArray<ConditionDraft>
+  /** Whether faults are shown: not while a condition is still being written. */
+  readonly showsFaults: boolean
+  readonly suggestions: ArgumentSuggestions
+  readonly onChange: (drafts: ReadonlyArray<ConditionDraft>) => void
+}) => {
+  const id = useId()
+  const change = (key: number, part: Partial<ConditionDraft>) =>
+    onChange(drafts.map((one) => (one.key === key ? { ...one, ...part } : one)))
+  return (
+    <fieldset className="field">
+      <legend className="legend">Conditions on the arguments</legend>
+      <p className="hint">
+        All must hold. A value that is missing or has another type is never allowed by this rule, and makes a
+        rule that rejects ask a person instead.
+      </p>
+      <datalist id={`${id}-pointers`}>
+        {[...suggestions.keys()].map((pointer) => (
+          <option key={pointer} value={pointer} />
+        ))}
+      </datalist>
+      {drafts.map((draft, index) => {
+        const { hint, kind } = operators[draft.op]
+        const parsed = fromConditionDraft(draft)
+        const fault = showsFaults && Result.isFailure(parsed) ? parsed.failure : undefined
+        const values = suggestions.get(draft.pointer) ?? []
+        const number = index + 1
+        return (
+          <div key={draft.key} className={fault === undefined ? "condition" : "condition invalid"}>
+            <input
+              aria-label={`Condition ${number}, JSON Pointer`}
+              placeholder="/amount"
+              spellCheck={false}
+              autoCapitalize="off"
+              list={`${id}-pointers`}
+              value={draft.pointer}
+              onChange={({ target }) => change(draft.key, { pointer: target.value })}
+            />
+            <select
+              aria-label={`Condition ${number}, comparison`}
+              value={draft.op}
+              onChange={({ target }) => {
+                if (isOp(target.value)) change(draft.key, { op: target.value })
+              }}
+            >
+              {ops.map(([op, { label }]) => (
+                <option key={op} value={op}>
+                  {label}
+                </option>
+              ))}
+            </select>
+            {kind === "none" ? (
+              <span />
+            ) : (
+              <>
+                <input
+                  aria-label={`Condition ${number}, value`}
+                  aria-invalid={fault === undefined ? undefined : true}
+                  {...(fault === undefined ? {} : { "aria-describedby": `${id}-fault-${draft.key}` })}
+                  placeholder={hint}
+                  spellCheck={false}
+                  autoCapitalize="off"
+                  inputMode={kind === "number" ? "decimal" : "text"}
+                  list={`${id}-values-${draft.key}`}
+                  value={draft.value}
+                  onChange={({ target }) => change(draft.key, { value: target.value })}
+                />
+                <datalist id={`${id}-values-${draft.key}`}>
+                  {values.map((text) => (
+                    <option key={text} value={kind === "text" ? unquoted(text) : text} />
+                  ))}
+                </datalist>
+              </>
+            )}
+            <Button
+              small
+              kind="bare"
+              aria-label={`Remove condition ${number}`}
+              onClick={() => onChange(drafts.filter(({ key }) => key !== draft.key))}
+            >
+              Remove
+            </Button>
+            {fault === undefined ? null : (
+              <p className="field-error" id={`${id}-fault-${draft.key}`}>
+                {fault}
+              </p>
+            )}
+          </div>
+        )
+      })}
+      {drafts.length < MAX_RULE_CONDITIONS ? (
+        <div>
+          <Button
+            small
+            onClick={() =>
+              onChange([
+                ...drafts,
+                {
+                  key: Math.max(0, ...drafts.map(({ key }) => key)) + 1,
+                  pointer: "",
+                  op: "equals",
+                  value: ""
+                }
+              ])
+            }
+          >
+            Add condition
+          </Button>
+        </div>
+      ) : null}
+    </fieldset>
+  )
+}
+
+/** The text of a JSON string; other JSON as it is. */
+const unquoted = (json: string): string => {
+  const value: unknown = JSON.parse(json)
+  return typeof value === "string" ? value : json
+}
