@@ -1,4 +1,5 @@
 import { isProblem } from "../../src/client/connect/index.ts"
+import { decisionAnswer, votersOf } from "./models/sessionModel.ts"
 import type { Operation } from "./Operation.ts"
 
 /** Records the operations of one object. */
@@ -43,7 +44,7 @@ const failureOf = (error: unknown): Failure => {
 const refusalOf = (error: unknown): string => {
   if (isProblem(error, "APPROVAL_ALREADY_DECIDED")) {
     const { decided_by, status } = error.approval
-    return `${error.code}: ${status} by ${decided_by?.id ?? "nobody"}`
+    return `${error.code}: ${decisionAnswer(status, decided_by?.id ?? "nobody", votersOf(error.approval))}`
   }
   if (isProblem(error, "APPROVAL_EXPIRED")) return `${error.code}: ${error.approval.decision_source}`
   if (isProblem(error, "DATASET_BASE_CHANGED"))

@@ -1,6 +1,6 @@
 /**
- * A session with its steps, their approvals and its event log: steps are decided by the rules or by a person, of the
- * decisions on an approval the first wins, a window that has ended is not decided any more, a closed session takes no
+ * A session with its steps, their approvals and its event log: steps are decided by the rules or by people, of the
+ * decisions on an approval the first wins, or as many approvals of different people as its quorum needs, a window that has ended is not decided any more, a closed session takes no
  * step, and the log has exactly the events of what happened, in order.
  *
  * The log is read at the end. Each change appends events in its transaction, so the state of the session is its log up
@@ -31,6 +31,8 @@ export type SessionCall =
       readonly key: string
       readonly isAdmin: boolean
       readonly isRequester: boolean
+      /** Keys that made the deciding key, or that it made: they count as one person. */
+      readonly relatives: ReadonlyArray<string>
       /** When the decision was sent, in milliseconds since the Unix epoch. */
       readonly sentAt: number
     }
@@ -59,6 +61,10 @@ interface ApprovalView {
   readonly outcome: ApprovalOutcome | null
   readonly expiresAt: number
   readonly isWarned: boolean
+  /** How many approvals it needs. */
+  readonly required: number
+  /** The keys that have approved, in order, if it needs several. */
+  readonly voters: ReadonlyArray<string>
 }
 
 interface StepView {
@@ -81,7 +87,12 @@ export const approvalAnswer = (approval: {
   readonly stage: string
   readonly by: string | null
   readonly source: string | null
-}): string => `${approval.status} in stage ${approval.stage} by ${approval.by ?? approval.source ?? "nobody"}`
+  readonly voters?: ReadonlyArray<string>
+}): string =>
+  `${approval.status} in stage ${approval.stage} by ${approval.by ?? approval.source ?? "nobody"}${votesAnswer(approval.voters)}`
+
+const votesAnswer = (voters: ReadonlyArray<string> = []): string =>
+  voters.length === 0 ? "" : `, approved by ${voters.join(", ")}`
 
 /** The answer of a list, from the answers about its approvals by step. */
 export const listAnswer = (approvals: ReadonlyArray<readonly [step: string, answer: string]>): string =>
@@ -95,7 +106,18 @@ export const stepAnswer = (decision: StepDecision, approval_id: string | null): 
   `${decision}, ${approval_id ?? "no approval"}`
 
 /** The answer to a decision that was accepted. */
-export const decisionAnswer = (status: string, by: string): string => `${status} by ${by}`
+export const decisionAnswer = (status: string, by: string, voters: ReadonlyArray<string> = []): string =>
+  `${status} by ${by}${votesAnswer(voters)}`
+
+/** The keys whose approvals an answer shows; none of an approval that needs one, which is told by who decided. */
+export const votersOf = ({
+  approvals_required,
+  votes
+}: {
+  readonly approvals_required?: number
+  readonly votes?: ReadonlyArray<{ readonly voted_by: { readonly id: string } }>
+}): ReadonlyArray<string> =>
+  (approvals_required ?? 1) === 1 ? [] : (votes ?? []).map(({ voted_by }) => voted_by.id)
 
 /** The views of a session before its first event and after each of them. */
 const viewsOf = (log: ReadonlyArray<SessionEvent>): ReadonlyArray<SessionView> => {
@@ -138,7 +160,11 @@ const after = (view: SessionView, event: SessionEvent): SessionView => {
           source: approval.decision_source,
           outcome: approval.outcome,
           expiresAt: approval.expires_at.epochMilliseconds,
-          isWarned: event.type === "approval:expiring"
+          isWarned:
+            event.type === "approval:expiring" ||
+            (event.type === "approval:vote_recorded" && step.approval?.isWarned === true),
+          required: approval.approvals_required ?? 1,
+          voters: votersOf(approval)
         }
       })
     }
@@ -312,27 +338,44 @@ export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, Se
           if (approval === null || approval === undefined) return answers("NOT_FOUND")
           const verdict = call.decision === "approve" ? "approved" : "rejected"
           if (approval.status === "expired") return answers(`APPROVAL_EXPIRED: ${approval.source}`)
+          const approves = call.decision === "approve"
+          const hasApproved = approves && approval.voters.includes(call.key)
           if (approval.status !== "pending") {
-            const decided = decisionAnswer(approval.status, approval.by ?? "nobody")
+            const decided = decisionAnswer(approval.status, approval.by ?? "nobody", approval.voters)
             return answers(
-              approval.status === verdict && approval.by === call.key
+              approval.status === verdict && (approval.by === call.key || hasApproved)
                 ? decided
                 : `APPROVAL_ALREADY_DECIDED: ${decided}`
             )
           }
+          if (hasApproved) return answers(decisionAnswer("pending", "nobody", approval.voters))
           if (call.isRequester) return answers("SELF_APPROVAL")
           if (approval.stage === "admin" && !call.isAdmin) return answers("ADMIN_REQUIRED")
+          if (approves && approval.voters.some((voter) => call.relatives.includes(voter)))
+            return answers("SAME_PERSON")
           // Decided after the end of the window: it must have been sent before.
           if (call.sentAt >= approval.expiresAt + CLOCK_TOLERANCE_MILLIS) return undefined
+          const voters = approves && approval.required > 1 ? [...approval.voters, call.key] : approval.voters
+          const showsVotes = (event: SessionEvent) =>
+            "approval" in event && votersOf(event.approval).join() === voters.join()
+          if (approves && voters.length < approval.required && approval.required > 1) {
+            const next = append(
+              position,
+              (event) =>
+                event.type === "approval:vote_recorded" && event.step_id === call.step && showsVotes(event)
+            )
+            return next === undefined ? undefined : answers(decisionAnswer("pending", "nobody", voters), next)
+          }
           const next = append(
             position,
             (event) =>
               event.type === "approval:decided" &&
               event.step_id === call.step &&
               event.approval.status === verdict &&
-              event.approval.decided_by?.id === call.key
+              event.approval.decided_by?.id === call.key &&
+              showsVotes(event)
           )
-          return next === undefined ? undefined : answers(decisionAnswer(verdict, call.key), next)
+          return next === undefined ? undefined : answers(decisionAnswer(verdict, call.key, voters), next)
         }
         case "get the approval": {
           const approval = view.steps.get(call.step)?.approval

@@ -15,6 +15,7 @@ const ruleOf: ReadonlyArray<NewApprovalRule> = [
   { tool: "read", effect: "allow" },
   { tool: "drop", effect: "reject" },
   { tool: "pay", effect: "require_approval", review_seconds: 3_600 },
+  { tool: "wire", effect: "require_approval", review_seconds: 3_600, quorum: [{ count: 2 }] },
   // Windows end while the session is in use.
   { tool: "note", effect: "require_approval", review_seconds: 1, expiring_seconds: 0 },
   {

@@ -4,7 +4,8 @@ import {
   decisionAnswer,
   listAnswer,
   type SessionCall,
-  stepAnswer
+  stepAnswer,
+  votersOf
 } from "../models/sessionModel.ts"
 import { makeRecorder, type Recorder } from "../record.ts"
 import { createOnce, type KeyHistory } from "./creation.ts"
@@ -89,8 +90,16 @@ export const runSession = async (world: World): Promise<SessionHistory> => {
   return { session_id, steps, recorder, received: await following, key }
 }
 
-const describeApproval = ({ decided_by, decision_source, stage, status }: Approval): string =>
-  approvalAnswer({ status, stage, by: decided_by?.id ?? null, source: decision_source })
+const describeApproval = (approval: Approval): string => {
+  const { decided_by, decision_source, stage, status } = approval
+  return approvalAnswer({
+    status,
+    stage,
+    by: decided_by?.id ?? null,
+    source: decision_source,
+    voters: votersOf(approval)
+  })
+}
 
 /** The calls of a session's clients. */
 const makeSessionClient = (
@@ -100,7 +109,7 @@ const makeSessionClient = (
   recorder: Recorder<SessionCall>
 ) => {
   const { random } = world
-  const { agent } = world.people
+  const { admin, agent, reviewers } = world.people
   const params = { id: session_id }
   /** The approvals whose ids the clients have seen, by step. */
   const approvals = new Map<string, string>()
@@ -157,13 +166,15 @@ const makeSessionClient = (
           key: person.id,
           isAdmin: person.isAdmin,
           isRequester: person.id === agent.id,
+          // The administrator made the other keys.
+          relatives: person.isAdmin ? [agent.id, ...reviewers.map(({ id }) => id)] : [admin.id],
           sentAt: Date.now()
         }
         await recorder.call(name, call, async () => {
-          const { decided_by, status } = await world
+          const approval = await world
             .clientOf(person)
             .approvals.decide({ params: { id }, payload: { decision } })
-          return decisionAnswer(status, decided_by?.id ?? "nobody")
+          return decisionAnswer(approval.status, approval.decided_by?.id ?? "nobody", votersOf(approval))
         })
       }),
     getApproval: (name: string, person: Person) =>

@@ -3,8 +3,16 @@ import type { ListedMutant } from "../list.ts"
 
 const state = "domain/approvals/ApprovalState.ts"
 const stateTests = ["domain/approvals/ApprovalState.test.ts"]
-const rule = "domain/approvals/ApprovalRule.ts"
-const ruleTests = ["domain/approvals/ApprovalRule.test.ts"]
+const rule = "domain/approvals/CompiledRules.ts"
+const ruleTests = ["domain/approvals/CompiledRules.test.ts"]
+const textPattern = "domain/approvals/CompiledRules/compileTextPattern.ts"
+const condition = "domain/approvals/CompiledRules/compileCondition.ts"
+const compare = "domain/approvals/CompiledRules/compareJson.ts"
+const resolve = "domain/approvals/CompiledRules/resolvePointer.ts"
+const prepare = "server/approvals/Rules/prepareRules.ts"
+const quorum = "domain/approvals/Quorum.ts"
+const quorumTests = ["domain/approvals/Quorum.test.ts"]
+const votes = ["server/approvals/Approvals/quorum.test.ts"]
 const digest = "domain/approvals/StepDigest.ts"
 const digestTests = ["domain/approvals/StepDigest.test.ts"]
 const decisionTests = ["domain/approvals/StepDecision.test.ts"]
@@ -35,6 +43,108 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   },
   {
     file: state,
+    from: 'if (state.votes.some((vote) => isSamePerson(vote, input))) return Result.fail("SamePerson")',
+    to: "",
+    tests: stateTests
+  },
+  {
+    file: state,
+    from: "|| makers.includes(other.actor.id) ||",
+    to: "||",
+    tests: stateTests
+  },
+  {
+    file: state,
+    from: "|| other.makers.includes(voted_by.id)",
+    to: "",
+    tests: stateTests
+  },
+  {
+    file: state,
+    from: 'if (!mayVote(state.quorum, { groups, stage: state.stage })) return Result.fail("GroupRequired")',
+    to: "",
+    tests: stateTests
+  },
+  {
+    file: state,
+    from: 'if (countApprovals(state.quorum, votes) < votes.length) return Result.fail("GroupRequired")',
+    to: "",
+    tests: stateTests
+  },
+  {
+    file: state,
+    from: "if (votes.length < approvalsRequired(state.quorum)) {",
+    to: "if (votes.length < state.quorum.length) {",
+    tests: stateTests
+  },
+  {
+    file: state,
+    from: 'decided.success.state.status === "pending" ? timed : withoutWarning(timed)',
+    to: "withoutWarning(timed)",
+    tests: stateTests
+  },
+  {
+    file: quorum,
+    from: "if (holder !== undefined && !assign(holder, tried)) return false",
+    to: "if (holder !== undefined) return false",
+    tests: quorumTests
+  },
+  {
+    file: quorum,
+    from: 'group === null || stage === "admin" || groups.includes(group)',
+    to: "group === null || groups.includes(group)",
+    tests: quorumTests
+  },
+  {
+    file: "server/approvals/SessionWriter/transitionChange.ts",
+    from: "AND a.approvals_given = n.old_approvals_given",
+    to: "",
+    tests: ["server/approvals/Approvals/votesOfTwoReplicas.test.ts"]
+  },
+  {
+    file: "server/approvals/Approvals.ts",
+    from: "decisionEvents.find((event) => event === transitions.at(-1)?.event)",
+    to: "decisionEvents.find((_, index) => index === 0 && transitions.length > 0)",
+    tests: votes
+  },
+  {
+    file: prepare,
+    from: 'known.has(group) ? [] : [{ pointer, detail: "No usable API key',
+    to: 'true ? [] : [{ pointer, detail: "No usable API key',
+    tests: votes
+  },
+  {
+    file: prepare,
+    from: "quorum === undefined && !isDefaultQuorum(rule.quorum)",
+    to: "false",
+    tests: votes
+  },
+  {
+    file: "server/identity/findDecidingGroups.ts",
+    from: "WHERE org_id = ${org_id}",
+    to: "WHERE true",
+    tests: votes
+  },
+  {
+    file: "server/identity/findDecidingGroups.ts",
+    from: "AND ${DECIDES} = ANY (${grantedScopes(sql)})",
+    to: "",
+    tests: votes
+  },
+  {
+    file: "server/identity/ApiKeys.ts",
+    from: 'scopes.has("rules.write") || groups.includes(group)',
+    to: "true",
+    tests: ["server/identity/ApiKeys.test.ts"]
+  },
+  {
+    file: "server/notifications/Email/rows.ts",
+    from: "groups && ${textArray(members.groups)}::text[]",
+    to: "true",
+    tests: ["server/notifications/Email.test.ts"]
+  },
+  {
+    file: state,
     from: "DateTime.isGreaterThanOrEqualTo(now, state.expires_at)",
     to: "DateTime.isGreaterThan(now, state.expires_at)",
     tests: stateTests
@@ -47,8 +157,8 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   },
   {
     file: state,
-    from: "state.status === verdict && state.decided_by?.id === input.actor.id",
-    to: "state.status === verdict",
+    from: "const isOwn = state.decided_by?.id === input.actor.id ||",
+    to: "const isOwn = true ||",
     tests: stateTests
   },
   {
@@ -90,24 +200,99 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   },
   {
     file: rule,
-    from: "rules.find((candidate) => matches(candidate, step))",
-    to: "rules.findLast((candidate) => matches(candidate, step))",
-    tests: ruleTests
-  },
-  {
-    file: rule,
     from: 'rule_id: null, effect: "require_approval",',
     to: 'rule_id: null, effect: "allow",',
     tests: ruleTests
   },
   {
     file: rule,
-    from: "(rule.task_id === null || rule.task_id === step.task_id)",
-    to: "true",
+    from: "if (rule.task_id !== null && rule.task_id !== step.task_id) continue",
+    to: "",
     tests: ruleTests
   },
-  { file: rule, from: "text.length < head.length + tail.length ||", to: "", tests: ruleTests },
-  { file: rule, from: "|| found + part.length > end", to: "", tests: ruleTests },
+  {
+    file: rule,
+    from: 'if (rule.effect === "allow") {',
+    to: "if (true) {",
+    tests: ruleTests
+  },
+  {
+    file: rule,
+    from: 'effect: "require_approval", reason: `${rule.reason',
+    to: 'effect: "allow", reason: `${rule.reason',
+    tests: ruleTests
+  },
+  {
+    file: rule,
+    from: 'terms: { ...ruling.terms, timeout_action: "reject", self_approval: false }',
+    to: "terms: ruling.terms",
+    tests: ruleTests
+  },
+  {
+    file: rule,
+    from: 'if (judgement === "fails") return { condition: one.condition, judgement }',
+    to: "",
+    tests: ruleTests
+  },
+  {
+    file: condition,
+    from: 'value === undefined ? "missing" : value === UNREACHABLE ? "mistyped" : judge(value, budget)',
+    to: 'value === undefined ? "fails" : value === UNREACHABLE ? "mistyped" : judge(value, budget)',
+    tests: ruleTests
+  },
+  { file: condition, from: 'if (!types.has(type)) return "mistyped"', to: "", tests: ruleTests },
+  {
+    file: condition,
+    from: 'if (value.length === 0) return isEvery ? "empty" : "fails"',
+    to: "",
+    tests: ruleTests
+  },
+  {
+    file: condition,
+    from: 'if (judgement !== "holds" && judgement !== "fails") result = judgement',
+    to: "",
+    tests: ruleTests
+  },
+  { file: condition, from: 'if (judgement !== "holds") result = judgement', to: "", tests: ruleTests },
+  {
+    file: condition,
+    from: 'value === UNREACHABLE ? "mistyped" : value === undefined ? missing : present',
+    to: "value === UNREACHABLE || value === undefined ? missing : present",
+    tests: ruleTests
+  },
+  {
+    file: condition,
+    from: "return this.#left >= 0",
+    to: "return true",
+    tests: ruleTests
+  },
+  {
+    file: compare,
+    from: 'if (typeOfJson(expected) !== typeOfJson(value)) return "mistyped"',
+    to: 'if (typeOfJson(expected) !== typeOfJson(value)) return "different"',
+    tests: ruleTests
+  },
+  {
+    file: resolve,
+    from: "value = Object.hasOwn(value, segment) ? value[segment] : undefined",
+    to: "value = value[segment]",
+    tests: ruleTests
+  },
+  { file: resolve, from: "if (!INDEX.test(segment)) return UNREACHABLE", to: "", tests: ruleTests },
+  {
+    file: prepare,
+    from: "when === undefined && rule.when.length > 0",
+    to: "false",
+    tests: rules
+  },
+  {
+    file: "server/approvals/Rules.ts",
+    from: "arguments: compiled.readsArguments ? yield* stepArguments : undefined",
+    to: "arguments: undefined",
+    tests: rules
+  },
+  { file: textPattern, from: "text.length < head.length + tail.length ||", to: "", tests: ruleTests },
+  { file: textPattern, from: "|| found + part.length > end", to: "", tests: ruleTests },
   {
     file: "server/approvals/approvalRows.ts",
     from: "FOR NO KEY UPDATE OF agent_sessions, approvals",
@@ -157,13 +342,13 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     tests: rules
   },
   {
-    file: "server/approvals/Rules.ts",
+    file: prepare,
     from: "rule.expiring_seconds >= rule.review_seconds",
     to: "rule.expiring_seconds > rule.review_seconds",
     tests: rules
   },
   {
-    file: "server/approvals/Rules.ts",
+    file: prepare,
     from: "WHERE org_id = ${org_id} AND task_id = ANY",
     to: "WHERE task_id = ANY",
     tests: [...rules, "api/Tenancy.test.ts"]

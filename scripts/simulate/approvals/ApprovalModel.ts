@@ -42,6 +42,9 @@ export interface ApprovalStateColumns {
   readonly expires_at: number
   readonly expiring_notified: boolean
   readonly escalated_at: number | null
+  /** JSON text. */
+  readonly votes: string | null
+  readonly approvals_given: number
   readonly outcome: string | null
   readonly decision_source: string | null
   readonly decided_at: number | null
@@ -70,6 +73,9 @@ export interface ApprovalEntry extends ApprovalStateColumns {
   readonly expiring_seconds: number | null
   readonly timeout_action: string
   readonly self_approval: boolean
+  /** JSON text. */
+  readonly quorum: string | null
+  readonly approvals_required: number
 }
 
 /** A row of `session_events`. */

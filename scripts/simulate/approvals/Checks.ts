@@ -1,6 +1,7 @@
 import { Cause, Exit } from "effect"
 import { SqlError } from "effect/sql"
-import { type ApprovalRule, evaluateRules, type Ruling } from "../../../src/domain/approvals/ApprovalRule.ts"
+import type { ApprovalRule, Ruling } from "../../../src/domain/approvals/ApprovalRule.ts"
+import { evaluateRules } from "../../../src/domain/approvals/CompiledRules.ts"
 import type { GovernedStep } from "../../../src/domain/approvals/AgentSession.ts"
 import type { SessionId, StepId } from "../../../src/domain/Ids.ts"
 import type { Principal } from "../../../src/domain/identity/Principal.ts"
@@ -204,7 +205,7 @@ export class Checks {
   }
 
   decided(
-    { actor, org_id, scopes }: Principal,
+    { actor, groups, org_id, scopes }: Principal,
     approval_id: string,
     approves: boolean,
     exit: Exit.Exit<{ readonly status: string }, { readonly _tag: string }>
@@ -212,12 +213,16 @@ export class Checks {
     const name = this.nameOf("approval", approval_id)
     const row = this.#approval(org_id, approval_id)
     const verdict = approves ? "approved" : "rejected"
-    const isOwn = row?.status === verdict && row.decided_by_id === actor.id
+    const votes = row === undefined ? [] : votesOf(row)
+    const hasApproved = approves && votes.some(({ voted_by }) => voted_by.id === actor.id)
+    const isOwn = row?.status === verdict && (row.decided_by_id === actor.id || hasApproved)
     const refusal = refusalOf(exit)
     if (row === undefined) return this.fail(`${name} has disappeared`)
     if (Exit.isSuccess(exit)) {
       this.counts.decisions++
-      this.world.simulation.log(() => `${name}: ${verdict} by ${actor.name}`)
+      this.world.simulation.log(() => `${name}: ${verdict} by ${actor.name}, and ${exit.value.status}`)
+      // A vote before the last stays, whatever becomes of the approval.
+      if (exit.value.status === "pending" && hasApproved) return
       if (!isOwn || exit.value.status !== verdict)
         this.fail(`${name}: ${actor.name} was told that it is ${verdict}, and it is ${row.status}`)
       return
@@ -237,6 +242,14 @@ export class Checks {
       case "ADMIN_REQUIRED":
         if (row.stage !== "admin" || scopes.has("approvals.admin"))
           this.fail(`${name}: ${actor.name} was told that admins decide, in stage ${row.stage}`)
+        return
+      case "GROUP_REQUIRED":
+        if (row.quorum === null || groups.length === 2)
+          this.fail(`${name}: ${actor.name} was told that its groups do not decide`)
+        return
+      case "SAME_PERSON":
+        // The agent, which made the key of a reviewer, decides nothing.
+        this.fail(`${name}: ${actor.name} was told that it has approved by another key`)
         return
       case "SELF_APPROVAL":
         if (row.self_approval || !this.#isOwnRequest(row, actor.id))
@@ -396,7 +409,8 @@ export class Checks {
 
   /** What the rules said about a step at any time of an interval. */
   #rulings(step: StepEntry, from: number, to: number): ReadonlyArray<Ruling> {
-    const input = { tool: step.tool, action_class: step.action_class, task_id: null }
+    // The plan's rules have no conditions.
+    const input = { tool: step.tool, action_class: step.action_class, task_id: null, arguments: undefined }
     return this.#rules.during(step.org_id, from, to).map((rules) => evaluateRules(rules, input))
   }
 
@@ -441,11 +455,21 @@ export class Checks {
       return
     }
     this.counts.transitions++
+    const added = after.approvals_given - before.approvals_given
+    if (added < 0 || added > 1 || votesOf(after).length !== after.approvals_given)
+      fail(`has ${after.approvals_given} votes after ${before.approvals_given}`)
+    if (after.status === "pending" && added === 1) {
+      const audits = commit.audits.filter(
+        ({ action, target_id }) => target_id === after.approval_id && action === "approval.vote_recorded"
+      )
+      if (audits.length !== 1) fail(`has a vote with ${audits.length} entries of the audit log`)
+    }
     this.world.simulation.log(() => `${name}: ${approvalEventsOf(before, after).join(", ")}`)
     if (before.status !== "pending") return fail(`changes from ${before.status} to ${after.status}`)
     if (after.stage === "reviewer" && before.stage === "admin") return fail("is given back to the reviewers")
     if (after.status === "pending") {
-      if (before.stage === after.stage && before.expiring_notified) fail("is written without a transition")
+      if (before.stage === after.stage && before.expiring_notified && added === 0)
+        fail("is written without a transition")
     } else this.#closedAt.set(approvalKey(after), commit.at)
     const escalates = after.stage === "admin" && before.stage === "reviewer"
     if (escalates && (after.escalated_at ?? 0) < before.expires_at)
@@ -454,6 +478,7 @@ export class Checks {
       fail("is escalated after the admins' window")
     if (closesApproval(before, after)) {
       const decidedAt = after.decided_at ?? 0
+      if (after.status === "approved") this.#checkQuorum(after, fail)
       if (after.decision_source === "human") {
         if (decidedAt >= after.expires_at) fail("is decided after its deadline")
         if (after.stage === "admin" && !this.#isAdmin(after)) fail("is decided by a reviewer in stage admin")
@@ -482,13 +507,30 @@ export class Checks {
     if (this.world.faults.isExplained(undefined, CLOCK_FAULTS, CLOCK_AFTERMATH_MILLIS)) return
     const at = after.decided_at ?? after.escalated_at ?? 0
     if (at > this.world.store.clockMillis() + CLOCK_MILLIS) fail("makes a transition of the future")
-    const isByTime = after.decision_source === null || after.decision_source === "timeout"
+    const isByTime = (after.decision_source === null && added === 0) || after.decision_source === "timeout"
     if (
       isByTime &&
       before.next_due_at !== null &&
       before.next_due_at > this.world.store.clockMillis() + CLOCK_MILLIS
     )
       fail(`makes a transition ${Math.round(before.next_due_at - this.world.store.clockMillis())} ms early`)
+  }
+
+  /** An approval of two people is by two, none of whom requested it, and each is in a group that is asked for, or an admin after the escalation. */
+  #checkQuorum(row: ApprovalEntry, fail: (reason: string) => void): void {
+    const votes = votesOf(row)
+    if (votes.length !== row.approvals_required) fail(`is approved with ${votes.length} votes`)
+    if (new Set(votes.map(({ voted_by }) => voted_by.id)).size !== votes.length)
+      fail("is approved by one person twice")
+    if (!row.self_approval && votes.some(({ voted_by }) => this.#isOwnRequest(row, voted_by.id)))
+      fail("has a vote of who requested it")
+    // Of at most three people who are in at most two groups: each group has as many members among them as are asked for.
+    for (const { count, group } of quorumOf(row)) {
+      const members = votes.filter(
+        ({ groups, stage }) => group === null || stage === "admin" || groups.includes(group)
+      )
+      if (members.length < count) fail(`is approved by ${members.length} of ${String(group)}`)
+    }
   }
 
   #isAdmin({ decided_by_id, org_id }: ApprovalEntry): boolean {
@@ -604,3 +646,21 @@ const refusalOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): string 
   if (Exit.isSuccess(exit)) return undefined
   return exit.cause.reasons.find(Cause.isFailReason)?.error._tag
 }
+
+interface StoredVote {
+  readonly voted_by: { readonly id: string }
+  readonly groups: ReadonlyArray<string>
+  readonly stage: string
+}
+
+const votesOf = ({ votes }: ApprovalEntry): ReadonlyArray<StoredVote> =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `approvalRows` has written this text
+  votes === null ? [] : (JSON.parse(votes) as ReadonlyArray<StoredVote>)
+
+const quorumOf = ({
+  quorum
+}: ApprovalEntry): ReadonlyArray<{ readonly count: number; readonly group: string | null }> =>
+  quorum === null
+    ? []
+    : // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `approvalRows` has written this text
+      (JSON.parse(quorum) as ReadonlyArray<{ readonly count: number; readonly group: string | null }>)

@@ -1,4 +1,5 @@
 import type { ApprovalRule } from "../../../src/domain/approvals/ApprovalRule.ts"
+import { DEFAULT_QUORUM, type Quorum } from "../../../src/domain/approvals/Quorum.ts"
 import { RuleId } from "../../../src/domain/Ids.ts"
 import { type Fault, makeFault } from "../core/Faults.ts"
 import { RandomStream } from "../core/RandomStream.ts"
@@ -78,6 +79,9 @@ export const ACTION_MILLIS = 40_000
 /** Tools, which the rules tell apart. The last one needs no rule: the built-in rule requires approval, for an hour. */
 export const TOOLS = ["read", "write", "deploy", "pay", "delete", "other"] as const
 
+/** The groups of people's keys, by their number. */
+export const GROUPS: ReadonlyArray<ReadonlyArray<string>> = [["finance"], ["legal"], ["finance", "legal"], []]
+
 /** Keys of people in each organization. The first two are reviewers, the others admins; the last one also submits steps. */
 export const DECIDING_KEYS = 4
 
@@ -94,6 +98,7 @@ const someRules = (random: RandomStream, list: number): ReadonlyArray<ApprovalRu
       tool,
       action_class: "*",
       task_id: null,
+      when: [],
       // The first tools need no person; each list of rules may say otherwise.
       effect: index === 0 ? random.pick(["allow", "allow", "reject"]) : random.pick(EFFECTS),
       review_seconds,
@@ -101,9 +106,28 @@ const someRules = (random: RandomStream, list: number): ReadonlyArray<ApprovalRu
       escalation_seconds: random.chance(0.5) ? random.int(1, 8) : null,
       timeout_action: random.pick(["allow", "reject"]),
       self_approval: random.chance(0.5),
+      quorum: random.pick(QUORUMS),
       reason: ""
     }
   })
+
+/** Half of the rules ask for one person. */
+const QUORUMS: readonly [Quorum, ...ReadonlyArray<Quorum>] = [
+  DEFAULT_QUORUM,
+  DEFAULT_QUORUM,
+  DEFAULT_QUORUM,
+  DEFAULT_QUORUM,
+  [{ count: 2, group: null }],
+  [{ count: 1, group: "finance" }],
+  [
+    { count: 1, group: "finance" },
+    { count: 1, group: "legal" }
+  ],
+  [
+    { count: 1, group: null },
+    { count: 2, group: "legal" }
+  ]
+]
 
 const EFFECTS = [
   "require_approval",

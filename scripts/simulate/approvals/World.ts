@@ -18,7 +18,15 @@ import { StoreNetwork } from "../core/StoreClient.ts"
 import { ApprovalModel, stepKey } from "./ApprovalModel.ts"
 import { Checks } from "./Checks.ts"
 import { Follower } from "./Follower.ts"
-import { ACTION_MILLIS, type Action, DECIDING_KEYS, isFault, type Plan, type Request } from "./Plan.ts"
+import {
+  ACTION_MILLIS,
+  type Action,
+  DECIDING_KEYS,
+  GROUPS,
+  isFault,
+  type Plan,
+  type Request
+} from "./Plan.ts"
 import { Replica, type RequestServices } from "./Replica.ts"
 
 /** How long everything may take once nothing disturbs any more, in milliseconds. */
@@ -140,6 +148,7 @@ export class World {
       org_id: this.orgId(organization),
       actor: key(number, organization),
       scopes: new Set(scopes.filter((scope) => !isReviewer || scope !== "approvals.admin")),
+      groups: GROUPS[number] ?? [],
       makers
     }
   }

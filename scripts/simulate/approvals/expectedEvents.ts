@@ -17,6 +17,9 @@ export const approvalEventsOf = (
   return [
     ...(escalates ? ["approval.escalated"] : []),
     ...(warns ? ["approval.expiring"] : []),
+    ...(after.status === "pending" && after.approvals_given > before.approvals_given
+      ? ["approval.vote_recorded"]
+      : []),
     ...(closesApproval(before, after) ? [`approval.${after.status}`] : [])
   ]
 }
@@ -25,6 +28,7 @@ const sessionEventTypes: Readonly<Record<string, string>> = {
   "approval.requested": "approval:requested",
   "approval.expiring": "approval:expiring",
   "approval.escalated": "approval:escalated",
+  "approval.vote_recorded": "approval:vote_recorded",
   "approval.approved": "approval:decided",
   "approval.rejected": "approval:decided",
   "approval.expired": "approval:decided"

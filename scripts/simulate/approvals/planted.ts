@@ -9,6 +9,21 @@ export const approvalBugs: Readonly<Record<string, PlantedBug>> = {
     from: "AND a.status = n.old_status",
     to: ""
   },
+  "vote-without-count": {
+    file: `${approvals}/SessionWriter/transitionChange.ts`,
+    from: "AND a.approvals_given = n.old_approvals_given",
+    to: ""
+  },
+  "quorum-of-one": {
+    file: "src/domain/approvals/ApprovalState.ts",
+    from: "if (votes.length < approvalsRequired(state.quorum)) {",
+    to: "if (votes.length < 0) {"
+  },
+  "one-person-twice": {
+    file: "src/domain/approvals/ApprovalState.ts",
+    from: 'if (countApprovals(state.quorum, votes) < votes.length) return Result.fail("GroupRequired")',
+    to: ""
+  },
   "decision-without-lock": {
     file: `${approvals}/approvalRows.ts`,
     from: "FOR NO KEY UPDATE OF agent_sessions, approvals",

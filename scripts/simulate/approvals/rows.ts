@@ -18,6 +18,9 @@ export type ModelStatement = Statement<ReadonlyArray<object>>
 export const date = (millis: number): Date => new Date(millis)
 export const dateOrNull = (millis: number | null): Date | null => (millis === null ? null : date(millis))
 
+/** A JSON column as the SQL client returns it. */
+const parsedOrNull = (text: string | null): unknown => (text === null ? null : JSON.parse(text))
+
 /** The columns of an approval that the statement selects, as the SQL client returns them. */
 export const approvalRow = (given: Given, entry: ApprovalEntry): object => {
   const all: Readonly<Record<string, unknown>> = {
@@ -28,7 +31,9 @@ export const approvalRow = (given: Given, entry: ApprovalEntry): object => {
     expires_at: date(entry.expires_at),
     escalated_at: dateOrNull(entry.escalated_at),
     decided_at: dateOrNull(entry.decided_at),
-    next_due_at: dateOrNull(entry.next_due_at)
+    next_due_at: dateOrNull(entry.next_due_at),
+    quorum: parsedOrNull(entry.quorum),
+    votes: parsedOrNull(entry.votes)
   }
   return Object.fromEntries(given.selected.map((column) => [column, all[column]]))
 }
@@ -39,6 +44,8 @@ const stateColumns = (row: GivenRow): ApprovalStateColumns => ({
   expires_at: row.time("expires_at"),
   expiring_notified: row.boolean("expiring_notified"),
   escalated_at: row.timeOrNull("escalated_at"),
+  votes: row.textOrNull("votes"),
+  approvals_given: row.number("approvals_given"),
   outcome: row.textOrNull("outcome"),
   decision_source: row.textOrNull("decision_source"),
   decided_at: row.timeOrNull("decided_at"),
@@ -134,5 +141,7 @@ export const newApproval = (row: GivenRow): ApprovalEntry => ({
   escalation_deadline_at: row.timeOrNull("escalation_deadline_at"),
   expiring_seconds: row.numberOrNull("expiring_seconds"),
   timeout_action: row.text("timeout_action"),
-  self_approval: row.boolean("self_approval")
+  self_approval: row.boolean("self_approval"),
+  quorum: row.textOrNull("quorum"),
+  approvals_required: row.number("approvals_required")
 })

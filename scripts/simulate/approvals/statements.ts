@@ -26,6 +26,7 @@ import {
   resumedStep,
   withGivenState
 } from "./rows.ts"
+import { GROUPS } from "./Plan.ts"
 import { writeSessions } from "./writeSessions.ts"
 
 type Handler = (model: ApprovalModel, given: Given) => ModelStatement
@@ -323,6 +324,10 @@ const kinds: ReadonlyArray<readonly [RegExp, Handler]> = [
         first = Math.min(first, row.next_due_at ?? first)
       return first === Infinity ? [] : [{ next_due_at: date(first) }]
     })
+  ],
+  [
+    /^SELECT DISTINCT unnest\(groups\) AS name FROM api_keys /,
+    reads(() => [...new Set(GROUPS.flat())].map((name) => ({ name })))
   ],
   [/^UPDATE approvals SET /, updateApprovals],
   [

@@ -155,12 +155,15 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
         readonly stage: string
         readonly expires_at: number
         readonly expiring_notified: boolean
+        readonly approvals_given: number
       }) =>
         (one.status === row.text("old_status") || !given.says("a.status = n.old_status")) &&
         (one.stage === row.text("old_stage") || !given.says("a.stage = n.old_stage")) &&
         (one.expires_at === row.time("old_expires_at") || !given.says("= n.old_expires_at")) &&
         (one.expiring_notified === row.boolean("old_expiring_notified") ||
-          !given.says("a.expiring_notified = n.old_expiring_notified"))
+          !given.says("a.expiring_notified = n.old_expiring_notified")) &&
+        (one.approvals_given === row.number("old_approvals_given") ||
+          !given.says("a.approvals_given = n.old_approvals_given"))
       const seen = transaction.get(model.approvals, key)
       if (seen === undefined || !holds(seen)) return false
       const approval = yield* transaction.lock(model.approvals, key)
@@ -254,6 +257,10 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
           expiring_seconds: approval.numberOrNull("expiring_seconds"),
           timeout_action: approval.text("timeout_action"),
           self_approval: approval.boolean("self_approval"),
+          quorum: approval.textOrNull("quorum"),
+          approvals_required: approval.number("approvals_required"),
+          votes: null,
+          approvals_given: 0,
           status: "pending",
           stage: "reviewer",
           expires_at: approval.time("review_deadline_at"),

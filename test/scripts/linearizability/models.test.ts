@@ -73,6 +73,10 @@ describe("sessionModel", () => {
     expires_at: at(1_000),
     escalated_at: null,
     timeout_action: "reject",
+    quorum: [{ count: 1, group: null }],
+    approvals_required: 1,
+    approvals_given: 0,
+    votes: [],
     outcome: null,
     decision_source: null,
     decided_at: null,
@@ -95,7 +99,7 @@ describe("sessionModel", () => {
   })
   const transitioned = (
     id: number,
-    type: "approval:requested" | "approval:decided",
+    type: "approval:requested" | "approval:vote_recorded" | "approval:decided",
     approval: Partial<Approval> = {}
   ): SessionEvent => ({
     id,
@@ -123,13 +127,18 @@ describe("sessionModel", () => {
   const requested = [governed(1, "pending"), transitioned(2, "approval:requested")]
 
   const step: SessionCall = { kind: "step", step: step_id, rule: "require_approval", changed: false }
-  const approve = (by: typeof ada, sentAt = requestedAt + 10): SessionCall => ({
+  const approve = (
+    by: typeof ada,
+    sentAt = requestedAt + 10,
+    relatives: ReadonlyArray<string> = []
+  ): SessionCall => ({
     kind: "decide",
     step: step_id,
     decision: "approve",
     key: by.id,
     isAdmin: false,
     isRequester: false,
+    relatives,
     sentAt
   })
   const readLog: SessionCall = { kind: "read the log" }
@@ -170,6 +179,62 @@ describe("sessionModel", () => {
     ]) {
       assert.strictEqual(verdict(sessionModel(log), [...operations, end]), "Violation")
     }
+  })
+
+  it("accept two votes for a quorum of two, and reject a vote that was lost or counted twice", () => {
+    const votes = (...by: ReadonlyArray<typeof ada>) => ({
+      quorum: [{ count: 2, group: null }],
+      approvals_required: 2,
+      approvals_given: by.length,
+      votes: by.map((voted_by) => ({
+        voted_by,
+        voted_at: at(10),
+        groups: [],
+        stage: "reviewer" as const,
+        comment: null
+      }))
+    })
+    const log = (...voters: ReadonlyArray<typeof ada>) => [
+      governed(1, "pending"),
+      transitioned(2, "approval:requested", votes()),
+      transitioned(3, "approval:vote_recorded", votes(ada)),
+      transitioned(4, "approval:decided", {
+        ...votes(...voters),
+        status: "approved",
+        outcome: "allow",
+        decision_source: "human",
+        decided_at: at(10),
+        decided_by: voters.at(-1) ?? null
+      })
+    ]
+    const first = decisionAnswer("pending", "nobody", [ada.id])
+    const both = decisionAnswer("approved", ben.id, [ada.id, ben.id])
+    const related = approve({ ...ben, id: KeyId.make(`key_${"9".repeat(32)}`) }, requestedAt + 10, [ada.id])
+    const operations = inSequence<SessionCall>(
+      [step, pending],
+      [approve(ada), first],
+      [approve(ada), first],
+      [related, "SAME_PERSON"],
+      [step, pending],
+      [approve(ben), both],
+      [approve(ada), both],
+      [readLog, "read"]
+    )
+    assert.strictEqual(verdict(sessionModel(log(ada, ben)), operations), "Linearizable")
+    const lost = inSequence<SessionCall>(
+      [step, pending],
+      [approve(ada), first],
+      [approve(ben), decisionAnswer("approved", ben.id, [ben.id])],
+      [readLog, "read"]
+    )
+    assert.strictEqual(verdict(sessionModel(log(ben)), lost), "Violation")
+    const twice = inSequence<SessionCall>(
+      [step, pending],
+      [approve(ada), first],
+      [approve(ada), decisionAnswer("approved", ada.id, [ada.id, ada.id])],
+      [readLog, "read"]
+    )
+    assert.strictEqual(verdict(sessionModel(log(ada, ada)), twice), "Violation")
   })
 
   it("reject a decision after which another client still reads a pending approval", () => {

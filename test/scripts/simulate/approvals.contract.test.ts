@@ -49,6 +49,7 @@ const principal = (organization: number, number: number): Principal => ({
   org_id: OrgId.make(`org_${hex(organization)}`),
   actor: { id: KeyId.make(`key_${hex(organization * 10 + number)}`), name: `key ${number}` },
   scopes: new Set(scopes.filter((scope) => number === 2 || scope !== "approvals.admin")),
+  groups: [],
   makers: []
 })
 
@@ -57,12 +58,14 @@ const rule = (effect: ApprovalRule["effect"], tool: string, number: number): App
   tool,
   action_class: "*",
   task_id: null,
+  when: [],
   effect,
   review_seconds: 10,
   expiring_seconds: 3,
   escalation_seconds: number % 2 === 0 ? 20 : null,
   timeout_action: "allow",
   self_approval: false,
+  quorum: [{ count: 1, group: null }],
   reason: ""
 })
 
