@@ -307,6 +307,7 @@ CREATE TABLE api_keys (
   created_by_name text,
   allowed_networks text[],
   revocation_reason text,
+  groups text[] DEFAULT '{}'::text[] NOT NULL,
   CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, key_id),
   CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(org_id),
   CONSTRAINT api_keys_check CHECK (((scopes IS NOT NULL) OR (preset IS NOT NULL))),
@@ -333,6 +334,7 @@ COMMENT ON COLUMN api_keys.created_by_id IS 'API key that created the row; null:
 COMMENT ON COLUMN api_keys.created_by_name IS 'Name of that key at the time; null: the operator.';
 COMMENT ON COLUMN api_keys.allowed_networks IS 'Networks that requests with the key may come from, in CIDR notation; null: anywhere.';
 COMMENT ON COLUMN api_keys.revocation_reason IS 'requested: by a key or the operator; leaked: its text was reported; null: requested, if the key is revoked.';
+COMMENT ON COLUMN api_keys.groups IS 'Groups of the key, which quorums of approval rules name.';
 
 CREATE TABLE approval_events (
   org_id text COLLATE "C" NOT NULL,
@@ -409,9 +411,14 @@ CREATE TABLE approvals (
   comment text,
   next_due_at timestamp with time zone,
   arguments_bytes integer DEFAULT 0 NOT NULL,
+  quorum json,
+  approvals_required integer DEFAULT 1 NOT NULL,
+  votes json,
+  approvals_given integer DEFAULT 0 NOT NULL,
   CONSTRAINT approvals_pkey PRIMARY KEY (org_id, approval_id),
   CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
   CONSTRAINT approvals_outcome_check CHECK ((outcome = ANY (ARRAY['allow'::text, 'reject'::text]))),
+  CONSTRAINT approvals_quorum_check CHECK (((status <> 'approved'::text) OR (quorum IS NULL) OR (approvals_given >= approvals_required))) NOT VALID,
   CONSTRAINT approvals_stage_check CHECK ((stage = ANY (ARRAY['reviewer'::text, 'admin'::text]))),
   CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'expired'::text]))),
   CONSTRAINT approvals_timeout_action_check CHECK ((timeout_action = ANY (ARRAY['allow'::text, 'reject'::text])))
@@ -451,6 +458,10 @@ COMMENT ON COLUMN approvals.decided_by_name IS 'Name of that key at the time; nu
 COMMENT ON COLUMN approvals.comment IS 'Comment of the reviewer; null: none.';
 COMMENT ON COLUMN approvals.next_due_at IS 'When the next transition by time is due (warn, escalate or expire); null: closed.';
 COMMENT ON COLUMN approvals.arguments_bytes IS 'Length of the arguments as text, in bytes; pages are limited by it.';
+COMMENT ON COLUMN approvals.quorum IS 'How many people, of which groups, must approve; null: one person.';
+COMMENT ON COLUMN approvals.approvals_required IS 'Sum of the counts of the quorum.';
+COMMENT ON COLUMN approvals.votes IS 'Approvals that count towards the quorum, with the keys that made the voters; null: none, or decided before version 0059 of the schema.';
+COMMENT ON COLUMN approvals.approvals_given IS 'Number of votes.';
 
 CREATE TABLE audit_chain (
   org_id text COLLATE "C" NOT NULL,
@@ -722,6 +733,7 @@ CREATE TABLE deletions (
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
   finished_at timestamp with time zone,
+  end_user text COLLATE "C",
   CONSTRAINT deletions_pkey PRIMARY KEY (org_id, deletion_id),
   CONSTRAINT deletions_kind_check CHECK ((kind = ANY (ARRAY['task'::text, 'dataset'::text, 'erasure'::text]))),
   CONSTRAINT deletions_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text])))
@@ -736,8 +748,8 @@ COMMENT ON COLUMN deletions.kind IS 'task, dataset (one version) or erasure.';
 COMMENT ON COLUMN deletions.target_id IS 'Task or dataset version that is deleted; null: an erasure.';
 COMMENT ON COLUMN deletions.task_id IS 'Task of the dataset version; null: another kind.';
 COMMENT ON COLUMN deletions.version IS 'Number of the dataset version; null: another kind.';
-COMMENT ON COLUMN deletions.metadata_key IS 'Member of the metadata that names the data subject; null: no erasure.';
-COMMENT ON COLUMN deletions.metadata_digest IS 'SHA-256 of the member: its name, =, and its value as JSON; null: no erasure.';
+COMMENT ON COLUMN deletions.metadata_key IS 'Member of the metadata that names the data subject; null: another kind, or the erasure of an end user.';
+COMMENT ON COLUMN deletions.metadata_digest IS 'SHA-256 of the member: its name, =, and its value as JSON; null: as metadata_key.';
 COMMENT ON COLUMN deletions.status IS 'running or completed.';
 COMMENT ON COLUMN deletions.phase IS 'What the next transaction deletes.';
 COMMENT ON COLUMN deletions.cursor IS 'Where it continues in this phase; null: at the beginning.';
@@ -750,6 +762,7 @@ COMMENT ON COLUMN deletions.created_at IS 'When it was requested.';
 COMMENT ON COLUMN deletions.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN deletions.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN deletions.finished_at IS 'When everything was deleted; null: not yet.';
+COMMENT ON COLUMN deletions.end_user IS 'Pseudonym of the end user whose feedback is erased; null: another kind, or an erasure by metadata.';
 
 CREATE TABLE deliveries (
   org_id text COLLATE "C" NOT NULL,
@@ -1144,6 +1157,7 @@ CREATE TABLE governed_steps (
   CONSTRAINT governed_steps_last_decision_check CHECK ((last_decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
   CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
 ) WITH (fillfactor=80);
+CREATE INDEX governed_steps_requested ON governed_steps USING btree (org_id, requested_at, session_id, step_id);
 COMMENT ON TABLE governed_steps IS 'Steps that agents asked permission for, with the decision and the reported outcome.';
 COMMENT ON COLUMN governed_steps.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN governed_steps.session_id IS 'Session of the step.';

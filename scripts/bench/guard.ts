@@ -41,6 +41,7 @@ for (const key of keys) {
         org_id: OrgId.make(`org_${"0".repeat(32)}`),
         actor: { id: KeyId.make(`key_${"0".repeat(32)}`), name: "bench" },
         scopes: new Set(),
+        groups: [],
         makers: []
       },
       expires_at: null,

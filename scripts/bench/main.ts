@@ -27,7 +27,8 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   stream: async (parts) => (await import("./stream.ts")).run(parts),
   console: () => import("./console.ts"),
   ready: () => import("./ready.ts"),
-  rest: () => import("./rest.ts")
+  rest: () => import("./rest.ts"),
+  rules: () => import("./rules.ts")
 }
 
 const results = fileURLToPath(new URL("RESULTS.md", import.meta.url))

@@ -7,6 +7,7 @@ import { writeFileSync } from "node:fs"
 import path from "node:path"
 import { format, resolveConfig } from "prettier"
 import { renderApprovalEmail } from "../../src/domain/approvals/ApprovalEmail.ts"
+import { DEFAULT_QUORUM } from "../../src/domain/approvals/Quorum.ts"
 import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { type VariableName, variableNames, variables } from "../../src/server/config/Settings/variables.ts"
 import * as definitions from "../../src/server/observability/metricDefinitions.ts"
@@ -93,11 +94,14 @@ const email = (): string => {
       task_id: null,
       tool: "payments.refund",
       action_class: "write",
+      status: "pending",
       stage: "reviewer",
       requested_at,
       expires_at: DateTime.add(requested_at, { hours: 1 }),
       escalation_deadline_at: null,
       timeout_action: "reject",
+      quorum: DEFAULT_QUORUM,
+      votes: [],
       outcome: null,
       decision_source: null
     },

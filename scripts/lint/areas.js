@@ -20,7 +20,7 @@ const folders = {
   client: ["api", "domain"],
   console: ["api", "client", "domain"],
   server: ["api", "domain", "webhook"],
-  testing: ["api", "cli", "client", "domain", "server"],
+  testing: ["api", "cli", "client", "domain", "server", "webhook"],
   cli: ["api", "client", "domain", "server", "testing", "webhook"]
 }
 

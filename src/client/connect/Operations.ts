@@ -52,8 +52,9 @@ export interface Operations {
    */
   readonly sessions: SessionsOperations
   /**
-   * An approval asks people to allow or reject one step of an agent. One decision closes it, however
-   * many are made concurrently; without a decision in time, the rule's timeout action applies.
+   * An approval asks people to allow or reject one step of an agent. One rejection closes it, or as many
+   * approvals as its rule asks for, however many are made concurrently; without a decision in time, the
+   * rule's timeout action applies.
    */
   readonly approvals: ApprovalsOperations
   /**
@@ -389,9 +390,9 @@ export interface ComparisonsOperations {
   /**
    * Cancel a comparison.
    *
-   * Ends a running comparison: no further example is started. Calls to a model that are in progress, for
-   * at most four examples, end first; their results and usage are added. Idempotent: a comparison that
-   * has ended is returned unchanged.
+   * Ends a running comparison. Calls to a model that are in progress, for at most four examples, are
+   * aborted within a second or two, and count as `spent`; results of earlier examples are kept.
+   * Idempotent: a comparison that has ended is returned unchanged.
    *
    * @throws NOT_FOUND, or a problem of any operation.
    */
@@ -679,8 +680,9 @@ export interface SessionsOperations {
 }
 
 /**
- * An approval asks people to allow or reject one step of an agent. One decision closes it, however
- * many are made concurrently; without a decision in time, the rule's timeout action applies.
+ * An approval asks people to allow or reject one step of an agent. One rejection closes it, or as many
+ * approvals as its rule asks for, however many are made concurrently; without a decision in time, the
+ * rule's timeout action applies.
  */
 export interface ApprovalsOperations {
   /**
@@ -700,15 +702,29 @@ export interface ApprovalsOperations {
   /**
    * Decide an approval.
    *
-   * Approves or rejects a pending approval. The first decision closes it; later ones get 409 with the
-   * approval as it is. Repeating your own decision is idempotent. In stage `admin` the key also needs
-   * `approvals.admin`. The key that submitted the step, and keys that it created, cannot decide it
-   * unless the rule sets `self_approval`.
+   * Approves or rejects a pending approval. A rejection closes it, and so does the approval that
+   * completes its quorum, by default the first; later decisions get 409 with the approval as it is. An
+   * approval before the last is recorded in `votes`, and the approval stays pending: whoever has
+   * approved can still reject it. Repeating your own decision is idempotent. In stage `reviewer` the key
+   * needs one of the groups that the quorum names, unless it names none. In stage `admin` the key also
+   * needs `approvals.admin`, and counts for any group. The key that submitted the step, and keys that it
+   * created, cannot decide it unless the rule sets `self_approval`.
    *
-   * @throws NOT_FOUND, SELF_APPROVAL, ADMIN_REQUIRED, APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, or a
-   * problem of any operation.
+   * @throws NOT_FOUND, SELF_APPROVAL, ADMIN_REQUIRED, GROUP_REQUIRED, SAME_PERSON,
+   * APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, or a problem of any operation.
    */
   readonly decide: (input: DecideApprovalInput, options?: CallOptions) => Promise<Approval>
+  /**
+   * Decide several approvals.
+   *
+   * Approves or rejects up to 100 approvals with one comment, each under the checks of a single decision
+   * and independently of the others. The response is 200 with a result for each: the approval, or the
+   * problem that a single decision would have got. Repeating the request is idempotent, so the approvals
+   * that a broken connection left open can be decided by sending it again. It counts as one request for
+   * each approval towards the rate limits: it is accepted if one request is left, and later requests
+   * wait for the rest.
+   */
+  readonly decideMany: (input: DecideApprovalsInput, options?: CallOptions) => Promise<DecisionResults>
 }
 
 /**
@@ -726,11 +742,37 @@ export interface ApprovalRulesOperations {
    * Replace the approval rules.
    *
    * Replaces the complete list. It applies from the next step on. With `revision`, fails with 409
-   * `RULES_CHANGED` if the rules changed since.
+   * `RULES_CHANGED` if the rules changed since. A list beyond a limit gets 422 `RULES_TOO_LARGE`.
    *
-   * @throws RULES_CHANGED, or a problem of any operation.
+   * @throws RULES_CHANGED, RULES_TOO_LARGE, UNKNOWN_GROUP, or a problem of any operation.
    */
   readonly replace: (input: ReplaceApprovalRulesInput, options?: CallOptions) => Promise<ApprovalRules>
+  /**
+   * Test rules on past steps.
+   *
+   * Evaluates rules on every step that was submitted in a window of time, and compares their decisions
+   * with the recorded ones. Changes nothing. Returns JSON Lines: `step` for each step about which a
+   * person decided otherwise (at most 1,000 for each finding, newest first), `progress` from time to
+   * time, and last `result` with the totals. Without that line the test is incomplete. A step counts
+   * with its first decision and with what became of its approval; a time-out and the end of a session
+   * are no person's decision. An organization can run 2 tests at a time on each replica; a further one
+   * fails with 429 `RATE_LIMITED`.
+   *
+   * @throws RULES_TOO_LARGE, UNKNOWN_GROUP, RATE_LIMITED, or a problem of any operation.
+   */
+  readonly test: (
+    input: TestApprovalRulesInput,
+    options?: CallOptions
+  ) => Promise<AsyncIterable<RuleTestLine>>
+  /**
+   * Suggest rules from decisions.
+   *
+   * Suggests rules that would have decided like people did, for steps that the current rules ask about.
+   * Each says how many decisions it is made from, its exceptions, and an upper bound of its error.
+   * Decisions that nobody can have read do not count. Changes nothing: test a suggestion, then save the
+   * list with it.
+   */
+  readonly suggestions: (input?: SuggestApprovalRulesInput, options?: CallOptions) => Promise<RuleSuggestions>
 }
 
 /**
@@ -944,12 +986,14 @@ export interface DeletionsOperations {
    * Erase a data subject.
    *
    * Deletes all runs and agent sessions whose `metadata` has this member, with the feedback on the runs,
-   * and erases the examples that corrections of them became from every dataset version. A background
-   * worker does it; `GET /v1/deletions/:id` returns the progress. Then the data is gone from lists,
-   * exports and the database; a second request finds nothing. Examples that were added or imported
-   * directly have no metadata: remove them by `remove` of a new dataset version, and delete the earlier
-   * versions. The audit log gets the key and a digest of key and value, not the value. An organization
-   * can have 100 running deletions.
+   * and erases the examples that corrections of them became from every dataset version. With
+   * `end_user_id`: deletes the feedback that you or your pages gave for this end user, and erases the
+   * examples that its corrections became. The runs stay. A background worker does it; `GET
+   * /v1/deletions/:id` returns the progress. Then the data is gone from lists, exports and the database;
+   * a second request finds nothing. Examples that were added or imported directly have no metadata:
+   * remove them by `remove` of a new dataset version, and delete the earlier versions. The audit log
+   * gets the key and a digest of key and value, or the pseudonym of the end user, and not the value. An
+   * organization can have 100 running deletions.
    *
    * @throws LIMIT_REACHED, or a problem of any operation.
    */
@@ -1107,6 +1151,8 @@ export interface ApiKey {
     | "keys.write"
     | (string & {})
   >
+  /** The key's groups, which quorums of approval rules name. They do not change. */
+  readonly groups: ReadonlyArray<string>
   /** Where approval emails for this reviewer go. Null if the key receives none. */
   readonly email: string | null
   /**
@@ -1218,6 +1264,12 @@ export interface NewApiKey {
         >
       ]
     | undefined
+  /**
+   * Groups, which quorums of approval rules name: at most 10 names of 1 to 63 lowercase letters, digits,
+   * dots, hyphens and underscores. The calling key must have each of them, or `rules.write`. Default:
+   * none.
+   */
+  readonly groups?: ReadonlyArray<string> | undefined
   /**
    * Where approval emails for this reviewer go: an email address of at most 254 characters. If the
    * installation requires verified addresses, its owner is sent a link, and no other email before
@@ -1814,18 +1866,24 @@ export interface Deletion {
    *
    * - `task`: A task with everything that belongs to it.
    * - `dataset`: One version of a dataset.
-   * - `erasure`: The data of a data subject, found by a member of the metadata.
+   * - `erasure`: The data of a data subject, found by a member of the metadata, or the feedback of an
+   *   end user.
    */
   readonly kind: "task" | "dataset" | "erasure"
   /** The task or dataset version that is deleted. Null for an erasure. */
   readonly target_id: string | null
-  /** The member of the metadata that names the data subject of an erasure, else null. */
+  /**
+   * The member of the metadata that names the data subject of an erasure. Null for another kind and for
+   * an end user.
+   */
   readonly metadata_key: string | null
   /**
-   * Of an erasure: SHA-256, in hex, of the key, `=`, and the value as JSON, such as `customer="acme"`.
-   * The value itself is not stored. Else null.
+   * SHA-256, in hex, of the key, `=`, and the value as JSON, such as `customer="acme"`. The value itself
+   * is not stored. Null if `metadata_key` is.
    */
   readonly metadata_digest: string | null
+  /** The pseudonym of the end user whose feedback is erased, else null. The ID itself is not stored. */
+  readonly end_user: string | null
   /**
    * Whether it is finished.
    *
@@ -4218,7 +4276,7 @@ export interface ListApprovalsInput {
          * Only approvals of this status.
          *
          * - `pending`: Waits for a decision. An escalated approval is still pending, in stage `admin`.
-         * - `approved`: A reviewer or admin approved it.
+         * - `approved`: People approved it, as many as its quorum needs.
          * - `rejected`: A reviewer or admin rejected it.
          * - `expired`: It closed without a decision: its last window ended, or its session was closed.
          */
@@ -4229,6 +4287,33 @@ export interface ListApprovalsInput {
         readonly task_id?: string | undefined
       }
     | undefined
+}
+
+/** How many people, of which group, must approve. */
+export interface QuorumPart {
+  /** How many people must approve, 1 to 10. */
+  readonly count: number
+  /** The group whose members may approve. Null, the default: anyone who may decide. */
+  readonly group: string | null
+}
+
+/** One person's approval, which counts towards the quorum. */
+export interface Vote {
+  /** The API key that approved. */
+  readonly voted_by: Actor
+  /** When it approved. */
+  readonly voted_at: Date
+  /** The key's groups. */
+  readonly groups: ReadonlyArray<string>
+  /**
+   * Whose window was open. In stage `admin` an approval counts for any group.
+   *
+   * - `reviewer`: Keys with `approvals.decide` can decide.
+   * - `admin`: Escalated: only keys with `approvals.admin` can decide.
+   */
+  readonly stage: "reviewer" | "admin"
+  /** The comment given with it. Null if there is none. */
+  readonly comment: string | null
 }
 
 /** A request for a person to approve or reject one governed step of an agent. */
@@ -4256,7 +4341,7 @@ export interface Approval {
    * The approval's status.
    *
    * - `pending`: Waits for a decision. An escalated approval is still pending, in stage `admin`.
-   * - `approved`: A reviewer or admin approved it.
+   * - `approved`: People approved it, as many as its quorum needs.
    * - `rejected`: A reviewer or admin rejected it.
    * - `expired`: It closed without a decision: its last window ended, or its session was closed.
    */
@@ -4285,13 +4370,27 @@ export interface Approval {
    * - `reject`: The agent must not execute the step.
    */
   readonly timeout_action: "allow" | "reject"
+  /**
+   * The approvals that it needs, as the rule asked for them: those of every part. A person counts once.
+   * One rejection closes it.
+   */
+  readonly quorum: ReadonlyArray<QuorumPart>
+  /** How many approvals the quorum needs. */
+  readonly approvals_required: number
+  /** How many of them were given: the number of `votes`. */
+  readonly approvals_given: number
+  /** The approvals that were given, oldest first. A rejection is in `decided_by`. */
+  readonly votes: ReadonlyArray<Vote>
   /** The effect of the closed approval on its step. Null while it is pending. */
   readonly outcome: "allow" | "reject" | null
   /** What closed the approval. Null while it is pending. */
   readonly decision_source: "human" | "timeout" | "session_closed" | null
   /** When the approval closed. Null while it is pending. */
   readonly decided_at: Date | null
-  /** The API key that decided. Null unless `decision_source` is `human`. */
+  /**
+   * The API key that decided: the last one that approved, or the one that rejected. Null unless
+   * `decision_source` is `human`.
+   */
   readonly decided_by: Actor | null
   /** The comment given with the decision. Null if there is none. */
   readonly comment: string | null
@@ -4338,6 +4437,530 @@ export interface DecideApprovalInput {
   readonly payload: DecideRequest
 }
 
+/** A person's verdict on several approvals. It is attributed to the API key that sends it. */
+export interface DecideManyRequest {
+  /** The approvals to decide, 1 to 100, each once. */
+  readonly approval_ids: ReadonlyArray<string>
+  /**
+   * The verdict on each of them.
+   *
+   * - `approve`: Allow the step.
+   * - `reject`: Reject the step.
+   */
+  readonly decision: "approve" | "reject"
+  /** A comment for the record of each of them, at most 4,000 characters. Default null. */
+  readonly comment?: string | null | undefined
+}
+
+/** The input of `approvals.decideMany`. */
+export interface DecideApprovalsInput {
+  /**
+   * The request body. A person's verdict on several approvals. It is attributed to the API key that
+   * sends it.
+   */
+  readonly payload: DecideManyRequest
+}
+
+/**
+ * An approval without the arguments of its step, which can be secret. Events that an older version of
+ * the service recorded have no `quorum`, `approvals_required`, `approvals_given` and `votes`.
+ */
+export interface ApprovalSnapshot {
+  /** The approval's ID. */
+  readonly approval_id: string
+  /** The agent session of the step. */
+  readonly session_id: string
+  /** The step that waits, by the ID that the agent chose. */
+  readonly step_id: string
+  /** The task of the step. Null if it names none. */
+  readonly task_id: string | null
+  /** The tool that the agent wants to use. */
+  readonly tool: string
+  /** The class of action, as the agent named it. */
+  readonly action_class: string
+  /**
+   * SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with
+   * its step.
+   */
+  readonly arguments_digest: string
+  /**
+   * The approval's status.
+   *
+   * - `pending`: Waits for a decision. An escalated approval is still pending, in stage `admin`.
+   * - `approved`: People approved it, as many as its quorum needs.
+   * - `rejected`: A reviewer or admin rejected it.
+   * - `expired`: It closed without a decision: its last window ended, or its session was closed.
+   */
+  readonly status: "pending" | "approved" | "rejected" | "expired"
+  /**
+   * Whose review window is open, or was open last.
+   *
+   * - `reviewer`: Keys with `approvals.decide` can decide.
+   * - `admin`: Escalated: only keys with `approvals.admin` can decide.
+   */
+  readonly stage: "reviewer" | "admin"
+  /** When the agent submitted the step. */
+  readonly requested_at: Date
+  /** When the reviewers' window ends. */
+  readonly review_deadline_at: Date
+  /** When the admins' escalation window ends. Null if the rule grants none. */
+  readonly escalation_deadline_at: Date | null
+  /** When the open window ends: the one deadline that a client needs. */
+  readonly expires_at: Date
+  /** When the approval was escalated to admins. Null if it was not. */
+  readonly escalated_at: Date | null
+  /**
+   * The outcome if the last window ends without a decision.
+   *
+   * - `allow`: The agent may execute the step.
+   * - `reject`: The agent must not execute the step.
+   */
+  readonly timeout_action: "allow" | "reject"
+  /** The effect of the closed approval on its step. Null while it is pending. */
+  readonly outcome: "allow" | "reject" | null
+  /** What closed the approval. Null while it is pending. */
+  readonly decision_source: "human" | "timeout" | "session_closed" | null
+  /** When the approval closed. Null while it is pending. */
+  readonly decided_at: Date | null
+  /**
+   * The API key that decided: the last one that approved, or the one that rejected. Null unless
+   * `decision_source` is `human`.
+   */
+  readonly decided_by: Actor | null
+  /** The comment given with the decision. Null if there is none. */
+  readonly comment: string | null
+  /**
+   * The approvals that it needs, as the rule asked for them: those of every part. A person counts once.
+   * One rejection closes it.
+   */
+  readonly quorum?: ReadonlyArray<QuorumPart>
+  /** How many approvals the quorum needs. */
+  readonly approvals_required?: number
+  /** How many of them were given: the number of `votes`. */
+  readonly approvals_given?: number
+  /** The approvals that were given, oldest first. A rejection is in `decided_by`. */
+  readonly votes?: ReadonlyArray<Vote>
+}
+
+/** Why one approval of a request was not decided. */
+export interface DecisionRefusal {
+  /** URI of the problem's type. */
+  readonly type: string
+  /** The HTTP status with which a single decision is refused. */
+  readonly status: number
+  /**
+   * Stable code of the problem. Branch on this.
+   *
+   * - `NOT_FOUND`: The organization has no such approval.
+   * - `SELF_APPROVAL`: The key that submitted the step cannot decide it, nor can a key that it created.
+   * - `ADMIN_REQUIRED`: The approval was escalated; deciding it requires `approvals.admin`.
+   * - `GROUP_REQUIRED`: The quorum asks for members of groups, and the key is in none whose approval is
+   *   still needed.
+   * - `SAME_PERSON`: A key that created this one, or that it created, has approved already.
+   * - `APPROVAL_ALREADY_DECIDED`: The approval was already decided. `approval` shows by whom and how.
+   * - `APPROVAL_EXPIRED`: The approval closed before anyone decided. `approval` shows its outcome.
+   */
+  readonly code:
+    | "NOT_FOUND"
+    | "SELF_APPROVAL"
+    | "ADMIN_REQUIRED"
+    | "GROUP_REQUIRED"
+    | "SAME_PERSON"
+    | "APPROVAL_ALREADY_DECIDED"
+    | "APPROVAL_EXPIRED"
+  /** The problem in a few words. */
+  readonly title: string
+  /** What happened, and what to do. */
+  readonly detail: string
+}
+
+/** What became of one approval of a request. */
+export interface DecisionResult {
+  /** The approval's ID. */
+  readonly approval_id: string
+  /**
+   * The approval as it is now, without its arguments. Null if a problem says that it does not exist, or
+   * that this key cannot decide it.
+   */
+  readonly approval: ApprovalSnapshot | null
+  /**
+   * Why the decision was refused. Null if it was accepted: in this request, or in an earlier equal one
+   * of this key.
+   */
+  readonly problem: DecisionRefusal | null
+}
+
+/** The results of deciding several approvals. */
+export interface DecisionResults {
+  /** One result for each approval, in the order of the request. */
+  readonly results: ReadonlyArray<DecisionResult>
+}
+
+/** The value is equal as JSON, in any order of members. A value of another type cannot be judged. */
+export interface EqualsCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `equals`. */
+  readonly op: "equals"
+  /** The JSON value to compare with, at most 4,000 characters. */
+  readonly value: unknown
+}
+
+/** The value has the same type and is not equal as JSON. With null: the value is not null. */
+export interface NotEqualsCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `not_equals`. */
+  readonly op: "not_equals"
+  /** The JSON value to compare with, at most 4,000 characters. */
+  readonly value: unknown
+}
+
+/** The value is a number less than this one. */
+export interface LessThanCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `less_than`. */
+  readonly op: "less_than"
+  /** The number to compare with. */
+  readonly value: number
+}
+
+/** The value is a number of at most this one. */
+export interface AtMostCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `at_most`. */
+  readonly op: "at_most"
+  /** The number to compare with. */
+  readonly value: number
+}
+
+/** The value is a number greater than this one. */
+export interface GreaterThanCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `greater_than`. */
+  readonly op: "greater_than"
+  /** The number to compare with. */
+  readonly value: number
+}
+
+/** The value is a number of at least this one. */
+export interface AtLeastCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `at_least`. */
+  readonly op: "at_least"
+  /** The number to compare with. */
+  readonly value: number
+}
+
+/** The value is equal to one of these. */
+export interface InCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `in`. */
+  readonly op: "in"
+  /** 1 to 200 JSON values. */
+  readonly value: ReadonlyArray<unknown>
+}
+
+/** The value is equal to none of these. Its type must be that of one of them. */
+export interface NotInCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `not_in`. */
+  readonly op: "not_in"
+  /** 1 to 200 JSON values. */
+  readonly value: ReadonlyArray<unknown>
+}
+
+/** The value is a string that begins with this text. */
+export interface StartsWithCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `starts_with`. */
+  readonly op: "starts_with"
+  /** The text, compared exactly: 1 to 1,000 characters. */
+  readonly value: string
+}
+
+/** The value is a string that ends with this text. */
+export interface EndsWithCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `ends_with`. */
+  readonly op: "ends_with"
+  /** The text, compared exactly: 1 to 1,000 characters. */
+  readonly value: string
+}
+
+/** The value is a string in which the pattern is found. */
+export interface MatchesCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `matches`. */
+  readonly op: "matches"
+  /**
+   * Regular expression in RE2 syntax, 1 to 1,000 characters, which is searched anywhere in the text: `^`
+   * and `$` anchor it.
+   */
+  readonly value: string
+}
+
+/** The value is a string in which the pattern is not found. */
+export interface NotMatchesCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `not_matches`. */
+  readonly op: "not_matches"
+  /**
+   * Regular expression in RE2 syntax, 1 to 1,000 characters, which is searched anywhere in the text: `^`
+   * and `$` anchor it.
+   */
+  readonly value: string
+}
+
+/** The value is a string of at least this length. */
+export interface MinLengthCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `min_length`. */
+  readonly op: "min_length"
+  /** Number of characters, as UTF-16 code units. */
+  readonly value: number
+}
+
+/** The value is a string of at most this length. */
+export interface MaxLengthCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `max_length`. */
+  readonly op: "max_length"
+  /** Number of characters, as UTF-16 code units. */
+  readonly value: number
+}
+
+/** The value is an array of at least this many elements. */
+export interface MinItemsCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `min_items`. */
+  readonly op: "min_items"
+  /** Number of elements. */
+  readonly value: number
+}
+
+/** The value is an array of at most this many elements. */
+export interface MaxItemsCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `max_items`. */
+  readonly op: "max_items"
+  /** Number of elements. */
+  readonly value: number
+}
+
+/** There is a value, which can be null. */
+export interface ExistsCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `exists`. */
+  readonly op: "exists"
+}
+
+/** There is no value, not even null. */
+export interface AbsentCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `absent`. */
+  readonly op: "absent"
+}
+
+/** A condition on one value. */
+export type ValueCondition =
+  | EqualsCondition
+  | NotEqualsCondition
+  | LessThanCondition
+  | AtMostCondition
+  | GreaterThanCondition
+  | AtLeastCondition
+  | InCondition
+  | NotInCondition
+  | StartsWithCondition
+  | EndsWithCondition
+  | MatchesCondition
+  | NotMatchesCondition
+  | MinLengthCondition
+  | MaxLengthCondition
+  | MinItemsCondition
+  | MaxItemsCondition
+  | ExistsCondition
+  | AbsentCondition
+
+/**
+ * The value is an array, and all conditions hold for each of its elements. An empty array cannot be
+ * judged.
+ */
+export interface InnerEveryCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `every`. */
+  readonly op: "every"
+  /** 1 to 10 conditions; their pointers begin at the element. */
+  readonly value: ReadonlyArray<ValueCondition>
+}
+
+/** The value is an array, and all conditions hold for at least one of its elements. */
+export interface InnerSomeCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `some`. */
+  readonly op: "some"
+  /** 1 to 10 conditions; their pointers begin at the element. */
+  readonly value: ReadonlyArray<ValueCondition>
+}
+
+/** A condition on an element of an array. */
+export type ElementCondition =
+  | EqualsCondition
+  | NotEqualsCondition
+  | LessThanCondition
+  | AtMostCondition
+  | GreaterThanCondition
+  | AtLeastCondition
+  | InCondition
+  | NotInCondition
+  | StartsWithCondition
+  | EndsWithCondition
+  | MatchesCondition
+  | NotMatchesCondition
+  | MinLengthCondition
+  | MaxLengthCondition
+  | MinItemsCondition
+  | MaxItemsCondition
+  | ExistsCondition
+  | AbsentCondition
+  | InnerEveryCondition
+  | InnerSomeCondition
+
+/**
+ * The value is an array, and all conditions hold for each of its elements. An empty array cannot be
+ * judged.
+ */
+export interface EveryCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `every`. */
+  readonly op: "every"
+  /** 1 to 10 conditions; their pointers begin at the element. */
+  readonly value: ReadonlyArray<ElementCondition>
+}
+
+/** The value is an array, and all conditions hold for at least one of its elements. */
+export interface SomeCondition {
+  /**
+   * JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from
+   * the element. At most 500 characters and 16 segments. Empty: the whole value.
+   */
+  readonly pointer: string
+  /** Always `some`. */
+  readonly op: "some"
+  /** 1 to 10 conditions; their pointers begin at the element. */
+  readonly value: ReadonlyArray<ElementCondition>
+}
+
+/**
+ * A condition on the step's arguments. If the value is missing or has another type, the condition
+ * cannot be judged: a rule that allows does not match then, and a rule that rejects or requires
+ * approval makes the step wait for a person.
+ */
+export type RuleCondition =
+  | EqualsCondition
+  | NotEqualsCondition
+  | LessThanCondition
+  | AtMostCondition
+  | GreaterThanCondition
+  | AtLeastCondition
+  | InCondition
+  | NotInCondition
+  | StartsWithCondition
+  | EndsWithCondition
+  | MatchesCondition
+  | NotMatchesCondition
+  | MinLengthCondition
+  | MaxLengthCondition
+  | MinItemsCondition
+  | MaxItemsCondition
+  | ExistsCondition
+  | AbsentCondition
+  | EveryCondition
+  | SomeCondition
+
 /** One rule of the organization's ordered list. The first rule that matches a step decides. */
 export interface ApprovalRule {
   /** The rule's ID. It stays the same when the list is replaced with it. */
@@ -4354,6 +4977,8 @@ export interface ApprovalRule {
   readonly action_class: string
   /** Matches only steps of this task. Null, the default, matches every step, also without a task. */
   readonly task_id: string | null
+  /** Conditions on the step's arguments, at most 20. The rule matches only if all hold. Default: none. */
+  readonly when: ReadonlyArray<RuleCondition>
   /**
    * The rule's effect on a step that it matches.
    *
@@ -4384,6 +5009,11 @@ export interface ApprovalRule {
   readonly timeout_action: "allow" | "reject"
   /** Whether the key that submitted the step may decide it. Default false. */
   readonly self_approval: boolean
+  /**
+   * The approvals that a step needs: those of every part. A person counts once, and for one part. One
+   * rejection is enough to reject the step.
+   */
+  readonly quorum: ReadonlyArray<QuorumPart>
   /** Shown to the agent and to reviewers. At most 1,000 characters. Default: empty. */
   readonly reason: string
 }
@@ -4394,6 +5024,14 @@ export interface ApprovalRules {
   readonly rules: ReadonlyArray<ApprovalRule>
   /** Revision of the list. It increases with every change. */
   readonly revision: number
+}
+
+/** How many people, of which group, must approve. */
+export interface NewQuorumPart {
+  /** How many people must approve, 1 to 10. Default 1. */
+  readonly count?: number | undefined
+  /** The group whose members may approve. Null, the default: anyone who may decide. */
+  readonly group?: string | null | undefined
 }
 
 /** An approval rule. Only `effect` is required. */
@@ -4412,6 +5050,11 @@ export interface NewApprovalRule {
   readonly action_class?: string | undefined
   /** Matches only steps of this task. Null, the default, matches every step, also without a task. */
   readonly task_id?: string | null | undefined
+  /**
+   * Conditions on the step's arguments, at most 20. The rule matches only if all hold. Default: none.
+   * Required, if need be empty, for a rule with an `id` whose stored version has conditions.
+   */
+  readonly when?: ReadonlyArray<RuleCondition> | undefined
   /**
    * The rule's effect on a step that it matches.
    *
@@ -4442,13 +5085,22 @@ export interface NewApprovalRule {
   readonly timeout_action?: "allow" | "reject" | undefined
   /** Whether the key that submitted the step may decide it. Default false. */
   readonly self_approval?: boolean | undefined
+  /**
+   * The approvals that a step needs: those of every part, of which there are at most 5, and at most 10
+   * in all. A person counts once, and for one part. Each group has one part, and a usable key with
+   * `approvals.decide` must have it. Default: one approval by anyone who may decide.
+   */
+  readonly quorum?: ReadonlyArray<NewQuorumPart> | undefined
   /** Shown to the agent and to reviewers. At most 1,000 characters. Default: empty. */
   readonly reason?: string | undefined
 }
 
 /** The complete list of rules. */
 export interface ReplaceApprovalRules {
-  /** All rules, in the order of evaluation. At most 1,000. An empty list is allowed. */
+  /**
+   * All rules, in the order of evaluation. At most 1,000, with at most 10,000 conditions and 500
+   * different patterns in all. An empty list is allowed.
+   */
   readonly rules: ReadonlyArray<NewApprovalRule>
   /** The revision that is to be replaced. If it is no longer current, the request fails. Absent: any. */
   readonly revision?: number | undefined
@@ -4460,6 +5112,244 @@ export interface ReplaceApprovalRulesInput {
   readonly payload: ReplaceApprovalRules
 }
 
+/** Rules, and the steps to test them on. */
+export interface TestApprovalRules {
+  /** The rules to test, in the order of evaluation. They are checked as when the list is replaced. */
+  readonly rules: ReadonlyArray<NewApprovalRule>
+  /** Start of the window. Default: 30 days before its end. */
+  readonly since?: Date | string | undefined
+  /** End of the window, which is not part of it. Default: now. */
+  readonly until?: Date | string | undefined
+}
+
+/** The input of `approval_rules.test`. */
+export interface TestApprovalRulesInput {
+  /** The request body. Rules, and the steps to test them on. */
+  readonly payload: TestApprovalRules
+}
+
+/** A step about which a person decided otherwise. */
+export interface RuleTestStep {
+  /** Always `step`. */
+  readonly type: "step"
+  /**
+   * How the tested rules differ from the person.
+   *
+   * - `rejected_would_run`: A person rejected the step, and the tested rules allow it without asking.
+   * - `approved_would_be_rejected`: A person approved the step, and the tested rules reject it.
+   */
+  readonly finding: "rejected_would_run" | "approved_would_be_rejected"
+  /** The approval with the person's decision. */
+  readonly approval_id: string
+  /** The session of the step. */
+  readonly session_id: string
+  /** The step. */
+  readonly step_id: string
+  /** The task of the step. Null if it has none. */
+  readonly task_id: string | null
+  /** The tool of the step. */
+  readonly tool: string
+  /** The action class of the step. */
+  readonly action_class: string
+  /** When the agent submitted the step. */
+  readonly requested_at: Date
+  /** When the person decided. */
+  readonly decided_at: Date | null
+  /** The API key that decided. */
+  readonly decided_by: Actor | null
+  /** The comment given with the decision. Null if there is none. */
+  readonly comment: string | null
+  /** Position in `rules`, from 0, of the tested rule that matches the step. */
+  readonly rule_index: number
+  /** The reason that the tested rules give. */
+  readonly reason: string
+}
+
+/** How far a test of rules has come. */
+export interface RuleTestProgress {
+  /** Always `progress`. */
+  readonly type: "progress"
+  /** Steps that were evaluated until now. */
+  readonly steps: number
+  /** When the last one of them was submitted. Steps are evaluated newest first. */
+  readonly reached: Date
+}
+
+/** A number of steps by the effect of rules. */
+export interface RuleEffectCounts {
+  /** Steps that are allowed without asking a person. */
+  readonly allow: number
+  /** Steps that are rejected without asking a person. */
+  readonly reject: number
+  /** Steps that wait for a person. */
+  readonly require_approval: number
+}
+
+/** The result of a test of rules. The last line. */
+export interface RuleTestResult {
+  /** Always `result`. */
+  readonly type: "result"
+  /** Start of the window. */
+  readonly since: Date
+  /** End of the window. */
+  readonly until: Date
+  /** Steps that were submitted in the window. */
+  readonly steps: number
+  /** Their first decisions, as recorded. */
+  readonly recorded: RuleEffectCounts
+  /** Their decisions by the tested rules. */
+  readonly tested: RuleEffectCounts
+  /** The steps whose decision differs, by both decisions. */
+  readonly changes: ReadonlyArray<{
+    /**
+     * The recorded first decision.
+     *
+     * - `allow`: The agent may execute the step.
+     * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+     *   approvals of the step.
+     * - `require_approval`: The step waits for a person.
+     */
+    readonly recorded: "allow" | "reject" | "require_approval"
+    /**
+     * The decision by the tested rules.
+     *
+     * - `allow`: The agent may execute the step.
+     * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+     *   approvals of the step.
+     * - `require_approval`: The step waits for a person.
+     */
+    readonly tested: "allow" | "reject" | "require_approval"
+    /** How many steps have both. */
+    readonly steps: number
+  }>
+  /** Steps about which a person would be asked who was not asked. */
+  readonly more_questions: number
+  /** Steps about which a person was asked who would not be asked. */
+  readonly fewer_questions: number
+  /** What became of the questions that were asked, as recorded. */
+  readonly approvals: {
+    /** A person approved them. */
+    readonly approved: number
+    /** A person rejected them. */
+    readonly rejected: number
+    /** The last window ended without a decision. */
+    readonly timed_out: number
+    /** Their session was closed before a decision. */
+    readonly session_closed: number
+    /** They were closed by something else than these. */
+    readonly other: number
+    /** They wait for a decision. */
+    readonly pending: number
+  }
+  /** Questions that the tested rules answer like the person who was asked. */
+  readonly same_as_person: number
+  /** Steps that a person rejected and that the tested rules allow. */
+  readonly rejected_would_run: number
+  /** Steps that a person approved and that the tested rules reject. */
+  readonly approved_would_be_rejected: number
+  /** How many of the last two are not listed, because at most 1,000 of each are. */
+  readonly unlisted: number
+}
+
+/** A line of a test of rules, by its `type`. */
+export type RuleTestLine = RuleTestStep | RuleTestProgress | RuleTestResult
+
+/** The input of `approval_rules.suggestions`. */
+export interface SuggestApprovalRulesInput {
+  /** The query. */
+  readonly query?:
+    | {
+        /**
+         * Largest `error_upper_bound`, 0.01 to 0.5. Default 0.1: 35 decisions without exception, or more with
+         * some.
+         */
+        readonly max_error?: number | undefined
+      }
+    | undefined
+}
+
+/** The part of an approval rule that a suggestion decides. */
+export interface SuggestedApprovalRule {
+  /**
+   * Pattern for the step's tool: 1 to 200 characters, in which each `*` matches any number of
+   * characters. Default `*`, any tool.
+   */
+  readonly tool: string
+  /**
+   * Pattern for the step's action class: 1 to 200 characters, in which each `*` matches any number of
+   * characters. Default `*`, any class.
+   */
+  readonly action_class: string
+  /** Matches only steps of this task. Null, the default, matches every step, also without a task. */
+  readonly task_id: string | null
+  /** Conditions on the step's arguments, at most 20. The rule matches only if all hold. Default: none. */
+  readonly when: ReadonlyArray<RuleCondition>
+  /**
+   * The rule's effect on a step that it matches.
+   *
+   * - `allow`: The agent may execute the step.
+   * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+   *   approvals of the step.
+   * - `require_approval`: The step waits for a person.
+   */
+  readonly effect: "allow" | "reject" | "require_approval"
+}
+
+/** A rule that would have decided like the people who were asked. */
+export interface RuleSuggestion {
+  /** The rule. It is not saved. */
+  readonly rule: SuggestedApprovalRule
+  /**
+   * The current rule that asks about these steps: put the new one before it, so that the rules above
+   * still win. Null if none matches them: put it last.
+   */
+  readonly before_rule_id: string | null
+  /** Decisions of people about steps that the rule matches. */
+  readonly decisions: number
+  /** How many of them were decided otherwise. */
+  readonly exceptions: number
+  /** Approvals of the newest exceptions, at most 10. */
+  readonly exception_ids: ReadonlyArray<string>
+  /**
+   * Decisions that the error was measured on. A rule with a condition is found in the older half of the
+   * decisions and measured in the newer half.
+   */
+  readonly measured: number
+  /**
+   * Upper bound of the share of steps that people would decide otherwise: of the 95 % confidence
+   * interval (Wilson) of the measured decisions.
+   */
+  readonly error_upper_bound: number
+  /** How many API keys made the decisions. */
+  readonly people: number
+  /** When the oldest of the steps was submitted. */
+  readonly first_at: Date
+  /** When the newest of the steps was submitted. */
+  readonly last_at: Date
+}
+
+/** Suggested rules, and what they are made from. */
+export interface RuleSuggestions {
+  /** The suggested rules, those with the most decisions first. */
+  readonly suggestions: ReadonlyArray<RuleSuggestion>
+  /** Revision of the current rules, which the suggestions are made for. */
+  readonly revision: number
+  /** Decisions that were looked at: the newest 5,000 at most. */
+  readonly looked_at: number
+  /**
+   * How many of them count for nothing, because they were made faster than a person can read the
+   * request: 1 second, and 1 second for 70 characters of the arguments, 30 seconds at most. Decisions of
+   * one key share its time, of which it can save up 10 minutes.
+   */
+  readonly unread: number
+  /** How many of them are about steps that the current rules decide without asking. */
+  readonly already_decided: number
+  /** How many of them have arguments of more than 4,096 bytes, which were not looked into. */
+  readonly without_arguments: number
+  /** When the oldest step was submitted that was looked at. Null without decisions. */
+  readonly oldest_at: Date | null
+}
+
 /** An HTTPS URL that receives approval events, signed, without its URL and signing secret. */
 export interface NotificationEndpoint {
   /** The webhook endpoint's ID. */
@@ -4469,6 +5359,7 @@ export interface NotificationEndpoint {
     | "approval.requested"
     | "approval.expiring"
     | "approval.escalated"
+    | "approval.vote_recorded"
     | "approval.approved"
     | "approval.rejected"
     | "approval.expired"
@@ -4511,13 +5402,14 @@ export interface NotificationEndpoints {
 export interface NewNotificationEndpoint {
   /** HTTPS URL on a public host, without credentials, for example `https://example.com/webhooks`. */
   readonly url: string
-  /** The event types to receive, at least one. Default: every type that exists now. */
+  /** The event types to receive, at least one. Default: all but `approval.vote_recorded`. */
   readonly events?:
     | readonly [
         (
           | "approval.requested"
           | "approval.expiring"
           | "approval.escalated"
+          | "approval.vote_recorded"
           | "approval.approved"
           | "approval.rejected"
           | "approval.expired"
@@ -4526,6 +5418,7 @@ export interface NewNotificationEndpoint {
           | "approval.requested"
           | "approval.expiring"
           | "approval.escalated"
+          | "approval.vote_recorded"
           | "approval.approved"
           | "approval.rejected"
           | "approval.expired"
@@ -4569,6 +5462,7 @@ export interface NotificationEndpointChange {
           | "approval.requested"
           | "approval.expiring"
           | "approval.escalated"
+          | "approval.vote_recorded"
           | "approval.approved"
           | "approval.rejected"
           | "approval.expired"
@@ -4577,6 +5471,7 @@ export interface NotificationEndpointChange {
           | "approval.requested"
           | "approval.expiring"
           | "approval.escalated"
+          | "approval.vote_recorded"
           | "approval.approved"
           | "approval.rejected"
           | "approval.expired"
@@ -5005,8 +5900,8 @@ export interface GetDeletionInput {
   }
 }
 
-/** The data subject to erase: a member of the metadata that your requests gave. */
-export interface NewErasure {
+/** A data subject that your requests named by a member of the metadata. */
+export interface MetadataSubject {
   /**
    * Name of a member at the top level of the `metadata` of runs and agent sessions, such as
    * `customer_id`: 1 to 200 characters.
@@ -5018,6 +5913,18 @@ export interface NewErasure {
    */
   readonly metadata_value: string | number | boolean
 }
+
+/** An end user who gave feedback. */
+export interface EndUserSubject {
+  /**
+   * Your ID of the end user, as you gave it with feedback or for a feedback token: 1 to 256 characters,
+   * not the pseudonym. It is not stored.
+   */
+  readonly end_user_id: string
+}
+
+/** The data subject to erase: a member of the metadata that your requests gave, or an end user. */
+export type NewErasure = MetadataSubject | EndUserSubject
 
 /** The input of `deletions.erase`. */
 export interface CreateErasureInput {
@@ -5033,7 +5940,10 @@ export interface CreateErasureInput {
         readonly "idempotency-key"?: string | undefined
       }
     | undefined
-  /** The request body. The data subject to erase: a member of the metadata that your requests gave. */
+  /**
+   * The request body. The data subject to erase: a member of the metadata that your requests gave, or an
+   * end user.
+   */
   readonly payload: NewErasure
 }
 
@@ -5074,6 +5984,7 @@ export interface ListAuditEntriesInput {
          * - `rules.replaced`: The approval rules were replaced.
          * - `redaction_settings.replaced`: The redaction settings were replaced.
          * - `feedback_settings.replaced`: The feedback settings were replaced.
+         * - `approval.vote_recorded`: A person approved an approval that needs more approvals.
          * - `approval.approved`: An approval was approved by a person.
          * - `approval.rejected`: An approval was rejected by a person.
          * - `session.closed`: An agent session was closed.
@@ -5124,6 +6035,7 @@ export interface ListAuditEntriesInput {
           | "rules.replaced"
           | "redaction_settings.replaced"
           | "feedback_settings.replaced"
+          | "approval.vote_recorded"
           | "approval.approved"
           | "approval.rejected"
           | "session.closed"
@@ -5191,6 +6103,7 @@ export interface AuditEntry {
     | "rules.replaced"
     | "redaction_settings.replaced"
     | "feedback_settings.replaced"
+    | "approval.vote_recorded"
     | "approval.approved"
     | "approval.rejected"
     | "session.closed"
@@ -5567,71 +6480,10 @@ export interface ToolOutcomeEvent {
   readonly error: string | null
 }
 
-/** An approval without the arguments of its step, which can be secret. */
-export interface ApprovalSnapshot {
-  /** The approval's ID. */
-  readonly approval_id: string
-  /** The agent session of the step. */
-  readonly session_id: string
-  /** The step that waits, by the ID that the agent chose. */
-  readonly step_id: string
-  /** The task of the step. Null if it names none. */
-  readonly task_id: string | null
-  /** The tool that the agent wants to use. */
-  readonly tool: string
-  /** The class of action, as the agent named it. */
-  readonly action_class: string
-  /**
-   * SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with
-   * its step.
-   */
-  readonly arguments_digest: string
-  /**
-   * The approval's status.
-   *
-   * - `pending`: Waits for a decision. An escalated approval is still pending, in stage `admin`.
-   * - `approved`: A reviewer or admin approved it.
-   * - `rejected`: A reviewer or admin rejected it.
-   * - `expired`: It closed without a decision: its last window ended, or its session was closed.
-   */
-  readonly status: "pending" | "approved" | "rejected" | "expired"
-  /**
-   * Whose review window is open, or was open last.
-   *
-   * - `reviewer`: Keys with `approvals.decide` can decide.
-   * - `admin`: Escalated: only keys with `approvals.admin` can decide.
-   */
-  readonly stage: "reviewer" | "admin"
-  /** When the agent submitted the step. */
-  readonly requested_at: Date
-  /** When the reviewers' window ends. */
-  readonly review_deadline_at: Date
-  /** When the admins' escalation window ends. Null if the rule grants none. */
-  readonly escalation_deadline_at: Date | null
-  /** When the open window ends: the one deadline that a client needs. */
-  readonly expires_at: Date
-  /** When the approval was escalated to admins. Null if it was not. */
-  readonly escalated_at: Date | null
-  /**
-   * The outcome if the last window ends without a decision.
-   *
-   * - `allow`: The agent may execute the step.
-   * - `reject`: The agent must not execute the step.
-   */
-  readonly timeout_action: "allow" | "reject"
-  /** The effect of the closed approval on its step. Null while it is pending. */
-  readonly outcome: "allow" | "reject" | null
-  /** What closed the approval. Null while it is pending. */
-  readonly decision_source: "human" | "timeout" | "session_closed" | null
-  /** When the approval closed. Null while it is pending. */
-  readonly decided_at: Date | null
-  /** The API key that decided. Null unless `decision_source` is `human`. */
-  readonly decided_by: Actor | null
-  /** The comment given with the decision. Null if there is none. */
-  readonly comment: string | null
-}
-
-/** An approval was requested, is about to expire, was escalated, or closed. */
+/**
+ * An approval was requested, is about to expire, was escalated, got one of several approvals, or
+ * closed.
+ */
 export interface ApprovalTransitionedEvent {
   /**
    * Number of the event: 1 for the session's first, without gaps. Also the `id` of the server-sent
@@ -5648,10 +6500,16 @@ export interface ApprovalTransitionedEvent {
    * - `approval:requested`: A step waits for a decision.
    * - `approval:expiring`: The open review window is about to end.
    * - `approval:escalated`: The admins' escalation window is open.
+   * - `approval:vote_recorded`: A person approved, and the quorum needs more approvals.
    * - `approval:decided`: The approval closed: by a decision, a timeout, or because its session was
    *   closed.
    */
-  readonly type: "approval:requested" | "approval:expiring" | "approval:escalated" | "approval:decided"
+  readonly type:
+    | "approval:requested"
+    | "approval:expiring"
+    | "approval:escalated"
+    | "approval:vote_recorded"
+    | "approval:decided"
   /** The step. */
   readonly step_id: string
   /** The approval right after it happened. */
@@ -5880,6 +6738,17 @@ export interface FeedbackSettingsChangedProblem extends ServiceProblem {
   readonly status: 409
   /** The current revision of the settings. */
   readonly current_revision: number
+}
+
+/**
+ * The approval's quorum asks for members of certain groups, and the API key is in none whose approval
+ * is still needed.
+ */
+export interface GroupRequiredProblem extends ServiceProblem {
+  /** Always `GROUP_REQUIRED`. */
+  readonly code: "GROUP_REQUIRED"
+  /** Always 403. */
+  readonly status: 403
 }
 
 /** The request line and headers exceed 16 KiB, or there are more than 100 headers. */
@@ -6294,6 +7163,28 @@ export interface RulesChangedProblem extends ServiceProblem {
 }
 
 /**
+ * The list of rules exceeds a limit on its rules, conditions or patterns. `errors` names the place and
+ * the limit.
+ */
+export interface RulesTooLargeProblem extends ServiceProblem {
+  /** Always `RULES_TOO_LARGE`. */
+  readonly code: "RULES_TOO_LARGE"
+  /** Always 422. */
+  readonly status: 422
+}
+
+/**
+ * The API key created a key that has approved already, or was created by it. Both count as one person
+ * in a quorum.
+ */
+export interface SamePersonProblem extends ServiceProblem {
+  /** Always `SAME_PERSON`. */
+  readonly code: "SAME_PERSON"
+  /** Always 403. */
+  readonly status: 403
+}
+
+/**
  * The API key that submitted the step cannot decide it, nor can a key that it created. A rule with
  * `self_approval` allows it.
  */
@@ -6371,6 +7262,17 @@ export interface UnavailableProblem extends ServiceProblem {
   readonly status: 503
 }
 
+/**
+ * A rule's quorum names a group that no usable API key with `approvals.decide` has. `errors` names the
+ * member.
+ */
+export interface UnknownGroupProblem extends ServiceProblem {
+  /** Always `UNKNOWN_GROUP`. */
+  readonly code: "UNKNOWN_GROUP"
+  /** Always 422. */
+  readonly status: 422
+}
+
 /** The `content-type` is not `application/json`. */
 export interface UnsupportedMediaTypeProblem extends ServiceProblem {
   /** Always `UNSUPPORTED_MEDIA_TYPE`. */
@@ -6411,6 +7313,7 @@ export type AnyServiceProblem =
   | FeedbackChangedProblem
   | FeedbackNotPendingProblem
   | FeedbackSettingsChangedProblem
+  | GroupRequiredProblem
   | HeadersTooLargeProblem
   | IdempotencyKeyInUseProblem
   | IdempotencyKeyReusedProblem
@@ -6445,6 +7348,8 @@ export type AnyServiceProblem =
   | RequestTimeoutProblem
   | RetentionSettingsChangedProblem
   | RulesChangedProblem
+  | RulesTooLargeProblem
+  | SamePersonProblem
   | SelfApprovalProblem
   | SelfReviewProblem
   | SessionClosedProblem
@@ -6453,5 +7358,6 @@ export type AnyServiceProblem =
   | StepNotAllowedProblem
   | TaskInUseProblem
   | UnavailableProblem
+  | UnknownGroupProblem
   | UnsupportedMediaTypeProblem
   | VerificationFailedProblem

@@ -9,6 +9,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     hint: "string",
     preset: ["or", ["string", "null"]],
     scopes: ["list", "string"],
+    groups: ["list", "string"],
     email: ["or", ["string", "null"]],
     email_verified_at: ["or", ["time", "null"]],
     email_awaits_verification: "boolean",
@@ -51,6 +52,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
         ]
       ]
     ],
+    "groups?": ["list", "string"],
     "email?": ["or", ["string", "null"]],
     "expires_at?": ["or", ["time", "null"]],
     "allowed_networks?": ["or", [["list", "string"], "null"]]
@@ -185,6 +187,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     target_id: ["or", ["string", "null"]],
     metadata_key: ["or", ["string", "null"]],
     metadata_digest: ["or", ["string", "null"]],
+    end_user: ["or", ["eu_", "null"]],
     status: ["is", ["running", "completed"]],
     deleted: "DeletedCounts",
     created_at: "time",
@@ -700,40 +703,285 @@ export const shapes: Readonly<Record<string, Shape>> = {
     expires_at: "time",
     escalated_at: ["or", ["time", "null"]],
     timeout_action: ["is", ["allow", "reject"]],
+    quorum: ["list", "QuorumPart"],
+    approvals_required: "number",
+    approvals_given: "number",
+    votes: ["list", "Vote"],
     outcome: ["or", [["is", ["allow", "reject"]], "null"]],
     decision_source: ["or", [["is", ["human", "timeout", "session_closed"]], "null"]],
     decided_at: ["or", ["time", "null"]],
     decided_by: ["or", ["Actor", "null"]],
     comment: ["or", ["string", "null"]]
   },
+  QuorumPart: { count: "number", group: ["or", ["string", "null"]] },
+  Vote: {
+    voted_by: "Actor",
+    voted_at: "time",
+    groups: ["list", "string"],
+    stage: ["is", ["reviewer", "admin"]],
+    comment: ["or", ["string", "null"]]
+  },
   DecideRequest: { decision: ["is", ["approve", "reject"]], "comment?": ["or", ["string", "null"]] },
+  DecideManyRequest: {
+    approval_ids: ["list", "apr_"],
+    decision: ["is", ["approve", "reject"]],
+    "comment?": ["or", ["string", "null"]]
+  },
+  DecisionResults: { results: ["list", "DecisionResult"] },
+  DecisionResult: {
+    approval_id: "apr_",
+    approval: ["or", ["ApprovalSnapshot", "null"]],
+    problem: ["or", ["DecisionRefusal", "null"]]
+  },
+  ApprovalSnapshot: {
+    approval_id: "apr_",
+    session_id: "ses_",
+    step_id: "string",
+    task_id: ["or", ["tsk_", "null"]],
+    tool: "string",
+    action_class: "string",
+    arguments_digest: "string",
+    status: ["is", ["pending", "approved", "rejected", "expired"]],
+    stage: ["is", ["reviewer", "admin"]],
+    requested_at: "time",
+    review_deadline_at: "time",
+    escalation_deadline_at: ["or", ["time", "null"]],
+    expires_at: "time",
+    escalated_at: ["or", ["time", "null"]],
+    timeout_action: ["is", ["allow", "reject"]],
+    outcome: ["or", [["is", ["allow", "reject"]], "null"]],
+    decision_source: ["or", [["is", ["human", "timeout", "session_closed"]], "null"]],
+    decided_at: ["or", ["time", "null"]],
+    decided_by: ["or", ["Actor", "null"]],
+    comment: ["or", ["string", "null"]],
+    "quorum?": ["list", "QuorumPart"],
+    "approvals_required?": "number",
+    "approvals_given?": "number",
+    "votes?": ["list", "Vote"]
+  },
+  DecisionRefusal: {
+    type: "string",
+    status: "number",
+    code: [
+      "is",
+      [
+        "NOT_FOUND",
+        "SELF_APPROVAL",
+        "ADMIN_REQUIRED",
+        "GROUP_REQUIRED",
+        "SAME_PERSON",
+        "APPROVAL_ALREADY_DECIDED",
+        "APPROVAL_EXPIRED"
+      ]
+    ],
+    title: "string",
+    detail: "string"
+  },
   ApprovalRules: { rules: ["list", "ApprovalRule"], revision: "number" },
   ApprovalRule: {
     id: "rul_",
     tool: "string",
     action_class: "string",
     task_id: ["or", ["tsk_", "null"]],
+    when: ["list", "RuleCondition"],
     effect: ["is", ["allow", "reject", "require_approval"]],
     review_seconds: "number",
     expiring_seconds: ["or", ["number", "null"]],
     escalation_seconds: ["or", ["number", "null"]],
     timeout_action: ["is", ["allow", "reject"]],
     self_approval: "boolean",
+    quorum: ["list", "QuorumPart"],
     reason: "string"
   },
+  RuleCondition: [
+    "or",
+    [
+      "EqualsCondition",
+      "NotEqualsCondition",
+      "LessThanCondition",
+      "AtMostCondition",
+      "GreaterThanCondition",
+      "AtLeastCondition",
+      "InCondition",
+      "NotInCondition",
+      "StartsWithCondition",
+      "EndsWithCondition",
+      "MatchesCondition",
+      "NotMatchesCondition",
+      "MinLengthCondition",
+      "MaxLengthCondition",
+      "MinItemsCondition",
+      "MaxItemsCondition",
+      "ExistsCondition",
+      "AbsentCondition",
+      "EveryCondition",
+      "SomeCondition"
+    ]
+  ],
+  EqualsCondition: { pointer: "string", op: ["is", ["equals"]], value: "json" },
+  NotEqualsCondition: { pointer: "string", op: ["is", ["not_equals"]], value: "json" },
+  LessThanCondition: { pointer: "string", op: ["is", ["less_than"]], value: "number" },
+  AtMostCondition: { pointer: "string", op: ["is", ["at_most"]], value: "number" },
+  GreaterThanCondition: { pointer: "string", op: ["is", ["greater_than"]], value: "number" },
+  AtLeastCondition: { pointer: "string", op: ["is", ["at_least"]], value: "number" },
+  InCondition: { pointer: "string", op: ["is", ["in"]], value: ["list", "json"] },
+  NotInCondition: { pointer: "string", op: ["is", ["not_in"]], value: ["list", "json"] },
+  StartsWithCondition: { pointer: "string", op: ["is", ["starts_with"]], value: "string" },
+  EndsWithCondition: { pointer: "string", op: ["is", ["ends_with"]], value: "string" },
+  MatchesCondition: { pointer: "string", op: ["is", ["matches"]], value: "string" },
+  NotMatchesCondition: { pointer: "string", op: ["is", ["not_matches"]], value: "string" },
+  MinLengthCondition: { pointer: "string", op: ["is", ["min_length"]], value: "number" },
+  MaxLengthCondition: { pointer: "string", op: ["is", ["max_length"]], value: "number" },
+  MinItemsCondition: { pointer: "string", op: ["is", ["min_items"]], value: "number" },
+  MaxItemsCondition: { pointer: "string", op: ["is", ["max_items"]], value: "number" },
+  ExistsCondition: { pointer: "string", op: ["is", ["exists"]] },
+  AbsentCondition: { pointer: "string", op: ["is", ["absent"]] },
+  EveryCondition: { pointer: "string", op: ["is", ["every"]], value: ["list", "ElementCondition"] },
+  ElementCondition: [
+    "or",
+    [
+      "EqualsCondition",
+      "NotEqualsCondition",
+      "LessThanCondition",
+      "AtMostCondition",
+      "GreaterThanCondition",
+      "AtLeastCondition",
+      "InCondition",
+      "NotInCondition",
+      "StartsWithCondition",
+      "EndsWithCondition",
+      "MatchesCondition",
+      "NotMatchesCondition",
+      "MinLengthCondition",
+      "MaxLengthCondition",
+      "MinItemsCondition",
+      "MaxItemsCondition",
+      "ExistsCondition",
+      "AbsentCondition",
+      "InnerEveryCondition",
+      "InnerSomeCondition"
+    ]
+  ],
+  InnerEveryCondition: { pointer: "string", op: ["is", ["every"]], value: ["list", "ValueCondition"] },
+  ValueCondition: [
+    "or",
+    [
+      "EqualsCondition",
+      "NotEqualsCondition",
+      "LessThanCondition",
+      "AtMostCondition",
+      "GreaterThanCondition",
+      "AtLeastCondition",
+      "InCondition",
+      "NotInCondition",
+      "StartsWithCondition",
+      "EndsWithCondition",
+      "MatchesCondition",
+      "NotMatchesCondition",
+      "MinLengthCondition",
+      "MaxLengthCondition",
+      "MinItemsCondition",
+      "MaxItemsCondition",
+      "ExistsCondition",
+      "AbsentCondition"
+    ]
+  ],
+  InnerSomeCondition: { pointer: "string", op: ["is", ["some"]], value: ["list", "ValueCondition"] },
+  SomeCondition: { pointer: "string", op: ["is", ["some"]], value: ["list", "ElementCondition"] },
   ReplaceApprovalRules: { rules: ["list", "NewApprovalRule"], "revision?": "number" },
   NewApprovalRule: {
     "id?": "rul_",
     "tool?": "string",
     "action_class?": "string",
     "task_id?": ["or", ["tsk_", "null"]],
+    "when?": ["list", "RuleCondition"],
     effect: ["is", ["allow", "reject", "require_approval"]],
     "review_seconds?": "number",
     "expiring_seconds?": ["or", ["number", "null"]],
     "escalation_seconds?": ["or", ["number", "null"]],
     "timeout_action?": ["is", ["allow", "reject"]],
     "self_approval?": "boolean",
+    "quorum?": ["list", "NewQuorumPart"],
     "reason?": "string"
+  },
+  NewQuorumPart: { "count?": "number", "group?": ["or", ["string", "null"]] },
+  TestApprovalRules: { rules: ["list", "NewApprovalRule"], "since?": "time", "until?": "time" },
+  RuleTestLine: ["or", ["RuleTestStep", "RuleTestProgress", "RuleTestResult"]],
+  RuleTestStep: {
+    type: ["is", ["step"]],
+    finding: ["is", ["rejected_would_run", "approved_would_be_rejected"]],
+    approval_id: "apr_",
+    session_id: "ses_",
+    step_id: "string",
+    task_id: ["or", ["tsk_", "null"]],
+    tool: "string",
+    action_class: "string",
+    requested_at: "time",
+    decided_at: ["or", ["time", "null"]],
+    decided_by: ["or", ["Actor", "null"]],
+    comment: ["or", ["string", "null"]],
+    rule_index: "number",
+    reason: "string"
+  },
+  RuleTestProgress: { type: ["is", ["progress"]], steps: "number", reached: "time" },
+  RuleTestResult: {
+    type: ["is", ["result"]],
+    since: "time",
+    until: "time",
+    steps: "number",
+    recorded: "RuleEffectCounts",
+    tested: "RuleEffectCounts",
+    changes: [
+      "list",
+      {
+        recorded: ["is", ["allow", "reject", "require_approval"]],
+        tested: ["is", ["allow", "reject", "require_approval"]],
+        steps: "number"
+      }
+    ],
+    more_questions: "number",
+    fewer_questions: "number",
+    approvals: {
+      approved: "number",
+      rejected: "number",
+      timed_out: "number",
+      session_closed: "number",
+      other: "number",
+      pending: "number"
+    },
+    same_as_person: "number",
+    rejected_would_run: "number",
+    approved_would_be_rejected: "number",
+    unlisted: "number"
+  },
+  RuleEffectCounts: { allow: "number", reject: "number", require_approval: "number" },
+  RuleSuggestions: {
+    suggestions: ["list", "RuleSuggestion"],
+    revision: "number",
+    looked_at: "number",
+    unread: "number",
+    already_decided: "number",
+    without_arguments: "number",
+    oldest_at: ["or", ["time", "null"]]
+  },
+  RuleSuggestion: {
+    rule: "SuggestedApprovalRule",
+    before_rule_id: ["or", ["rul_", "null"]],
+    decisions: "number",
+    exceptions: "number",
+    exception_ids: ["list", "apr_"],
+    measured: "number",
+    error_upper_bound: "number",
+    people: "number",
+    first_at: "time",
+    last_at: "time"
+  },
+  SuggestedApprovalRule: {
+    tool: "string",
+    action_class: "string",
+    task_id: ["or", ["tsk_", "null"]],
+    when: ["list", "RuleCondition"],
+    effect: ["is", ["allow", "reject", "require_approval"]]
   },
   NotificationEndpoints: { endpoints: ["list", "NotificationEndpoint"], email_notifier: "boolean" },
   NotificationEndpoint: {
@@ -746,6 +994,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
           "approval.requested",
           "approval.expiring",
           "approval.escalated",
+          "approval.vote_recorded",
           "approval.approved",
           "approval.rejected",
           "approval.expired"
@@ -772,6 +1021,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
           "approval.requested",
           "approval.expiring",
           "approval.escalated",
+          "approval.vote_recorded",
           "approval.approved",
           "approval.rejected",
           "approval.expired"
@@ -789,6 +1039,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
           "approval.requested",
           "approval.expiring",
           "approval.escalated",
+          "approval.vote_recorded",
           "approval.approved",
           "approval.rejected",
           "approval.expired"
@@ -869,7 +1120,9 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "session_days?": ["or", ["number", "null"]],
     "revision?": "number"
   },
-  NewErasure: { metadata_key: "string", metadata_value: ["or", ["string", "number", "boolean"]] },
+  NewErasure: ["or", ["MetadataSubject", "EndUserSubject"]],
+  MetadataSubject: { metadata_key: "string", metadata_value: ["or", ["string", "number", "boolean"]] },
+  EndUserSubject: { end_user_id: "string" },
   AuditEntry: {
     id: "aud_",
     action: "string",
@@ -962,31 +1215,18 @@ export const shapes: Readonly<Record<string, Shape>> = {
     id: "number",
     session_id: "ses_",
     occurred_at: "time",
-    type: ["is", ["approval:requested", "approval:expiring", "approval:escalated", "approval:decided"]],
+    type: [
+      "is",
+      [
+        "approval:requested",
+        "approval:expiring",
+        "approval:escalated",
+        "approval:vote_recorded",
+        "approval:decided"
+      ]
+    ],
     step_id: "string",
     approval: "ApprovalSnapshot"
-  },
-  ApprovalSnapshot: {
-    approval_id: "apr_",
-    session_id: "ses_",
-    step_id: "string",
-    task_id: ["or", ["tsk_", "null"]],
-    tool: "string",
-    action_class: "string",
-    arguments_digest: "string",
-    status: ["is", ["pending", "approved", "rejected", "expired"]],
-    stage: ["is", ["reviewer", "admin"]],
-    requested_at: "time",
-    review_deadline_at: "time",
-    escalation_deadline_at: ["or", ["time", "null"]],
-    expires_at: "time",
-    escalated_at: ["or", ["time", "null"]],
-    timeout_action: ["is", ["allow", "reject"]],
-    outcome: ["or", [["is", ["allow", "reject"]], "null"]],
-    decision_source: ["or", [["is", ["human", "timeout", "session_closed"]], "null"]],
-    decided_at: ["or", ["time", "null"]],
-    decided_by: ["or", ["Actor", "null"]],
-    comment: ["or", ["string", "null"]]
   },
   SessionClosedEvent: {
     id: "number",
@@ -1021,6 +1261,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   FEEDBACK_CHANGED: { current_dataset_id: ["or", ["dst_", "null"]], current_feedback_revision: "string" },
   FEEDBACK_NOT_PENDING: {},
   FEEDBACK_SETTINGS_CHANGED: { current_revision: "number" },
+  GROUP_REQUIRED: {},
   HEADERS_TOO_LARGE: {},
   IDEMPOTENCY_KEY_IN_USE: {},
   IDEMPOTENCY_KEY_REUSED: {},
@@ -1104,6 +1345,8 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   REQUEST_TIMEOUT: {},
   RETENTION_SETTINGS_CHANGED: { current_revision: "number" },
   RULES_CHANGED: { current_revision: "number" },
+  RULES_TOO_LARGE: {},
+  SAME_PERSON: {},
   SELF_APPROVAL: {},
   SELF_REVIEW: {},
   SESSION_CLOSED: {},
@@ -1112,6 +1355,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   STEP_NOT_ALLOWED: {},
   TASK_IN_USE: {},
   UNAVAILABLE: {},
+  UNKNOWN_GROUP: {},
   UNSUPPORTED_MEDIA_TYPE: {},
   VERIFICATION_FAILED: {}
 }
@@ -1123,6 +1367,7 @@ export const sessionEventTypes: ReadonlySet<string> = new Set([
   "approval:requested",
   "approval:expiring",
   "approval:escalated",
+  "approval:vote_recorded",
   "approval:decided",
   "session:closed"
 ])
@@ -1597,6 +1842,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       payload: "DecideRequest",
       status: 200,
       json: "Approval"
+    },
+    decideMany: {
+      method: "POST",
+      path: "/v1/agent-approvals/decide",
+      payload: "DecideManyRequest",
+      status: 200,
+      json: "DecisionResults"
     }
   },
   approval_rules: {
@@ -1607,6 +1859,20 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       payload: "ReplaceApprovalRules",
       status: 200,
       json: "ApprovalRules"
+    },
+    test: {
+      method: "POST",
+      path: "/v1/approval-rules/test",
+      payload: "TestApprovalRules",
+      status: 200,
+      lines: "RuleTestLine"
+    },
+    suggestions: {
+      method: "GET",
+      path: "/v1/approval-rules/suggestions",
+      query: { "max_error?": "number" },
+      status: 200,
+      json: "RuleSuggestions"
     }
   },
   notification_endpoints: {
@@ -1763,6 +2029,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "rules.replaced",
             "redaction_settings.replaced",
             "feedback_settings.replaced",
+            "approval.vote_recorded",
             "approval.approved",
             "approval.rejected",
             "session.closed",
