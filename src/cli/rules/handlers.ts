@@ -54,21 +54,21 @@ const requireFormat = (file: string): Effect.Effect<RulesFormat, RulesTrouble> =
 }
 
 /** The text of a file; undefined if it does not exist. */
-const readText = (file: string) =>
+const readText = (file: string): Effect.Effect<string | undefined, RulesTrouble> =>
   Effect.tryPromise({
     try: async () => {
-      const bytes = await readFile(file)
-      if (bytes.byteLength > MAX_FILE_BYTES) throw new Error(`${file} is larger than ${MAX_FILE_BYTES} bytes`)
-      return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+      try {
+        const bytes = await readFile(file)
+        if (bytes.byteLength > MAX_FILE_BYTES)
+          throw new Error(`${file} is larger than ${MAX_FILE_BYTES} bytes`)
+        return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+      } catch (error) {
+        if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
+        throw error
+      }
     },
-    catch: (error) => error
-  }).pipe(
-    Effect.catch((error) =>
-      error instanceof Error && "code" in error && error.code === "ENOENT"
-        ? Effect.undefined
-        : Effect.fail(trouble(error instanceof Error ? error.message : String(error)))
-    )
-  )
+    catch: (error) => trouble(error instanceof Error ? error.message : String(error))
+  })
 
 const parseFile = Effect.fnUntraced(function* (file: string): Effect.fn.Return<ParsedRules, RulesTrouble> {
   const format = yield* requireFormat(file)
