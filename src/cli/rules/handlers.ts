@@ -90,13 +90,15 @@ const refuse = (file: string, faults: ReadonlyArray<string>) =>
 const locateFaults =
   (file: string, { locate }: ParsedRules) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | RulesTrouble, R> =>
-    Effect.catch(self, (error): Effect.Effect<never, E | RulesTrouble> => {
-      if (!(error instanceof InvalidRequest) || error.errors === undefined) return Effect.fail(error)
-      const faults = error.errors.map(
-        ({ detail, pointer }) => `${file}:${locate(pointer)}: ${pointer}: ${detail}`
-      )
-      return faults.length === 0 ? Effect.fail(error) : refuse(file, faults)
-    })
+    self.pipe(
+      Effect.catch((error): Effect.Effect<never, E | RulesTrouble> => {
+        if (!(error instanceof InvalidRequest) || error.errors === undefined) return Effect.fail(error)
+        const faults = error.errors.map(
+          ({ detail, pointer }) => `${file}:${locate(pointer)}: ${pointer}: ${detail}`
+        )
+        return faults.length === 0 ? Effect.fail(error) : refuse(file, faults)
+      })
+    )
 
 const listRules = Effect.flatMap(Client, ({ approval_rules }) => approval_rules.list({}))
 

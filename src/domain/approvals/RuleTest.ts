@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import type { StepDecision } from "./AgentSession.ts"
-import { DecisionSource, type ApprovalOutcome } from "./Approval.ts"
+import type { ApprovalOutcome, DecisionSource } from "./Approval.ts"
 import { RuleEffect, type Ruling } from "./ApprovalRule.ts"
 import { documented } from "../documented.ts"
 import { documentedEnum } from "../documentedEnum.ts"

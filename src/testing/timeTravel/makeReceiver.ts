@@ -29,11 +29,15 @@ export const makeReceiver = Effect.fnUntraced(function* (
     return { status, body: undefined }
   }
 
-  const server = createServer(async (request, response) => {
-    const chunks: Array<Buffer> = []
-    for await (const chunk of request) chunks.push(chunk)
-    const answer = await receive(Buffer.concat(chunks), request.headers)
-    response.writeHead(answer.status, { "content-type": "application/json" }).end(answer.body)
+  const server = createServer((request, response) => {
+    const answer = async () => {
+      const chunks: Array<Buffer> = []
+      for await (const chunk of request) chunks.push(chunk)
+      const { body, status } = await receive(Buffer.concat(chunks), request.headers)
+      response.writeHead(status, { "content-type": "application/json" }).end(body)
+    }
+    // A sender that goes away in the middle of its request gets no answer.
+    answer().catch(() => response.destroy())
   })
   const url = yield* Effect.acquireRelease(
     Effect.callback<string>((resume) => {

@@ -46,7 +46,12 @@ export const toConditionDraft = (condition: RuleCondition, key: number): Conditi
   const { op, pointer } = condition
   if (op === "exists" || op === "absent") return { key, pointer, op, value: "" }
   const { value } = condition
-  return { key, pointer, op, value: operators[op].kind === "text" ? String(value) : JSON.stringify(value) }
+  return {
+    key,
+    pointer,
+    op,
+    value: operators[op].kind === "text" && typeof value === "string" ? value : JSON.stringify(value)
+  }
 }
 
 const decode = Schema.decodeUnknownResult(RuleCondition)

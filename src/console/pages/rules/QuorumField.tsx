@@ -20,7 +20,6 @@ export const QuorumField = ({
     <fieldset className="field">
       <legend className="legend">Approvals needed</legend>
       {quorum.map(({ count, group }, index) => (
-        // oxlint-disable-next-line react/no-array-index-key -- parts have no id, and their fields are controlled
         <div key={index} className="quorum-part">
           <input
             type="number"

@@ -1,5 +1,5 @@
 import { Effect, Schema } from "effect"
-import { SqlClient } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import { MAX_SAMPLED_BYTES } from "../../../api/ApprovalRules.ts"
 import { ApprovalId, KeyId, type OrgId, StepId, TaskId } from "../../../domain/Ids.ts"
 import { ApprovalOutcome, DecisionSource } from "../../../domain/approvals/Approval.ts"
