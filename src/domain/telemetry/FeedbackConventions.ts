@@ -68,7 +68,7 @@ const valueOf = ({ score, score_value }: SubmittedFeedback): number => score_val
 const labelOf = ({ score, score_label }: SubmittedFeedback): string =>
   score_label ?? (score > 0 ? "correct" : score < 0 ? "incorrect" : "neutral")
 
-/** The span that is evaluated: of the model's last call, or of the run if it called none. */
+/** The span that is evaluated: of the model's last call, or of the run if it has no span of a call. */
 const evaluatedSpanId = ({ provider_calls, trace_id }: SubmittedFeedback): SpanId =>
   provider_calls === 0 ? runSpanId(trace_id) : callSpanId(trace_id, provider_calls - 1)
 

@@ -61,7 +61,8 @@ const messages = (
   return { [name]: text, ...(isTruncated ? TRUNCATED : {}) }
 }
 
-const inputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> | undefined =>
+/** The input of a run as the messages of a chat. */
+export const inputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> | undefined =>
   value === undefined ? undefined : [{ role: "user", content: JSON.stringify(value) }]
 
 const outputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> | undefined =>
@@ -69,10 +70,10 @@ const outputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> 
     ? undefined
     : [{ role: "assistant", content: JSON.stringify(value), finish_reason: "stop" }]
 
-/** A completed call to a model provider within a run. Unreported numbers are null. */
+/** A completed call to a model within a run, by the service or by a client that reported it. Unreported values are null. */
 export interface CompletedProviderCall {
   /** The provider's name in the conventions, such as `openai`. */
-  readonly provider: string
+  readonly provider: string | null
   readonly model: string | null
   /** The host and port of the model server; null if unknown. */
   readonly server: { readonly address: string; readonly port: number } | null
@@ -152,7 +153,7 @@ export const exportedTrace = (
     ? { trace_id: run.caller.trace_id, caller: run.caller }
     : { trace_id: run.trace_id, caller: null }
 
-/** Returns the span of a run and one for each provider call in it. */
+/** Returns the span of a run and one for each call to a model in it. */
 export const runSpans = (run: CompletedRun, mode: TraceMode): ReadonlyArray<Span> => {
   const { caller, trace_id } = exportedTrace(run, mode)
   const joined = (isParentRemote: boolean): Pick<Span, "joined"> =>
@@ -220,7 +221,7 @@ export const callAttributes = (call: Omit<CompletedProviderCall, "prompt">): Att
   const { response } = call
   return {
     "gen_ai.operation.name": "chat",
-    "gen_ai.provider.name": call.provider,
+    "gen_ai.provider.name": call.provider ?? undefined,
     "gen_ai.request.model": call.model ?? undefined,
     "gen_ai.request.temperature": double(call.temperature),
     "gen_ai.request.top_p": double(call.top_p),

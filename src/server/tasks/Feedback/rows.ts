@@ -215,9 +215,14 @@ export interface RunKey {
 export interface EvaluatedRun {
   /** The caller's `traceparent`. */
   readonly caller_traceparent: string | null
-  /** Calls to a model. */
+  /** The calls to a model that have spans: see `modelCalls`. */
   readonly provider_calls: number
 }
+
+/** SQL of the number of calls to a model that a row of `runs` has spans of: the service's, or the one that the client reported. */
+export const modelCalls = (sql: SqlClient.SqlClient) => sql.literal(`
+  CASE runs.source WHEN 'logged' THEN (coalesce(runs.provider, runs.model) IS NOT NULL)::int ELSE runs.provider_calls END
+`)
 
 /** A run and its task, as far as new feedback needs them. */
 const RunTask = Schema.Struct({
@@ -259,7 +264,7 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
       CROSS JOIN LATERAL (
         SELECT
           task_id, run_id, CASE source WHEN 'provider' THEN release_id END AS release_id, caller_traceparent,
-          provider_calls, answer_schema_digest
+          ${modelCalls(sql)} AS provider_calls, answer_schema_digest
         FROM runs
           JOIN tasks USING (org_id, task_id)
         WHERE runs.org_id = n.org_id

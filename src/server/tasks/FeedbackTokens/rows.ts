@@ -6,6 +6,7 @@ import type { FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
 import type { FeedbackToken } from "../../../domain/tasks/FeedbackToken.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { modelCalls } from "../Feedback/rows.ts"
 import { ofExistingTask } from "../requireTask.ts"
 
 /** Feedback of an end user as it is stored, as far as two requests with a token can differ. */
@@ -98,7 +99,8 @@ export const countRunUse = (sql: SqlClient.SqlClient, { org_id, trace_id }: Feed
       AND trace_id = ${trace_id}
       AND end_user_feedback < ${limit}
       AND ${ofExistingTask(sql, "runs")}
-    RETURNING task_id, run_id, CASE source WHEN 'provider' THEN release_id END AS release_id, caller_traceparent, provider_calls
+    RETURNING task_id, run_id, CASE source WHEN 'provider' THEN release_id END AS release_id, caller_traceparent,
+      ${modelCalls(sql)} AS provider_calls
   `)
 
 /** Whether the run of a token exists. */

@@ -5,14 +5,16 @@ import type { Message } from "../../../domain/telemetry/messages.ts"
 import {
   type CompletedProviderCall,
   type CompletedRun,
+  inputMessages,
   runSpans
 } from "../../../domain/telemetry/SpanConventions.ts"
 import { toCompletedCall } from "../Providers/toCompletedCall.ts"
+import { toReportedCall } from "./toReportedCall.ts"
 import { RunFinished } from "../Runs.ts"
 import { Spans } from "../../telemetry/Spans.ts"
 import type { FinishedRun } from "./FinishedRun.ts"
 
-/** Records each run as a span, with a child span for each call to a provider. */
+/** Records each run as a span, with a child span for each call to a model, also for the one that a client reported. */
 export const layerRunSpans: Layer.Layer<never, never, Spans> = Layer.effect(
   RunFinished,
   Effect.map(Spans, (spans) => (run: FinishedRun) => recordRun(spans, run))
@@ -25,7 +27,7 @@ const recordRun = (spans: Spans["Service"], run: FinishedRun): Effect.Effect<voi
   const promptOf = run.calls.map(({ messages }) => `prompt ${prompts.indexOf(messages)}`)
   return spans.record(run.org_id, {
     trace_id: run.trace_id,
-    count: 1 + run.calls.length,
+    count: 1 + completed.calls.length,
     whole: true,
     caller: completed.caller,
     content: {
@@ -39,7 +41,11 @@ const recordRun = (spans: Spans["Service"], run: FinishedRun): Effect.Effect<voi
           ...completed,
           calls: completed.calls.map((call, index) => ({
             ...call,
-            prompt: toMessages(content[promptOf[index] ?? ""])
+            // Of a client's call, only the input is known.
+            prompt:
+              completed.source === "logged"
+                ? inputMessages(content["input"])
+                : toMessages(content[promptOf[index] ?? ""])
           })),
           input: content["input"],
           answer: content["answer"]
@@ -72,7 +78,10 @@ const toCompletedRun = (
 ): Omit<CompletedRun, "input" | "answer" | "calls"> & {
   readonly calls: ReadonlyArray<Omit<CompletedProviderCall, "prompt">>
 } => {
-  const start = run.created_at.epochMilliseconds
+  const reported = toReportedCall(run)
+  const calls =
+    reported === undefined ? run.calls.map((call) => toCompletedCall(run.provider, call)) : [reported]
+  const created = run.created_at.epochMilliseconds
   return {
     trace_id: run.trace_id,
     task_id: run.task_id,
@@ -81,10 +90,11 @@ const toCompletedRun = (
     dataset_id: run.dataset_id,
     source: run.source,
     session_id: run.session_id,
-    start,
-    end: start + run.duration_ms,
+    // A client's call ended before its answer was logged.
+    start: Math.min(created, ...calls.map(({ start }) => start)),
+    end: created + run.duration_ms,
     error_type: run.failure === null ? null : "provider_failed",
     caller: parseTraceContext(run.caller_traceparent),
-    calls: run.calls.map((call) => toCompletedCall(run.provider, call))
+    calls
   }
 }
