@@ -30,7 +30,24 @@ const MAX_RUNS = 200
 /** Feedback records that one transaction deletes. */
 const MAX_FEEDBACK = 1_000
 
-const runRows = rowsOf(Schema.Struct({ trace_id: TraceId, bytes: Schema.Int, feedback: Schema.Int }))
+/**
+ * Metadata of the runs of that feedback, in bytes: each member becomes a row by which an erasure finds the examples of a
+ * correction, and one run can have thousands.
+ */
+const MAX_METADATA_BYTES = 512 * 1024
+
+/** The feedback on runs with this metadata that one transaction deletes. */
+const mostFeedback = (metadata_bytes: number): number =>
+  Math.min(MAX_FEEDBACK, Math.max(1, Math.floor(MAX_METADATA_BYTES / Math.max(1, metadata_bytes))))
+
+const runRows = rowsOf(
+  Schema.Struct({
+    trace_id: TraceId,
+    bytes: Schema.Int,
+    feedback: Schema.Int,
+    metadata_bytes: Schema.Int
+  })
+)
 
 const FeedbackRow = Schema.Struct({
   feedback_id: FeedbackId,
@@ -40,6 +57,16 @@ const FeedbackRow = Schema.Struct({
 })
 
 const feedbackRows = rowsOf(FeedbackRow)
+
+const weighedRows = rowsOf(Schema.Struct({ ...FeedbackRow.fields, metadata_bytes: Schema.Int }))
+
+/** The first rows, as many as one transaction deletes; at least one, if there is any. */
+const firstOf = <Row>(rows: ReadonlyArray<Row>, shareOf: (row: Row) => number): ReadonlyArray<Row> => {
+  let share = 0
+  // The sum of a thousand thousandths may be above 1.
+  const end = rows.findIndex((row, index) => (share += shareOf(row)) > 1 + 1e-9 && index > 0)
+  return end < 0 ? rows : rows.slice(0, end)
+}
 
 /** Lets the counts of feedback stay when feedback is deleted in this transaction: they tell nothing about a person. */
 const keepCounts = (sql: SqlClient.SqlClient) =>
@@ -58,11 +85,11 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
   { cutoff, now, org_id }: Expiry
 ) {
   const runs = yield* runRows.all(sql`
-    SELECT expired.trace_id, expired.bytes, expired.feedback
+    SELECT expired.trace_id, expired.bytes, expired.feedback, expired.metadata_bytes
     FROM tasks
       CROSS JOIN LATERAL (
         SELECT
-          trace_id,
+          trace_id, octet_length(metadata::text) AS metadata_bytes,
           coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes,
           (
             SELECT count(*)::int
@@ -95,23 +122,24 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
   `)
   yield* keepCounts(sql)
   // Not more feedback than one transaction deletes. A run with more than that loses it first.
-  let room = MAX_FEEDBACK
-  const whole = runs.filter(({ feedback }) => (room -= feedback) >= 0)
-  const selected = whole.length > 0 ? whole : runs.slice(0, 1)
+  const selected = firstOf(runs, ({ feedback, metadata_bytes }) => feedback / mostFeedback(metadata_bytes))
+  const [first] = selected
+  const limit = first === undefined ? 0 : mostFeedback(first.metadata_bytes)
+  const isPart = first !== undefined && first.feedback > limit
   const found = yield* feedbackRows.all(sql`
     SELECT feedback_id, trace_id, status, bytes
     FROM feedback
     WHERE org_id = ${org_id}
       AND trace_id = ANY(${textArray(selected.map(({ trace_id }) => trace_id))})
     ORDER BY feedback_id
-    LIMIT ${MAX_FEEDBACK}
+    LIMIT ${isPart ? limit : MAX_FEEDBACK}::int
     FOR UPDATE
   `)
   // Staged since the runs were selected.
   const staged = new Set(found.flatMap(({ status, trace_id }) => (status === "staged" ? [trace_id] : [])))
   const feedback = found.filter(({ trace_id }) => !staged.has(trace_id))
   yield* deleteFeedbackRows(sql, usage, org_id, feedback)
-  if (runs.length > 0 && whole.length === 0) {
+  if (isPart) {
     return { deleted: { feedback: feedback.length }, isOver: feedback.length === 0 } satisfies ExpiredDeletion
   }
   const expired = selected.filter(({ trace_id }) => !staged.has(trace_id))
@@ -138,8 +166,18 @@ export const deleteExpiredFeedback = Effect.fnUntraced(function* (
   usage: StoredUsage["Service"],
   { cutoff, org_id }: Expiry
 ) {
-  const feedback = yield* feedbackRows.all(sql`
-    SELECT feedback_id, trace_id, status, bytes
+  const expired = yield* weighedRows.all(sql`
+    SELECT
+      feedback_id, trace_id, status, bytes,
+      CASE
+        WHEN dataset_id IS NULL THEN 0
+        ELSE coalesce((
+          SELECT octet_length(metadata::text)
+          FROM runs
+          WHERE runs.org_id = feedback.org_id
+            AND runs.trace_id = feedback.trace_id
+        ), 0)
+      END AS metadata_bytes
     FROM feedback
     WHERE org_id = ${org_id}
       AND feedback_id < ${idBound("fbk", cutoff, 0)}
@@ -149,11 +187,12 @@ export const deleteExpiredFeedback = Effect.fnUntraced(function* (
     LIMIT ${MAX_FEEDBACK}
     FOR UPDATE SKIP LOCKED
   `)
+  const feedback = firstOf(expired, ({ metadata_bytes }) => 1 / mostFeedback(metadata_bytes))
   yield* keepCounts(sql)
   yield* deleteFeedbackRows(sql, usage, org_id, feedback)
   const result: ExpiredDeletion = {
     deleted: { feedback: feedback.length },
-    isOver: feedback.length < MAX_FEEDBACK
+    isOver: expired.length < MAX_FEEDBACK && feedback.length === expired.length
   }
   return result
 })

@@ -9,13 +9,16 @@ import { rowsOf } from "../store/rows.ts"
 import { atomic, requireTransaction } from "../store/transaction.ts"
 import { rememberTraces } from "../telemetry/eraseSpans.ts"
 import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
-import { eraseExamples, findPromoted } from "./Datasets/erasedRows.ts"
+import { deleteResultsAhead, eraseExamples, findPromoted } from "./Datasets/erasedRows.ts"
 
 /** Runs that one transaction deletes. */
 export const MAX_DELETED_RUNS = 200
 
 /** Feedback records that one transaction deletes: a run can have any number of them. */
 export const MAX_DELETED_FEEDBACK = 1_000
+
+/** Examples that one transaction erases. Each can have 256 words in the search index. */
+export const MAX_ERASED_EXAMPLES = 200
 
 /** The runs to delete, all of one task. */
 export interface RunSelection {
@@ -40,7 +43,15 @@ export interface DeletedRuns {
   readonly runs: number
   readonly feedback: number
   readonly examples: number
-  /** Whether feedback is left, and with it the runs: the next transaction continues. */
+  /** Whether feedback, or results of its examples, are left, and with them the runs: the next transaction continues. */
+  readonly more: boolean
+}
+
+/** What the deletion of feedback deleted besides. */
+export interface DeletedFeedback {
+  /** Examples that were erased. */
+  readonly examples: number
+  /** Whether nothing but results of the examples was deleted, because they have many: the next transaction continues. */
   readonly more: boolean
 }
 
@@ -93,10 +104,12 @@ export const deleteRuns = Effect.fnUntraced(function* (
     FOR UPDATE
   `)
   const found = yield* lockFeedbackOf(sql, org_id, trace_ids)
-  const more = found.length > MAX_DELETED_FEEDBACK
-  const feedback = found.slice(0, MAX_DELETED_FEEDBACK)
-  const examples = yield* deleteFeedback(sql, usage, selection, feedback, options, hasLock)
-  if (examples === undefined) return undefined
+  const feedback = firstOf(found, options)
+  const also = yield* deleteFeedback(sql, usage, selection, feedback, options, hasLock)
+  if (also === undefined) return undefined
+  if (also.more) return { runs: 0, feedback: 0, examples: 0, more: true } satisfies DeletedRuns
+  const { examples } = also
+  const more = feedback.length < found.length
   if (more) return { runs: 0, feedback: feedback.length, examples, more } satisfies DeletedRuns
   yield* sql`
     DELETE FROM runs
@@ -121,10 +134,24 @@ const lockFeedbackOf = (sql: SqlClient.SqlClient, org_id: OrgId, trace_ids: Read
     FOR UPDATE
   `)
 
+/** Whether an example may have been made from feedback. Not only if it is promoted: a promotion may be about to commit. */
+const isCorrection = ({ status }: FeedbackToDelete): boolean => status !== "recorded"
+
+/** The first feedback, as much as one transaction deletes. */
+const firstOf = (
+  found: ReadonlyArray<FeedbackToDelete>,
+  { erasesExamples }: RunDeletionOptions
+): ReadonlyArray<FeedbackToDelete> => {
+  const first = found.slice(0, MAX_DELETED_FEEDBACK)
+  let corrections = 0
+  const end = first.findIndex((row) => isCorrection(row) && ++corrections > MAX_ERASED_EXAMPLES)
+  return erasesExamples && end >= 0 ? first.slice(0, end) : first
+}
+
 /**
  * Deletes locked feedback of one task in the caller's transaction, and the examples that its corrections became, if
- * `erasesExamples`. Returns the number of examples; `undefined` if it needs the dataset lock. A trigger subtracts the
- * feedback from the counts.
+ * `erasesExamples`: then at most `MAX_ERASED_EXAMPLES` are corrections. Call it again while `more`. Returns `undefined` if
+ * it needs the dataset lock. A trigger subtracts the feedback from the counts.
  */
 export const deleteFeedback = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -134,13 +161,17 @@ export const deleteFeedback = Effect.fnUntraced(function* (
   { erasesExamples, now }: RunDeletionOptions,
   hasLock: boolean
 ) {
-  if (feedback.length === 0) return 0
+  if (feedback.length === 0) return { examples: 0, more: false } satisfies DeletedFeedback
   const ids = feedback.map(({ feedback_id }) => feedback_id)
-  // Not only promoted corrections: a promotion may be about to commit.
-  const hasCorrection = feedback.some(({ status }) => status !== "recorded")
+  const hasCorrection = feedback.some(isCorrection)
   if (erasesExamples && hasCorrection && !hasLock) return undefined
   const examples = erasesExamples && hasCorrection ? yield* findPromoted(sql, org_id, task_id, ids) : []
-  const erased = yield* eraseExamples(sql, org_id, task_id, examples, now)
+  const results = yield* deleteResultsAhead(sql, org_id, examples)
+  if (!results.isOver) {
+    yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -results.bytes })))
+    return { examples: 0, more: true } satisfies DeletedFeedback
+  }
+  const erased = results.bytes + (yield* eraseExamples(sql, org_id, task_id, examples, now))
   yield* sql`
     DELETE FROM feedback
     WHERE org_id = ${org_id}
@@ -148,7 +179,7 @@ export const deleteFeedback = Effect.fnUntraced(function* (
   `
   const bytes = feedback.reduce((sum, row) => sum + row.bytes + rowBytes.feedback, erased)
   yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { feedback: -ids.length, bytes: -bytes })))
-  return examples.length
+  return { examples: examples.length, more: false } satisfies DeletedFeedback
 })
 
 /** Locks feedback that a scan has found, except what was deleted meanwhile, until the transaction ends. */

@@ -17,6 +17,7 @@ import { rowsOf } from "../store/rows.ts"
 import { acquireFreeDatasetLock } from "./Datasets/datasetLock.ts"
 import {
   deleteExamples,
+  deleteResultsAhead,
   digestOfEndUser,
   eraseExamples,
   findOfSubject,
@@ -27,6 +28,7 @@ import {
   deleteRuns,
   lockFeedback,
   MAX_DELETED_RUNS,
+  MAX_ERASED_EXAMPLES,
   type RunDeletionOptions
 } from "./deleteRuns.ts"
 
@@ -47,9 +49,6 @@ const SCANNED_ROWS = 5_000
 
 /** Rows that one step deletes from a table of small rows. */
 const DELETED_ROWS = 2_000
-
-/** Examples that one step deletes. */
-const DELETED_EXAMPLES = 200
 
 const runRows = rowsOf(Schema.Struct({ trace_id: TraceId, run_id: RunId }))
 
@@ -199,7 +198,7 @@ export const eraseFeedbackOfEndUser = Effect.fnUntraced(function* (
       AND end_user = ${end_user}
       AND feedback_id > ${cursor ?? ""}
     ORDER BY feedback_id
-    LIMIT ${DELETED_EXAMPLES}
+    LIMIT ${MAX_ERASED_EXAMPLES}
   `)
   const first = scanned[0]
   if (first === undefined) return { cursor: null } satisfies StepResult
@@ -210,7 +209,7 @@ export const eraseFeedbackOfEndUser = Effect.fnUntraced(function* (
   const hasLock = scanned.some(isCorrection)
   if (hasLock) yield* acquireFreeDatasetLock(sql, org_id, task_id)
   const feedback = yield* lockFeedback(sql, org_id, ids)
-  const examples = yield* deleteFeedback(
+  const deleted = yield* deleteFeedback(
     sql,
     usage,
     { org_id, task_id },
@@ -218,9 +217,10 @@ export const eraseFeedbackOfEndUser = Effect.fnUntraced(function* (
     { erasesExamples: true, now },
     hasLock
   )
+  if (deleted?.more === true) return { cursor: cursor ?? "" } satisfies StepResult
   const result: StepResult = {
     feedback: feedback.length,
-    examples: examples ?? 0,
+    examples: deleted?.examples ?? 0,
     cursor: ids.at(-1) ?? null
   }
   return result
@@ -253,11 +253,14 @@ export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
   if (current === undefined) return { cursor: null } satisfies StepResult
   const { task_id } = current
   yield* acquireFreeDatasetLock(sql, org_id, task_id)
-  const examples = yield* findOfSubject(sql, org_id, task_id, digest, DELETED_EXAMPLES)
+  const examples = yield* findOfSubject(sql, org_id, task_id, digest, MAX_ERASED_EXAMPLES)
+  const results = yield* deleteResultsAhead(sql, org_id, examples)
+  yield* subtract({ now, sql, usage }, org_id, results.bytes)
+  if (!results.isOver) return { cursor: task_id } satisfies StepResult
   yield* subtract({ now, sql, usage }, org_id, yield* eraseExamples(sql, org_id, task_id, examples, now))
   const result: StepResult = {
     examples: examples.length,
-    cursor: examples.length < DELETED_EXAMPLES ? `${task_id}${NEXT_TASK}` : task_id
+    cursor: examples.length < MAX_ERASED_EXAMPLES ? `${task_id}${NEXT_TASK}` : task_id
   }
   return result
 })
@@ -386,7 +389,11 @@ export const deleteExamplesOfVersion = Effect.fnUntraced(function* (
     LIMIT ${SCANNED_ROWS}
   `)
   const matching = scanned.filter(({ matches }) => matches)
-  const found = matching.slice(0, DELETED_EXAMPLES).map(({ example_id }) => example_id)
+  const chosen = matching.slice(0, MAX_ERASED_EXAMPLES)
+  const results = yield* deleteResultsAhead(sql, org_id, chosen)
+  yield* subtract(deps, org_id, results.bytes)
+  if (!results.isOver) return { cursor: cursor ?? "" } satisfies StepResult
+  const found = chosen.map(({ example_id }) => example_id)
   const examples = yield* indexedRows.all(sql`
     SELECT ordinal, tokens
     FROM dataset_examples

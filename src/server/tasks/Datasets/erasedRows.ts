@@ -126,10 +126,35 @@ export const keepSubjects = (
 
 const contentRows = rowsOf(Schema.Struct({ example_id: ExampleId, input: JsonObject, answer: JsonObject }))
 
+/** Results of examples that one transaction deletes: examples of a task with many comparisons have millions. */
+const MAX_RESULTS = 20_000
+
+/**
+ * Deletes results of examples before these are erased, up to a number of them, so that no transaction is long. Returns the
+ * counted size of the deleted rows, and whether none are left. If some are, the caller's transaction ends here, and the
+ * next one continues.
+ */
+export const deleteResultsAhead = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  examples: ReadonlyArray<Pick<FoundExample, "example_id">>
+) {
+  if (examples.length === 0) return { bytes: 0, isOver: true }
+  const ids = examples.map(({ example_id }) => example_id)
+  let bytes = 0
+  for (let deleted = 0; deleted < MAX_RESULTS; deleted += RESULTS_PER_STATEMENT) {
+    const results = yield* deleteResultsOf(sql, org_id, ids)
+    bytes += results.bytes + results.deleted * rowBytes.result
+    if (results.found < RESULTS_PER_STATEMENT) return { bytes, isOver: true }
+  }
+  return { bytes, isOver: false }
+})
+
 /**
  * Erases examples from all versions of a task's dataset: deletes them, what comparisons answered to their inputs, and
  * their words in the search index. A tombstone of each remains, with what it adds to the content digests of its
- * versions. The caller's transaction has the dataset lock. Returns the counted size of the deleted rows.
+ * versions. The caller's transaction has the dataset lock, and has deleted their results by `deleteResultsAhead`, but for
+ * some that were recorded since. Returns the counted size of the deleted rows.
  *
  * The counts of words in later chunks of the index still include a removed posting: they only weigh the words.
  */

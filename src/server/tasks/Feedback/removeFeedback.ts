@@ -18,22 +18,25 @@ export const removeFeedback = Effect.fnUntraced(function* (
   if (feedback === undefined) return yield* notFound("feedback")
   const { task_id, trace_id } = feedback
   const options = { erasesExamples: true, now: yield* clock.now }
-  const { examples } = yield* withDatasetLockIfNeeded(
+  const step = withDatasetLockIfNeeded(
     sql,
     { org_id, task_id },
     Effect.fnUntraced(function* (hasLock) {
       const locked = yield* lockFeedbackForDeletion(sql, org_id, id)
       if (locked === undefined) return yield* notFound("feedback")
       const erased = yield* deleteFeedback(sql, usage, { org_id, task_id }, [locked], options, hasLock)
-      if (erased === undefined) return undefined
+      if (erased === undefined || erased.more) return erased
       yield* audit.record(principal, "feedback.deleted", id, {
         task_id,
         inference_log_id: trace_id,
         status: locked.status,
-        examples: erased
+        examples: erased.examples
       })
-      return { examples: erased }
+      return erased
     })
   )
-  yield* countDeleted("request", { feedback: 1, examples })
+  for (;;) {
+    const { examples, more } = yield* step
+    if (!more) return yield* countDeleted("request", { feedback: 1, examples })
+  }
 })
