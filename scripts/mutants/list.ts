@@ -10,6 +10,7 @@ import { approvals } from "./list/approvals.ts"
 import { sessions } from "./list/sessions.ts"
 import { streams } from "./list/streams.ts"
 import { tasks } from "./list/tasks.ts"
+import { learning } from "./list/learning.ts"
 import { identity } from "./list/identity.ts"
 import { http } from "./list/http.ts"
 import { redactions } from "./list/redaction.ts"
@@ -55,6 +56,7 @@ export const mutants: ReadonlyArray<Mutant> = Object.entries({
   sessions,
   streams,
   tasks,
+  learning,
   identity,
   http,
   redaction: redactions,
