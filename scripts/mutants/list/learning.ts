@@ -9,7 +9,10 @@ const deletionTests = ["server/tasks/deleteRuns.test.ts", "server/deletion/Delet
 const retentionTests = ["server/deletion/DataRetention.test.ts"]
 const releaseTests = ["server/tasks/Releases.test.ts"]
 const canaryTests = ["server/tasks/Canaries.test.ts"]
-const budgetTests = ["server/tasks/Comparisons/budget.test.ts", "server/tasks/Comparisons/compareBatch.test.ts"]
+const budgetTests = [
+  "server/tasks/Comparisons/budget.test.ts",
+  "server/tasks/Comparisons/compareBatch.test.ts"
+]
 const agreementTests = ["domain/tasks/Agreement.test.ts"]
 const tokenTests = ["server/tasks/FeedbackTokens.test.ts"]
 const reportedTests = ["server/tasks/Runs/toReportedCall.test.ts"]

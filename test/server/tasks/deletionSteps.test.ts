@@ -154,7 +154,9 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
           AND first_version = 2
       `
       const services = yield* deps
-      const transactions = yield* runSteps((cursor) => eraseExamplesOfSubject(services, org_id, { digest }, cursor))
+      const transactions = yield* runSteps((cursor) =>
+        eraseExamplesOfSubject(services, org_id, { digest }, cursor)
+      )
       assertBounded(transactions)
       assert.deepStrictEqual(yield* inputsOf(admin, second.id), ["where is my parcel"])
       const found = yield* admin.datasets.get({ params: { id: second.id } })
@@ -175,7 +177,10 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
   it.effect("the deletion of a version with many examples and results takes short transactions", () =>
     Effect.gen(function* () {
       const { admin, org_id, params, second } = yield* createLargeDataset("large version")
-      const { examples } = yield* admin.datasets.examples({ params: { id: second.id }, query: { limit: 100 } })
+      const { examples } = yield* admin.datasets.examples({
+        params: { id: second.id },
+        query: { limit: 100 }
+      })
       let base = second.id
       let remove = examples.filter(({ input }) => input["text"] !== "where is my parcel").map(({ id }) => id)
       while (remove.length > 0) {
@@ -185,7 +190,9 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
         })
         base = id
         const page = yield* admin.datasets.examples({ params: { id }, query: { limit: 100 } })
-        remove = page.examples.filter(({ input }) => String(input["text"]).includes("of many")).map(({ id }) => id)
+        remove = page.examples
+          .filter(({ input }) => String(input["text"]).includes("of many"))
+          .map(({ id }) => id)
       }
       const sql = yield* SqlClient.SqlClient
       // Only the second version has them, and it is deleted.
@@ -201,7 +208,8 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
       )
       assert.isAtMost(Math.max(...transactions.map((deleted) => deleted["comparison_results"] ?? 0)), 20_000)
       assert.isAtMost(Math.max(...transactions.map((deleted) => deleted["dataset_examples"] ?? 0)), 200)
-      const [left] = yield* sql`SELECT count(*)::int AS results FROM comparison_results WHERE org_id = ${org_id}`
+      const [left] =
+        yield* sql`SELECT count(*)::int AS results FROM comparison_results WHERE org_id = ${org_id}`
       assert.deepStrictEqual(left, { results: 0 })
     })
   )
@@ -263,7 +271,9 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
         const deleted: Array<object> = []
         for (let isOver = false; !isOver;) {
           const { deleted: counted, isOver: isLast } = yield* transaction(
-            kind === "feedback" ? deleteExpiredFeedback(sql, usage, expiry) : deleteExpiredRuns(sql, usage, expiry)
+            kind === "feedback"
+              ? deleteExpiredFeedback(sql, usage, expiry)
+              : deleteExpiredRuns(sql, usage, expiry)
           )
           deleted.push(counted)
           isOver = isLast

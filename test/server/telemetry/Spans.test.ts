@@ -157,75 +157,85 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
     })
   )
 
-  it.effect("a model call that a client reports with its answer is a span with the messages that are known", () =>
-    Effect.gen(function* () {
-      const { admin, params, peer } = yield* newTelemetryOrg("reported calls")
-      const spans = yield* Spans
-      yield* admin.telemetry_destinations.remove({ params })
-      yield* admin.telemetry_destinations.create({
-        payload: { url: peer.url, headers: { authorization: `Bearer ${TOKEN}` }, content: true }
-      })
-      const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask } })
-      const log = (answered_by: typeof ModelCall.Type) =>
-        admin.tasks.run({
-          params: { task_id },
-          payload: {
-            input: { text: `to Ada, ${TOKEN}` },
-            answer: { category: "other" },
-            answered_by
-          }
+  it.effect(
+    "a model call that a client reports with its answer is a span with the messages that are known",
+    () =>
+      Effect.gen(function* () {
+        const { admin, params, peer } = yield* newTelemetryOrg("reported calls")
+        const spans = yield* Spans
+        yield* admin.telemetry_destinations.remove({ params })
+        yield* admin.telemetry_destinations.create({
+          payload: { url: peer.url, headers: { authorization: `Bearer ${TOKEN}` }, content: true }
         })
-      const reported = yield* log({
-        provider: "anthropic",
-        model: "a-model",
-        usage: { input_tokens: 12, output_tokens: 3 },
-        duration_ms: 812.5
+        const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask } })
+        const log = (answered_by: typeof ModelCall.Type) =>
+          admin.tasks.run({
+            params: { task_id },
+            payload: {
+              input: { text: `to Ada, ${TOKEN}` },
+              answer: { category: "other" },
+              answered_by
+            }
+          })
+        const reported = yield* log({
+          provider: "anthropic",
+          model: "a-model",
+          usage: { input_tokens: 12, output_tokens: 3 },
+          duration_ms: 812.5
+        })
+        const silent = yield* log({ duration_ms: 5 })
+        for (const { trace_id } of [reported, silent]) {
+          yield* admin.feedback.create({ payload: { inference_log_id: trace_id, score: 1 } })
+        }
+        const { token, url } = yield* admin.feedback.create_token({
+          params: { trace_id: reported.trace_id },
+          payload: {}
+        })
+        yield* send(new URL(url).pathname, {
+          method: "POST",
+          key: token,
+          body: JSON.stringify({ score: -1 })
+        })
+        yield* spans.flush
+        yield* peer.arrived(1)
+        assert.deepStrictEqual(peer.faults, [])
+        const of = ({ trace_id }: { readonly trace_id: string }) => {
+          const found = peer.spans().filter(({ traceId }) => traceId === trace_id)
+          const named = (name: string) => found.filter((span) => span.name === name)
+          const [run] = named("svc.run sort messages")
+          return { run, calls: found.filter(({ kind }) => kind === 3), feedback: named("svc.feedback") }
+        }
+        const { calls, feedback, run } = of(reported)
+        const [call, ...others] = calls
+        assert.lengthOf(others, 0)
+        assert.strictEqual(call?.name, "chat a-model")
+        assert.strictEqual(call?.parentSpanId, run?.spanId)
+        assert.deepInclude(call?.attributes, {
+          "gen_ai.operation.name": "chat",
+          "gen_ai.provider.name": "anthropic",
+          "gen_ai.request.model": "a-model",
+          "gen_ai.usage.input_tokens": 12n,
+          "gen_ai.usage.output_tokens": 3n,
+          "gen_ai.input.messages": JSON.stringify([
+            { role: "user", parts: [{ type: "text", content: `{"text":"to Ada, [REDACTED]"}` }] }
+          ]),
+          "gen_ai.output.messages": JSON.stringify([
+            {
+              role: "assistant",
+              parts: [{ type: "text", content: `{"category":"other"}` }],
+              finish_reason: "stop"
+            }
+          ])
+        })
+        assert.strictEqual(run?.startMillis, call?.startMillis)
+        assert.deepStrictEqual(
+          feedback.map(({ parentSpanId }) => parentSpanId),
+          [call?.spanId, call?.spanId]
+        )
+        const unknown = of(silent)
+        assert.lengthOf(unknown.calls, 0)
+        assert.strictEqual(unknown.feedback[0]?.parentSpanId, unknown.run?.spanId)
       })
-      const silent = yield* log({ duration_ms: 5 })
-      for (const { trace_id } of [reported, silent]) {
-        yield* admin.feedback.create({ payload: { inference_log_id: trace_id, score: 1 } })
-      }
-      const { token, url } = yield* admin.feedback.create_token({
-        params: { trace_id: reported.trace_id },
-        payload: {}
-      })
-      yield* send(new URL(url).pathname, { method: "POST", key: token, body: JSON.stringify({ score: -1 }) })
-      yield* spans.flush
-      yield* peer.arrived(1)
-      assert.deepStrictEqual(peer.faults, [])
-      const of = ({ trace_id }: { readonly trace_id: string }) => {
-        const found = peer.spans().filter(({ traceId }) => traceId === trace_id)
-        const named = (name: string) => found.filter((span) => span.name === name)
-        const [run] = named("svc.run sort messages")
-        return { run, calls: found.filter(({ kind }) => kind === 3), feedback: named("svc.feedback") }
-      }
-      const { calls, feedback, run } = of(reported)
-      const [call, ...others] = calls
-      assert.lengthOf(others, 0)
-      assert.strictEqual(call?.name, "chat a-model")
-      assert.strictEqual(call?.parentSpanId, run?.spanId)
-      assert.deepInclude(call?.attributes, {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "anthropic",
-        "gen_ai.request.model": "a-model",
-        "gen_ai.usage.input_tokens": 12n,
-        "gen_ai.usage.output_tokens": 3n,
-        "gen_ai.input.messages": JSON.stringify([
-          { role: "user", parts: [{ type: "text", content: `{"text":"to Ada, [REDACTED]"}` }] }
-        ]),
-        "gen_ai.output.messages": JSON.stringify([
-          { role: "assistant", parts: [{ type: "text", content: `{"category":"other"}` }], finish_reason: "stop" }
-        ])
-      })
-      assert.strictEqual(run?.startMillis, call?.startMillis)
-      assert.deepStrictEqual(
-        feedback.map(({ parentSpanId }) => parentSpanId),
-        [call?.spanId, call?.spanId]
-      )
-      const unknown = of(silent)
-      assert.lengthOf(unknown.calls, 0)
-      assert.strictEqual(unknown.feedback[0]?.parentSpanId, unknown.run?.spanId)
-    })
   )
 
   it.effect("spans are exported without content if the organization's own secrets cannot be decrypted", () =>

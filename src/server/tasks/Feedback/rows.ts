@@ -220,7 +220,8 @@ export interface EvaluatedRun {
 }
 
 /** SQL of the number of calls to a model that a row of `runs` has spans of: the service's, or the one that the client reported. */
-export const modelCalls = (sql: SqlClient.SqlClient) => sql.literal(`
+export const modelCalls = (sql: SqlClient.SqlClient) =>
+  sql.literal(`
   CASE runs.source WHEN 'logged' THEN (coalesce(runs.provider, runs.model) IS NOT NULL)::int ELSE runs.provider_calls END
 `)
 

@@ -14,7 +14,13 @@ import {
 } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
-import { type ComparisonId, type DatasetId, type ExampleId, KeyId, type OrgId } from "../../../../src/domain/Ids.ts"
+import {
+  type ComparisonId,
+  type DatasetId,
+  type ExampleId,
+  KeyId,
+  type OrgId
+} from "../../../../src/domain/Ids.ts"
 import { noUsage } from "../../../../src/domain/tasks/Provider.ts"
 import { scopes } from "../../../../src/domain/identity/Scope.ts"
 import { Comparisons } from "../../../../src/server/tasks/Comparisons.ts"
@@ -334,36 +340,38 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     })
   )
 
-  it.effect("a run does not wait for a comparison that another one is claiming, and claims the next one", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const { now } = yield* StoreClock
-      const answers = yield* Answers
-      const comparisons = yield* Comparisons
-      yield* Ref.set(answers, correctAnswer)
-      const one = yield* createComparison("first", 2)
-      const other = yield* createComparison("second", 2)
-      const claiming = yield* Deferred.make<ComparisonId | undefined>()
-      const commit = yield* Deferred.make<void>()
-      const claim = yield* Effect.forkChild(
-        transaction(
-          Effect.gen(function* () {
-            const claimed = yield* claimComparison(sql, yield* now, Duration.minutes(1))
-            yield* Deferred.succeed(claiming, claimed?.comparison_id)
-            yield* Deferred.await(commit)
-          })
+  it.effect(
+    "a run does not wait for a comparison that another one is claiming, and claims the next one",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { now } = yield* StoreClock
+        const answers = yield* Answers
+        const comparisons = yield* Comparisons
+        yield* Ref.set(answers, correctAnswer)
+        const one = yield* createComparison("first", 2)
+        const other = yield* createComparison("second", 2)
+        const claiming = yield* Deferred.make<ComparisonId | undefined>()
+        const commit = yield* Deferred.make<void>()
+        const claim = yield* Effect.forkChild(
+          transaction(
+            Effect.gen(function* () {
+              const claimed = yield* claimComparison(sql, yield* now, Duration.minutes(1))
+              yield* Deferred.succeed(claiming, claimed?.comparison_id)
+              yield* Deferred.await(commit)
+            })
+          )
         )
-      )
-      const claimed = yield* Deferred.await(claiming)
-      const run = yield* Effect.timeout(comparisons.runOnce, "10 seconds")
-      yield* Deferred.succeed(commit, undefined)
-      yield* Fiber.join(claim)
-      assert.sameMembers(
-        [claimed, Option.getOrUndefined(run)?.comparison_id],
-        [one.comparison.id, other.comparison.id]
-      )
-      yield* sql`UPDATE comparisons SET status = 'failed' WHERE status = 'running'`
-    })
+        const claimed = yield* Deferred.await(claiming)
+        const run = yield* Effect.timeout(comparisons.runOnce, "10 seconds")
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(claim)
+        assert.sameMembers(
+          [claimed, Option.getOrUndefined(run)?.comparison_id],
+          [one.comparison.id, other.comparison.id]
+        )
+        yield* sql`UPDATE comparisons SET status = 'failed' WHERE status = 'running'`
+      })
   )
 
   it.effect("a claim takes one comparison, however the database plans the statement", () =>

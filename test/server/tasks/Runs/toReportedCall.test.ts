@@ -9,7 +9,8 @@ const day = 86_400_000
 /** The start and end of a reported call, in milliseconds after its answer was logged. */
 const timesOf = (reported: Pick<ModelCall, "duration_ms"> & { readonly startedAfter?: number }) => {
   const { startedAfter, ...more } = reported
-  const started_at = startedAfter === undefined ? undefined : DateTime.add(created_at, { milliseconds: startedAfter })
+  const started_at =
+    startedAfter === undefined ? undefined : DateTime.add(created_at, { milliseconds: startedAfter })
   const call = toReportedCall({
     created_at,
     answered_by: { model: "a-model", ...more, ...(started_at === undefined ? {} : { started_at }) }
