@@ -191,7 +191,7 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
         base = id
         const page = yield* admin.datasets.examples({ params: { id }, query: { limit: 100 } })
         remove = page.examples
-          .filter(({ input }) => String(input["text"]).includes("of many"))
+          .filter(({ input }) => JSON.stringify(input).includes("of many"))
           .map(({ id }) => id)
       }
       const sql = yield* SqlClient.SqlClient
