@@ -108,7 +108,10 @@ export const MAX_LISTED_EXCEPTIONS = 10
 /** The upper bound of the error that a suggestion may have by default. */
 export const DEFAULT_MAX_ERROR = 0.1
 
-const SuggestedApprovalRule = Schema.Struct({
+/** Limits of that bound. */
+export const MAX_ERROR_LIMITS = { minimum: 0.01, maximum: 0.5 }
+
+export const SuggestedApprovalRule = Schema.Struct({
   tool: fields.tool,
   action_class: fields.action_class,
   task_id: fields.task_id,
@@ -118,6 +121,7 @@ const SuggestedApprovalRule = Schema.Struct({
   identifier: "SuggestedApprovalRule",
   description: "The part of an approval rule that a suggestion decides."
 })
+export type SuggestedApprovalRule = typeof SuggestedApprovalRule.Type
 
 export const RuleSuggestion = Schema.Struct({
   rule: SuggestedApprovalRule.annotateKey({ description: "The rule. It is not saved." }),
@@ -177,9 +181,7 @@ export type RuleSuggestions = typeof RuleSuggestions.Type
 
 export const suggestionQuery = {
   max_error: Schema.optionalKey(
-    Schema.Finite.check(
-      Schema.isBetween({ minimum: 0.01, maximum: 0.5 }, { expected: "a number from 0.01 to 0.5" })
-    )
+    Schema.Finite.check(Schema.isBetween(MAX_ERROR_LIMITS, { expected: "a number from 0.01 to 0.5" }))
   ).annotateKey({
     description: `Largest \`error_upper_bound\`, 0.01 to 0.5. Default ${DEFAULT_MAX_ERROR}: 35 decisions without exception, or more with some.`
   })

@@ -37,6 +37,14 @@ export { ApprovalStage } from "../domain/approvals/ApprovalStage.ts"
 export { QuorumPart, Vote } from "../domain/approvals/Quorum.ts"
 export { ApprovalRule, RuleEffect } from "../domain/approvals/ApprovalRule.ts"
 export * from "../domain/approvals/RuleCondition.ts"
+export {
+  RuleEffectCounts,
+  RuleTestFinding,
+  RuleTestLine,
+  RuleTestProgress,
+  RuleTestResult,
+  RuleTestStep
+} from "../domain/approvals/RuleTest.ts"
 export { ApprovalEventType, approvalEventTypes } from "../domain/approvals/ApprovalEvent.ts"
 export * from "../domain/identity/AuditEntry.ts"
 export * from "../domain/identity/ChainedAuditEntry.ts"

@@ -25,6 +25,7 @@ import { headersOf, responseHeaders } from "./openApiDocument/responseHeaders.ts
 import { refer, sharedSchemas } from "./openApiDocument/sharedSchemas.ts"
 import { discriminate, namesOf, referTo, simplify } from "./openApiDocument/simplify.ts"
 import { MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
+import { DEFAULT_MAX_ERROR, MAX_ERROR_LIMITS } from "./ApprovalRules.ts"
 import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
 import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
 import { webhookDocs } from "./webhookDocs.ts"
@@ -185,6 +186,8 @@ const typedParameter = (schema: Node, name: unknown): Node => {
       maximum: MAX_QUALITY_DAYS,
       default: DEFAULT_QUALITY_DAYS
     }
+  if (name === "max_error" && schema["pattern"] === NUMBER)
+    return { type: "number", ...MAX_ERROR_LIMITS, default: DEFAULT_MAX_ERROR }
   if (schema["pattern"] === NUMBER_CURSOR)
     return { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   if (values.join() === "true,false") return { type: "boolean" }
@@ -295,16 +298,35 @@ const rename = (value: unknown): unknown =>
  * Refers to a schema instead of its copy. The generator numbers a name (`ApprovalSnapshot_1`) if the schema is sent as JSON and also as the
  * data of server-sent events, although both are alike once simplified.
  */
-const withoutCopies = (value: unknown, schemas: Node): unknown =>
-  rebuild(value, (node) => {
-    const name = referenceOf(node)
-    const original = name?.replace(/_\d+$/, "")
-    return original !== undefined &&
-      original !== name &&
-      JSON.stringify(schemas[original]) === JSON.stringify(schemas[name ?? ""])
-      ? { ...node, $ref: SCHEMAS + original }
-      : node
+const withoutCopies = (value: unknown, schemas: Node): unknown => {
+  const copies = copiesIn(schemas)
+  return rebuild(value, (node) => {
+    const original = copies.get(referenceOf(node) ?? "")
+    return original === undefined ? node : { ...node, $ref: SCHEMAS + original }
   })
+}
+
+/** The original of each copy. A schema with a numbered name is one unless it differs from its original, or refers to one that does. */
+const copiesIn = (schemas: Node): ReadonlyMap<string, string> => {
+  const copies = new Map(
+    Object.keys(schemas).flatMap((name) => {
+      const original = name.replace(/_\d+$/, "")
+      return original !== name && original in schemas ? [[name, original] as const] : []
+    })
+  )
+  /** A schema's text, with the originals of copies in it. */
+  const textOf = (name: string) =>
+    JSON.stringify(schemas[name], (key, part: unknown) =>
+      key === "$ref" && typeof part === "string"
+        ? SCHEMAS + (copies.get(part.slice(SCHEMAS.length)) ?? part.slice(SCHEMAS.length))
+        : part
+    )
+  for (let size = -1; size !== copies.size;) {
+    size = copies.size
+    for (const [name, original] of copies) if (textOf(name) !== textOf(original)) copies.delete(name)
+  }
+  return copies
+}
 
 /** `NOT_FOUNDEncoded`, the generator's name of a problem's wire form, becomes `NotFound`. */
 const componentName = (name: string): string => {

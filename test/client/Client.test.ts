@@ -137,6 +137,7 @@ describe("a call of the client", () => {
       revoked_at: null,
       revocation_reason: null,
       allowed_networks: null,
+      groups: [],
       last_used_at: null
     }
     const entry = {
@@ -211,7 +212,11 @@ describe("a call of the client", () => {
       decision_source: "human",
       decided_at: session.created_at,
       decided_by: session.created_by,
-      comment: null
+      comment: null,
+      quorum: [{ count: 1, group: null }],
+      approvals_required: 1,
+      approvals_given: 0,
+      votes: []
     }
     const body = problem("APPROVAL_ALREADY_DECIDED", 409, { approval })
     return withServer([{ status: 409, body }], (client) =>

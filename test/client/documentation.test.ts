@@ -90,7 +90,7 @@ describe("an editor's hover", () => {
         assert.deepStrictEqual(undocumented, [])
         const decide = members.get("countersign.approvals.decide")
         assert.isDefined(decide)
-        assert.include(decide.getDocumentationComment(checker), "The first decision closes it")
+        assert.include(decide.getDocumentationComment(checker), "A rejection closes it")
       })
   )
 

@@ -7,7 +7,7 @@ import { list, type Node, rebuild, record, referenceOf, SCHEMAS, without } from 
 /** Rewrites every schema within a value, innermost first; `last` is applied last. */
 export const simplify = (value: unknown, last: (node: Node) => Node = (node) => node): unknown =>
   rebuild(value, (node) =>
-    [open, mergeAllOf, merge, nonEmptyArray, extensibleEnum, nullable, whole, last].reduce(
+    [open, mergeAllOf, merge, nonEmptyArray, anyItems, extensibleEnum, nullable, whole, last].reduce(
       (schema, step) => step(schema),
       node
     )
@@ -60,6 +60,12 @@ const nonEmptyArray = (node: Node): Node => {
     ? without(node, "prefixItems")
     : node
 }
+
+/** An array of any values: some generators of code fail without `items`. */
+const anyItems = (node: Node): Node =>
+  node["type"] === "array" && node["items"] === undefined && node["prefixItems"] === undefined
+    ? { ...node, items: {} }
+    : node
 
 /** An extensible enum in a response is a string; its description lists the known values. */
 const extensibleEnum = (node: Node): Node => {
@@ -142,7 +148,7 @@ export const referTo = (names: ReadonlyMap<string, string>, node: Node): Node =>
 }
 
 /** Properties that can discriminate the members of a union. */
-const DISCRIMINATORS = ["code", "kind", "type"]
+const DISCRIMINATORS = ["code", "kind", "op", "type"]
 
 /**
  * Turns each union of components that a property discriminates into `oneOf` with a `discriminator` and its mapping.

@@ -19,11 +19,12 @@ export type RuleTestFinding = typeof RuleTestFinding.Type
 
 const count = (description: string) => Schema.Int.annotateKey({ description })
 
-const EffectCounts = Schema.Struct({
+export const RuleEffectCounts = Schema.Struct({
   allow: count("Steps that are allowed without asking a person."),
   reject: count("Steps that are rejected without asking a person."),
   require_approval: count("Steps that wait for a person.")
 }).annotate({ identifier: "RuleEffectCounts", description: "A number of steps by the effect of rules." })
+export type RuleEffectCounts = typeof RuleEffectCounts.Type
 
 export const RuleTestStep = Schema.Struct({
   type: Schema.Literal("step").annotateKey({ description: "Always `step`." }),
@@ -52,14 +53,15 @@ export const RuleTestProgress = Schema.Struct({
   steps: count("Steps that were evaluated until now."),
   reached: timestamp("When the last one of them was submitted. Steps are evaluated newest first.")
 }).annotate({ identifier: "RuleTestProgress", description: "How far a test of rules has come." })
+export type RuleTestProgress = typeof RuleTestProgress.Type
 
 export const RuleTestResult = Schema.Struct({
   type: Schema.Literal("result").annotateKey({ description: "Always `result`." }),
   since: timestamp("Start of the window."),
   until: timestamp("End of the window."),
   steps: count("Steps that were submitted in the window."),
-  recorded: EffectCounts.annotateKey({ description: "Their first decisions, as recorded." }),
-  tested: EffectCounts.annotateKey({ description: "Their decisions by the tested rules." }),
+  recorded: RuleEffectCounts.annotateKey({ description: "Their first decisions, as recorded." }),
+  tested: RuleEffectCounts.annotateKey({ description: "Their decisions by the tested rules." }),
   changes: Schema.Array(
     Schema.Struct({
       recorded: RuleEffect.annotateKey({ description: "The recorded first decision." }),

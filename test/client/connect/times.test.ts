@@ -21,6 +21,7 @@ const apiKey = {
   revoked_at: null,
   revocation_reason: null,
   allowed_networks: null,
+  groups: [],
   last_used_at: null
 }
 const created = { status: 201, body: { key: apiKey, secret: "csk_secret" } }
@@ -48,7 +49,11 @@ const approval = {
   decided_by: actor,
   comment: null,
   rule_id: null,
-  reason: "A rule requires approval by a person"
+  reason: "A rule requires approval by a person",
+  quorum: [{ count: 1, group: null }],
+  approvals_required: 1,
+  approvals_given: 0,
+  votes: []
 }
 
 const withServer = (

@@ -92,7 +92,8 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("an upgrade of repli
       )
       assert.deepStrictEqual(Object.fromEntries(read.filter(([, count]) => count > 0)), {
         comparison_results: 2,
-        feedback: 5
+        feedback: 5,
+        governed_steps: 1
       })
     })
   )

@@ -35,7 +35,9 @@ export const ConditionsField = ({
       </p>
       <datalist id={`${id}-pointers`}>
         {[...suggestions.keys()].map((pointer) => (
-          <option key={pointer}>{pointer}</option>
+          <option key={pointer} value={pointer}>
+            {pointer}
+          </option>
         ))}
       </datalist>
       {drafts.map((draft, index) => {
@@ -86,7 +88,9 @@ export const ConditionsField = ({
                 />
                 <datalist id={`${id}-values-${draft.key}`}>
                   {values.map((text) => (
-                    <option key={text}>{kind === "text" ? unquoted(text) : text}</option>
+                    <option key={text} value={kind === "text" ? unquoted(text) : text}>
+                      {kind === "text" ? unquoted(text) : text}
+                    </option>
                   ))}
                 </datalist>
               </>

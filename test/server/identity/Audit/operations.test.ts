@@ -64,6 +64,9 @@ const unrecorded: Readonly<Record<string, string>> = {
   "feedback.create_token": "nothing is stored before the token is used, and the feedback records its key",
   "feedback.preview_selection": "a preview changes nothing",
   "comparisons.cancel": "the seeded comparison has ended, so nothing changes",
+  "approvals.decideMany":
+    "the seeded approval is decided already, in the same way; `approvals.decide` records it",
+  "approval_rules.test": "a test changes nothing",
   "redaction_settings.preview": "a preview changes nothing",
   "sessions.create": "the session records its creator",
   "sessions.step": "the step is an event of its session",
