@@ -1,6 +1,6 @@
 /** One bash for all blocks of the documents, so that a variable set by one block is there for the next. */
 import { type ChildProcess, spawn } from "node:child_process"
-import { readFileSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { root } from "./markdown.ts"
 
@@ -30,7 +30,7 @@ export class Bash {
   constructor(directory: string, environment: NodeJS.ProcessEnv) {
     this.#directory = directory
     this.#process = spawn("bash", ["--noprofile", "--norc"], {
-      cwd: root,
+      cwd: linkCheckout(directory),
       env: environment,
       stdio: ["pipe", "ignore", "inherit"]
     })
@@ -97,6 +97,14 @@ export class Bash {
     }
     return undefined
   }
+}
+
+/** A folder with a link to each entry of the checkout, so that the files that documents write do not stay in the checkout. */
+const linkCheckout = (directory: string): string => {
+  const checkout = path.join(directory, "checkout")
+  mkdirSync(checkout)
+  for (const entry of readdirSync(root)) symlinkSync(path.join(root, entry), path.join(checkout, entry))
+  return checkout
 }
 
 const read = (file: string): string | undefined => {
