@@ -265,6 +265,7 @@ CREATE TABLE agent_sessions (
   created_by_name text NOT NULL,
   closed_at timestamp with time zone,
   last_event bigint DEFAULT 0 NOT NULL,
+  proposals_until timestamp with time zone,
   CONSTRAINT agent_sessions_pkey PRIMARY KEY (org_id, session_id)
 ) WITH (fillfactor=50);
 CREATE INDEX agent_sessions_open ON agent_sessions USING btree (org_id) WHERE (closed_at IS NULL);
@@ -279,6 +280,7 @@ COMMENT ON COLUMN agent_sessions.created_by_id IS 'API key that created the row.
 COMMENT ON COLUMN agent_sessions.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN agent_sessions.closed_at IS 'When the session was closed; null: open.';
 COMMENT ON COLUMN agent_sessions.last_event IS 'Number of the newest event. Raised under the row lock, so that event numbers follow commit order.';
+COMMENT ON COLUMN agent_sessions.proposals_until IS 'When the last unused counter-proposal of the session expires; null: there is none. Steps look for proposals only until then.';
 
 CREATE TABLE api_key_uses (
   org_id text COLLATE "C" NOT NULL,
@@ -415,9 +417,15 @@ CREATE TABLE approvals (
   approvals_required integer DEFAULT 1 NOT NULL,
   votes json,
   approvals_given integer DEFAULT 0 NOT NULL,
+  proposed_arguments json,
+  proposed_digest text COLLATE "C",
+  proposed_by json,
+  proposal_expires_at timestamp with time zone,
+  proposal_step_id text COLLATE "C",
   CONSTRAINT approvals_pkey PRIMARY KEY (org_id, approval_id),
   CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
   CONSTRAINT approvals_outcome_check CHECK ((outcome = ANY (ARRAY['allow'::text, 'reject'::text]))),
+  CONSTRAINT approvals_proposal_check CHECK (((proposed_digest IS NULL) OR (status = 'rejected'::text))) NOT VALID,
   CONSTRAINT approvals_quorum_check CHECK (((status <> 'approved'::text) OR (quorum IS NULL) OR (approvals_given >= approvals_required))) NOT VALID,
   CONSTRAINT approvals_stage_check CHECK ((stage = ANY (ARRAY['reviewer'::text, 'admin'::text]))),
   CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'expired'::text]))),
@@ -425,6 +433,7 @@ CREATE TABLE approvals (
 ) WITH (fillfactor=80);
 CREATE INDEX approvals_due ON approvals USING btree (next_due_at, approval_id) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX approvals_inbox ON approvals USING btree (org_id, expires_at, approval_id) WHERE (status = 'pending'::text);
+CREATE INDEX approvals_proposed ON approvals USING btree (org_id, session_id, proposed_digest) WHERE ((proposed_digest IS NOT NULL) AND (proposal_step_id IS NULL));
 CREATE INDEX approvals_session ON approvals USING btree (org_id, session_id, approval_id DESC);
 CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval_id DESC);
 CREATE INDEX approvals_task ON approvals USING btree (org_id, task_id, approval_id DESC) WHERE (task_id IS NOT NULL);
@@ -457,11 +466,16 @@ COMMENT ON COLUMN approvals.decided_by_id IS 'API key that decided; null: no per
 COMMENT ON COLUMN approvals.decided_by_name IS 'Name of that key at the time; null: no person did.';
 COMMENT ON COLUMN approvals.comment IS 'Comment of the reviewer; null: none.';
 COMMENT ON COLUMN approvals.next_due_at IS 'When the next transition by time is due (warn, escalate or expire); null: closed.';
-COMMENT ON COLUMN approvals.arguments_bytes IS 'Length of the arguments as text, in bytes; pages are limited by it.';
+COMMENT ON COLUMN approvals.arguments_bytes IS 'Length of the arguments and the proposed arguments as text, in bytes; pages are limited by it.';
 COMMENT ON COLUMN approvals.quorum IS 'How many people, of which groups, must approve; null: one person.';
 COMMENT ON COLUMN approvals.approvals_required IS 'Sum of the counts of the quorum.';
 COMMENT ON COLUMN approvals.votes IS 'Approvals that count towards the quorum, with the keys that made the voters; null: none, or decided before version 0059 of the schema.';
 COMMENT ON COLUMN approvals.approvals_given IS 'Number of votes.';
+COMMENT ON COLUMN approvals.proposed_arguments IS 'Arguments that the reviewer proposed instead; null: none.';
+COMMENT ON COLUMN approvals.proposed_digest IS 'Digest of the session, tool, action class and proposed arguments, by which steps find the proposal; null: none.';
+COMMENT ON COLUMN approvals.proposed_by IS 'Groups of the key that proposed, and the keys that made it, at that time; null: no proposal.';
+COMMENT ON COLUMN approvals.proposal_expires_at IS 'Until when the proposal allows a step; null: no proposal.';
+COMMENT ON COLUMN approvals.proposal_step_id IS 'Step that the proposal has allowed; null: none.';
 
 CREATE TABLE audit_chain (
   org_id text COLLATE "C" NOT NULL,
@@ -1152,6 +1166,7 @@ CREATE TABLE governed_steps (
   outcome_error text,
   outcome_at timestamp with time zone,
   last_decision text,
+  proposal_approval_id text COLLATE "C",
   CONSTRAINT governed_steps_pkey PRIMARY KEY (org_id, session_id, step_id),
   CONSTRAINT governed_steps_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
   CONSTRAINT governed_steps_last_decision_check CHECK ((last_decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
@@ -1178,6 +1193,7 @@ COMMENT ON COLUMN governed_steps.outcome_result IS 'Result that the agent report
 COMMENT ON COLUMN governed_steps.outcome_error IS 'Error that the agent reported; null: none.';
 COMMENT ON COLUMN governed_steps.outcome_at IS 'When the outcome was reported; null: none yet.';
 COMMENT ON COLUMN governed_steps.last_decision IS 'Decision of the last response to the agent; null: the same as decision.';
+COMMENT ON COLUMN governed_steps.proposal_approval_id IS 'Approval whose counter-proposal allowed the step; null: a rule or an approval of its own decided.';
 
 CREATE TABLE idempotency_keys (
   org_id text COLLATE "C" NOT NULL,

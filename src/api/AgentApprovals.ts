@@ -1,10 +1,11 @@
-import { Schema } from "effect"
+import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Approval, ApprovalStatus, Decision } from "../domain/approvals/Approval.ts"
+import { ProposedArguments } from "../domain/approvals/CounterProposal.ts"
 import { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "./ApprovalProblems.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { RequestBody } from "./Middleware.ts"
+import { BodyLimit, RequestBody } from "./Middleware.ts"
 import { DecideManyRequest, DecisionResults, MAX_DECISIONS } from "./DecisionBatch.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { AdminRequired, GroupRequired, NotFound, SamePerson, SelfApproval } from "./Problems.ts"
@@ -14,6 +15,10 @@ export const DecideRequest = Schema.Struct({
   decision: Decision.annotateKey({ description: "The verdict." }),
   comment: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
     description: "A comment for the record, at most 4,000 characters. Default null."
+  }),
+  proposed_arguments: Schema.optionalKey(ProposedArguments).annotateKey({
+    description:
+      "Only with `reject`: the arguments with which the agent may try again, a JSON object that differs from the step's arguments. They are passed to the agent as they are."
   })
 }).annotate({
   identifier: "DecideRequest",
@@ -76,6 +81,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
       ]
     })
       .middleware(requires("approvals.decide"))
+      .annotate(BodyLimit, ByteSize.mebibytes(4))
       .annotateMerge(
         OpenApi.annotations({
           identifier: "decideApproval",
@@ -84,6 +90,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
             "Approves or rejects a pending approval. A rejection closes it, and so does the approval that completes its quorum, by default the first; later decisions get 409 with the approval as it is.",
             "An approval before the last is recorded in `votes`, and the approval stays pending: whoever has approved can still reject it.",
             "Repeating your own decision is idempotent.",
+            "A rejection can propose other arguments: one later step of the session with the same tool, action class and exactly these arguments is then allowed within an hour, if you could have approved it alone. Body limit: 4 MiB.",
             "In stage `reviewer` the key needs one of the groups that the quorum names, unless it names none. In stage `admin` the key also needs `approvals.admin`, and counts for any group. The key that submitted the step, and keys that it created, cannot decide it unless the rule sets `self_approval`."
           ].join(" ")
         })

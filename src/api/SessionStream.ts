@@ -1,7 +1,7 @@
 /** The server-sent events of `GET /v1/agent-sessions/:id/events/stream`. */
 import { Schema, Struct } from "effect"
 import { HttpApiSchema, OpenApi } from "effect/http-api"
-import { OutcomeStatus, StepDecision } from "../domain/approvals/AgentSession.ts"
+import { OutcomeStatus, StepDecision, StepDecisionSource } from "../domain/approvals/AgentSession.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
 import { Approval } from "../domain/approvals/Approval.ts"
 import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
@@ -20,21 +20,23 @@ const common = {
 
 const stepId = StepId.annotateKey({ description: "The step." })
 
-const { approvals_given, approvals_required, quorum, votes, ...recorded } = Struct.omit(Approval.fields, [
-  "arguments"
-])
+const { approvals_given, approvals_required, proposal, quorum, votes, ...recorded } = Struct.omit(
+  Approval.fields,
+  ["arguments"]
+)
 
-/** The members of a quorum are optional: events that were recorded before there were quorums do not have them. */
+/** The members of a quorum and the proposal are optional: events that were recorded before there were any do not have them. */
 export const ApprovalSnapshot = Schema.Struct({
   ...recorded,
   quorum: Schema.optionalKey(quorum),
   approvals_required: Schema.optionalKey(approvals_required),
   approvals_given: Schema.optionalKey(approvals_given),
-  votes: Schema.optionalKey(votes)
+  votes: Schema.optionalKey(votes),
+  proposal: Schema.optionalKey(proposal)
 }).annotate({
   identifier: "ApprovalSnapshot",
   description:
-    "An approval without the arguments of its step, which can be secret. Events that an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given` and `votes`."
+    "An approval without the arguments of its step and of its proposal, which can be secret. Events that an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given`, `votes` and `proposal`."
 })
 export type ApprovalSnapshot = typeof ApprovalSnapshot.Type
 
@@ -49,6 +51,10 @@ export const StepGovernedEvent = Schema.Struct({
   rule_id: Schema.NullOr(RuleId).annotateKey({ description: "The rule that matched. Null if none did." }),
   approval_id: Schema.NullOr(ApprovalId).annotateKey({
     description: "The approval that the step waits for. Null if a rule decided."
+  }),
+  decision_source: Schema.optionalKey(Schema.NullOr(StepDecisionSource)).annotateKey({
+    description:
+      "What decided. Null while the decision is `pending`; absent in events that an older version of the service recorded."
   }),
   arguments_digest: Schema.String.annotateKey({
     description: "SHA-256 of the step's content, as 64 lowercase hex digits."

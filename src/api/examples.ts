@@ -309,7 +309,13 @@ const approvalSnapshot = {
   decision_source: null,
   decided_at: null,
   decided_by: null,
-  comment: null
+  comment: null,
+  proposal: null
+}
+const counterProposal = {
+  arguments: { order: "4711", amount: 20 },
+  expires_at: "2026-11-21T06:04:40.001Z",
+  used_by: null
 }
 const approval = { ...approvalSnapshot, arguments: step.arguments }
 const decidedApproval = {
@@ -609,8 +615,10 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     approval_id: ids.approval,
     reason: rule.reason,
     rule_id: ids.rule,
+    decision_source: null,
     expires_at: "2026-11-21T06:00:02.250Z",
-    arguments_digest: digest
+    arguments_digest: digest,
+    proposal: null
   },
   OutcomeReport: { status: "succeeded", result: { refund: "re_81" } },
   StepOutcome: {
@@ -622,6 +630,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   },
   Approval: decidedApproval,
   ApprovalSnapshot: approvalSnapshot,
+  CounterProposal: counterProposal,
   DecideRequest: { decision: "approve", comment: "Order 4711 was damaged." },
   DecideManyRequest: {
     approval_ids: [ids.approval],

@@ -82,9 +82,9 @@ export const connect = (options: ClientOptions): CountersignClient => {
     ...operations,
     stream: follower.stream,
     govern: (id, step, waitOptions = {}) => {
-      const submit = (signal: AbortSignal): Promise<GovernedStep> =>
-        operations.sessions.step({ params: { id }, payload: step }, { signal })
-      return govern(submit, follower, id, waitOptions, closed)
+      const submit = (payload: StepRequest, signal: AbortSignal): Promise<GovernedStep> =>
+        operations.sessions.step({ params: { id }, payload }, { signal })
+      return govern(submit, follower, id, step, waitOptions, closed)
     },
     close,
     [Symbol.asyncDispose]: close

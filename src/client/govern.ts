@@ -1,16 +1,20 @@
-import { type Cause, Duration, Effect, Option, Schedule, Stream } from "effect"
+import { type Cause, Duration, Effect, Option, Schedule, type Schema, Stream } from "effect"
 import type { StepRequest } from "../api/AgentSessions.ts"
 import type { ApprovalSnapshot } from "../api/SessionStream.ts"
 import type { GovernedStep } from "../domain/approvals/AgentSession.ts"
-import type { SessionId } from "../domain/Ids.ts"
+import type { CounterProposal } from "../domain/approvals/CounterProposal.ts"
+import { type SessionId, StepId } from "../domain/Ids.ts"
 import type { EffectCalls, CallError, Operation } from "./Call.ts"
 import { isUnavailable, requestedDelay } from "./isTransient.ts"
+import { MAX_PROPOSALS, proposedStepId } from "./proposedStepId.ts"
 import type { SessionFollower, StreamError } from "./stream.ts"
 import type { StreamOptions } from "./StreamOptions.ts"
 
 /** A decided step. */
 export interface GovernResult extends GovernedStep {
   readonly decision: "allow" | "reject"
+  /** The arguments that the decision is about: those of the step, or of the proposal that was accepted. Absent if there are none. */
+  readonly arguments?: Schema.Json
   /** The closed approval, including who decided and their comment; null if `govern` did not have to wait for one. */
   readonly approval: ApprovalSnapshot | null
 }
@@ -19,6 +23,15 @@ export interface GovernResult extends GovernedStep {
 export interface GovernOptions extends Pick<StreamOptions, "reconnect"> {
   /** Fails with a `TimeoutError` after this time; the approval stays pending. Default: no limit other than the rule's own windows. */
   readonly timeout?: Duration.Input
+  /**
+   * Whether to go on with the arguments that a reviewer proposed when rejecting the step. If so, another step is requested with them, whose
+   * ID is that of the step and `~2`, and its decision is returned: use the `step_id` and the `arguments` of the result. Default: a rejected
+   * step is returned with its `proposal`.
+   */
+  readonly acceptProposal?: (
+    proposal: CounterProposal,
+    rejected: GovernResult
+  ) => boolean | Effect.Effect<boolean>
 }
 
 /** Why the decision is unknown: a problem of the step, an error of the stream, or a timeout. */
@@ -54,9 +67,9 @@ const MAX_DELAY = Duration.seconds(30)
 export const makeGovern =
   (step: EffectCalls["sessions"]["step"], follower: SessionFollower): Govern =>
   (id, payload, options = {}) => {
-    const once = step({ params: { id }, payload })
-    const retried = Effect.retry(once, { schedule: backoff, while: isUnavailable })
-    const decided = Effect.gen(function* () {
+    const decide = Effect.fnUntraced(function* (request: StepRequest) {
+      const once = step({ params: { id }, payload: request })
+      const retried = Effect.retry(once, { schedule: backoff, while: isUnavailable })
       // Taken before the request: the event that decides a step pending now comes after it.
       let after = follower.lastSeen(id)
       let answer = yield* Effect.retry(once, {
@@ -80,7 +93,25 @@ export const makeGovern =
             : Effect.fail(problem)
         )
       }
-      return { ...answer, approval: approval ?? null }
+      return {
+        ...answer,
+        ...(request.arguments === undefined ? {} : { arguments: request.arguments }),
+        approval: approval ?? null
+      }
+    })
+    const decided = Effect.gen(function* () {
+      let request = payload
+      let result: GovernResult = yield* decide(request)
+      for (let attempt = 2; attempt < 2 + MAX_PROPOSALS; attempt++) {
+        const { decision, proposal } = result
+        if (decision !== "reject" || proposal?.arguments === undefined) return result
+        const accepted = options.acceptProposal?.(proposal, result) ?? false
+        if (!(Effect.isEffect(accepted) ? yield* accepted : accepted)) return result
+        const step_id = StepId.make(proposedStepId(payload.step_id, attempt))
+        request = { ...payload, step_id, arguments: proposal.arguments }
+        result = yield* decide(request)
+      }
+      return result
     })
     return options.timeout === undefined ? decided : Effect.timeout(decided, options.timeout)
   }

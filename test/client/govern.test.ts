@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Schema, Stream } from "effect"
+import { DateTime, Effect, Fiber, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
+import type { StepRequest } from "../../src/api/AgentSessions.ts"
 import { SessionEvent } from "../../src/api/SessionStream.ts"
 import {
   CursorExpired,
@@ -10,7 +11,8 @@ import {
   Unavailable
 } from "../../src/api/Problems.ts"
 import type { CallError, Operation } from "../../src/client/Call.ts"
-import { makeGovern } from "../../src/client/govern.ts"
+import { type GovernOptions, makeGovern } from "../../src/client/govern.ts"
+import { proposedStepId } from "../../src/client/proposedStepId.ts"
 import { ServiceUnreachable } from "../../src/client/ServiceUnreachable.ts"
 import type { SessionFollower } from "../../src/client/stream.ts"
 import type { GovernedStep } from "../../src/domain/approvals/AgentSession.ts"
@@ -27,8 +29,10 @@ const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
   approval_id,
   reason: "A person is asked",
   rule_id: null,
+  decision_source: decision === "pending" ? null : "human",
   expires_at: null,
-  arguments_digest: "0".repeat(64)
+  arguments_digest: "0".repeat(64),
+  proposal: null
 })
 
 const decided = (number: number, outcome: "allow" | "reject", approval = approval_id): SessionEvent =>
@@ -88,9 +92,69 @@ const session = (options: {
           : Stream.fromArray(options.events.filter((event) => event.id > (after ?? 0)))
       })
   }
-  const step = () => Effect.suspend(() => options.answers[calls++] ?? Effect.die("asked too often"))
-  return { followed, asked: () => calls, govern: makeGovern(step, follower)(id, payload) }
+  const requested: Array<StepRequest> = []
+  const step = (request: { readonly payload: StepRequest }) =>
+    Effect.suspend(() => {
+      requested.push(request.payload)
+      return options.answers[calls++] ?? Effect.die("asked too often")
+    })
+  const start = (governOptions?: GovernOptions) => makeGovern(step, follower)(id, payload, governOptions)
+  return { followed, asked: () => calls, govern: start(), requested, start }
 }
+
+const proposing = (command: string) =>
+  Effect.succeed<GovernedStep>({
+    ...answer("reject"),
+    proposal: { arguments: { command }, expires_at: DateTime.makeUnsafe(at), used_by: null }
+  })
+
+describe("govern › counter-proposals", () => {
+  it.effect("returns a rejected step with its proposal, unless the caller accepts it", () =>
+    Effect.gen(function* () {
+      for (const options of [{}, { acceptProposal: () => false }]) {
+        const { asked, start } = session({ answers: [proposing("rm -r build")], events: [] })
+        const result = yield* start(options)
+        assert.strictEqual(result.decision, "reject")
+        assert.deepStrictEqual(result.proposal?.arguments, { command: "rm -r build" })
+        assert.isFalse("arguments" in result, "the step has none")
+        assert.strictEqual(asked(), 1)
+      }
+    })
+  )
+
+  it.effect("requests other steps with the proposals that the caller accepts, one after the other", () =>
+    Effect.gen(function* () {
+      const last = { ...answer("allow"), step_id: StepId.make("step 1~3") }
+      const { requested, start } = session({
+        answers: [proposing("rm -r build"), proposing("rm -r dist"), Effect.succeed(last)],
+        events: []
+      })
+      const result = yield* start({ acceptProposal: () => Effect.succeed(true) })
+      assert.deepInclude(result, {
+        decision: "allow",
+        step_id: last.step_id,
+        arguments: { command: "rm -r dist" }
+      })
+      assert.deepStrictEqual(requested, [
+        payload,
+        { ...payload, step_id: StepId.make("step 1~2"), arguments: { command: "rm -r build" } },
+        { ...payload, step_id: StepId.make("step 1~3"), arguments: { command: "rm -r dist" } }
+      ])
+    })
+  )
+
+  it.effect("does not accept proposals without end, and keeps the ids of steps short enough", () =>
+    Effect.gen(function* () {
+      const answers = Array.from({ length: 20 }, (_, index) => proposing(`rm ${index}`))
+      const { asked, start } = session({ answers, events: [] })
+      assert.strictEqual((yield* start({ acceptProposal: () => true })).decision, "reject")
+      assert.strictEqual(asked(), 11)
+      assert.strictEqual(proposedStepId("refund", 2), "refund~2")
+      assert.strictEqual(proposedStepId("a".repeat(200), 2), `${"a".repeat(198)}~2`)
+      assert.strictEqual(proposedStepId(`${"a".repeat(197)}\u{1f600}!`, 10), `${"a".repeat(197)}~10`)
+    })
+  )
+})
 
 describe("govern", () => {
   it.effect("does not miss a decision between its request and its stream", () =>

@@ -15,6 +15,8 @@ const quorumTests = ["domain/approvals/Quorum.test.ts"]
 const votes = ["server/approvals/Approvals/quorum.test.ts"]
 const digest = "domain/approvals/StepDigest.ts"
 const digestTests = ["domain/approvals/StepDigest.test.ts"]
+const storedProposalTests = ["domain/approvals/StoredProposal.test.ts"]
+const proposals = ["server/approvals/Approvals/proposals.test.ts"]
 const decisionTests = ["domain/approvals/StepDecision.test.ts"]
 const decisions = ["server/approvals/Approvals.test.ts"]
 const deadlines = ["server/approvals/Deadlines.test.ts", "server/approvals/Approvals.test.ts"]
@@ -182,9 +184,66 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   { file: digest, from: "step.session_id,", to: "", tests: digestTests },
   {
     file: digest,
-    from: "if (step.arguments !== undefined) parts.push(step.arguments)",
-    to: "parts.push(step.arguments ?? null)",
+    from: "stepArguments === undefined ? names : [...names, stepArguments]",
+    to: "[...names, stepArguments ?? null]",
     tests: digestTests
+  },
+  { file: digest, from: "content.session_id,", to: "", tests: digestTests },
+  { file: digest, from: "content.action_class],", to: '"any"],', tests: digestTests },
+  {
+    file: "domain/approvals/StoredProposal.ts",
+    from: "approvalsRequired(terms.quorum) === 1 &&",
+    to: "",
+    tests: storedProposalTests
+  },
+  {
+    file: "domain/approvals/StoredProposal.ts",
+    from: 'mayVote(terms.quorum, { groups: proposer.groups, stage: "reviewer" }) &&',
+    to: "",
+    tests: storedProposalTests
+  },
+  {
+    file: "domain/approvals/StoredProposal.ts",
+    from: "(terms.self_approval || !requesters.some((id) => isOwnRequest(id, proposer)))",
+    to: "true",
+    tests: storedProposalTests
+  },
+  {
+    file: state,
+    from: "if (input.proposal !== undefined && input.proposal.digest !== state.proposal?.digest)",
+    to: "if (false)",
+    tests: stateTests
+  },
+  {
+    file: "server/approvals/proposalRows.ts",
+    from: "AND proposal_expires_at > ${toDate(now)}",
+    to: "",
+    tests: proposals
+  },
+  {
+    file: "server/approvals/proposalRows.ts",
+    from: `AND proposed_digest = \${digest}
+        AND proposal_step_id IS NULL`,
+    to: "AND proposed_digest = ${digest}",
+    tests: proposals
+  },
+  {
+    file: "server/approvals/SessionWriter/writeStatement.ts",
+    from: "AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)",
+    to: "",
+    tests: proposals
+  },
+  {
+    file: "server/approvals/Steps/stepsInTransaction.ts",
+    from: "requesters: [created_by_id, actor.id],",
+    to: "requesters: [actor.id],",
+    tests: proposals
+  },
+  {
+    file: "server/approvals/Steps/stepsInTransaction.ts",
+    from: "requesters: [created_by_id, actor.id],",
+    to: "requesters: [created_by_id],",
+    tests: proposals
   },
   {
     file: "domain/approvals/StepDecision.ts",

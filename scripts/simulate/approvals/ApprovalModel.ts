@@ -12,6 +12,7 @@ export interface SessionEntry {
   readonly created_by_name: string
   readonly closed_at: number | null
   readonly last_event: number
+  readonly proposals_until: number | null
 }
 
 /** A row of `governed_steps`. */
@@ -28,6 +29,7 @@ export interface StepEntry {
   readonly decision: string
   readonly reason: string
   readonly approval_id: string | null
+  readonly proposal_approval_id: string | null
   readonly requested_by_id: string
   readonly requested_at: number
   readonly last_decision: string | null
@@ -76,6 +78,13 @@ export interface ApprovalEntry extends ApprovalStateColumns {
   /** JSON text. */
   readonly quorum: string | null
   readonly approvals_required: number
+  /** JSON text. */
+  readonly proposed_arguments: string | null
+  readonly proposed_digest: string | null
+  /** JSON text. */
+  readonly proposed_by: string | null
+  readonly proposal_expires_at: number | null
+  readonly proposal_step_id: string | null
 }
 
 /** A row of `session_events`. */

@@ -33,7 +33,9 @@ export const approvalRow = (given: Given, entry: ApprovalEntry): object => {
     decided_at: dateOrNull(entry.decided_at),
     next_due_at: dateOrNull(entry.next_due_at),
     quorum: parsedOrNull(entry.quorum),
-    votes: parsedOrNull(entry.votes)
+    votes: parsedOrNull(entry.votes),
+    proposed_by: parsedOrNull(entry.proposed_by),
+    proposal_expires_at: dateOrNull(entry.proposal_expires_at)
   }
   return Object.fromEntries(given.selected.map((column) => [column, all[column]]))
 }
@@ -82,6 +84,7 @@ export const resumedStep = (
     decision: step.decision,
     reason: step.reason,
     approval_id: step.approval_id,
+    proposal_approval_id: step.proposal_approval_id,
     requested_at: step.requested_at,
     last_decision: step.last_decision ?? step.decision,
     completed: step.outcome_at !== null,
@@ -96,7 +99,8 @@ export const resumedStep = (
             decision_source: approval.decision_source,
             decided_at: approval.decided_at,
             expires_at: approval.expires_at,
-            next_due_at: approval.next_due_at
+            next_due_at: approval.next_due_at,
+            has_proposal: approval.proposed_digest !== null
           }
   })
 }
@@ -115,6 +119,7 @@ export const newStep = (row: GivenRow): StepEntry => ({
   decision: row.text("decision"),
   reason: row.text("reason"),
   approval_id: row.textOrNull("approval_id"),
+  proposal_approval_id: row.textOrNull("proposal_approval_id"),
   requested_by_id: row.text("requested_by_id"),
   requested_at: row.time("requested_at"),
   last_decision: null,
@@ -143,5 +148,15 @@ export const newApproval = (row: GivenRow): ApprovalEntry => ({
   timeout_action: row.text("timeout_action"),
   self_approval: row.boolean("self_approval"),
   quorum: row.textOrNull("quorum"),
-  approvals_required: row.number("approvals_required")
+  approvals_required: row.number("approvals_required"),
+  ...withoutProposal
 })
+
+/** The columns of an approval without a counter-proposal. */
+export const withoutProposal = {
+  proposed_arguments: null,
+  proposed_digest: null,
+  proposed_by: null,
+  proposal_expires_at: null,
+  proposal_step_id: null
+} as const

@@ -186,7 +186,11 @@ const lockSession: Handler = (model, given) =>
     yield PAUSE
     if (row === undefined) return []
     const session = yield* locked(given, "agent_sessions", row, () => transaction.lock(model.sessions, key))
-    return session === undefined ? [] : [{ task_id: session.task_id, closed: session.closed_at !== null }]
+    if (session === undefined) return []
+    const { closed_at, created_by_id, proposals_until, task_id } = session
+    return [
+      { task_id, closed: closed_at !== null, created_by_id, proposals_until: dateOrNull(proposals_until) }
+    ]
   }
 
 /** An update of one session's row. */
@@ -241,6 +245,74 @@ const updateApprovals: Handler = (model, given) =>
       if (approval !== undefined) model.writeApproval(transaction, withGivenState(approval, row))
     }
     return []
+  }
+
+/** Stores the proposal of an approval, and until when its session has proposals. */
+const insertProposal: Handler = (model, given) =>
+  function* (transaction) {
+    yield PAUSE
+    const { scalars } = given
+    const org_id = scalars.text("org_id")
+    const key = approvalKey({ org_id, approval_id: scalars.text("approval_id") })
+    const approval = yield* transaction.lock(model.approvals, key)
+    if (approval === undefined) return []
+    const expires_at = scalars.time("proposal_expires_at")
+    model.writeApproval(transaction, {
+      ...approval,
+      proposed_arguments: scalars.text("proposed_arguments"),
+      proposed_digest: scalars.text("proposed_digest"),
+      proposed_by: scalars.text("proposed_by"),
+      proposal_expires_at: expires_at
+    })
+    const session = yield* transaction.lock(model.sessions, sessionKey(approval))
+    if (session === undefined) return []
+    const proposals_until = Math.max(session.proposals_until ?? 0, expires_at)
+    model.writeSession(transaction, { ...session, proposals_until })
+    return []
+  }
+
+const findProposals: Handler = (model, given) =>
+  function* (transaction) {
+    const { scalars } = given
+    const after = given.says("proposal_expires_at >") ? scalars.time("proposal_expires_at") : 0
+    const found = [...transaction.scan(model.approvals, sessionKey(sessionOf(given)))]
+      .map(([, row]) => row)
+      .filter(
+        (row) =>
+          row.proposed_digest === scalars.text("proposed_digest") &&
+          (row.proposal_step_id === null || !given.says("proposal_step_id IS NULL")) &&
+          (row.proposal_expires_at ?? 0) > after
+      )
+      .toSorted(
+        (a, b) =>
+          (a.proposal_expires_at ?? 0) - (b.proposal_expires_at ?? 0) ||
+          compareText(a.approval_id, b.approval_id)
+      )
+    yield PAUSE
+    return found.map((row) => approvalRow(given, row))
+  }
+
+const useProposal: Handler = (model, given) =>
+  function* (transaction) {
+    yield PAUSE
+    const { scalars } = given
+    const key = approvalKey({ org_id: scalars.text("org_id"), approval_id: scalars.text("approval_id") })
+    const approval = yield* transaction.lock(model.approvals, key)
+    if (approval === undefined) return []
+    if (approval.proposal_step_id !== null && given.says("AND proposal_step_id IS NULL RETURNING")) return []
+    model.writeApproval(transaction, { ...approval, proposal_step_id: scalars.text("proposal_step_id") })
+    const session = yield* transaction.lock(model.sessions, sessionKey(approval))
+    if (session === undefined) return []
+    const others = [...transaction.scan(model.approvals, sessionKey(approval))].flatMap(([, row]) =>
+      row.proposed_digest !== null &&
+      row.proposal_step_id === null &&
+      row.approval_id !== approval.approval_id
+        ? [row.proposal_expires_at ?? 0]
+        : []
+    )
+    const proposals_until = others.length === 0 ? null : Math.max(...others)
+    model.writeSession(transaction, { ...session, proposals_until })
+    return [{ session_id: session.session_id }]
   }
 
 /** Creates the row of an organization without rules: waits for a transaction that inserts it too. */
@@ -334,7 +406,10 @@ const kinds: ReadonlyArray<readonly [RegExp, Handler]> = [
     /^INSERT INTO approvals /,
     inserts((model, { scalars }, transaction) => model.writeApproval(transaction, newApproval(scalars)))
   ],
-  [/^SELECT task_id, closed_at IS NOT NULL AS closed FROM agent_sessions /, lockSession],
+  [/^WITH proposed AS \( UPDATE approvals /, insertProposal],
+  [/^SELECT approvals\.approval_id, .* AND proposed_digest = /, findProposals],
+  [/^WITH used AS \( UPDATE approvals SET proposal_step_id = /, useProposal],
+  [/^SELECT task_id, closed_at IS NOT NULL AS closed, .* FROM agent_sessions /, lockSession],
   [
     /^SELECT session_id, task_id, .* FROM agent_sessions WHERE org_id = \$1 AND session_id = \$2$/,
     reads((model, given, transaction) => {
@@ -358,7 +433,8 @@ const kinds: ReadonlyArray<readonly [RegExp, Handler]> = [
           created_by_id: row.text("created_by_id"),
           created_by_name: row.text("created_by_name"),
           closed_at: null,
-          last_event: 0
+          last_event: 0,
+          proposals_until: null
         })
       }
     })

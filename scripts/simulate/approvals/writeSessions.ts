@@ -9,7 +9,7 @@ import {
 } from "./ApprovalModel.ts"
 import type { Given, GivenRow } from "./Given.ts"
 import { queuedDeliveries } from "./queuedDeliveries.ts"
-import { type ModelStatement, PAUSE, resumedStep, withGivenState } from "./rows.ts"
+import { type ModelStatement, PAUSE, resumedStep, withGivenState, withoutProposal } from "./rows.ts"
 
 /** A write of the statement. */
 interface Op {
@@ -17,6 +17,7 @@ interface Op {
   readonly org_id: string
   readonly session_id: string
   readonly rules_revision: number | null
+  readonly asks: boolean
   readonly event_count: number
   readonly at: number
 }
@@ -26,6 +27,7 @@ const opOf = (row: GivenRow): Op => ({
   org_id: row.text("org_id"),
   session_id: row.text("session_id"),
   rules_revision: row.numberOrNull("rules_revision"),
+  asks: row.boolean("asks"),
   event_count: row.number("event_count"),
   at: row.time("at")
 })
@@ -74,11 +76,16 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
     }
     yield PAUSE
 
+    /** Whether a counter-proposal of the session may answer for a step's question. */
+    const mayBeProposed = ({ asks, at }: Op, { proposals_until }: SessionEntry) =>
+      given.says("NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at") &&
+      asks &&
+      (proposals_until ?? 0) > at
     const isOpen = ({ closed_at }: SessionEntry) => closed_at === null || !given.says("s.closed_at IS NULL")
     const eligible: Array<Op> = []
     for (const op of ops) {
       const session = transaction.get(model.sessions, sessionKey(op))
-      if (session === undefined || !isOpen(session)) continue
+      if (session === undefined || !isOpen(session) || mayBeProposed(op, session)) continue
       const revision = transaction.get(model.rules, op.org_id)?.revision ?? 0
       if (
         op.rules_revision !== null &&
@@ -94,7 +101,8 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
         const locked = given.says("FOR NO KEY UPDATE OF s SKIP LOCKED")
           ? transaction.tryLock(model.sessions, sessionKey(op))
           : yield* transaction.lock(model.sessions, sessionKey(op))
-        if (locked === undefined || locked === "locked" || !isOpen(locked)) continue
+        if (locked === undefined || locked === "locked" || !isOpen(locked) || mayBeProposed(op, locked))
+          continue
       }
       eligible.push(op)
     }
@@ -123,6 +131,7 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
         decision: row.text("decision"),
         reason: row.text("reason"),
         approval_id: row.textOrNull("approval_id"),
+        proposal_approval_id: null,
         requested_by_id: row.text("requested_by_id"),
         requested_at: at,
         last_decision: null,
@@ -272,7 +281,8 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
           decided_by_id: null,
           decided_by_name: null,
           comment: null,
-          next_due_at: approval.timeOrNull("next_due_at")
+          next_due_at: approval.timeOrNull("next_due_at"),
+          ...withoutProposal
         })
       }
       const audit = audits.get(id)

@@ -705,10 +705,12 @@ export interface ApprovalsOperations {
    * Approves or rejects a pending approval. A rejection closes it, and so does the approval that
    * completes its quorum, by default the first; later decisions get 409 with the approval as it is. An
    * approval before the last is recorded in `votes`, and the approval stays pending: whoever has
-   * approved can still reject it. Repeating your own decision is idempotent. In stage `reviewer` the key
-   * needs one of the groups that the quorum names, unless it names none. In stage `admin` the key also
-   * needs `approvals.admin`, and counts for any group. The key that submitted the step, and keys that it
-   * created, cannot decide it unless the rule sets `self_approval`.
+   * approved can still reject it. Repeating your own decision is idempotent. A rejection can propose
+   * other arguments: one later step of the session with the same tool, action class and exactly these
+   * arguments is then allowed within an hour, if you could have approved it alone. Body limit: 4 MiB. In
+   * stage `reviewer` the key needs one of the groups that the quorum names, unless it names none. In
+   * stage `admin` the key also needs `approvals.admin`, and counts for any group. The key that submitted
+   * the step, and keys that it created, cannot decide it unless the rule sets `self_approval`.
    *
    * @throws NOT_FOUND, SELF_APPROVAL, ADMIN_REQUIRED, GROUP_REQUIRED, SAME_PERSON,
    * APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, or a problem of any operation.
@@ -4179,6 +4181,25 @@ export interface SubmitStepInput {
   readonly payload: StepRequest
 }
 
+/**
+ * Arguments that a reviewer proposed with a rejection. One later step of the session with the same
+ * tool, action class and exactly these arguments is allowed without another question.
+ */
+export interface CounterProposal {
+  /**
+   * The proposed arguments. Absent in events and in results of several decisions, which have no
+   * arguments.
+   */
+  readonly arguments?: unknown
+  /**
+   * Until when a step with these arguments is allowed: an hour after the rejection, or until the session
+   * is closed, whichever comes first.
+   */
+  readonly expires_at: Date
+  /** The step that it allowed. It allows one. Null if there is none yet. */
+  readonly used_by: string | null
+}
+
 /** The answer to a governed step: the current decision. */
 export interface GovernedStep {
   /** The step's ID, as the agent chose it. */
@@ -4194,6 +4215,8 @@ export interface GovernedStep {
   readonly decision: "allow" | "reject" | "pending"
   /** The approval that the step waits for or was decided by. Null if a rule decided. */
   readonly approval_id: string | null
+  /** What decided. Null while the decision is `pending`. */
+  readonly decision_source: "rule" | "human" | "timeout" | "session_closed" | "counter_proposal" | null
   /** Why, in one sentence for people. */
   readonly reason: string
   /** The rule that matched. Null if none did and the built-in rule applies: a person decides. */
@@ -4205,6 +4228,11 @@ export interface GovernedStep {
    * class and arguments in canonical JSON (RFC 8785). A decision is bound to exactly this content.
    */
   readonly arguments_digest: string
+  /**
+   * The arguments that the reviewer proposed instead, if the step's approval was rejected with a
+   * counter-proposal; otherwise null. Submit them as another step.
+   */
+  readonly proposal: CounterProposal | null
 }
 
 /** The outcome of a step that was allowed. */
@@ -4394,6 +4422,8 @@ export interface Approval {
   readonly decided_by: Actor | null
   /** The comment given with the decision. Null if there is none. */
   readonly comment: string | null
+  /** The arguments that the reviewer proposed with the rejection. Null if there are none. */
+  readonly proposal: CounterProposal | null
 }
 
 /** One page of the list, newest first. */
@@ -4424,6 +4454,11 @@ export interface DecideRequest {
   readonly decision: "approve" | "reject"
   /** A comment for the record, at most 4,000 characters. Default null. */
   readonly comment?: string | null | undefined
+  /**
+   * Only with `reject`: the arguments with which the agent may try again, a JSON object that differs
+   * from the step's arguments. They are passed to the agent as they are.
+   */
+  readonly proposed_arguments?: object | undefined
 }
 
 /** The input of `approvals.decide`. */
@@ -4462,8 +4497,9 @@ export interface DecideApprovalsInput {
 }
 
 /**
- * An approval without the arguments of its step, which can be secret. Events that an older version of
- * the service recorded have no `quorum`, `approvals_required`, `approvals_given` and `votes`.
+ * An approval without the arguments of its step and of its proposal, which can be secret. Events that
+ * an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given`,
+ * `votes` and `proposal`.
  */
 export interface ApprovalSnapshot {
   /** The approval's ID. */
@@ -4540,6 +4576,8 @@ export interface ApprovalSnapshot {
   readonly approvals_given?: number
   /** The approvals that were given, oldest first. A rejection is in `decided_by`. */
   readonly votes?: ReadonlyArray<Vote>
+  /** The arguments that the reviewer proposed with the rejection. Null if there are none. */
+  readonly proposal?: CounterProposal | null
 }
 
 /** Why one approval of a request was not decided. */
@@ -6448,6 +6486,11 @@ export interface StepGovernedEvent {
   readonly rule_id: string | null
   /** The approval that the step waits for. Null if a rule decided. */
   readonly approval_id: string | null
+  /**
+   * What decided. Null while the decision is `pending`; absent in events that an older version of the
+   * service recorded.
+   */
+  readonly decision_source?: "rule" | "human" | "timeout" | "session_closed" | "counter_proposal" | null
   /** SHA-256 of the step's content, as 64 lowercase hex digits. */
   readonly arguments_digest: string
 }

@@ -3,7 +3,8 @@ import { isUnavailable, requestedDelay } from "../isTransient.ts"
 import type { StreamOptions } from "../StreamOptions.ts"
 import type { CallOptions } from "./CallOptions.ts"
 import { DecisionTimeout } from "./DecisionTimeout.ts"
-import type { ApprovalSnapshot, GovernedStep } from "./Operations.ts"
+import { MAX_PROPOSALS, proposedStepId } from "../proposedStepId.ts"
+import type { ApprovalSnapshot, CounterProposal, GovernedStep, StepRequest } from "./Operations.ts"
 import { isProblem } from "./Problem.ts"
 import type { SessionFollower } from "./sessionEvents.ts"
 import { type AbortSource, linkSignals, sleep, toMillis } from "./wait.ts"
@@ -12,6 +13,8 @@ import { type AbortSource, linkSignals, sleep, toMillis } from "./wait.ts"
 export interface GovernedDecision extends GovernedStep {
   /** Whether the agent may execute the step. */
   readonly decision: "allow" | "reject"
+  /** The arguments that the decision is about: those of the step, or of the proposal that was accepted. Absent if there are none. */
+  readonly arguments?: StepRequest["arguments"]
   /** The closed approval, including who decided and their comment; null if `govern` did not have to wait for one. */
   readonly approval: ApprovalSnapshot | null
 }
@@ -23,6 +26,15 @@ export interface WaitOptions extends Pick<StreamOptions, "reconnect">, CallOptio
    * rule's own windows.
    */
   readonly timeout?: Duration.Input
+  /**
+   * Whether to go on with the arguments that a reviewer proposed when rejecting the step. If so, another step is requested with them, whose
+   * ID is that of the step and `~2`, and its decision is returned: use the `step_id` and the `arguments` of the result. Default: a rejected
+   * step is returned with its `proposal`.
+   */
+  readonly acceptProposal?: (
+    proposal: CounterProposal,
+    rejected: GovernedDecision
+  ) => boolean | Promise<boolean>
 }
 
 /** Retries of the first request: an address without a service should fail soon. */
@@ -32,14 +44,19 @@ const FIRST_RETRIES = 3
 const FIRST_DELAY_MILLIS = 500
 const MAX_DELAY_MILLIS = 30_000
 
+/** Submits a step. */
+type Submit = (step: StepRequest, signal: AbortSignal) => Promise<GovernedStep>
+
 /**
  * Submits a step and returns its decision. While the step is pending, it waits on the session's event stream and then submits the step
- * again: only the service's response counts, which evaluates the rules again.
+ * again: only the service's response counts, which evaluates the rules again. If the caller accepts a reviewer's proposal, it goes on with
+ * another step.
  */
 export const govern = async (
-  submit: (signal: AbortSignal) => Promise<GovernedStep>,
+  submit: Submit,
   follower: SessionFollower,
   id: string,
+  step: StepRequest,
   options: WaitOptions,
   closed: AbortSource
 ): Promise<GovernedDecision> => {
@@ -49,26 +66,53 @@ export const govern = async (
       ? undefined
       : setTimeout(() => abort(new DecisionTimeout()), toMillis(options.timeout))
   try {
-    // Taken before the request: the event that decides a step pending now comes after it.
-    let after = follower.lastSeen(id)
-    let answer = await submitUntilAnswered(submit, FIRST_RETRIES, signal)
-    let approval: ApprovalSnapshot | undefined
-    while (!isDecided(answer)) {
-      const pending = answer
-      approval = await awaitClosing(follower, id, pending, after, { ...options, signal })
-      after = approval === undefined ? undefined : follower.lastSeen(id)
-      try {
-        answer = await submitUntilAnswered(submit, Infinity, signal)
-      } catch (error) {
-        // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
-        if (!isProblem(error, "SESSION_CLOSED") || approval?.outcome !== "reject") throw error
-        answer = { ...pending, decision: "reject", reason: error.title }
-      }
+    let result = await decide(submit, follower, id, step, { ...options, signal })
+    for (let attempt = 2; attempt < 2 + MAX_PROPOSALS; attempt++) {
+      const { decision, proposal } = result
+      if (decision !== "reject" || proposal?.arguments === undefined) break
+      if ((await options.acceptProposal?.(proposal, result)) !== true) break
+      signal.throwIfAborted()
+      const step_id = proposedStepId(step.step_id, attempt)
+      const next = { ...step, step_id, arguments: proposal.arguments }
+      result = await decide(submit, follower, id, next, { ...options, signal })
     }
-    return { ...answer, approval: approval ?? null }
+    return result
   } finally {
     clearTimeout(timer)
     unlink()
+  }
+}
+
+/** Submits one step until it is decided. */
+const decide = async (
+  submit: Submit,
+  follower: SessionFollower,
+  id: string,
+  step: StepRequest,
+  options: WaitOptions & { readonly signal: AbortSignal }
+): Promise<GovernedDecision> => {
+  const { signal } = options
+  const submitStep = () => submit(step, signal)
+  // Taken before the request: the event that decides a step pending now comes after it.
+  let after = follower.lastSeen(id)
+  let answer = await submitUntilAnswered(submitStep, FIRST_RETRIES, signal)
+  let approval: ApprovalSnapshot | undefined
+  while (!isDecided(answer)) {
+    const pending = answer
+    approval = await awaitClosing(follower, id, pending, after, options)
+    after = approval === undefined ? undefined : follower.lastSeen(id)
+    try {
+      answer = await submitUntilAnswered(submitStep, Infinity, signal)
+    } catch (error) {
+      // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
+      if (!isProblem(error, "SESSION_CLOSED") || approval?.outcome !== "reject") throw error
+      answer = { ...pending, decision: "reject", reason: error.title }
+    }
+  }
+  return {
+    ...answer,
+    ...(step.arguments === undefined ? {} : { arguments: step.arguments }),
+    approval: approval ?? null
   }
 }
 
@@ -79,13 +123,13 @@ const isDecided = (
 
 /** Submits the step again while the service is busy or unreachable. */
 const submitUntilAnswered = async (
-  submit: (signal: AbortSignal) => Promise<GovernedStep>,
+  submit: () => Promise<GovernedStep>,
   retries: number,
   signal: AbortSignal
 ): Promise<GovernedStep> => {
   for (let attempt = 0; ; attempt++) {
     try {
-      return await submit(signal)
+      return await submit()
     } catch (error) {
       signal.throwIfAborted()
       if (attempt >= retries || !isUnavailable(error)) throw error

@@ -669,11 +669,17 @@ export const shapes: Readonly<Record<string, Shape>> = {
     step_id: "string",
     decision: ["is", ["allow", "reject", "pending"]],
     approval_id: ["or", ["apr_", "null"]],
+    decision_source: [
+      "or",
+      [["is", ["rule", "human", "timeout", "session_closed", "counter_proposal"]], "null"]
+    ],
     reason: "string",
     rule_id: ["or", ["rul_", "null"]],
     expires_at: ["or", ["time", "null"]],
-    arguments_digest: "string"
+    arguments_digest: "string",
+    proposal: ["or", ["CounterProposal", "null"]]
   },
+  CounterProposal: { "arguments?": "json", expires_at: "time", used_by: ["or", ["string", "null"]] },
   OutcomeReport: {
     status: ["is", ["succeeded", "failed"]],
     "result?": "json",
@@ -711,7 +717,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     decision_source: ["or", [["is", ["human", "timeout", "session_closed"]], "null"]],
     decided_at: ["or", ["time", "null"]],
     decided_by: ["or", ["Actor", "null"]],
-    comment: ["or", ["string", "null"]]
+    comment: ["or", ["string", "null"]],
+    proposal: ["or", ["CounterProposal", "null"]]
   },
   QuorumPart: { count: "number", group: ["or", ["string", "null"]] },
   Vote: {
@@ -721,7 +728,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     stage: ["is", ["reviewer", "admin"]],
     comment: ["or", ["string", "null"]]
   },
-  DecideRequest: { decision: ["is", ["approve", "reject"]], "comment?": ["or", ["string", "null"]] },
+  DecideRequest: {
+    decision: ["is", ["approve", "reject"]],
+    "comment?": ["or", ["string", "null"]],
+    "proposed_arguments?": "object"
+  },
   DecideManyRequest: {
     approval_ids: ["list", "apr_"],
     decision: ["is", ["approve", "reject"]],
@@ -757,7 +768,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "quorum?": ["list", "QuorumPart"],
     "approvals_required?": "number",
     "approvals_given?": "number",
-    "votes?": ["list", "Vote"]
+    "votes?": ["list", "Vote"],
+    "proposal?": ["or", ["CounterProposal", "null"]]
   },
   DecisionRefusal: {
     type: "string",
@@ -1199,6 +1211,10 @@ export const shapes: Readonly<Record<string, Shape>> = {
     reason: "string",
     rule_id: ["or", ["rul_", "null"]],
     approval_id: ["or", ["apr_", "null"]],
+    "decision_source?": [
+      "or",
+      [["is", ["rule", "human", "timeout", "session_closed", "counter_proposal"]], "null"]
+    ],
     arguments_digest: "string"
   },
   ToolOutcomeEvent: {

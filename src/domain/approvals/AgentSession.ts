@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
+import { CounterProposal } from "./CounterProposal.ts"
 import { ApprovalId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
 import { JsonValue } from "../json/JsonValue.ts"
 import { Actor } from "../identity/Principal.ts"
@@ -38,6 +39,16 @@ export const StepDecision = documentedEnum({
 })
 export type StepDecision = typeof StepDecision.Type
 
+export const StepDecisionSource = documentedEnum({
+  rule: "A rule allows or rejects the step.",
+  human: "A person decided the approval, or the last of several people.",
+  timeout: "The approval's last window ended; the rule's timeout action applied.",
+  session_closed: "The session was closed before anyone decided.",
+  counter_proposal:
+    "A person had proposed exactly these arguments when rejecting an earlier step; `approval_id` is the approval of that step."
+})
+export type StepDecisionSource = typeof StepDecisionSource.Type
+
 const argumentsDigest = Schema.String.annotateKey({
   description:
     "SHA-256, as 64 lowercase hex digits, of the step's organization, session, step ID, tool, action class and arguments in canonical JSON (RFC 8785). A decision is bound to exactly this content."
@@ -49,6 +60,9 @@ export const GovernedStep = Schema.Struct({
   approval_id: Schema.NullOr(ApprovalId).annotateKey({
     description: "The approval that the step waits for or was decided by. Null if a rule decided."
   }),
+  decision_source: Schema.NullOr(StepDecisionSource).annotateKey({
+    description: "What decided. Null while the decision is `pending`."
+  }),
   reason: Schema.String.annotateKey({ description: "Why, in one sentence for people." }),
   rule_id: Schema.NullOr(RuleId).annotateKey({
     description: "The rule that matched. Null if none did and the built-in rule applies: a person decides."
@@ -56,7 +70,11 @@ export const GovernedStep = Schema.Struct({
   expires_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When the open review window ends. Null unless the decision is `pending`."
   }),
-  arguments_digest: argumentsDigest
+  arguments_digest: argumentsDigest,
+  proposal: Schema.NullOr(CounterProposal).annotateKey({
+    description:
+      "The arguments that the reviewer proposed instead, if the step's approval was rejected with a counter-proposal; otherwise null. Submit them as another step."
+  })
 }).annotate({
   identifier: "GovernedStep",
   description: "The answer to a governed step: the current decision."

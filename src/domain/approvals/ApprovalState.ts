@@ -3,6 +3,7 @@ import type { ApprovalOutcome, ApprovalStatus, Decision, DecisionSource } from "
 import type { ApprovalEventType } from "./ApprovalEvent.ts"
 import type { ApprovalStage } from "./ApprovalStage.ts"
 import { approvalsRequired, countApprovals, mayVote, type Quorum, type Vote } from "./Quorum.ts"
+import type { StoredProposal } from "./StoredProposal.ts"
 import type { Actor } from "../identity/Principal.ts"
 import type { Timestamp } from "../Time.ts"
 
@@ -49,6 +50,8 @@ export interface ApprovalState {
   readonly decided_at: Timestamp | null
   readonly decided_by: Actor | null
   readonly comment: string | null
+  /** The arguments that were proposed with a rejection. */
+  readonly proposal: StoredProposal | null
 }
 
 /** The inputs of the state machine. */
@@ -64,6 +67,8 @@ export type ApprovalInput =
       /** Whether the actor has `approvals.admin`. */
       readonly admin: boolean
       readonly comment: string | null
+      /** The arguments that a rejection proposes; absent if it proposes none. */
+      readonly proposal?: Pick<StoredProposal, "arguments" | "digest">
     }
   | { readonly _tag: "Time" }
   | { readonly _tag: "CloseSession" }
@@ -118,9 +123,13 @@ export const requestApproval = (
     decision_source: null,
     decided_at: null,
     decided_by: null,
-    comment: null
+    comment: null,
+    proposal: null
   }
 }
+
+/** How long a counter-proposal can be used. */
+export const PROPOSAL_SECONDS = 3_600
 
 /**
  * Applies an input to an approval.
@@ -244,7 +253,10 @@ const isSamePerson = (
 ): boolean =>
   voted_by.id === other.actor.id || makers.includes(other.actor.id) || other.makers.includes(voted_by.id)
 
-/** The transition that a decision makes; null if the same actor made the same decision before. */
+/**
+ * The transition that a decision makes; null if the same actor made the same decision before. A rejection with another proposal than the
+ * recorded one is another decision.
+ */
 const decide = (
   state: ApprovalState,
   input: ApprovalInput & { readonly _tag: "Decide" },
@@ -256,6 +268,8 @@ const decide = (
   if (state.status === "expired") return Result.fail("Expired")
   if (state.status !== "pending") {
     const isOwn = state.decided_by?.id === input.actor.id || (approve && hasApproved)
+    if (input.proposal !== undefined && input.proposal.digest !== state.proposal?.digest)
+      return Result.fail("AlreadyDecided")
     return state.status === verdict && isOwn ? Result.succeed(null) : Result.fail("AlreadyDecided")
   }
   if (approve && hasApproved) return Result.succeed(null)
@@ -267,7 +281,7 @@ const decide = (
     const rejected = close(state, now, "rejected", "reject", "human")
     return Result.succeed({
       event: "approval.rejected",
-      state: { ...rejected, decided_by: actor, comment }
+      state: { ...rejected, decided_by: actor, comment, proposal: propose(input, now) }
     })
   }
   if (state.votes.some((vote) => isSamePerson(vote, input))) return Result.fail("SamePerson")
@@ -280,6 +294,20 @@ const decide = (
   const approved = close({ ...state, votes }, now, "approved", "allow", "human")
   return Result.succeed({ event: "approval.approved", state: { ...approved, decided_by: actor, comment } })
 }
+
+const propose = (
+  { groups, makers, proposal }: ApprovalInput & { readonly _tag: "Decide" },
+  now: Timestamp
+): StoredProposal | null =>
+  proposal === undefined
+    ? null
+    : {
+        ...proposal,
+        expires_at: DateTime.add(now, { seconds: PROPOSAL_SECONDS }),
+        groups,
+        makers,
+        used_by: null
+      }
 
 const closeWithSession = (state: ApprovalState, now: Timestamp): ApprovalState =>
   close(state, now, "expired", "reject", "session_closed")

@@ -57,6 +57,7 @@ export const stepGovernedEvent = (
     reason: step.reason,
     rule_id: step.rule_id,
     approval_id: step.approval_id,
+    decision_source: step.decision_source,
     arguments_digest: step.arguments_digest
   }
 })

@@ -13,10 +13,12 @@ interface SavedStep {
   readonly decision: StepDecision
   readonly reason: string
   readonly approval_id: ApprovalId | null
+  /** The approval whose counter-proposal allowed the step. */
+  readonly proposal_approval_id: ApprovalId | null
 }
 
 /** The part of an approval that decides its step. */
-export type StepApproval = Pick<Approval, "outcome" | "expires_at" | "decision_source">
+export type StepApproval = Pick<Approval, "outcome" | "expires_at" | "decision_source" | "proposal">
 
 /** The members that a step must repeat unchanged. */
 type Mismatch = "tool" | "action_class" | "arguments"
@@ -36,29 +38,39 @@ export const stepMismatches = (
 ]
 
 /**
- * The current decision of a step: `reject` if the rules reject it now; otherwise the approval's outcome; otherwise the first decision.
+ * The current decision of a step: `reject` if the rules reject it now; otherwise the approval's outcome; otherwise the first decision. A
+ * step that a counter-proposal allowed has no approval of its own.
  */
 export const currentDecision = (
   saved: SavedStep,
   approval: StepApproval | null,
   ruling: Ruling
 ): GovernedStep => {
-  const answer = {
+  const answer: GovernedStep = {
     step_id: saved.step_id,
-    approval_id: saved.approval_id,
+    approval_id: saved.approval_id ?? saved.proposal_approval_id,
+    decision_source: saved.proposal_approval_id === null ? "rule" : "counter_proposal",
     arguments_digest: saved.arguments_digest,
     rule_id: saved.rule_id,
     reason: saved.reason,
     decision: saved.decision,
-    expires_at: null
+    expires_at: null,
+    proposal: approval?.proposal ?? null
   }
   if (ruling.effect === "reject") {
-    return { ...answer, decision: "reject", reason: ruling.reason, rule_id: ruling.rule_id }
+    const { reason, rule_id } = ruling
+    return { ...answer, decision: "reject", decision_source: "rule", reason, rule_id }
   }
   if (approval === null) return answer
-  return approval.outcome === null
-    ? { ...answer, expires_at: approval.expires_at }
-    : { ...answer, decision: approval.outcome, reason: closedReason(approval, approval.outcome) }
+  const { outcome } = approval
+  return outcome === null
+    ? { ...answer, decision_source: null, expires_at: approval.expires_at }
+    : {
+        ...answer,
+        decision: outcome,
+        decision_source: approval.decision_source,
+        reason: closedReason(approval, outcome)
+      }
 }
 
 /** Why the approval closed. Names a person only if a person decided. */

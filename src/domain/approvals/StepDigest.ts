@@ -13,6 +13,19 @@ export interface StepContent {
   readonly arguments?: Schema.Json
 }
 
+/** The content of a step to which a counter-proposal is bound: that of a step, whatever its ID. */
+export type ProposalContent = Omit<StepContent, "step_id">
+
+/**
+ * The digest that binds a counter-proposal to later steps: as `stepDigest`, of
+ * `["countersign-proposal-v1", org, session, tool, action_class, arguments]`.
+ */
+export const proposalDigest = (content: ProposalContent): string =>
+  digest(
+    ["countersign-proposal-v1", content.org_id, content.session_id, content.tool, content.action_class],
+    content.arguments
+  )
+
 /**
  * The digest that binds a decision to one step: SHA-256, in lowercase hex, of the RFC 8785 form of
  * `["countersign-step-v1", org, session, step, tool, action_class, arguments]`. If arguments are absent, the array is one element shorter.
@@ -20,16 +33,14 @@ export interface StepContent {
  *
  * Throws `NotCanonical` for a lone surrogate or a number that is not finite. Request validation rejects both earlier.
  */
-export const stepDigest = (step: StepContent): string => {
-  const parts: Array<Schema.Json> = [
-    "countersign-step-v1",
-    step.org_id,
-    step.session_id,
-    step.step_id,
-    step.tool,
-    step.action_class
-  ]
-  if (step.arguments !== undefined) parts.push(step.arguments)
+export const stepDigest = (step: StepContent): string =>
+  digest(
+    ["countersign-step-v1", step.org_id, step.session_id, step.step_id, step.tool, step.action_class],
+    step.arguments
+  )
+
+const digest = (names: ReadonlyArray<string>, stepArguments: Schema.Json | undefined): string => {
+  const parts: ReadonlyArray<Schema.Json> = stepArguments === undefined ? names : [...names, stepArguments]
   return createHash("sha256")
     .update(Result.getOrThrow(canonicalJson(parts)))
     .digest("hex")

@@ -6,7 +6,7 @@
  * arguments and results of tools opt-in. Attributes without a convention are named `svc.*`.
  */
 import type { Schema } from "effect"
-import type { OutcomeStatus, StepDecision } from "../approvals/AgentSession.ts"
+import type { OutcomeStatus, StepDecision, StepDecisionSource } from "../approvals/AgentSession.ts"
 import type { Approval } from "../approvals/Approval.ts"
 import type {
   ApprovalId,
@@ -272,6 +272,7 @@ export const stepSpan = (
     readonly decision: StepDecision
     readonly rule_id: RuleId | null
     readonly approval_id: ApprovalId | null
+    readonly decision_source: StepDecisionSource | null
     readonly start: number
     readonly end: number
     readonly arguments: Schema.Json | undefined
@@ -287,6 +288,7 @@ export const stepSpan = (
   attributes: {
     ...aboutStep(step),
     "svc.step.decision": step.decision,
+    "svc.step.decision_source": step.decision_source ?? undefined,
     "svc.step.rule_id": step.rule_id ?? undefined,
     "svc.step.arguments_digest": step.arguments_digest,
     "svc.approval.id": step.approval_id ?? undefined,
@@ -344,7 +346,8 @@ export const approvalSpan = (
     "svc.approval.decided_by": approval.decided_by?.id,
     "svc.approval.approvals_required": approval.approvals_required,
     "svc.approval.approvals_given": approval.approvals_given,
-    "svc.approval.escalated": approval.escalated_at !== null
+    "svc.approval.escalated": approval.escalated_at !== null,
+    "svc.approval.proposed": approval.proposal === null ? undefined : true
   }
 })
 

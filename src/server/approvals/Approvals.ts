@@ -6,15 +6,25 @@ import type { DecideManyRequest, DecisionResult } from "../../api/DecisionBatch.
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import { AdminRequired, GroupRequired, type NotFound, SamePerson, SelfApproval } from "../../api/Problems.ts"
+import {
+  AdminRequired,
+  GroupRequired,
+  InvalidRequest,
+  type NotFound,
+  SamePerson,
+  SelfApproval
+} from "../../api/Problems.ts"
 import type { Approval } from "../../domain/approvals/Approval.ts"
 import {
+  type ApprovalInput,
   type ApprovalRefusal,
   type ApprovalTransition,
   transition
 } from "../../domain/approvals/ApprovalState.ts"
 import { approvalsRequired, awaitedGroups } from "../../domain/approvals/Quorum.ts"
+import type { ProposedArguments } from "../../domain/approvals/CounterProposal.ts"
 import { approvalTransitionedEvent } from "../../domain/approvals/SessionEvent.ts"
+import { proposalDigest } from "../../domain/approvals/StepDigest.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
@@ -29,8 +39,10 @@ import {
   toApproval,
   withState
 } from "./approvalRows.ts"
+import { insertProposal, proposalBytes } from "./proposalRows.ts"
 import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
+import { StoredUsage } from "../identity/StoredUsage.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { toPageWithinBytes, type Page } from "../store/Pagination.ts"
@@ -44,8 +56,8 @@ import { StoreClock } from "../store/StoreClock.ts"
 type RefusedDecision =
   SelfApproval | AdminRequired | GroupRequired | SamePerson | ApprovalAlreadyDecided | ApprovalExpired
 
-/** Why a decision is refused. */
-export type DecideError = NotFound | RefusedDecision
+/** Why a decision is refused. `InvalidRequest`: arguments are proposed with an approval, or those of the step itself. */
+export type DecideError = NotFound | InvalidRequest | RefusedDecision
 
 /** Approvals: pending requests for a person's decision, and closed ones. */
 export class Approvals extends Context.Service<
@@ -84,6 +96,7 @@ export class Approvals extends Context.Service<
       const audit = yield* Audit
       const writer = yield* SessionWriter
       const secrets = yield* KnownSecrets
+      const usage = yield* StoredUsage
 
       /** Removes secrets from the comment, before it is stored, answered, streamed or sent. */
       const redactComment = Effect.fnUntraced(function* ({ org_id }: Principal, request: DecideRequest) {
@@ -92,14 +105,22 @@ export class Approvals extends Context.Service<
         return { ...request, comment: redactText(comment, yield* secrets.forOrg(org_id)) }
       })
 
-      /** Decides in a transaction of its own, which waits for the locks. It works in every case. */
-      const decideInTransaction = (principal: Principal, id: ApprovalId, request: DecideRequest) =>
+      /**
+       * Decides in a transaction of its own, which waits for the locks. It works in every case. `propose` makes the counter-proposal
+       * of a rejection from the approval's row.
+       */
+      const decideInTransaction = <E = never>(
+        principal: Principal,
+        id: ApprovalId,
+        request: DecideRequest,
+        propose: (row: ApprovalRow) => Effect.Effect<ProposalInput, E> = () => noProposal
+      ) =>
         atomically(
           Effect.gen(function* () {
             const row = yield* lockApprovalForUpdate(sql, principal.org_id, id)
             if (row === undefined) return yield* notFound("approval")
             const now = yield* clock.now
-            const input = decisionInput(principal, request)
+            const input = { ...decisionInput(principal, request), ...(yield* propose(row)) }
             const { refusal, transitions } = transition(stateOf(row), input, now)
             // Also if the decision is refused: windows that have passed are closed now, without waiting for the deadline worker.
             const decided = yield* recordTransitionsOf(
@@ -109,6 +130,12 @@ export class Approvals extends Context.Service<
               now
             )
             const event = decisionEventOf(transitions)
+            const { proposal } = stateOf(decided)
+            if (event !== undefined && proposal !== null) {
+              yield* insertProposal(sql, decided, proposal)
+              const bytes = proposalBytes(proposal)
+              yield* sql.afterCommit(Effect.sync(() => usage.add(principal.org_id, { bytes })))
+            }
             if (event !== undefined)
               yield* audit.record(principal, event, id, auditDetail(principal, decided))
             return { approval: toApproval(decided), refusal }
@@ -163,7 +190,7 @@ export class Approvals extends Context.Service<
 
       const decideMany = makeDecideMany({
         decideShared,
-        decideInTransaction,
+        decideInTransaction: (principal, id, request) => decideInTransaction(principal, id, request),
         refused,
         turns: yield* LoopTurns
       })
@@ -183,8 +210,17 @@ export class Approvals extends Context.Service<
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
           const principal = yield* Authorized("approvals.decide")
           const redacted = yield* redactComment(principal, request)
-          const shared = (yield* isInTransaction) ? undefined : yield* decideShared(principal, id, redacted)
-          const { approval, refusal } = shared ?? (yield* decideInTransaction(principal, id, redacted))
+          const { decision, proposed_arguments } = request
+          if (proposed_arguments !== undefined && decision === "approve") return yield* approvedProposal
+          const shared =
+            proposed_arguments !== undefined || (yield* isInTransaction)
+              ? undefined
+              : yield* decideShared(principal, id, redacted)
+          const { approval, refusal } =
+            shared ??
+            (yield* decideInTransaction(principal, id, redacted, (row) =>
+              proposed_arguments === undefined ? noProposal : proposalOf(row, proposed_arguments)
+            ))
           if (refusal !== null) return yield* refused(refusal, approval)
           return approval
         }),
@@ -211,6 +247,37 @@ const decisionInput = (
   comment: comment ?? null
 })
 
+/** The part of a decision's input that proposes other arguments. */
+type ProposalInput = Pick<ApprovalInput & { readonly _tag: "Decide" }, "proposal">
+
+const noProposal = Effect.succeed<ProposalInput>({})
+
+/** The proposal of these arguments instead of the step's. */
+const proposalOf = (
+  row: ApprovalRow,
+  proposed: ProposedArguments
+): Effect.Effect<ProposalInput, InvalidRequest> => {
+  const digest = proposalDigest({ ...row, arguments: proposed })
+  const { arguments: own } = toApproval(row)
+  return own !== undefined && digest === proposalDigest({ ...row, arguments: own })
+    ? unchangedProposal
+    : Effect.succeed({ proposal: { arguments: JSON.stringify(proposed), digest } })
+}
+
+const approvedProposal = Effect.fail(
+  new InvalidRequest({
+    detail: "Only a rejection can propose other arguments; see `errors`.",
+    errors: [{ pointer: "#/proposed_arguments", detail: "Expected no proposed arguments with `approve`." }]
+  })
+)
+
+const unchangedProposal = Effect.fail(
+  new InvalidRequest({
+    detail: "The proposed arguments are those of the step; see `errors`.",
+    errors: [{ pointer: "#/proposed_arguments", detail: "Expected other arguments than the step's." }]
+  })
+)
+
 /** The events that a person causes. The others come with time, also while a decision is made that changes nothing. */
 const decisionEvents = ["approval.vote_recorded", "approval.approved", "approval.rejected"] as const
 
@@ -221,7 +288,7 @@ const decisionEventOf = (transitions: ReadonlyArray<ApprovalTransition>) =>
 /** What the audit log tells about a decision beside its event. */
 const auditDetail = (
   { groups }: Principal,
-  { quorum, session_id, stage, step_id, tool, votes }: ApprovalRow
+  { proposed_digest, quorum, session_id, stage, step_id, tool, votes }: ApprovalRow
 ) => ({
   session_id,
   step_id,
@@ -229,7 +296,8 @@ const auditDetail = (
   stage,
   ...(quorum === null
     ? {}
-    : { groups, approvals_given: votes?.length ?? 0, approvals_required: approvalsRequired(quorum) })
+    : { groups, approvals_given: votes?.length ?? 0, approvals_required: approvalsRequired(quorum) }),
+  ...(proposed_digest === null ? {} : { proposed_digest })
 })
 
 const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, RefusedDecision> => {

@@ -107,7 +107,7 @@ export class Steps extends Context.Service<
           now,
           onWritten: ({ trace_id }) => {
             usage.add(org_id, { bytes: stepBytes(created) })
-            return recordStepSpan(spans, trace_id, created.row, step, now)
+            return recordStepSpan(spans, trace_id, created.row, step, created.answer.decision_source, now)
           }
         })
         switch (outcome._tag) {
@@ -141,7 +141,13 @@ export class Steps extends Context.Service<
         // A window has passed, and a transaction has to close it.
         const dueAt = approval?.next_due_at ?? null
         if (dueAt !== null && DateTime.isLessThanOrEqualTo(dueAt, now)) return undefined
-        const answer = currentDecision(saved, approval, ruling)
+        // The answer has the proposal's arguments, which a transaction reads.
+        if (approval?.has_proposal === true) return undefined
+        const answer = currentDecision(
+          saved,
+          approval === null ? null : { ...approval, proposal: null },
+          ruling
+        )
         if (answer.decision === saved.last_decision) return answer
         // A pending approval can be decided until the write; a closed one never changes.
         if (approval?.status === "pending" && ruling.effect !== "reject") return undefined

@@ -16,6 +16,8 @@ import {
   QuorumPart,
   Vote
 } from "../../domain/approvals/Quorum.ts"
+import type { CounterProposal } from "../../domain/approvals/CounterProposal.ts"
+import type { StoredProposal } from "../../domain/approvals/StoredProposal.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
 import { formatTimestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
@@ -24,6 +26,12 @@ import { rowsOf } from "../store/rows.ts"
 
 /** A vote as JSON in a row: the time is text, and the keys that made the voter's key are stored with it. */
 const StoredVote = Schema.Struct({ ...Vote.fields, voted_at: Schema.String, makers: Schema.Array(KeyId) })
+
+/** Who made a proposal, beside the key that decided: see `StoredProposal`. */
+export const ProposedBy = Schema.Struct({
+  groups: Schema.Array(Schema.String),
+  makers: Schema.Array(KeyId)
+})
 
 /** A row of `approvals`. */
 export const ApprovalRow = Schema.Struct({
@@ -58,20 +66,30 @@ export const ApprovalRow = Schema.Struct({
   decided_at: Schema.NullOr(TimestampFromDate),
   decided_by_id: Schema.NullOr(KeyId),
   decided_by_name: Schema.NullOr(Schema.String),
-  comment: Schema.NullOr(Schema.String)
+  comment: Schema.NullOr(Schema.String),
+  /** JSON text; null if there is no proposal, or if the arguments were left out. */
+  proposed_arguments: Schema.NullOr(Schema.String),
+  proposed_digest: Schema.NullOr(Schema.String),
+  proposed_by: Schema.NullOr(ProposedBy),
+  proposal_expires_at: Schema.NullOr(TimestampFromDate),
+  /** The step that the proposal has allowed. */
+  proposal_step_id: Schema.NullOr(StepId)
 })
 export type ApprovalRow = typeof ApprovalRow.Type
+
+/** The columns with arguments, which can be 4 MiB each. */
+const argumentColumns: ReadonlyArray<string> = ["arguments", "proposed_arguments"]
 
 /** The columns of `ApprovalRow`. Arguments are read as text, because a parsed `null` cannot be distinguished from absent arguments. */
 export const approvalColumns = Object.keys(ApprovalRow.fields)
   .map((column) =>
-    column === "arguments" ? "approvals.arguments::text AS arguments" : `approvals.${column}`
+    argumentColumns.includes(column) ? `approvals.${column}::text AS ${column}` : `approvals.${column}`
   )
   .join(", ")
 
-/** The same columns without the arguments, which can be 4 MiB each: for lists of many approvals. */
+/** The same columns without the arguments: for lists of many approvals. */
 export const approvalColumnsWithoutArguments = Object.keys(ApprovalRow.fields)
-  .map((column) => (column === "arguments" ? "NULL::text AS arguments" : `approvals.${column}`))
+  .map((column) => (argumentColumns.includes(column) ? `NULL::text AS ${column}` : `approvals.${column}`))
   .join(", ")
 
 /** Decodes rows of `approvalColumns`. */
@@ -152,8 +170,26 @@ export const stateOf = (row: ApprovalRow): ApprovalState => ({
     row.decided_by_id === null
       ? null
       : { id: row.decided_by_id, name: row.decided_by_name ?? row.decided_by_id },
-  comment: row.comment
+  comment: row.comment,
+  proposal: storedProposalOf(row)
 })
+
+const storedProposalOf = ({
+  proposal_expires_at,
+  proposal_step_id,
+  proposed_arguments,
+  proposed_by,
+  proposed_digest
+}: ApprovalRow): StoredProposal | null =>
+  proposed_digest === null || proposal_expires_at === null || proposed_by === null
+    ? null
+    : {
+        arguments: proposed_arguments ?? undefined,
+        digest: proposed_digest,
+        expires_at: proposal_expires_at,
+        ...proposed_by,
+        used_by: proposal_step_id
+      }
 
 /** The row with a new state. */
 export const withState = (row: ApprovalRow, state: ApprovalState): ApprovalRow => ({
@@ -172,8 +208,20 @@ export const withState = (row: ApprovalRow, state: ApprovalState): ApprovalRow =
   decided_at: state.decided_at,
   decided_by_id: state.decided_by?.id ?? null,
   decided_by_name: state.decided_by?.name ?? null,
-  comment: state.comment
+  comment: state.comment,
+  ...proposalColumns(state.proposal)
 })
+
+const proposalColumns = (proposal: StoredProposal | null) => ({
+  proposed_arguments: proposal?.arguments ?? null,
+  proposed_digest: proposal?.digest ?? null,
+  proposed_by: proposal === null ? null : { groups: proposal.groups, makers: proposal.makers },
+  proposal_expires_at: proposal?.expires_at ?? null,
+  proposal_step_id: proposal?.used_by ?? null
+})
+
+/** The columns of an approval without a proposal. */
+export const withoutProposal = proposalColumns(null)
 
 const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue))
 
@@ -206,9 +254,16 @@ export const toApproval = (row: ApprovalRow): Approval => {
     decision_source: state.decision_source,
     decided_at: state.decided_at,
     decided_by: state.decided_by,
-    comment: state.comment
+    comment: state.comment,
+    proposal: state.proposal === null ? null : toProposal(state.proposal)
   }
 }
+
+const toProposal = ({ arguments: text, expires_at, used_by }: StoredProposal): CounterProposal => ({
+  ...(text === undefined ? {} : { arguments: parseArguments(text) }),
+  expires_at,
+  used_by
+})
 
 /** The votes of an approval. An approval from before votes were stored has that of the key that approved it. */
 const votesOf = ({
@@ -235,6 +290,7 @@ export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlCli
       // As text: the client would write a list as an array of PostgreSQL.
       quorum: values.quorum === null ? null : JSON.stringify(values.quorum),
       votes: values.votes === null ? null : JSON.stringify(values.votes),
+      proposed_by: values.proposed_by === null ? null : JSON.stringify(values.proposed_by),
       approvals_required: approvalsRequired(row.quorum ?? DEFAULT_QUORUM),
       approvals_given: row.votes?.length ?? 0,
       arguments_bytes: values.arguments === null ? 0 : Buffer.byteLength(values.arguments),

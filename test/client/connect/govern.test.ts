@@ -8,7 +8,8 @@ import {
   type GovernedStep,
   isProblem,
   ServiceUnreachable,
-  type SessionEvent
+  type SessionEvent,
+  type StepRequest
 } from "../../../src/client/index.ts"
 import { after, realService } from "./fakeService.ts"
 
@@ -16,14 +17,23 @@ const id = `ses_${"a".repeat(32)}`
 const approval_id = `apr_${"b".repeat(32)}`
 const at = new Date("2026-11-21T02:33:05.123Z")
 
+const step: StepRequest = {
+  step_id: "step 1",
+  tool: "shell",
+  action_class: "write",
+  arguments: { command: "rm -r ." }
+}
+
 const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
   step_id: "step 1",
   decision,
   approval_id,
   reason: "A person is asked",
   rule_id: null,
+  decision_source: decision === "pending" ? null : "human",
   expires_at: null,
-  arguments_digest: "0".repeat(64)
+  arguments_digest: "0".repeat(64),
+  proposal: null
 })
 
 const snapshot = (outcome: "allow" | "reject", approval: string): ApprovalSnapshot => ({
@@ -84,7 +94,9 @@ const session = (script: {
       yield* script.events.filter((event) => event.id > (cursor ?? 0))
     }
   }
-  const submit = async (): Promise<GovernedStep> => {
+  const requested: Array<StepRequest> = []
+  const submit = async (payload: StepRequest): Promise<GovernedStep> => {
+    requested.push(payload)
     const next = script.answers[calls++]
     if (next === undefined) throw new Error("asked too often")
     if (next instanceof Error) throw next
@@ -92,10 +104,71 @@ const session = (script: {
   }
   const start = (options: WaitOptions = {}) => {
     vi.useFakeTimers()
-    return govern(submit, follower, id, options, new AbortController().signal)
+    return govern(submit, follower, id, step, options, new AbortController().signal)
   }
-  return { followed, asked: () => calls, start }
+  return { followed, asked: () => calls, requested, start }
 }
+
+const proposing = (command: string): GovernedStep => ({
+  ...answer("reject"),
+  proposal: { arguments: { command }, expires_at: at, used_by: null }
+})
+
+describe("connect's govern › counter-proposals", () => {
+  afterEach(() => void vi.useRealTimers())
+
+  it("returns a rejected step with its proposal, unless the caller accepts it", async () => {
+    for (const acceptProposal of [undefined, () => false, async () => false]) {
+      const { asked, start } = session({ answers: [proposing("rm -r build")], events: [] })
+      const result = await start(acceptProposal === undefined ? {} : { acceptProposal })
+      assert.strictEqual(result.decision, "reject")
+      assert.deepStrictEqual(result.proposal?.arguments, { command: "rm -r build" })
+      assert.deepStrictEqual(result.arguments, step.arguments)
+      assert.strictEqual(asked(), 1)
+    }
+  })
+
+  it("requests other steps with the proposals that the caller accepts, one after the other", async () => {
+    const { requested, start } = session({
+      answers: [
+        proposing("rm -r build"),
+        proposing("rm -r dist"),
+        { ...answer("allow"), step_id: "step 1~3" }
+      ],
+      events: []
+    })
+    const offered: Array<unknown> = []
+    const result = await start({
+      acceptProposal: async (proposal, rejected) => {
+        offered.push([proposal.arguments, rejected.decision])
+        return true
+      }
+    })
+    assert.deepInclude(result, {
+      decision: "allow",
+      step_id: "step 1~3",
+      arguments: { command: "rm -r dist" }
+    })
+    assert.deepStrictEqual(offered, [
+      [{ command: "rm -r build" }, "reject"],
+      [{ command: "rm -r dist" }, "reject"]
+    ])
+    assert.deepStrictEqual(requested, [
+      step,
+      { ...step, step_id: "step 1~2", arguments: { command: "rm -r build" } },
+      { ...step, step_id: "step 1~3", arguments: { command: "rm -r dist" } }
+    ])
+  })
+
+  it("does not accept proposals without end", async () => {
+    const { asked, start } = session({
+      answers: Array.from({ length: 20 }, (_, index) => proposing(`rm ${index}`)),
+      events: []
+    })
+    assert.strictEqual((await start({ acceptProposal: () => true })).decision, "reject")
+    assert.strictEqual(asked(), 11)
+  })
+})
 
 describe("connect's govern", () => {
   afterEach(realService)
@@ -185,11 +258,11 @@ describe("connect's govern", () => {
     vi.useFakeTimers()
     const open = new AbortController().signal
     const submit = () => Promise.resolve(answer("pending"))
-    const late = await after(600_000, govern(submit, never, id, { timeout: "10 minutes" }, open))
+    const late = await after(600_000, govern(submit, never, id, step, { timeout: "10 minutes" }, open))
     assert.isTrue(isProblem(late.error, "DECISION_TIMEOUT"))
     assert.strictEqual(late.took, 600_000)
     const stop = new AbortController()
-    const stopped = govern(submit, never, id, { signal: stop.signal }, open)
+    const stopped = govern(submit, never, id, step, { signal: stop.signal }, open)
     stop.abort("enough")
     assert.strictEqual((await after(0, stopped)).error, "enough")
   })

@@ -27,7 +27,8 @@ const pending: typeof Approval.Encoded = {
   decision_source: null,
   decided_at: null,
   decided_by: null,
-  comment: null
+  comment: null,
+  proposal: null
 }
 
 const escalated: typeof Approval.Encoded = {
@@ -55,12 +56,26 @@ const escalated: typeof Approval.Encoded = {
   comment: "Fine"
 }
 
+const rejected: typeof Approval.Encoded = {
+  ...pending,
+  status: "rejected",
+  outcome: "reject",
+  decision_source: "human",
+  decided_at: "2026-11-21T02:40:00.000Z",
+  decided_by: { id: `key_${"4".repeat(32)}`, name: "Ada" },
+  proposal: { arguments: { amount: 20 }, expires_at: "2026-11-21T03:40:00.000Z", used_by: "step 2" }
+}
+
 describe("encodeWithoutArguments", () => {
-  it.each([pending, escalated])(
+  it.each([pending, escalated, rejected])(
     "the result equals the schema's encoding without the arguments: $status",
     (wire) => {
-      const { arguments: _, ...shown } = wire
-      assert.deepStrictEqual(encodeWithoutArguments(Schema.decodeSync(Approval)(wire)), shown)
+      const { arguments: _, proposal, ...others } = wire
+      const shown = { expires_at: proposal?.expires_at, used_by: proposal?.used_by }
+      assert.deepStrictEqual<unknown>(encodeWithoutArguments(Schema.decodeSync(Approval)(wire)), {
+        ...others,
+        proposal: proposal === null ? null : shown
+      })
     }
   )
 })

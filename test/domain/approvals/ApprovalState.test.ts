@@ -72,6 +72,53 @@ const story = (
   return { state, told }
 }
 
+describe("ApprovalState › counter-proposals", () => {
+  const proposal = { arguments: '{"amount":20}', digest: "digest of 20" }
+  const propose = (by: Actor = reviewer) => ({
+    ...decide("reject", by, false, [asker.id], ["finance"]),
+    proposal
+  })
+
+  it("a rejection with a proposal keeps it with its proposer's groups for an hour", () => {
+    const { state, told } = story({ ...terms, self_approval: true }, [10, propose()])
+    assert.deepStrictEqual(told, [["approval.rejected"]])
+    assert.deepStrictEqual(state.proposal, {
+      ...proposal,
+      expires_at: at(10 + 3_600),
+      groups: ["finance"],
+      makers: [asker.id],
+      used_by: null
+    })
+  })
+
+  it("repeating a rejection keeps its proposal, and another proposal comes too late", () => {
+    const { state, told } = story(
+      { ...terms, self_approval: true },
+      [10, propose()],
+      [11, propose()],
+      [12, decide("reject")],
+      [13, { ...propose(), proposal: { ...proposal, digest: "digest of 30" } }],
+      [14, propose(other)]
+    )
+    assert.deepStrictEqual(told, [["approval.rejected"], [], [], "AlreadyDecided", "AlreadyDecided"])
+    assert.strictEqual(state.proposal?.digest, proposal.digest)
+    const rejected = story(terms, [10, decide("reject")], [11, { ...decide("reject"), proposal }])
+    assert.deepStrictEqual(rejected.told, [["approval.rejected"], "AlreadyDecided"])
+    assert.isNull(rejected.state.proposal)
+  })
+
+  it("nobody proposes who may not decide, and nothing but a person's rejection makes a proposal", () => {
+    const own = story(terms, [10, propose(asker)])
+    assert.deepStrictEqual(own.told, ["SelfApproval"])
+    for (const { state } of [
+      own,
+      story(terms, [10, decide("approve")]),
+      story({ ...terms, escalation_seconds: null }, [100, time], [101, propose()])
+    ])
+      assert.isNull(state.proposal)
+  })
+})
+
 describe("ApprovalState", () => {
   it("an approval warns once per window, escalates once, and expires with its timeout action", () => {
     const { state, told } = story(

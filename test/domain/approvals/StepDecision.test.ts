@@ -12,7 +12,8 @@ const saved = {
   rule_id: null,
   decision: "pending" as const,
   reason: "No rule matches; a person must approve",
-  approval_id: ApprovalId.make(`apr_${"a".repeat(32)}`)
+  approval_id: ApprovalId.make(`apr_${"a".repeat(32)}`),
+  proposal_approval_id: null
 }
 
 const ruling = (effect: Ruling["effect"]): Ruling => ({
@@ -33,7 +34,12 @@ const expires_at = DateTime.makeUnsafe("2026-11-23T00:00:00Z")
 
 describe("currentDecision", () => {
   it("a rule that rejects now overrides an approval, also one that a person gave", () => {
-    const approved = { outcome: "allow" as const, expires_at, decision_source: "human" as const }
+    const approved = {
+      outcome: "allow" as const,
+      expires_at,
+      decision_source: "human" as const,
+      proposal: null
+    }
     for (const approval of [null, approved, { ...approved, outcome: null, decision_source: null }]) {
       const { decision, reason } = currentDecision(saved, approval, ruling("reject"))
       assert.deepStrictEqual([decision, reason], ["reject", "now reject"])
@@ -41,10 +47,53 @@ describe("currentDecision", () => {
   })
 
   it("a rule that allows now does not replace the decision of a person", () => {
-    const open = { outcome: null, expires_at, decision_source: null }
+    const open = { outcome: null, expires_at, decision_source: null, proposal: null }
     assert.deepInclude(currentDecision(saved, open, ruling("allow")), { decision: "pending", expires_at })
-    const rejected = { outcome: "reject" as const, expires_at, decision_source: "human" as const }
+    const rejected = {
+      outcome: "reject" as const,
+      expires_at,
+      decision_source: "human" as const,
+      proposal: null
+    }
     assert.strictEqual(currentDecision(saved, rejected, ruling("allow")).decision, "reject")
+  })
+})
+
+describe("currentDecision › counter-proposals", () => {
+  const proposal = { arguments: { amount: 20 }, expires_at, used_by: null }
+  const rejected = {
+    outcome: "reject" as const,
+    expires_at,
+    decision_source: "human" as const,
+    proposal
+  }
+
+  it("a step that was rejected with a proposal shows it, also if the rules reject it meanwhile", () => {
+    for (const effect of ["require_approval", "reject"] as const) {
+      const answer = currentDecision(saved, rejected, ruling(effect))
+      assert.deepInclude(answer, { decision: "reject", proposal })
+      assert.strictEqual(answer.decision_source, effect === "reject" ? "rule" : "human")
+    }
+  })
+
+  it("a step that a proposal allowed names the rejected approval, and a rule that rejects wins", () => {
+    const allowed = {
+      ...saved,
+      decision: "allow" as const,
+      approval_id: null,
+      proposal_approval_id: saved.approval_id
+    }
+    assert.deepInclude(currentDecision(allowed, null, ruling("require_approval")), {
+      decision: "allow",
+      approval_id: saved.approval_id,
+      decision_source: "counter_proposal",
+      proposal: null
+    })
+    assert.deepInclude(currentDecision(allowed, null, ruling("reject")), {
+      decision: "reject",
+      decision_source: "rule",
+      reason: "now reject"
+    })
   })
 })
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { type StepContent, stepDigest } from "../../../src/domain/approvals/StepDigest.ts"
+import { proposalDigest, type StepContent, stepDigest } from "../../../src/domain/approvals/StepDigest.ts"
 
 const step: StepContent = {
   org_id: "org_1",
@@ -9,6 +9,33 @@ const step: StepContent = {
   tool: "refund",
   action_class: "payment"
 }
+
+describe("proposalDigest", () => {
+  it("the digest equals that of a canonical text written by hand, as openssl computes it", () => {
+    // printf '["countersign-proposal-v1","org_1","ses_1","refund","payment",{"a":1}]' | openssl dgst -sha256
+    assert.strictEqual(
+      proposalDigest({ ...step, arguments: { a: 1 } }),
+      "bcb429d9a1ce8c34866dca75edfa3cefd46c075832c2ff23f562feaced13412b"
+    )
+  })
+
+  it("the digest is that of every step with the content, whatever its id, and of no other", () => {
+    const content = { ...step, arguments: { a: 1, b: "x" } }
+    const digest = proposalDigest(content)
+    assert.strictEqual(proposalDigest({ ...step, arguments: { b: "x", a: 1 } }), digest)
+    for (const other of [
+      { ...content, org_id: "org_2" },
+      { ...content, session_id: "ses_2" },
+      { ...content, tool: "pay" },
+      { ...content, action_class: "read" },
+      { ...content, arguments: { a: 1, b: "y" } },
+      { ...content, arguments: {} },
+      step
+    ])
+      assert.notStrictEqual(proposalDigest(other), digest)
+    assert.notStrictEqual(stepDigest(content), digest)
+  })
+})
 
 describe("stepDigest", () => {
   it("the digest equals that of a canonical text written by hand, as openssl computes it", () => {

@@ -94,7 +94,14 @@ const caller = {
 }
 const spans = [
   ...runSpans(run, "own"),
-  stepSpan({ ...step, decision: "allow", rule_id: null, approval_id: null, arguments: { q: 1 } }),
+  stepSpan({
+    ...step,
+    decision: "allow",
+    rule_id: null,
+    approval_id: null,
+    decision_source: "rule",
+    arguments: { q: 1 }
+  }),
   outcomeSpan({ ...step, status: "failed", result: 1 }),
   feedbackSpan(feedback, { trace: "own", scores: "span" }),
   testSpan(trace_id, 1),

@@ -81,7 +81,8 @@ describe("sessionModel", () => {
     decision_source: null,
     decided_at: null,
     decided_by: null,
-    comment: null
+    comment: null,
+    proposal: null
   }
   const governed = (id: number, decision: "pending" | "allow" | "reject"): SessionEvent => ({
     id,

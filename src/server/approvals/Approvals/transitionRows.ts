@@ -5,11 +5,16 @@ import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
-import { ApprovalRow, stateOf } from "../approvalRows.ts"
+import { ApprovalRow, stateOf, withoutProposal } from "../approvalRows.ts"
 
-/** The columns of `DueApprovalRow`. Arguments are left out, because no transition writes or sends them. */
+/** Columns that are not read: no transition writes or sends the arguments, and a pending approval has no proposal. */
+type UnreadColumn = "arguments" | keyof typeof withoutProposal
+
+/** The columns of `DueApprovalRow`. */
 const dueApprovalColumns = [
-  ...Object.keys(ApprovalRow.fields).filter((column) => column !== "arguments"),
+  ...Object.keys(ApprovalRow.fields).filter(
+    (column) => column !== "arguments" && !(column in withoutProposal)
+  ),
   "next_due_at"
 ]
   .map((column) => `approvals.${column}`)
@@ -19,7 +24,7 @@ const dueApprovalColumns = [
 type ColumnValue<A> = A extends Timestamp ? Date : A
 
 /** A row of `dueApprovalColumns` as the SQL client returns it. */
-type RawRow = { readonly [K in Exclude<keyof ApprovalRow, "arguments">]: ColumnValue<ApprovalRow[K]> } & {
+type RawRow = { readonly [K in Exclude<keyof ApprovalRow, UnreadColumn>]: ColumnValue<ApprovalRow[K]> } & {
   readonly next_due_at: Date
 }
 
@@ -34,6 +39,7 @@ const utcOrNull = (at: Date | null): Timestamp | null => (at === null ? null : u
 /** Decodes without a schema: up to ten thousand rows come in a second, and a schema would add a fifth to the time of their transitions. */
 const decodeRow = (row: RawRow): DueApprovalRow => ({
   ...row,
+  ...withoutProposal,
   arguments: null,
   requested_at: utc(row.requested_at),
   review_deadline_at: utc(row.review_deadline_at),

@@ -27,6 +27,7 @@ const StepOfPage = Schema.Struct({
   has_arguments: Schema.Boolean,
   /** JSON text; null if there are none, or if they are to be read by `readArguments`. */
   arguments: Schema.NullOr(Schema.String),
+  /** The first decision, as the rules made it: `pending` also for a step that a counter-proposal allowed. */
   decision: StepDecision,
   requested_at: TimestampFromDate,
   approval_id: Schema.NullOr(ApprovalId),
@@ -79,7 +80,7 @@ export const stepsStatement = (
           END`
         : sql.literal("NULL::text")
     } AS arguments,
-    step.decision, step.requested_at, step.approval_id, approval.outcome, approval.decision_source, approval.decided_at,
+    CASE WHEN step.proposal_approval_id IS NULL THEN step.decision ELSE 'pending' END AS decision, step.requested_at, step.approval_id, approval.outcome, approval.decision_source, approval.decided_at,
     approval.decided_by_id, approval.decided_by_name, approval.comment
   FROM (
     SELECT *

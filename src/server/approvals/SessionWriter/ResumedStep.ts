@@ -20,7 +20,9 @@ const ResumedStep = Schema.Struct({
       decided_at: Schema.NullOr(TimestampFromMillis),
       expires_at: TimestampFromMillis,
       /** When the next transition by time is due; null once the approval is closed. */
-      next_due_at: Schema.NullOr(TimestampFromMillis)
+      next_due_at: Schema.NullOr(TimestampFromMillis),
+      /** Whether it was rejected with a counter-proposal, whose arguments are not read here: they can be large. */
+      has_proposal: Schema.Boolean
     })
   )
 })
@@ -47,6 +49,7 @@ export const resumedStepJson = `json_build_object(
   'decision', step.decision,
   'reason', step.reason,
   'approval_id', step.approval_id,
+  'proposal_approval_id', step.proposal_approval_id,
   'requested_at', ${millis("step.requested_at")},
   'last_decision', coalesce(step.last_decision, step.decision),
   'completed', step.outcome_at IS NOT NULL,
@@ -58,6 +61,7 @@ export const resumedStepJson = `json_build_object(
     'decision_source', approval.decision_source,
     'decided_at', ${millis("approval.decided_at")},
     'expires_at', ${millis("approval.expires_at")},
-    'next_due_at', ${millis("approval.next_due_at")}
+    'next_due_at', ${millis("approval.next_due_at")},
+    'has_proposal', approval.proposed_digest IS NOT NULL
   ) END
 )::text`

@@ -9,7 +9,7 @@
  *
  * - `eligible` locks each session's row, skipping rows that another transaction has locked, and checks the
  *   preconditions of the writes: the session is open, the rules and the endpoints have not changed, no destination is
- *   near its queue limit.
+ *   near its queue limit, and no counter-proposal may answer for a question.
  * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the
  *   row, so of two concurrent writes one is applied.
  * - Everything else is inserted for the writes in `applied` only.
@@ -23,7 +23,14 @@ import type { TraceId } from "../../../domain/Ids.ts"
 import { formatTimestamp } from "../../../domain/Time.ts"
 import type { EnqueueParts, InsertedDelivery } from "../../delivery/Delivery.ts"
 import { type PreparedEvent, subscriptions } from "../../notifications/PreparedEvent.ts"
-import { byteaArray, int4Array, int8Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import {
+  boolArray,
+  byteaArray,
+  int4Array,
+  int8Array,
+  textArray,
+  timestamptzArray
+} from "../../store/pgArrays.ts"
 import { encodeEventTail } from "../SessionEvents.ts"
 import type { ChangeOf, Op } from "./Op.ts"
 import { decodeResumedStep, type ResumedStep } from "./ResumedStep.ts"
@@ -121,6 +128,9 @@ const isOf =
   (op: Op): op is Op<ChangeOf<Tag>> =>
     op.change._tag === tag
 
+/** Whether a write makes a step wait for a person, whose counter-proposal may already answer. */
+const asks = ({ change }: Op): boolean => change._tag === "Step" && change.approval !== null
+
 const opsTable = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => sql`
   ops AS MATERIALIZED (
     SELECT *
@@ -129,9 +139,10 @@ const opsTable = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => sql`
       ${textArray(ops.map(({ write }) => write.org_id))}::text[],
       ${textArray(ops.map(({ write }) => write.session_id))}::text[],
       ${int4Array(ops.map(({ write }) => write.rules_revision))}::int[],
+      ${boolArray(ops.map(asks))}::boolean[],
       ${int4Array(ops.map(({ write }) => write.events.length))}::int[],
       ${timestamptzArray(ops.map(({ write }) => write.now))}::timestamptz[]
-    ) AS o (op, org_id, session_id, rules_revision, event_count, at)
+    ) AS o (op, org_id, session_id, rules_revision, asks, event_count, at)
   )`
 
 interface Notified {
@@ -187,6 +198,12 @@ const eligibleOps = (
     WHERE s.closed_at IS NULL
       AND (o.rules_revision IS NULL OR o.rules_revision = coalesce(r.revision, 0))
       ${steps ? "AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)" : ""}
+      ${
+        steps
+          ? `-- A step that a counter-proposal may allow is decided in a transaction, which uses the proposal.
+             AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)`
+          : ""
+      }
       ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}
     -- A batch must not wait for one session's lock: what is locked is written by the caller's own transaction.
     FOR NO KEY UPDATE OF s SKIP LOCKED

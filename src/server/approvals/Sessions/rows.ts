@@ -119,7 +119,7 @@ const listedRows = rowsOf(Schema.Struct({ ...SessionRow.fields, found: Schema.In
 
 /**
  * Locks a session's row (FOR NO KEY UPDATE) until the transaction ends: the steps of a session are decided one at a time, and the row
- * numbers the session's events. Returns only the columns that every step needs.
+ * numbers the session's events. Returns only the columns that steps need.
  */
 export const lockSessionForUpdate = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -127,7 +127,7 @@ export const lockSessionForUpdate = Effect.fnUntraced(function* (
   session_id: SessionId
 ) {
   const row = yield* lockedRows.first(sql`
-    SELECT task_id, closed_at IS NOT NULL AS closed
+    SELECT task_id, closed_at IS NOT NULL AS closed, created_by_id, proposals_until
     FROM agent_sessions
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
@@ -136,4 +136,13 @@ export const lockSessionForUpdate = Effect.fnUntraced(function* (
   return Option.fromUndefinedOr(row)
 })
 
-const lockedRows = rowsOf(Schema.Struct({ task_id: Schema.NullOr(TaskId), closed: Schema.Boolean }))
+const LockedSession = Schema.Struct({
+  task_id: Schema.NullOr(TaskId),
+  closed: Schema.Boolean,
+  created_by_id: KeyId,
+  /** When the last unused counter-proposal expires; null: there is none. */
+  proposals_until: Schema.NullOr(TimestampFromDate)
+})
+export type LockedSession = typeof LockedSession.Type
+
+const lockedRows = rowsOf(LockedSession)

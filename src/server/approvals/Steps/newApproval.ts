@@ -4,7 +4,7 @@ import { requestApproval } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, SessionId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
-import { type ApprovalRow, storedQuorum } from "../approvalRows.ts"
+import { type ApprovalRow, storedQuorum, withoutProposal } from "../approvalRows.ts"
 
 /** The arguments as JSON text, also for the value `null`; null if there are none. */
 export const argumentsText = (step: StepRequest): string | null =>
@@ -51,6 +51,7 @@ export const newApproval = (
     decided_at: state.decided_at,
     decided_by_id: null,
     decided_by_name: null,
-    comment: null
+    comment: null,
+    ...withoutProposal
   }
 }

@@ -14,6 +14,7 @@ import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { type ApprovalRow, toApproval } from "../approvalRows.ts"
+import type { OpenProposal } from "../proposalRows.ts"
 import { argumentsText, newApproval } from "./newApproval.ts"
 import type { StepRow } from "./rows.ts"
 
@@ -53,17 +54,18 @@ export const makeStepTexts = (
   return Effect.suspend(() => (texts === undefined ? compute : Effect.succeed(texts)))
 }
 
-/** Decides a step by a ruling. */
+/** Decides a step by a ruling, or by the counter-proposal that allows it if the ruling requires an approval. */
 export const newStep = Effect.fnUntraced(function* (
   principal: Principal,
   session_id: SessionId,
   step: StepOfTask,
   { argumentsJson, digest }: StepTexts,
   ruling: Ruling,
-  now: Timestamp
+  now: Timestamp,
+  proposal?: OpenProposal
 ) {
   const approval =
-    ruling.effect === "require_approval"
+    ruling.effect === "require_approval" && proposal === undefined
       ? newApproval(
           principal,
           session_id,
@@ -77,12 +79,17 @@ export const newStep = Effect.fnUntraced(function* (
       : null
   const answer: GovernedStep = {
     step_id: step.step_id,
-    decision: approval === null ? (ruling.effect === "allow" ? "allow" : "reject") : "pending",
-    approval_id: approval?.approval_id ?? null,
-    reason: ruling.reason,
+    decision: approval !== null ? "pending" : ruling.effect === "reject" ? "reject" : "allow",
+    approval_id: approval?.approval_id ?? proposal?.approval_id ?? null,
+    decision_source: approval !== null ? null : proposal === undefined ? "rule" : "counter_proposal",
+    reason:
+      proposal === undefined
+        ? ruling.reason
+        : `A person proposed these arguments when rejecting step ${proposal.step_id}`,
     rule_id: ruling.rule_id,
     expires_at: approval?.expires_at ?? null,
-    arguments_digest: digest
+    arguments_digest: digest,
+    proposal: null
   }
   const row: StepRow = {
     org_id: principal.org_id,
@@ -95,8 +102,9 @@ export const newStep = Effect.fnUntraced(function* (
     arguments_digest: digest,
     rule_id: ruling.rule_id,
     decision: answer.decision,
-    reason: ruling.reason,
-    approval_id: answer.approval_id,
+    reason: answer.reason,
+    approval_id: approval?.approval_id ?? null,
+    proposal_approval_id: proposal?.approval_id ?? null,
     requested_by_id: principal.actor.id,
     requested_at: now
   }
@@ -112,6 +120,13 @@ export const newStep = Effect.fnUntraced(function* (
     events: [governed, approvalTransitionedEvent(requested)],
     requested
   } satisfies NewStep
+})
+
+/** The parts of a step that decisions are bound to, beside its ids. */
+export const contentOf = (step: StepRequest) => ({
+  tool: step.tool,
+  action_class: step.action_class,
+  ...(step.arguments === undefined ? {} : { arguments: step.arguments })
 })
 
 /** The digest of a step with this id and these arguments, under a tool and an action class. */

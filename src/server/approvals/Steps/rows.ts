@@ -21,6 +21,8 @@ const StepRow = Schema.Struct({
   decision: StepDecision,
   reason: Schema.String,
   approval_id: Schema.NullOr(ApprovalId),
+  /** The approval whose counter-proposal allowed the step. */
+  proposal_approval_id: Schema.NullOr(ApprovalId),
   requested_by_id: KeyId,
   requested_at: TimestampFromDate
 })
@@ -37,6 +39,7 @@ export const SavedStep = Schema.Struct({
   decision: StepDecision,
   reason: Schema.String,
   approval_id: Schema.NullOr(ApprovalId),
+  proposal_approval_id: Schema.NullOr(ApprovalId),
   requested_at: TimestampFromDate,
   /** The decision of the last response to the agent. */
   last_decision: StepDecision,
@@ -58,8 +61,8 @@ export const findStep = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: Se
     .first(
       sql`
     SELECT
-      step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id, requested_at,
-      coalesce(last_decision, decision) AS last_decision,
+      step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id,
+      proposal_approval_id, requested_at, coalesce(last_decision, decision) AS last_decision,
       outcome_at IS NOT NULL AS completed
     FROM governed_steps
     WHERE org_id = ${org_id}

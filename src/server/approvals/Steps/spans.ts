@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { StepRequest } from "../../../api/AgentSessions.ts"
-import type { StepOutcome } from "../../../domain/approvals/AgentSession.ts"
+import type { StepDecisionSource, StepOutcome } from "../../../domain/approvals/AgentSession.ts"
 import type { OrgId, SessionId, TraceId } from "../../../domain/Ids.ts"
 import { outcomeSpan, stepSpan } from "../../../domain/telemetry/SpanConventions.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -13,6 +13,7 @@ export const recordStepSpan = (
   trace_id: TraceId | undefined,
   row: StepRow,
   step: StepRequest,
+  decision_source: StepDecisionSource | null,
   decided_at: Timestamp
 ): Effect.Effect<void> => {
   if (trace_id === undefined) return Effect.void
@@ -26,7 +27,8 @@ export const recordStepSpan = (
     arguments_digest: row.arguments_digest,
     decision: row.decision,
     rule_id: row.rule_id,
-    approval_id: row.approval_id,
+    approval_id: row.approval_id ?? row.proposal_approval_id,
+    decision_source,
     start: decided_at.epochMilliseconds
   }
   return spans.record(row.org_id, {

@@ -1,10 +1,12 @@
-import { Array as Arr, Effect, Option, type Schema } from "effect"
+import { Array as Arr, DateTime, Effect, Option, type Schema } from "effect"
 import type { OutcomeReport, StepRequest } from "../../../api/AgentSessions.ts"
 import { notFound } from "../../../api/notFound.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
+import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import { transition } from "../../../domain/approvals/ApprovalState.ts"
 import { stepGovernedEvent, toolOutcomeEvent } from "../../../domain/approvals/SessionEvent.ts"
 import { currentDecision } from "../../../domain/approvals/StepDecision.ts"
+import { proposalDigest } from "../../../domain/approvals/StepDigest.ts"
 import type { OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -15,9 +17,10 @@ import { requireTask } from "../../tasks/requireTask.ts"
 import { type RecordDeps, recordTransitionsOf } from "../Approvals/recordTransitions.ts"
 import { insertApproval, lockApprovalForUpdate, stateOf, toApproval } from "../approvalRows.ts"
 import type { Rules } from "../Rules.ts"
-import { lockSessionForUpdate } from "../Sessions/rows.ts"
+import { findProposal, useProposal } from "../proposalRows.ts"
+import { type LockedSession, lockSessionForUpdate } from "../Sessions/rows.ts"
 import { outcomeOf } from "./outcomeOf.ts"
-import { digestOf, newStep, type StepTexts } from "./newStep.ts"
+import { contentOf, digestOf, newStep, type StepTexts } from "./newStep.ts"
 import {
   findStep,
   insertStep,
@@ -78,13 +81,37 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     return { answer: currentDecision(saved, approval, ruling), approval }
   })
 
+  /** The counter-proposal that allows a new step whose ruling requires an approval; undefined if there is none. */
+  const proposalFor = (
+    { actor, org_id }: Principal,
+    session_id: SessionId,
+    step: StepRequest,
+    { created_by_id, proposals_until }: LockedSession,
+    ruling: Ruling,
+    now: Timestamp
+  ) =>
+    ruling.effect !== "require_approval" ||
+    proposals_until === null ||
+    DateTime.isLessThanOrEqualTo(proposals_until, now)
+      ? Effect.undefined
+      : Effect.suspend(() =>
+          findProposal(sql, {
+            org_id,
+            session_id,
+            digest: proposalDigest({ org_id, session_id, ...contentOf(step) }),
+            terms: ruling.terms,
+            requesters: [created_by_id, actor.id],
+            now
+          })
+        )
+
   /** Decides and saves a step that is requested for the first time. */
   const insert = Effect.fnUntraced(function* (
     principal: Principal,
     session_id: SessionId,
     step: StepRequest,
     texts: Effect.Effect<StepTexts>,
-    session: { readonly task_id: StepRequest["task_id"] }
+    session: LockedSession
   ) {
     const { org_id } = principal
     const now = yield* clock.now
@@ -92,11 +119,23 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     const task_id = step.task_id ?? session.task_id ?? null
     if (task_id !== session.task_id && task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
     const ruling = yield* rules.evaluate(org_id, { ...step, task_id }, Effect.succeed(step.arguments))
-    const created = yield* newStep(principal, session_id, { ...step, task_id }, yield* texts, ruling, now)
+    const proposal = yield* proposalFor(principal, session_id, step, session, ruling, now)
+    const created = yield* newStep(
+      principal,
+      session_id,
+      { ...step, task_id },
+      yield* texts,
+      ruling,
+      now,
+      proposal
+    )
+    if (proposal !== undefined)
+      yield* useProposal(sql, { org_id, approval_id: proposal.approval_id }, step.step_id)
     yield* insertStep(sql, created.row)
     if (created.approval !== null) yield* insertApproval(sql, created.approval)
     const traces = yield* events.append([{ org_id, session_id, events: created.events }], now)
-    yield* recordStepSpan(spans, traces.get(session_id), created.row, step, now)
+    const { decision_source } = created.answer
+    yield* recordStepSpan(spans, traces.get(session_id), created.row, step, decision_source, now)
     if (created.requested !== null) yield* notifications.publish(org_id, [created.requested], now)
     yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: stepBytes(created) })))
     return created.answer

@@ -57,6 +57,7 @@ import previousReleases from "./0058_previous_releases.ts"
 import quorums from "./0059_quorums.ts"
 import endUserErasures from "./0060_end_user_erasures.ts"
 import stepTimes from "./0061_step_times.ts"
+import counterProposals from "./0062_counter_proposals.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -116,5 +117,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0058_previous_releases": previousReleases,
   "0059_quorums": quorums,
   "0060_end_user_erasures": endUserErasures,
-  "0061_step_times": stepTimes
+  "0061_step_times": stepTimes,
+  "0062_counter_proposals": counterProposals
 }

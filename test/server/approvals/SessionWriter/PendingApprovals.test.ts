@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId } from "../../../../src/domain/Ids.ts"
-import type { ApprovalRow } from "../../../../src/server/approvals/approvalRows.ts"
+import { type ApprovalRow, withoutProposal } from "../../../../src/server/approvals/approvalRows.ts"
 import { makePendingApprovals } from "../../../../src/server/approvals/SessionWriter/PendingApprovals.ts"
 
 const at = (seconds: number) => DateTime.makeUnsafe(seconds * 1_000)
@@ -37,7 +37,8 @@ const pending = (digit: string, argumentsText: string | null = null): ApprovalRo
   decided_at: null,
   decided_by_id: null,
   decided_by_name: null,
-  comment: null
+  comment: null,
+  ...withoutProposal
 })
 
 describe("PendingApprovals", () => {

@@ -72,7 +72,8 @@ const seedPendingApproval = Effect.gen(function* () {
     decision_source: null,
     decided_at: null,
     decided_by: null,
-    comment: null
+    comment: null,
+    proposal: null
   }
   const at = DateTime.toDateUtc(now)
   const row = {

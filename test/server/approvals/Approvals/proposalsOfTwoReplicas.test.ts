@@ -1,0 +1,103 @@
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../../../src/api/Authorization.ts"
+import { KeyId, type OrgId, type SessionId, StepId } from "../../../../src/domain/Ids.ts"
+import type { Principal } from "../../../../src/domain/identity/Principal.ts"
+import { Approvals } from "../../../../src/server/approvals/Approvals.ts"
+import { Sessions } from "../../../../src/server/approvals/Sessions.ts"
+import { Steps } from "../../../../src/server/approvals/Steps.ts"
+import { generateMasterKey } from "../../../../src/server/secrets/SecretBox.ts"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { cloneDatabase } from "../../../support/postgres.ts"
+
+class SecondReplica extends Context.Service<SecondReplica, Steps["Service"]>()("test/SecondReplica") {}
+
+layer(
+  Layer.unwrap(
+    Effect.map(Effect.all([cloneDatabase, generateMasterKey]), ([databaseUrl, masterKey]) => {
+      const options = { databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: Redacted.value(masterKey) } }
+      return Layer.merge(
+        Countersign.layer(options),
+        Layer.effect(
+          SecondReplica,
+          Effect.flatMap(Layer.build(Layer.fresh(Countersign.layer(options))), (context) =>
+            Effect.provideContext(Steps, context)
+          )
+        )
+      )
+    })
+  ),
+  { excludeTestServices: true }
+)("Counter-proposals › two replicas", (it) => {
+  it.effect("of steps that use a proposal at once through both replicas, one is allowed, each time", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* (yield* Countersign).key({}, "two replicas")
+      const [organization] = yield* sql<{ readonly org_id: OrgId }>`
+        SELECT org_id FROM organizations WHERE name = 'two replicas'
+      `
+      if (organization === undefined) return assert.fail("the key's organization exists")
+      const person = (name: string): Effect.Effect<Principal> =>
+        Effect.map(KeyId.generate, (id) => ({
+          ...organization,
+          actor: { id, name },
+          scopes: new Set(),
+          groups: [],
+          makers: []
+        }))
+      const agent = yield* person("agent")
+      const ada = yield* person("Ada")
+      const approvals = yield* Approvals
+      const replicas = [yield* Steps, yield* SecondReplica]
+      const { session_id } = yield* Effect.provideService(
+        Effect.flatMap(Sessions, ({ create }) => create({})),
+        Authorized("sessions.write"),
+        agent
+      )
+      const check = (steps: Steps["Service"], id: SessionId, step_id: string, amount: number) =>
+        Effect.provideService(
+          steps.check(id, {
+            step_id: StepId.make(step_id),
+            tool: "payments.refund",
+            action_class: "write",
+            arguments: { amount }
+          }),
+          Authorized("sessions.write"),
+          agent
+        )
+      for (let round = 1; round <= 10; round++) {
+        const [first] = replicas
+        if (first === undefined) return assert.fail("there is a replica")
+        const { approval_id } = yield* check(first, session_id, `refund ${round}`, 500)
+        if (approval_id === null) return assert.fail("the step waits")
+        // Steps that the replicas request while the proposal is made may come before it, and wait.
+        const steps = replicas.flatMap((replica, number) =>
+          [1, 2, 3].map((attempt) => check(replica, session_id, `${round}: ${number}.${attempt}`, round))
+        )
+        const propose = Effect.provideService(
+          approvals.decide(approval_id, { decision: "reject", proposed_arguments: { amount: round } }),
+          Authorized("approvals.decide"),
+          ada
+        )
+        if (round % 2 === 0) yield* propose
+        const [, ...answers] = yield* Effect.all([propose, ...steps], { concurrency: "unbounded" })
+        const late = yield* Effect.forEach(replicas, (replica, number) =>
+          check(replica, session_id, `${round}: late ${number}`, round)
+        )
+        const decisions = [...answers, ...late].map(({ decision }) => decision)
+        assert.lengthOf(
+          decisions.filter((decision) => decision === "allow"),
+          1
+        )
+        const { proposal } = yield* Effect.provideService(
+          approvals.get(approval_id),
+          Authorized("approvals.read"),
+          ada
+        )
+        const allowed = [...answers, ...late].find(({ decision }) => decision === "allow")
+        assert.strictEqual(proposal?.used_by, allowed?.step_id)
+      }
+    })
+  )
+})
