@@ -5,6 +5,10 @@ import type { ExceededLimit } from "../ruleLimits.ts"
 /** Size of one pattern, in steps of its program: `[a-z]+` has 4. */
 const MAX_SIZE = 250
 
+/** Faults, and size of patterns that are too large, after which no further pattern is compiled: a list can have 10,000 of them. */
+const MAX_FAULTS = 20
+const MAX_REFUSED_SIZE = 10_000
+
 /** Most different patterns of a list, and their size in all. */
 const MAX_PATTERNS = 500
 const MAX_TOTAL_SIZE = 20_000
@@ -30,6 +34,7 @@ export const makePatternCompiler = (): PatternCompiler => {
   const compiled = new Map<string, LinearPattern>()
   const faults: Array<PatternFault> = []
   let size = 0
+  let refusedSize = 0
   let exceeded: ExceededLimit | undefined
   return {
     faults,
@@ -38,8 +43,9 @@ export const makePatternCompiler = (): PatternCompiler => {
     compile: (pattern, pointer) => {
       const known = compiled.get(pattern)
       if (known !== undefined) return known
-      // The rest of a list that is too large is not compiled.
-      if (exceeded !== undefined) return undefined
+      // The rest of a list that is refused anyway is not compiled.
+      if (exceeded !== undefined || faults.length === MAX_FAULTS || refusedSize > MAX_REFUSED_SIZE)
+        return undefined
       const result = compilePattern(pattern)
       if (Result.isFailure(result)) {
         faults.push({ pointer, detail: `${result.failure}.` })
@@ -48,6 +54,7 @@ export const makePatternCompiler = (): PatternCompiler => {
       if (result.success.size > MAX_SIZE) {
         const detail = `The pattern is too large: ${result.success.size} steps, at most ${MAX_SIZE}. Shorten counts such as \`{1,200}\`.`
         faults.push({ pointer, detail })
+        refusedSize += result.success.size
         return undefined
       }
       compiled.set(pattern, result.success)

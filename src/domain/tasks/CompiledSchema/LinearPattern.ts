@@ -5,6 +5,12 @@ import type { Meter } from "./Meter.ts"
 /** Longest pattern, in characters. */
 const MAX_LENGTH = 1_000
 
+/**
+ * Largest program that is compiled, as estimated: no use accepts one that large, and `(a?a?…){1000}` of 1,000 characters would take seconds
+ * to compile.
+ */
+const MAX_ESTIMATED_SIZE = 20_000
+
 /** Characters times program steps per unit of work, in the engine's worst case. */
 const STEPS_A_UNIT = 16
 
@@ -23,8 +29,8 @@ const NOT_SPACE = String.raw`\x00-\x08\x0E-\x1F!-\x{9F}\x{A1}-\x{167F}\x{1681}-\
 const LINE_END = String.raw`\n\r\x{2028}\x{2029}`
 const ANY = String.raw`\x00-\x{10FFFF}`
 
-/** A token of a pattern: an escape, a POSIX class, an empty class of ECMAScript, or one character. */
-const TOKEN = /\\[\s\S]|\[:\^?\w+:\]|\[\^?\]|[\s\S]/gu
+/** A token of a pattern: characters that RE2 takes literally (`\Q…\E`), an escape, a POSIX class, an empty class of ECMAScript, or one character. */
+const TOKEN = /\\Q[\s\S]*?(?:\\E|$)|\\[\s\S]|\[:\^?\w+:\]|\[\^?\]|[\s\S]/gu
 
 /** A group that sets the flag `s`, with which `.` matches line ends too. */
 const DOT_ALL = /\(\?[a-zA-Z]*s[a-zA-Z]*(?:-[a-zA-Z]*)?[:)]/u
@@ -63,9 +69,47 @@ const ecmaScriptClasses = (pattern: string): string => {
   })
 }
 
-/** Compiles a pattern of a schema, or fails with the reason. Look-around and back-references cannot be matched in linear time. */
+/** A part of a pattern whose size is known: a literal text, a character, a class, a count, or the beginning or end of a group. */
+const SIZED =
+  /\\Q(?<literal>[\s\S]*?)(?:\\E|$)|\\[pP]\{[^}]*\}|\\x\{[^}]*\}|\\[\s\S]|\[\^?\]|\[(?:\[:\^?\w+:\]|\\[\s\S]|[^\]\\])*\]|\{(?<least>\d+)(?:,(?<most>\d*))?\}|(?<open>\((?:\?(?:P?<\w+>|[a-zA-Z-]*:?))?)|[\s\S]/gu
+
+/**
+ * Estimates the size of a pattern's program without compiling it. It is never less than the size, and much more only for alternatives of
+ * single characters, which RE2 merges. Nested counts multiply.
+ */
+export const estimateSize = (pattern: string): number => {
+  /** The groups around the current place: the size before the last part, and that of the last part, which a count repeats. */
+  const groups = [{ before: 0, last: 0 }]
+  for (const { 0: token, groups: named } of pattern.matchAll(SIZED)) {
+    const { least, literal, most, open } = named ?? {}
+    const group = groups.at(-1)
+    if (group === undefined) break
+    if (least !== undefined) {
+      group.last = (group.last + 1) * Math.max(1, Number(least), Number(most ?? 0))
+    } else if (token === "*" || token === "+" || token === "?") {
+      group.last++
+    } else {
+      group.before += group.last
+      group.last = 0
+      if (open !== undefined) {
+        groups.push({ before: 0, last: 0 })
+      } else if (token === ")" && groups.length > 1) {
+        groups.pop()
+        const around = groups.at(-1)
+        if (around !== undefined) around.last = group.before + 2
+      } else {
+        group.last = token === "|" ? 2 : (literal?.length ?? 1)
+      }
+    }
+  }
+  return groups.reduce((size, { before, last }) => size + before + last, 3)
+}
+
+/** Compiles a pattern, or fails with the reason. Look-around and back-references cannot be matched in linear time. */
 export const compilePattern = (pattern: string): Result.Result<LinearPattern, string> => {
   if (pattern.length > MAX_LENGTH) return Result.fail(`The pattern is longer than ${MAX_LENGTH} characters`)
+  if (estimateSize(pattern) > MAX_ESTIMATED_SIZE)
+    return Result.fail("The pattern is too large. Shorten counts such as `{1,200}`")
   try {
     const compiled = RE2JS.compile(ecmaScriptClasses(RE2JS.translateRegExp(pattern)))
     return Result.succeed({

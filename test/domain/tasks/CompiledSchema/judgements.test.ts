@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Result, type Schema } from "effect"
 import fc from "fast-check"
 import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
-import { compilePattern } from "../../../../src/domain/tasks/CompiledSchema/LinearPattern.ts"
+import { compilePattern, estimateSize } from "../../../../src/domain/tasks/CompiledSchema/LinearPattern.ts"
 import { isMultipleOf } from "../../../../src/domain/tasks/CompiledSchema/isMultipleOf.ts"
 import { prototypeNames, schemasAndValues } from "../../../support/jsonSchemaArbitraries.ts"
 import { isValid, type SchemaObject } from "../../../support/jsonSchemaOracle.ts"
@@ -237,5 +237,46 @@ describe("LinearPattern matches as ECMAScript does", () => {
     assert.isTrue(matches("(?s)^a.b$", "a\u2028b"))
     assert.isTrue(matches("^[[:alpha:]\\s]+$", "ab\u00a0"))
     assert.isFalse(matches("^[[:alpha:]]+$", "a1"))
+  })
+
+  it("the estimated size is at least that of the program, and little more", () => {
+    const nested = fc
+      .array(fc.tuple(expression, fc.constantFrom("", "{3}", "{2,}", "{0,4}", "|", "+")), {
+        minLength: 1,
+        maxLength: 3
+      })
+      .map((parts) => parts.map(([one, times]) => `(?:${one})${times}`).join(""))
+    fc.assert(
+      fc.property(nested, fc.constantFrom("", "{2}", "{5,7}"), (part, times) => {
+        const source = `(${part})${times}`
+        const compiled = compilePattern(source)
+        fc.pre(Result.isSuccess(compiled))
+        const { size } = Result.getOrThrow(compiled)
+        assert.isAtLeast(estimateSize(source), size, source)
+      }),
+      { numRuns: 3_000, seed: 20_261_123 }
+    )
+    for (const source of ["a{1000}", "(?:\\p{L}x|[0-9]y){500}", "((a{10}){10}){10}", "(?P<name>[a-z]){300}"]) {
+      const { size } = Result.getOrThrow(compilePattern(source))
+      assert.isAtMost(estimateSize(source), 4 * size, source)
+    }
+  })
+
+  it("a pattern whose program would be huge is refused without being compiled", () => {
+    for (const source of [
+      `(${"a?".repeat(400)}){1000}`,
+      `(?:${"[a-z]{9}".repeat(100)}){100}`,
+      String.raw`(\Q${"[".repeat(500)}\E){500}`,
+      "((((a{1,9}){9}){9}){9}){9}"
+    ]) {
+      assert.match(Result.getOrThrow(Result.flip(compilePattern(source))), /too large/)
+    }
+  })
+
+  it("quoted characters of RE2 stand for themselves", () => {
+    const matches = (source: string, text: string) => Result.getOrThrow(compilePattern(source)).test(text)
+    assert.isTrue(matches(String.raw`^\Qa.b[\s]\E.$`, String.raw`a.b[\s]x`))
+    assert.isFalse(matches(String.raw`^\Qa.b\E`, "axb"))
+    assert.isTrue(matches(String.raw`\Qa.`, "a."))
   })
 })
