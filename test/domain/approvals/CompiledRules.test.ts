@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import fc from "fast-check"
 import type { ApprovalRule } from "../../../src/domain/approvals/ApprovalRule.ts"
-import { evaluateRules } from "../../../src/domain/approvals/CompiledRules.ts"
+import { compileRules, evaluateRules } from "../../../src/domain/approvals/CompiledRules.ts"
 import { compileTextPattern } from "../../../src/domain/approvals/CompiledRules/compileTextPattern.ts"
 import { RuleCondition } from "../../../src/domain/approvals/RuleCondition.ts"
 import { RuleId, TaskId } from "../../../src/domain/Ids.ts"
@@ -227,6 +227,45 @@ describe("RuleCondition", () => {
       judged({ pointer: "/a", op: "matches", value: "(x+x+)+y" }, { a: "x".repeat(1_000_000) }),
       "unjudged"
     )
+  })
+
+  it("of thousands of patterns that cannot be used, the first ones are faults and the others are not compiled", () => {
+    const rules = Array.from({ length: 500 }, (_, index) =>
+      rule({
+        when: Array.from({ length: 20 }, (_unused, at) =>
+          condition({ pointer: "/a", op: "matches", value: `${index}-${at}(${"a?".repeat(400)}){1000}` })
+        )
+      })
+    )
+    const { faults } = compileRules(rules)
+    assert.lengthOf(faults, 20)
+    assert.match(faults[0]?.detail ?? "", /too large/)
+    // Those that are compiled before their size is known take longer.
+    const large = rules.slice(0, 2).map((one, index) => ({
+      ...one,
+      when: one.when.map((_, at) =>
+        condition({ pointer: "/a", op: "matches", value: `${index}-${at}[a-z]{990}` })
+      )
+    }))
+    assert.isAtMost(compileRules(large).faults.length, 11)
+  })
+
+  it("an object is enumerated once, however many conditions compare with it", () => {
+    let enumerations = 0
+    const large = new Proxy(
+      { amount: 1 },
+      {
+        ownKeys: (target) => {
+          enumerations++
+          return Reflect.ownKeys(target)
+        }
+      }
+    )
+    const rules = Array.from({ length: 100 }, (_, index) =>
+      rule({ effect: "allow", when: [condition({ pointer: "/to", op: "equals", value: { kind: index } })] })
+    )
+    assert.strictEqual(evaluateRules(rules, { ...step, arguments: { to: large } }).effect, "require_approval")
+    assert.strictEqual(enumerations, 1)
   })
 
   it.each<[given: object, fault: RegExp]>([

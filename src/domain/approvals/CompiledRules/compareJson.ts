@@ -4,6 +4,9 @@ import { isArray } from "./resolvePointer.ts"
 /** Whether a value is equal to an expected one. `mistyped`: a part has another type than expected, and all others are equal. */
 export type Comparison = "equal" | "different" | "mistyped"
 
+/** Counts the members of an object, which can be large. */
+export type CountMembers = (value: Schema.JsonObject) => number
+
 export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "object"
 
 export const typeOfJson = (value: Schema.Json): JsonType => {
@@ -24,30 +27,42 @@ export const typeOfJson = (value: Schema.Json): JsonType => {
  * Compares a value with an expected one, whose depth is limited. Values of different types are not simply different: a tool may read
  * `"100"` or `["100"]` as 100. Null is a type of its own; a comparison with an expected null is always possible.
  */
-export const compareJson = (expected: Schema.Json, value: Schema.Json): Comparison => {
+export const compareJson = (
+  expected: Schema.Json,
+  value: Schema.Json,
+  countMembers: CountMembers
+): Comparison => {
   if (expected === value) return "equal"
   if (expected === null) return "different"
   if (typeOfJson(expected) !== typeOfJson(value)) return "mistyped"
-  if (isArray(expected) && isArray(value)) return compareArrays(expected, value)
-  if (isObject(expected) && isObject(value)) return compareObjects(expected, value)
+  if (isArray(expected) && isArray(value)) return compareArrays(expected, value, countMembers)
+  if (isObject(expected) && isObject(value)) return compareObjects(expected, value, countMembers)
   return "different"
 }
 
 const isObject = (value: Schema.Json): value is Schema.JsonObject =>
   typeof value === "object" && value !== null && !isArray(value)
 
-const compareArrays = (expected: Schema.JsonArray, value: Schema.JsonArray): Comparison => {
+const compareArrays = (
+  expected: Schema.JsonArray,
+  value: Schema.JsonArray,
+  countMembers: CountMembers
+): Comparison => {
   if (expected.length !== value.length) return "different"
   let result: Comparison = "equal"
   for (const [index, item] of expected.entries()) {
-    const compared = compareJson(item, value[index] ?? null)
+    const compared = compareJson(item, value[index] ?? null, countMembers)
     if (compared === "different") return "different"
     if (compared === "mistyped") result = "mistyped"
   }
   return result
 }
 
-const compareObjects = (expected: Schema.JsonObject, value: Schema.JsonObject): Comparison => {
+const compareObjects = (
+  expected: Schema.JsonObject,
+  value: Schema.JsonObject,
+  countMembers: CountMembers
+): Comparison => {
   const names = Object.keys(expected)
   let result: Comparison = "equal"
   let found = 0
@@ -57,20 +72,9 @@ const compareObjects = (expected: Schema.JsonObject, value: Schema.JsonObject): 
       continue
     }
     found += 1
-    const compared = compareJson(expected[name] ?? null, value[name] ?? null)
+    const compared = compareJson(expected[name] ?? null, value[name] ?? null, countMembers)
     if (compared === "different") return "different"
     if (compared === "mistyped") result = "mistyped"
   }
-  return hasMoreThan(value, found) ? "different" : result
-}
-
-/** Whether an object has more than `count` members. Stops counting there, because the object can be large. */
-const hasMoreThan = (value: Schema.JsonObject, count: number): boolean => {
-  let members = 0
-  for (const name in value) {
-    if (!Object.hasOwn(value, name)) continue
-    members += 1
-    if (members > count) return true
-  }
-  return false
+  return countMembers(value) > found ? "different" : result
 }

@@ -23,11 +23,23 @@ const TEXT_PER_UNIT = 16
 /** Limits the work of one evaluation. What exceeds it cannot be judged, so that no arguments can delay other requests. */
 export class EvaluationBudget {
   #left = MAX_WORK
+  #counts: Map<Schema.JsonObject, number> | undefined
 
   /** Takes some of the budget. False: none is left. */
   spend(units: number): boolean {
     this.#left -= units
     return this.#left >= 0
+  }
+
+  /** Counts the members of an object, once: of a large one that takes milliseconds, and thousands of conditions can need it. */
+  readonly countMembers = (value: Schema.JsonObject): number => {
+    this.#counts ??= new Map()
+    let count = this.#counts.get(value)
+    if (count === undefined) {
+      count = Object.keys(value).length
+      this.#counts.set(value, count)
+    }
+    return count
   }
 }
 
@@ -145,7 +157,7 @@ const equality = (expected: Schema.Json, positive: boolean): Judge => {
   return (value, budget) => {
     if (value === undefined || value === UNREACHABLE) return unjudged(value)
     if (!budget.spend(cost)) return "too_large"
-    const compared = compareJson(expected, value)
+    const compared = compareJson(expected, value, budget.countMembers)
     return compared === "equal" ? equal : compared === "different" ? different : "mistyped"
   }
 }
@@ -167,7 +179,7 @@ const membership = (members: ReadonlyArray<Schema.Json>, positive: boolean): Jud
     let result: Judgement = other
     for (const one of structures) {
       if (typeOfJson(one) !== type) continue
-      const compared = compareJson(one, value)
+      const compared = compareJson(one, value, budget.countMembers)
       if (compared === "equal") return member
       if (compared === "mistyped") result = "mistyped"
     }
