@@ -23,6 +23,12 @@ export interface Decided {
   readonly refusal: ApprovalRefusal | null
 }
 
+/** A decision as a result keeps it: the arguments of a hundred approvals can take gigabytes of memory. */
+const withoutArguments = ({ approval: { arguments: _, ...approval }, refusal }: Decided): Decided => ({
+  approval,
+  refusal
+})
+
 /** A problem that a decision can have. */
 type Problem = Omit<DecisionRefusal, "detail"> & { readonly detail?: string }
 
@@ -67,7 +73,14 @@ export const makeDecideMany = <Refused extends Problem>({
       (slice) =>
         Effect.andThen(
           turn,
-          Effect.forEach(slice, (id) => decideShared(principal, id, request), { concurrency: "unbounded" })
+          Effect.forEach(
+            slice,
+            (id) =>
+              Effect.map(decideShared(principal, id, request), (decided) =>
+                decided === undefined ? undefined : withoutArguments(decided)
+              ),
+            { concurrency: "unbounded" }
+          )
         ),
       { concurrency: "unbounded" }
     )
@@ -85,6 +98,7 @@ export const makeDecideMany = <Refused extends Problem>({
 
     const decideAlone = (approval_id: ApprovalId): Effect.Effect<DecisionResult> =>
       Effect.andThen(turn, decideInTransaction(principal, approval_id, request)).pipe(
+        Effect.map(withoutArguments),
         Effect.matchEffect({
           onSuccess: resultOf,
           onFailure: (missing) => Effect.succeed({ approval_id, approval: null, problem: toProblem(missing) })

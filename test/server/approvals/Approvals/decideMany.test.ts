@@ -1,9 +1,13 @@
-import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Effect, Redacted, Schedule } from "effect"
+import { assert, describe, it as plainIt, layer } from "@effect/vitest"
+import { Array as Arr, Effect, Redacted, Schedule, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { MAX_DECISIONS } from "../../../../src/api/DecisionBatch.ts"
 import type { ClientCalls } from "../../../../src/client/Client.ts"
-import { ApprovalId, StepId } from "../../../../src/domain/Ids.ts"
+import { Approval } from "../../../../src/domain/approvals/Approval.ts"
+import type { Principal } from "../../../../src/domain/identity/Principal.ts"
+import { ApprovalId, KeyId, OrgId, StepId } from "../../../../src/domain/Ids.ts"
+import { makeDecideMany } from "../../../../src/server/approvals/Approvals/decideMany.ts"
+import { makeLoopTurns } from "../../../../src/server/concurrency/LoopTurns.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { send, service } from "../../../support/service.ts"
 
@@ -292,6 +296,62 @@ layer(service(slow), { excludeTestServices: true })("Approvals.decideMany under 
       // A hundred requests at 20 per second take five seconds; a second's worth may be used at once.
       assert.isAtLeast(Number(next.body["retry_after_seconds"]), 2)
       assert.strictEqual((yield* send("/v1/agent-approvals", { key: yield* key({}) })).status, 200)
+    })
+  )
+})
+
+describe("makeDecideMany", () => {
+  plainIt.effect("keeps no arguments of the approvals that it has decided", () =>
+    Effect.gen(function* () {
+      const ids = yield* Effect.replicateEffect(ApprovalId.generate, 4)
+      const approval = Schema.decodeSync(Approval)({
+        approval_id: ids[0] ?? assert.fail("four ids"),
+        session_id: `ses_${"2".repeat(32)}`,
+        step_id: "step 1",
+        task_id: null,
+        tool: "payments.refund",
+        action_class: "write",
+        arguments: { amount: 25.5 },
+        arguments_digest: "0".repeat(64),
+        status: "pending",
+        stage: "reviewer",
+        requested_at: "2026-11-21T02:33:05.123Z",
+        review_deadline_at: "2026-11-21T03:33:05.123Z",
+        escalation_deadline_at: null,
+        expires_at: "2026-11-21T03:33:05.123Z",
+        escalated_at: null,
+        timeout_action: "reject",
+        quorum: [{ count: 2, group: null }],
+        approvals_required: 2,
+        approvals_given: 0,
+        votes: [],
+        outcome: null,
+        decision_source: null,
+        decided_at: null,
+        decided_by: null,
+        comment: null
+      })
+      const decided = (approval_id: ApprovalId) => ({ approval: { ...approval, approval_id }, refusal: null })
+      const decideMany = makeDecideMany({
+        // Half of them need a transaction.
+        decideShared: (_, id) => Effect.succeed(ids.indexOf(id) % 2 === 0 ? decided(id) : undefined),
+        decideInTransaction: (_, id) => Effect.succeed(decided(id)),
+        refused: () => Effect.die("none is refused"),
+        turns: makeLoopTurns()
+      })
+      const principal: Principal = {
+        org_id: yield* OrgId.generate,
+        actor: { id: yield* KeyId.generate, name: "Ada" },
+        scopes: new Set(),
+        groups: [],
+        makers: []
+      }
+      const results = yield* decideMany(principal, ids, { decision: "approve" })
+      assert.deepStrictEqual(
+        results.map(({ approval_id }) => approval_id),
+        ids
+      )
+      for (const { approval } of results) assert.notProperty(approval, "arguments")
     })
   )
 })
