@@ -40,6 +40,9 @@ const pointer = Schema.String.check(
     "JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from the element. At most 500 characters and 16 segments. Empty: the whole value."
 })
 
+/** Whether a condition can have this pointer. */
+export const isConditionPointer = Schema.is(pointer)
+
 /** Whether a value is nested at most `depth` levels deep. */
 const isNestedWithin = (value: Schema.Json, depth: number): boolean =>
   typeof value !== "object" ||

@@ -1,6 +1,7 @@
 import type { Schema } from "effect"
 import type { ApprovalOutcome } from "./Approval.ts"
 import type { ApprovalId, RuleId, TaskId } from "../Ids.ts"
+import { isConditionPointer } from "./RuleCondition.ts"
 import { wilsonInterval } from "../tasks/wilsonInterval.ts"
 
 /** A person's decision about a step that the current rules ask about. */
@@ -61,11 +62,11 @@ const MAX_MEMBERS = 20
 /** Conditions, by the steps that they cover, of which the error is measured: with each further one the bound is worth less. */
 const MAX_MEASURED = 3
 
-/** The numbers and short texts in a step's arguments. */
+/** The numbers and short texts in a step's arguments, at pointers that a condition can have. */
 export const valuesOf = (args: Schema.Json): ReadonlyMap<string, number | string> => {
   const values = new Map<string, number | string>()
   const collect = (value: Schema.Json, pointer: string, depth: number): void => {
-    if (values.size >= MAX_VALUES) return
+    if (values.size >= MAX_VALUES || !isConditionPointer(pointer)) return
     if (typeof value === "number") values.set(pointer, value)
     else if (typeof value === "string" && value.length <= MAX_TEXT) values.set(pointer, value)
     else if (depth < MAX_DEPTH && isObject(value)) {
@@ -115,7 +116,7 @@ export function* suggestRules(
   maxError: number
 ): Generator<void, ReadonlyArray<SuggestedRule>> {
   const suggestions: Array<SuggestedRule> = []
-  const byTool = groupBy(decisions, ({ action_class, asked_by, tool }) =>
+  const byTool = groupBy(decisions.filter(canBeNamed), ({ action_class, asked_by, tool }) =>
     JSON.stringify([tool, action_class, asked_by])
   )
   for (const group of byTool) {
@@ -139,6 +140,10 @@ export function* suggestRules(
     .toSorted((one, other) => other.covered.length - one.covered.length)
     .slice(0, MAX_SUGGESTIONS)
 }
+
+/** Whether a rule can name the tool and class of a step alone: in a rule, `*` stands for any characters. */
+const canBeNamed = ({ action_class, tool }: StepVerdict): boolean =>
+  !tool.includes("*") && !action_class.includes("*")
 
 /** The rule for all steps of a scope, if people decided them alike. */
 const plainRule = ({ decisions, task_id }: Scope, maxError: number): SuggestedRule | undefined => {

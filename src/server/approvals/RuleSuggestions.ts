@@ -10,7 +10,7 @@ import {
   type SuggestionQuery
 } from "../../api/ApprovalRules.ts"
 import { Authorized } from "../../api/Authorization.ts"
-import { compileRules, type CompiledRules } from "../../domain/approvals/CompiledRules.ts"
+import type { CompiledRules } from "../../domain/approvals/CompiledRules.ts"
 import { selectRead, type TimedDecision } from "../../domain/approvals/readingTime.ts"
 import {
   type StepVerdict,
@@ -71,8 +71,10 @@ export class RuleSuggestions extends Context.Service<
       return RuleSuggestions.of({
         suggest: Effect.fn("RuleSuggestions.suggest")(function* ({ max_error = DEFAULT_MAX_ERROR }) {
           const { org_id } = yield* Authorized("approvals.read")
-          const { revision, rules: current } = yield* rules.list
-          const sampled = yield* sample(org_id, compileRules(current))
+          // Reads the current rules, which are then cached, compiled.
+          yield* rules.list
+          const { compiled, revision } = yield* rules.cached(org_id)
+          const sampled = yield* sample(org_id, compiled)
           yield* nextTurn
           const read = selectRead(sampled)
           const asked = sampled.flatMap((one) =>

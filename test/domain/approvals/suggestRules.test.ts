@@ -165,4 +165,14 @@ describe("suggestRules", () => {
     )
     assert.strictEqual(valuesOf(Object.fromEntries(Array.from({ length: 99 }, (_, n) => [n, n]))).size, 30)
   })
+
+  it("suggests nothing for a tool or class with an asterisk, which a rule would take for any characters", () => {
+    for (const more of [{ tool: "*" }, { tool: "db.*" }, { action_class: "w*" }])
+      assert.lengthOf(suggest(many(100, () => verdict("allow", more))), 0)
+  })
+
+  it("values at places that no condition can have are left out", () => {
+    const args = { amount: 1, ["zero\u200bwidth"]: 2, ["x".repeat(500)]: 3, nested: { ["y".repeat(493)]: 4 } }
+    assert.deepStrictEqual([...valuesOf(args)], [["/amount", 1]])
+  })
 })
