@@ -127,13 +127,15 @@ export class Rules extends Context.Service<
           const text = JSON.stringify(rules)
           return yield* atomically(
             Effect.gen(function* () {
-              yield* requireReferences(org_id, input.rules, rules)
               // Creates the row of an organization without rules, so that two first lists conflict on it.
               yield* sql`
                 INSERT INTO approval_rules (org_id, revision, rules)
                 VALUES (${org_id}, 0, '[]')
                 ON CONFLICT (org_id) DO NOTHING
               `
+              // Before the stored rules are read: a concurrent request must not add conditions that this one then removes unseen.
+              yield* sql`SELECT FROM approval_rules WHERE org_id = ${org_id} FOR NO KEY UPDATE`
+              yield* requireReferences(org_id, input.rules, rules)
               const replaced = yield* sql<{ readonly revision: number }>`
                 UPDATE approval_rules
                 SET rules = ${text}, revision = revision + 1

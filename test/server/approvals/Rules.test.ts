@@ -1,9 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Result, type Schema } from "effect"
+import { Effect, Fiber, Result, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalRules } from "../../../src/api/ApprovalRules.ts"
 import { StepId, TaskId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { eventually } from "../../support/eventually.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
 import { sortingTask } from "../../support/tasks.ts"
 
@@ -395,6 +396,35 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
           [[], []]
         )
       })
+  )
+
+  it.effect("conditions that a concurrent request adds are not removed by accident either", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "older client at once")
+      const { rules } = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+      const when = [{ pointer: "/amount", op: "at_most", value: 100 }]
+      const older = rules.map(({ when: _, ...rule }) => rule)
+      const sql = yield* SqlClient.SqlClient
+      const replaced = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`
+            UPDATE approval_rules
+            SET revision = revision + 1, rules = ${JSON.stringify(rules.map((rule) => ({ ...rule, when })))}
+            WHERE rules::jsonb @> ${JSON.stringify([{ id: rules[0]?.id }])}
+          `
+          const replacing = yield* Effect.forkDetach(
+            Effect.flip(admin.approval_rules.replace({ payload: { rules: older } }))
+          )
+          // The request waits for this transaction.
+          yield* eventually(
+            sql`SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`,
+            (rows) => rows.length > 0
+          )
+          return replacing
+        })
+      )
+      assert.deepStrictEqual(pointersOf(yield* Fiber.join(replaced)), ["#/rules/0/when"])
+    })
   )
 
   it.effect("rules that were stored before conditions existed have none", () =>

@@ -256,7 +256,12 @@ describe("LinearPattern matches as ECMAScript does", () => {
       }),
       { numRuns: 3_000, seed: 20_261_123 }
     )
-    for (const source of ["a{1000}", "(?:\\p{L}x|[0-9]y){500}", "((a{10}){10}){10}", "(?P<name>[a-z]){300}"]) {
+    for (const source of [
+      "a{1000}",
+      "(?:\\p{L}x|[0-9]y){500}",
+      "((a{10}){10}){10}",
+      "(?P<name>[a-z]){300}"
+    ]) {
       const { size } = Result.getOrThrow(compilePattern(source))
       assert.isAtMost(estimateSize(source), 4 * size, source)
     }
