@@ -31,7 +31,7 @@ const { positionals, values } = parseArgs({
 /** The runs by name, with the rounds in which every fault happens once. */
 const runs = {
   disk: { run: runDiskFaults, rounds: 5 },
-  memory: { run: runMemoryFaults, rounds: 5 },
+  memory: { run: runMemoryFaults, rounds: 7 },
   clock: { run: runClockFaults, rounds: 5 },
   failover: { run: runFailover, rounds: 4 }
 }
