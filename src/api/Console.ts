@@ -11,6 +11,7 @@ import { Actor } from "../domain/identity/Principal.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { DecideManyRequest } from "./DecisionBatch.ts"
 import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { problem } from "./Problem.ts"
@@ -126,6 +127,23 @@ export const InboxItem = Schema.Struct({
 }).annotate({ identifier: "InboxItem" })
 export type InboxItem = typeof InboxItem.Type
 
+/** The largest arguments that are read to compare approvals: more than a person reads of many approvals. */
+export const MAX_COMPARED_BYTES = 16 * 1024
+
+/** What a person compares of an approval before deciding many. */
+export const ComparedItem = Schema.Struct({
+  approval_id: ApprovalId,
+  /** As in `InboxItem`. */
+  own_request: Schema.Boolean,
+  /** The key that submitted the step. */
+  requested_by: Actor,
+  /** Size of the arguments as JSON text; 0: the agent gave none. */
+  arguments_bytes: Schema.Int,
+  /** The arguments as JSON text. Null: there are none, or they are larger than `MAX_COMPARED_BYTES`. */
+  arguments_json: Schema.NullOr(Schema.String)
+}).annotate({ identifier: "ComparedItem" })
+export type ComparedItem = typeof ComparedItem.Type
+
 /** The inbox and the stream of its changes. */
 export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
   .add(
@@ -137,6 +155,11 @@ export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
       params: { id: ApprovalId },
       success: InboxItem,
       error: NotFound
+    }).middleware(requires("approvals.read")),
+    // Approvals that do not exist are left out.
+    HttpApiEndpoint.post("compare", "/compare", {
+      payload: Schema.Struct({ approval_ids: DecideManyRequest.fields.approval_ids }),
+      success: Schema.Struct({ items: Schema.Array(ComparedItem) })
     }).middleware(requires("approvals.read")),
     HttpApiEndpoint.get("stream", "/stream", {
       success: HttpApiSchema.StreamSse({ data: ApprovalSnapshot })

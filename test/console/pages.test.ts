@@ -69,7 +69,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         const tabs = ["Overview", "Runs", "Datasets", "Comparisons", "Releases"]
         for (const [path, shows, offered] of [
           ["/approvals", "Pending 1", ["Pending 1", "Closed"]],
-          [`/approvals/${at.approval_id}`, "Arguments", ["Pending 1", "Closed", "Approve a", "Reject r"]],
+          [
+            `/approvals/${at.approval_id}`,
+            "Arguments",
+            ["Pending 1", "Closed", "Select x", "Approve a", "Reject r"]
+          ],
           [`/feedback/${at.feedback_id}`, "Correction", ["Stage s", "Reject r"]],
           [`/promotion/${at.task_id}`, "examples added", []],
           ["/sessions", "ticket: 4711", ["Reload"]],

@@ -6,6 +6,7 @@ import { Modal, ModalOverlay } from "react-aria-components/Modal"
 /** A modal dialog. It traps the focus and restores it on close. Escape and a click outside close it, unless `explicitClose`. */
 export const Dialog = ({
   children,
+  className = "",
   explicitClose = false,
   onClose,
   open,
@@ -14,6 +15,8 @@ export const Dialog = ({
   readonly title: ReactNode
   readonly open: boolean
   readonly onClose: () => void
+  /** A class besides `dialog`. */
+  readonly className?: string
   /** Only the dialog's own buttons close it. For content that cannot be shown again. */
   readonly explicitClose?: boolean
   readonly children: ReactNode
@@ -27,7 +30,7 @@ export const Dialog = ({
       if (!isOpen) onClose()
     }}
   >
-    <Modal className="dialog">
+    <Modal className={className === "" ? "dialog" : `dialog ${className}`}>
       <AriaDialog>
         <div className="dialog-body">
           <Heading slot="title" level={2}>

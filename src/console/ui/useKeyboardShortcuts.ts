@@ -1,12 +1,15 @@
 import { useEffect, useEffectEvent } from "react"
 
-/** Binds keyboard shortcuts, by `KeyboardEvent.key`. They are ignored in form fields, in dialogs and with modifier keys. */
+/**
+ * Binds keyboard shortcuts, by `KeyboardEvent.key`, or by `Shift+` and the key. They are ignored in form fields, in dialogs and with other
+ * modifier keys.
+ */
 export const useKeyboardShortcuts = (shortcuts: Readonly<Record<string, () => void>>): void => {
   const onKeyDown = useEffectEvent((event: KeyboardEvent) => {
     if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return
     const { target } = event
     if (target instanceof HTMLElement && target.closest(IGNORED_TARGETS) !== null) return
-    const action = shortcuts[event.key]
+    const action = (event.shiftKey ? shortcuts[`Shift+${event.key}`] : undefined) ?? shortcuts[event.key]
     if (action === undefined) return
     event.preventDefault()
     action()

@@ -2,12 +2,18 @@ import { type Cause, Context, Effect, Layer, Queue, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
-import { type Inbox, INBOX_FIRST_PAGE, INBOX_PAGE, type InboxItem } from "../../api/Console.ts"
+import {
+  type ComparedItem,
+  type Inbox,
+  INBOX_FIRST_PAGE,
+  INBOX_PAGE,
+  type InboxItem
+} from "../../api/Console.ts"
 import { type NotFound, Unavailable } from "../../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { isOwnRequest } from "../../domain/approvals/ApprovalState.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { changedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
+import { changedApprovals, comparedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
 import { makeSignalBuffer } from "./ApprovalFeed/SignalBuffer.ts"
 import { findApproval, toApproval } from "../approvals/approvalRows.ts"
 import { SessionSignals } from "../approvals/SessionSignals.ts"
@@ -50,6 +56,10 @@ export class ApprovalFeed extends Context.Service<
     }) => Effect.Effect<Inbox, never, Authorized<"approvals.read">>
     /** One approval, pending or closed, with its arguments. */
     readonly get: (id: ApprovalId) => Effect.Effect<InboxItem, NotFound, Authorized<"approvals.read">>
+    /** What a person compares of these approvals before deciding them together, in this order. */
+    readonly compare: (
+      ids: ReadonlyArray<ApprovalId>
+    ) => Effect.Effect<ReadonlyArray<ComparedItem>, never, Authorized<"approvals.read">>
     /** A stream of changes as server-sent events: `approval` with a snapshot; `resync` if changes may have been missed. */
     readonly open: Effect.Effect<Stream.Stream<Uint8Array>, Unavailable, Authorized<"approvals.read">>
     /** Ends every feed, so that browsers reconnect to another replica. Feeds opened later end immediately. */
@@ -155,6 +165,17 @@ export class ApprovalFeed extends Context.Service<
             approval: toApproval(row),
             own_request: !row.self_approval && isOwnRequest(row.requested_by_id, principal)
           }
+        }),
+        compare: Effect.fn("ApprovalFeed.compare")(function* (ids) {
+          const principal = yield* Authorized("approvals.read")
+          const rows = yield* Effect.orDie(comparedApprovals(sql, principal.org_id, ids))
+          return rows.map((row) => ({
+            approval_id: row.approval_id,
+            own_request: !row.self_approval && isOwnRequest(row.requested_by_id, principal),
+            requested_by: { id: row.requested_by_id, name: row.requested_by_name ?? row.requested_by_id },
+            arguments_bytes: row.arguments_bytes,
+            arguments_json: row.arguments
+          }))
         }),
         open: Effect.gen(function* () {
           const { actor, org_id } = yield* Authorized("approvals.read")

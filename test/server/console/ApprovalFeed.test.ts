@@ -1,10 +1,10 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Duration, Effect, Fiber, Latch, Layer, Option, Stream } from "effect"
+import { Duration, Effect, Fiber, Latch, Layer, Option, type Schema, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Authorized } from "../../../src/api/Authorization.ts"
-import { INBOX_FIRST_PAGE } from "../../../src/api/Console.ts"
+import { INBOX_FIRST_PAGE, MAX_COMPARED_BYTES } from "../../../src/api/Console.ts"
 import { SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
@@ -113,6 +113,59 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         const all = [...first.approvals, ...rest.approvals].map(({ step_id }) => step_id)
         assert.strictEqual(new Set(all).size, count)
       }).pipe(Effect.orDie)
+    )
+  })
+
+  describe("compare", () => {
+    it.effect(
+      "approvals to compare have their arguments up to a size, who submitted them, and stay within the organization",
+      () =>
+        Effect.gen(function* () {
+          const { client } = yield* Countersign
+          const feed = yield* ApprovalFeed
+          const agent = yield* client({ preset: "runtime", name: "support agent" }, "compare")
+          const { session_id } = yield* agent.sessions.create({})
+          const request = (step: string, args?: Schema.Json) =>
+            Effect.map(
+              agent.sessions.step({
+                params: { id: session_id },
+                payload: {
+                  step_id: StepId.make(step),
+                  tool: "mail.send",
+                  action_class: "write",
+                  ...(args === undefined ? {} : { arguments: args })
+                }
+              }),
+              ({ approval_id }) => approval_id ?? assert.fail("the step waits for a person")
+            )
+          const none = yield* request("none")
+          const small = yield* request("small", { b: 1, a: null })
+          // With its quotes exactly as large as is read, and a byte larger.
+          const full = yield* request("full", "x".repeat(MAX_COMPARED_BYTES - 2))
+          const large = yield* request("large", "x".repeat(MAX_COMPARED_BYTES - 1))
+          const foreign = yield* (yield* agentOf("compare elsewhere"))("foreign")
+          const ids = [large, foreign.approval_id!, none, small, full]
+          const items = yield* asReviewer("compare", feed.compare(ids))
+          assert.deepStrictEqual(
+            items.map((item) => [
+              item.approval_id,
+              item.arguments_bytes,
+              item.arguments_json?.length ?? null
+            ]),
+            [
+              [large, MAX_COMPARED_BYTES + 1, null],
+              [none, 0, null],
+              [small, 16, 16],
+              [full, MAX_COMPARED_BYTES, MAX_COMPARED_BYTES]
+            ]
+          )
+          assert.strictEqual(items[2]?.arguments_json, `{"b":1,"a":null}`)
+          assert.isTrue(
+            items.every(
+              ({ own_request, requested_by }) => requested_by.name === "support agent" && !own_request
+            )
+          )
+        }).pipe(Effect.orDie)
     )
   })
 

@@ -19,6 +19,7 @@ import { AbsoluteTime, Countdown } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { DecideForm } from "./DecideForm.tsx"
 import { ApprovalProperties } from "./ApprovalProperties.tsx"
+import { ClosedReason } from "./ClosedReason.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 
 export type Verdict = "approve" | "reject"
@@ -29,6 +30,9 @@ interface DetailProps {
   readonly id: ApprovalId
   readonly inbox: InboxState
   readonly verdict: Verdict | undefined
+  /** Whether it is selected for one decision. */
+  readonly marked: boolean
+  readonly onMark: () => void
   readonly onVerdict: (verdict: Verdict | undefined) => void
   readonly onNext: () => void
   readonly onBack: () => void
@@ -48,7 +52,9 @@ const LoadedApproval = ({
   id,
   inbox,
   item,
+  marked,
   onBack,
+  onMark,
   onNext,
   onVerdict,
   verdict
@@ -96,9 +102,16 @@ const LoadedApproval = ({
           </p>
         </div>
         {approval.status === "pending" ? (
-          <p className="closes">
-            Due in <Countdown from={approval.requested_at} until={approval.expires_at} />
-          </p>
+          <div className="closes">
+            <p>
+              Due in <Countdown from={approval.requested_at} until={approval.expires_at} />
+            </p>
+            {obstacle === "scope" ? null : (
+              <Button small aria-pressed={marked} onClick={onMark}>
+                {marked ? "Selected" : "Select"} <kbd>x</kbd>
+              </Button>
+            )}
+          </div>
         ) : (
           <ApprovalStatusBadge approval={approval} />
         )}
@@ -161,7 +174,7 @@ const ClosedNotice = ({
   <div className="notice" role="status">
     <p className="notice-title">
       {closedMeanwhile ? "Closed before your decision: " : ""}
-      {closedReason(approval)}
+      <ClosedReason approval={approval} />
     </p>
     {approval.comment === null || approval.comment === "" ? null : (
       <blockquote>
@@ -179,19 +192,3 @@ const ClosedNotice = ({
     </div>
   </div>
 )
-
-const closedReason = (approval: Approval) => {
-  switch (approval.decision_source) {
-    case "human":
-      return (
-        <>
-          {approval.status === "approved" ? "Approved" : "Rejected"} by{" "}
-          <UntrustedText text={approval.decided_by?.name ?? "a person"} />
-        </>
-      )
-    case "session_closed":
-      return "Rejected: the session was closed before a decision"
-    default:
-      return "Expired before anyone decided"
-  }
-}

@@ -1,16 +1,19 @@
 import { Schema } from "effect"
-import { lazy, Suspense, useEffect, useState } from "react"
+import { lazy, Suspense, useEffect, useRef, useState } from "react"
 import { navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { inboxAtom, type InboxState } from "../../state/inbox.ts"
+import { useCan } from "../../state/session.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { Skeleton } from "../../ui/Skeleton.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import type { Verdict } from "./ApprovalDetail.tsx"
+import { SelectionBar } from "./batch/SelectionBar.tsx"
+import { useSelection } from "./batch/useSelection.ts"
 import { PendingList } from "./PendingList.tsx"
 
 const loadDetail = () => import("./ApprovalDetail.tsx")
@@ -18,6 +21,8 @@ const loadDetail = () => import("./ApprovalDetail.tsx")
 // The list is the first thing most visits need, so the panes beside it are loaded after it.
 const Detail = lazy(loadDetail)
 const Decided = lazy(() => import("./ClosedList.tsx"))
+const loadSheet = () => import("./batch/DecisionSheet.tsx")
+const DecisionSheet = lazy(loadSheet)
 
 const isApprovalId = Schema.is(ApprovalId)
 
@@ -31,29 +36,70 @@ export default function Inbox({ params }: PageProps) {
   const [verdict, setVerdict] = useState<Verdict>()
   const selected = isApprovalId(params["id"]) ? params["id"] : undefined
   const position = usePosition(inbox, selected)
+  const selection = useSelection(inbox)
+  const hasSelection = selection.pending.length > 0
+  const canDecide = useCan()("approvals.decide")
+  const [isDeciding, setDeciding] = useState(false)
+  const [comment, setComment] = useState("")
+  const page = useRef<HTMLDivElement>(null)
   const isLoaded = inbox.phase !== "loading"
   useEffect(() => {
     if (isLoaded) void loadDetail()
   }, [isLoaded])
 
-  const move = (by: number) => {
+  useEffect(() => {
+    if (hasSelection) void loadSheet()
+  }, [hasSelection])
+
+  const move = (by: number): ApprovalId | undefined => {
     const { pending } = inbox
-    if (pending.length === 0) return
+    if (pending.length === 0) return undefined
     const index = selected === undefined ? 0 : position.index + (position.isListed || by < 0 ? by : 0)
-    go(pending[Math.min(Math.max(index, 0), pending.length - 1)]?.approval_id)
+    const next = pending[Math.min(Math.max(index, 0), pending.length - 1)]?.approval_id
+    go(next)
     setVerdict(undefined)
+    return next
+  }
+  /** Moves, and selects the approvals on the way. */
+  const extend = (by: number) => {
+    if (!canDecide) return
+    const next = move(by)
+    if (next !== undefined) selection.extendTo(next, position.isListed ? selected : undefined)
+  }
+  const mark = () => {
+    if (canDecide && selected !== undefined && position.isListed) selection.toggle(selected)
+  }
+  const openForm = (given: Verdict) => {
+    if (hasSelection) setDeciding(canDecide)
+    else if (selected !== undefined) setVerdict(given)
+  }
+  const closeSheet = () => {
+    setDeciding(false)
+    // The button that opened the sheet may be gone: it goes with the last selected approval.
+    requestAnimationFrame(() => {
+      const { current } = page
+      if (document.activeElement === document.body) {
+        ;(current?.querySelector<HTMLElement>("[role=listbox]") ?? current)?.focus()
+      }
+    })
   }
   useKeyboardShortcuts({
-    j: () => move(1),
-    k: () => move(-1),
-    ArrowDown: () => move(1),
-    ArrowUp: () => move(-1),
-    a: () => (selected === undefined ? undefined : setVerdict("approve")),
-    r: () => (selected === undefined ? undefined : setVerdict("reject")),
-    Escape: () => setVerdict(undefined)
+    j: () => void move(1),
+    k: () => void move(-1),
+    ArrowDown: () => void move(1),
+    ArrowUp: () => void move(-1),
+    "Shift+ArrowDown": () => extend(1),
+    "Shift+ArrowUp": () => extend(-1),
+    x: mark,
+    X: () => {
+      if (canDecide && selected !== undefined) selection.extendTo(selected)
+    },
+    a: () => openForm("approve"),
+    r: () => openForm("reject"),
+    Escape: () => (verdict === undefined ? selection.clear() : setVerdict(undefined))
   })
   return (
-    <div className={selected === undefined ? "inbox" : "inbox reading"}>
+    <div ref={page} tabIndex={-1} className={selected === undefined ? "inbox" : "inbox reading"}>
       <PageHeader
         title="Approvals"
         aside={
@@ -98,10 +144,13 @@ export default function Inbox({ params }: PageProps) {
             <PendingList
               approvals={inbox.pending}
               selected={selected}
+              marked={selection.ids}
               onSelect={(id) => {
                 go(id)
                 setVerdict(undefined)
               }}
+              onMark={(id) => (canDecide ? selection.toggle(id) : undefined)}
+              onExtend={(id) => (canDecide ? selection.extendTo(id) : undefined)}
             />
           )}
         </section>
@@ -110,7 +159,8 @@ export default function Inbox({ params }: PageProps) {
             <div className="hint-pane">
               <p>Select an approval to see what the agent requests.</p>
               <p className="keys">
-                <kbd>j</kbd> next <kbd>k</kbd> previous <kbd>a</kbd> approve <kbd>r</kbd> reject
+                <kbd>j</kbd> next <kbd>k</kbd> previous <kbd>a</kbd> approve <kbd>r</kbd> reject <kbd>x</kbd>{" "}
+                select several
               </p>
             </div>
           ) : (
@@ -120,14 +170,27 @@ export default function Inbox({ params }: PageProps) {
                 id={selected}
                 inbox={inbox}
                 verdict={verdict}
+                marked={selection.ids.has(selected)}
+                onMark={mark}
                 onVerdict={setVerdict}
-                onNext={() => move(1)}
+                onNext={() => void move(1)}
                 onBack={() => go(undefined)}
               />
             </Suspense>
           )}
         </section>
       </div>
+      <SelectionBar selection={selection} canDecide={canDecide} onDecide={() => setDeciding(true)} />
+      {isDeciding ? (
+        <Suspense fallback={null}>
+          <DecisionSheet
+            selection={selection}
+            comment={comment}
+            onComment={setComment}
+            onClose={closeSheet}
+          />
+        </Suspense>
+      ) : null}
     </div>
   )
 }

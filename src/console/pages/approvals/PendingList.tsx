@@ -14,12 +14,20 @@ import { RelativeTime, Countdown } from "../../ui/Time.tsx"
 /** The pending approvals as a virtualized list box: only visible rows are in the DOM, so ten thousand scroll as smoothly as ten. */
 export const PendingList = ({
   approvals,
+  marked,
+  onExtend,
+  onMark,
   onSelect,
   selected
 }: {
   readonly approvals: ReadonlyArray<ApprovalSnapshot>
+  /** The approval that is open. */
   readonly selected: ApprovalId | undefined
+  /** The approvals that are selected for one decision. */
+  readonly marked: ReadonlySet<ApprovalId>
   readonly onSelect: (id: ApprovalId) => void
+  readonly onMark: (id: ApprovalId) => void
+  readonly onExtend: (id: ApprovalId) => void
 }) => {
   const scroller = useRef<HTMLDivElement>(null)
   // oxlint-disable-next-line react/incompatible-library -- nothing here memoizes by its return value
@@ -37,6 +45,7 @@ export const PendingList = ({
   useEffect(() => {
     if (selected !== undefined) show()
   }, [selected])
+  const rows = virtual.getVirtualItems()
   return (
     <div
       ref={scroller}
@@ -44,17 +53,21 @@ export const PendingList = ({
       role="listbox"
       aria-label="Pending approvals, sorted by deadline"
       tabIndex={0}
-      aria-activedescendant={index >= 0 ? `option-${selected}` : undefined}
+      aria-multiselectable="true"
+      aria-activedescendant={rows.some((row) => row.index === index) ? `option-${selected}` : undefined}
     >
       <div className="pending-rows" role="presentation" style={{ height: virtual.getTotalSize() }}>
-        {virtual.getVirtualItems().map(({ index, key, start }) => {
+        {rows.map(({ index, key, start }) => {
           const approval = approvals[index]
           return approval === undefined ? null : (
             <Row
               key={key}
               approval={approval}
               selected={approval.approval_id === selected}
+              marked={marked.has(approval.approval_id)}
               onSelect={onSelect}
+              onMark={onMark}
+              onExtend={onExtend}
               start={start}
               position={index + 1}
               count={approvals.length}
@@ -69,6 +82,9 @@ export const PendingList = ({
 const Row = memo(function Row({
   approval,
   count,
+  marked,
+  onExtend,
+  onMark,
   onSelect,
   position,
   selected,
@@ -76,7 +92,10 @@ const Row = memo(function Row({
 }: {
   readonly approval: ApprovalSnapshot
   readonly selected: boolean
+  readonly marked: boolean
   readonly onSelect: (id: ApprovalId) => void
+  readonly onMark: (id: ApprovalId) => void
+  readonly onExtend: (id: ApprovalId) => void
   readonly start: number
   readonly position: number
   readonly count: number
@@ -89,12 +108,30 @@ const Row = memo(function Row({
       id={`option-${approval.approval_id}`}
       className="pending-row"
       role="option"
-      aria-selected={selected}
+      aria-selected={marked}
+      aria-current={selected ? "true" : undefined}
       aria-setsize={count}
       aria-posinset={position}
       style={{ transform: `translateY(${start}px)` }}
-      onClick={() => onSelect(approval.approval_id)}
+      // Without this, a click with Shift selects the text between two rows.
+      onMouseDown={(event) => {
+        if (event.shiftKey) event.preventDefault()
+      }}
+      onClick={(event) => (event.shiftKey ? onExtend : onSelect)(approval.approval_id)}
     >
+      {/* Not a form control: an option cannot contain one. The page handles the key for it. */}
+      {/* oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-static-element-interactions -- as above */}
+      <span
+        className="row-check"
+        aria-hidden="true"
+        title="Select for one decision (x)"
+        onClick={(event) => {
+          event.stopPropagation()
+          ;(event.shiftKey ? onExtend : onMark)(approval.approval_id)
+        }}
+      >
+        {marked ? "✓" : ""}
+      </span>
       <span className="row-main">
         <span className="row-tool">
           <UntrustedText text={approval.tool} />

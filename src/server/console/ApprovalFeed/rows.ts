@@ -1,7 +1,8 @@
 import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { MAX_COMPARED_BYTES } from "../../../api/Console.ts"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
-import { ApprovalId, OrgId } from "../../../domain/Ids.ts"
+import { ApprovalId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { approvalColumnsWithoutArguments, approvalRows, toApproval } from "../../approvals/approvalRows.ts"
 import { float8Array, textArray } from "../../store/pgArrays.ts"
@@ -36,6 +37,41 @@ export const pendingByDeadline = Effect.fnUntraced(function* (
     LIMIT ${limit}
   `)
   return rows.map((row): ApprovalSnapshot => toApproval(row))
+})
+
+const comparedRows = rowsOf(
+  Schema.Struct({
+    approval_id: ApprovalId,
+    requested_by_id: KeyId,
+    requested_by_name: Schema.NullOr(Schema.String),
+    self_approval: Schema.Boolean,
+    arguments_bytes: Schema.Int,
+    arguments: Schema.NullOr(Schema.String)
+  })
+)
+
+/** What is compared of these approvals, in this order; larger arguments than `MAX_COMPARED_BYTES` are not read. */
+export const comparedApprovals = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  ids: ReadonlyArray<ApprovalId>
+) {
+  const rows = yield* comparedRows.all(sql`
+    SELECT
+      approvals.approval_id,
+      approvals.requested_by_id,
+      api_keys.name AS requested_by_name,
+      approvals.self_approval,
+      approvals.arguments_bytes,
+      CASE WHEN approvals.arguments_bytes <= ${MAX_COMPARED_BYTES} THEN approvals.arguments::text END AS arguments
+    FROM approvals
+      LEFT JOIN api_keys ON api_keys.org_id = approvals.org_id
+        AND api_keys.key_id = approvals.requested_by_id
+    WHERE approvals.org_id = ${org_id}
+      AND approvals.approval_id = ANY(${textArray(ids)}::text[])
+  `)
+  const found = new Map(rows.map((row) => [row.approval_id, row]))
+  return ids.flatMap((id) => found.get(id) ?? [])
 })
 
 const changedRows = rowsOf(Schema.Struct({ org_id: OrgId, approval_id: ApprovalId, approval: Schema.String }))
