@@ -340,7 +340,7 @@ export const tasks: ReadonlyArray<ListedMutant> = [
     tests: ["server/tasks/Providers/Anthropic.test.ts"]
   },
   {
-    file: "server/tasks/Providers/messagesResponse.ts",
+    file: "server/tasks/Providers/classifyResponse.ts",
     from: "return Result.isSuccess(scanned) && Predicate.isObject(input)",
     to: "return Predicate.isObject(input)",
     tests: ["server/tasks/Providers/Anthropic.test.ts"]

@@ -33,7 +33,8 @@ export interface ModelRequest {
 export interface ParsedCompletion {
   readonly usage: Usage
   readonly response: ModelResponse
-  readonly content: string
+  /** The text of the answer, or the input of the tool by which the model answers, as it was parsed. */
+  readonly content: string | { readonly input: unknown }
   /** Why the content is not a usable answer; null if it is one. */
   readonly stopped: "refused" | "truncated" | null
 }

@@ -1,9 +1,10 @@
-import { Result } from "effect"
-import { contentLimits, scan } from "../../../domain/json/StrictJson.ts"
+import { Predicate, Result } from "effect"
+import { contentLimits } from "../../../domain/json/StrictJson.ts"
 import type { ProviderFailureReason } from "../../../domain/tasks/ProviderFailure.ts"
 import { unknownUsage, type Usage } from "../../../domain/tasks/Provider.ts"
 import type { EgressFailed, EgressReason } from "../../egress/EgressFailed.ts"
 import type { EgressResponse } from "../../egress/EgressResponse.ts"
+import { scanInSteps, type Steps } from "./inSteps.ts"
 import type { ModelApi, ParsedCompletion } from "./ModelApi.ts"
 
 /** Bytes of a response body. */
@@ -14,6 +15,9 @@ export const MAX_RESPONSE_BYTES = 4 * 2 ** 20
  * of a usage, must not lose an answer that was paid for.
  */
 const LIMITS = { ...contentLimits, maxDepth: Number.POSITIVE_INFINITY, limitsOnly: true }
+
+/** Nesting of a response of Anthropic's API around the tool's input, and of an answer: the same limit as for a request. */
+const MAX_TOOL_DEPTH = 3 + 64
 
 /** Characters in which there is no room for more values or names: the shortest member is `"a":1` and a comma. */
 const MAX_UNSCANNED = 100_000
@@ -30,13 +34,18 @@ const RETRYABLE: ReadonlySet<EgressReason> = new Set([
 /** Failures of the service's own rules for outgoing requests. */
 const NOT_ALLOWED: ReadonlySet<EgressReason> = new Set(["RefusedUrl", "RefusedAddress", "RefusedRequest"])
 
+/** A model's answer. */
+export interface Completion extends Omit<ParsedCompletion, "content"> {
+  readonly content: string
+}
+
 /** The result of a call to a model. */
 export type CallResult =
   | {
       readonly _tag: "Completed"
       readonly status: number
       readonly usage: Usage
-      readonly completion: ParsedCompletion
+      readonly completion: Completion
     }
   | {
       readonly _tag: "Failed"
@@ -51,11 +60,11 @@ export type CallResult =
       readonly retryAfter: string | undefined
     }
 
-/** Interprets a response of an API. */
-export const classifyResponse = (
+/** Interprets a response of an API, in steps. */
+export function* classifyResponse(
   { body, complete, retryAfter, status }: EgressResponse,
   api: Pick<ModelApi<never>, "parse" | "responseName">
-): CallResult => {
+): Steps<CallResult> {
   const failed = (
     reason: ProviderFailureReason,
     detail: string,
@@ -75,17 +84,40 @@ export const classifyResponse = (
         )
   }
   const text = new TextDecoder().decode(body)
-  if (text.length > MAX_UNSCANNED && Result.isFailure(scan(text, LIMITS)))
+  if (text.length > MAX_UNSCANNED && Result.isFailure(yield* scanInSteps(text, LIMITS)))
     return failed("invalid_response", tooManyValues)
+  yield
   const parsed = api.parse(text)
+  yield
   switch (parsed?._tag) {
     case undefined:
       return failed("invalid_response", `The model server's response is not a ${api.responseName}.`)
     case "Error":
       return failedWith(parsed.status, parsed.usage)
-    case "Completion":
-      return { _tag: "Completed", status, usage: parsed.completion.usage, completion: parsed.completion }
+    case "Completion": {
+      const { completion } = parsed
+      const { content } = completion
+      return {
+        _tag: "Completed",
+        status,
+        usage: completion.usage,
+        completion: {
+          ...completion,
+          content: typeof content === "string" ? content : yield* inputOf(content.input, text)
+        }
+      }
+    }
   }
+}
+
+/**
+ * The input of a tool as JSON. Empty, which is no answer, if the response has what JavaScript cannot hold, such as a number of too many
+ * digits: parsed, it would be another answer than the model's.
+ */
+function* inputOf(input: unknown, source: string): Steps<string> {
+  const scanned = yield* scanInSteps(source, { ...contentLimits, maxDepth: MAX_TOOL_DEPTH })
+  yield
+  return Result.isSuccess(scanned) && Predicate.isObject(input) ? JSON.stringify(input) : ""
 }
 
 const tooManyValues = `The model server's response has more than ${contentLimits.maxValues} values, or more than ${contentLimits.maxNames} different names.`

@@ -1,7 +1,8 @@
-import { Result, Schema } from "effect"
-import { contentLimits, scan } from "../../../domain/json/StrictJson.ts"
+import { Effect, Result, Schema } from "effect"
+import { contentLimits } from "../../../domain/json/StrictJson.ts"
 import type { CompiledSchema, SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { runInSteps, scanInSteps, type Steps } from "./inSteps.ts"
 
 /** Nesting depth of an answer: the same limit as for a request. */
 const MAX_DEPTH = 64
@@ -17,26 +18,41 @@ const END_OF_REASONING = "</think>"
 
 const decodeObject = Schema.decodeUnknownResult(Schema.fromJsonString(JsonObject))
 
+type Found = Result.Result<JsonObject, ReadonlyArray<SchemaFault>>
+
 /**
  * Finds a model's answer in its text: the text is a JSON object, or there is one object in it that matches the answer schema, such as after
  * reasoning, in a fenced block or within a sentence. Fails with faults, worded so that they can be sent to the model. If several
- * different objects match, nothing says which one is the answer, so that fails too.
+ * different objects match, nothing says which one is the answer, so that fails too. A long text is read in steps, between which other
+ * requests get a turn.
  */
 export const findAnswer = (
   content: string,
   schema: CompiledSchema
-): Result.Result<JsonObject, ReadonlyArray<SchemaFault>> => {
-  const whole = check(content, schema)
+): Effect.Effect<JsonObject, ReadonlyArray<SchemaFault>> =>
+  Effect.flatMap(runInSteps(content.length, findInSteps(content, schema)), Effect.fromResult)
+
+function* findInSteps(content: string, schema: CompiledSchema): Steps<Found> {
+  const check = (object: JsonObject): Found => {
+    const faults = schema.check(object)
+    return faults.length === 0 ? Result.succeed(object) : Result.fail(faults)
+  }
+  const whole = Result.flatMap(yield* parseInSteps(content), check)
   if (Result.isSuccess(whole)) return whole
+  yield
   const start = content.lastIndexOf(END_OF_REASONING)
-  const found = [...objectsIn(start === -1 ? content : content.slice(start + END_OF_REASONING.length))].map(
-    (text) => ({ text, checked: check(text, schema) })
-  )
-  const matching = new Map(
-    found.flatMap(({ checked }) =>
-      Result.isSuccess(checked) ? [[JSON.stringify(checked.success), checked.success] as const] : []
-    )
-  )
+  const found: Array<Found> = []
+  const matching = new Map<string, JsonObject>()
+  const text = start === -1 ? content : content.slice(start + END_OF_REASONING.length)
+  for (const steps = objectsIn(text); ;) {
+    const next = steps.next()
+    if (next.done === true) break
+    yield
+    if (next.value === undefined) continue
+    const checked = check(next.value)
+    found.push(checked)
+    if (Result.isSuccess(checked)) matching.set(JSON.stringify(checked.success), checked.success)
+  }
   const [answer, ...others] = matching.values()
   if (answer !== undefined && others.length === 0) return Result.succeed(answer)
   if (answer !== undefined) {
@@ -44,35 +60,28 @@ export const findAnswer = (
   }
   // The faults of the only object say more than that the text around it is not JSON.
   const [only, ...more] = found
-  return only === undefined || more.length > 0 ? whole : only.checked
+  return only === undefined || more.length > 0 ? whole : only
 }
 
-const scanAnswer = (text: string) => scan(text, { ...contentLimits, maxDepth: MAX_DEPTH })
-
-/** Parses a text as a JSON object that matches the schema. */
-const check = (
-  text: string,
-  schema: CompiledSchema
-): Result.Result<JsonObject, ReadonlyArray<SchemaFault>> => {
-  const scanned = scanAnswer(text)
+/** Parses a text as a JSON object. */
+function* parseInSteps(text: string): Steps<Found> {
+  const scanned = yield* scanInSteps(text, { ...contentLimits, maxDepth: MAX_DEPTH })
   if (Result.isFailure(scanned)) return Result.fail([scanned.failure])
-  const decoded = decodeObject(text)
-  if (Result.isFailure(decoded)) return Result.fail([{ pointer: "#", detail: "Expected a JSON object" }])
-  const faults = schema.check(decoded.success)
-  return faults.length === 0 ? Result.succeed(decoded.success) : Result.fail(faults)
+  yield
+  return Result.mapError(decodeObject(text), () => [{ pointer: "#", detail: "Expected a JSON object" }])
 }
 
-/** The outermost JSON objects in a text. */
-function* objectsIn(text: string): Generator<string> {
+/** The outermost JSON objects in a text. `undefined` is a pause. */
+function* objectsIn(text: string): Generator<JsonObject | undefined, void> {
   let at = text.indexOf("{")
   let read = 0
   for (let place = 0; place < MAX_PLACES && at !== -1 && read < MAX_READ; place++) {
     const end = endOfObject(text, at)
     read += (end ?? text.length) - at
-    const object = end === undefined ? undefined : text.slice(at, end)
-    const isObject =
-      object !== undefined && Result.isSuccess(scanAnswer(object)) && Result.isSuccess(decodeObject(object))
-    if (isObject) yield object
+    yield
+    const object = end === undefined ? undefined : yield* parseInSteps(text.slice(at, end))
+    const isObject = object !== undefined && Result.isSuccess(object)
+    if (isObject) yield object.success
     at = text.indexOf("{", isObject ? end : at + 1)
   }
 }

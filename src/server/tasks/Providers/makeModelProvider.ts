@@ -12,6 +12,7 @@ import { StoreClock } from "../../store/StoreClock.ts"
 import { type CallResult, classifyFailure, classifyResponse, MAX_RESPONSE_BYTES } from "./classifyResponse.ts"
 import { describeFaults } from "./describeFaults.ts"
 import { findAnswer } from "./findAnswer.ts"
+import { runInSteps } from "./inSteps.ts"
 import type { Conversation, ModelApi, ModelRequest } from "./ModelApi.ts"
 import { findPromptExamples } from "./promptExamples.ts"
 import { findProviderKey } from "./providerKeys.ts"
@@ -113,7 +114,7 @@ export const makeModelProvider = <P extends ModelProvider>(api: ModelApi<P>, opt
             maxResponseBytes: MAX_RESPONSE_BYTES
           })
           .pipe(
-            Effect.map((response) => classifyResponse(response, api)),
+            Effect.flatMap((response) => runInSteps(response.body.length, classifyResponse(response, api))),
             Effect.catchTag("EgressFailed", (failure) =>
               Effect.succeed<CallResult>(classifyFailure(failure))
             ),
@@ -167,10 +168,10 @@ export const makeModelProvider = <P extends ModelProvider>(api: ModelApi<P>, opt
 
       const conversation: Conversation = { instructions: rendered.success, examples: near, input, schema }
       const first = yield* complete(conversation)
-      const parsed = findAnswer(first, answer.compiled)
+      const parsed = yield* Effect.result(findAnswer(first, answer.compiled))
       if (Result.isSuccess(parsed)) return { answer: parsed.success, ...outcome() }
       const second = yield* complete({ ...conversation, repair: { answer: first, faults: parsed.failure } })
-      const repaired = findAnswer(second, answer.compiled)
+      const repaired = yield* Effect.result(findAnswer(second, answer.compiled))
       if (Result.isSuccess(repaired)) return { answer: repaired.success, ...outcome() }
       return yield* fail(
         "invalid_answer",

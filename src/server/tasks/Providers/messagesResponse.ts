@@ -1,15 +1,8 @@
 /** The responses of Anthropic's Messages API. */
-import { Array as Arr, Option, Predicate, Result, Schema } from "effect"
-import { contentLimits, scan } from "../../../domain/json/StrictJson.ts"
+import { Array as Arr, Option, Result, Schema } from "effect"
 import { MAX_CONTENT_PARTS, type ParsedCompletion, type ParsedResponse } from "./ModelApi.ts"
 import { toName, toReason } from "./responseNames.ts"
 import { toCount, toUsage } from "./toUsage.ts"
-
-/** Nesting of a response around the answer: the response, its content, and the block. */
-const NESTING_AROUND_ANSWER = 3
-
-/** Nesting of an answer: the same limit as for a request. */
-const MAX_DEPTH = 64
 
 /** A block of the content: a text, a call of the tool, or of another type, such as reasoning, which is ignored. */
 const Block = Schema.Struct({
@@ -76,7 +69,7 @@ export const parseMessage = (source: string): ParsedResponse | undefined => {
       // Part of the output tokens; the API does not say how many.
       reasoning_tokens: null
     },
-    content: call === undefined ? textOf(blocks) : inputOf(call, source),
+    content: call === undefined ? textOf(blocks) : { input: call.input },
     stopped:
       stop_reason === "refusal"
         ? "refused"
@@ -89,12 +82,3 @@ export const parseMessage = (source: string): ParsedResponse | undefined => {
 
 const textOf = (content: ReadonlyArray<typeof Block.Type>): string =>
   content.map(({ text, type }) => (type === "text" ? (text ?? "") : "")).join("")
-
-/**
- * The input of the tool as JSON. Empty, which is no answer, if the response has what JavaScript cannot hold, such as a number of too many
- * digits: parsed, it would be another answer than the model's.
- */
-const inputOf = ({ input }: typeof Block.Type, source: string): string => {
-  const scanned = scan(source, { ...contentLimits, maxDepth: MAX_DEPTH + NESTING_AROUND_ANSWER })
-  return Result.isSuccess(scanned) && Predicate.isObject(input) ? JSON.stringify(input) : ""
-}

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Result } from "effect"
+import { Effect, Result } from "effect"
 import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
 import { findAnswer } from "../../../../src/server/tasks/Providers/findAnswer.ts"
 import { sortingTask } from "../../../support/tasks.ts"
@@ -7,36 +7,60 @@ import { sortingTask } from "../../../support/tasks.ts"
 const compiled = Result.getOrThrow(compileSchema(sortingTask.answer_schema))
 
 const find = (content: string) => findAnswer(content, compiled)
-const faultOf = (content: string) => Result.getOrThrow(Result.flip(find(content)))[0]
+const faultOf = (content: string) => Effect.map(Effect.flip(find(content)), ([fault]) => fault)
 
 describe("findAnswer", () => {
-  it("the one object that matches the schema is the answer", () => {
-    const texts = [
-      '{"category":"other"}',
-      ' \n{"category":"other"}\n',
-      '```json\n{"category":"other"}\n```',
-      'For the input {"text":"a { b"} it is {"category":"other"}.',
-      '{"category":"other"} and again {"category":"other"}',
-      'Set {"category"} as in {{"category":"other"}}',
-      '<think>{"category":"billing"}</think>{"category":"other"}'
-    ]
-    for (const text of texts) {
-      const found = find(text)
-      assert.deepStrictEqual(Result.getOrThrow(found), { category: "other" }, text)
-    }
-  })
+  it.effect("the one object that matches the schema is the answer", () =>
+    Effect.gen(function* () {
+      const texts = [
+        '{"category":"other"}',
+        ' \n{"category":"other"}\n',
+        '```json\n{"category":"other"}\n```',
+        'For the input {"text":"a { b"} it is {"category":"other"}.',
+        '{"category":"other"} and again {"category":"other"}',
+        'Set {"category"} as in {{"category":"other"}}',
+        '<think>{"category":"billing"}</think>{"category":"other"}',
+        `${"word ".repeat(100_000)}{"category":"other"}`
+      ]
+      for (const text of texts) {
+        assert.deepStrictEqual(yield* find(text), { category: "other" }, text.slice(0, 100))
+      }
+    })
+  )
 
-  it("two different answers are refused, and an object that does not match is named by its faults", () => {
-    assert.include(faultOf('{"category":"other"} or {"category":"billing"}')?.detail, "several")
-    assert.strictEqual(faultOf('It is {"category":"unknown"}.')?.pointer, "#/category")
-    assert.strictEqual(faultOf("no object")?.pointer, "#")
-    assert.isTrue(Result.isFailure(find('{"category":"other","category":"billing"}')))
-  })
+  it.effect("two different answers are refused, and an object that does not match is named by its faults", () =>
+    Effect.gen(function* () {
+      const several = yield* faultOf('{"category":"other"} or {"category":"billing"}')
+      assert.include(several?.detail, "several")
+      assert.strictEqual((yield* faultOf('It is {"category":"unknown"}.'))?.pointer, "#/category")
+      assert.strictEqual((yield* faultOf("no object"))?.pointer, "#")
+      yield* Effect.flip(find('{"category":"other","category":"billing"}'))
+    })
+  )
 
-  it("a text of opening brackets is read within a limit", () => {
-    assert.isTrue(Result.isFailure(find('{"'.repeat(2_000_000))))
-    assert.isTrue(Result.isFailure(find("{".repeat(4_000_000))))
-    const hidden = `${"{ ".repeat(20)}{"category":"other"}`
-    assert.isTrue(Result.isFailure(find(hidden)), "beyond the places that are tried")
-  })
+  it.effect("a text of opening brackets is read within a limit", () =>
+    Effect.gen(function* () {
+      yield* Effect.flip(find('{"'.repeat(2_000_000)))
+      yield* Effect.flip(find("{".repeat(4_000_000)))
+      // Beyond the places that are tried.
+      yield* Effect.flip(find(`${"{ ".repeat(20)}{"category":"other"}`))
+    })
+  )
+
+  it.effect("other work of the event loop goes on while a long text is read", () =>
+    Effect.gen(function* () {
+      const texts = ["word ".repeat(200_000), `Here: {"category":"other","note":"${"x".repeat(4_000_000)}"}`]
+      for (const text of texts) {
+        let turns = 0
+        const count = () => {
+          turns++
+          immediate = setImmediate(count)
+        }
+        let immediate = setImmediate(count)
+        yield* Effect.ignore(find(text))
+        clearImmediate(immediate)
+        assert.isAbove(turns, 2)
+      }
+    })
+  )
 })
