@@ -101,6 +101,25 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       })
   )
 
+  it.effect("words that an earlier version's example of the same input has stay in the search index", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { promote, task, admin } = yield* createPromotingDesk("delete a replacement")
+      const postings = sql`
+        SELECT word, postings
+        FROM dataset_postings
+        WHERE task_id = ${task.id}
+        ORDER BY word
+      `
+      const before = yield* postings
+      const { dataset, trace_id } = yield* promote("where is my parcel")
+      assert.strictEqual(dataset.example_count, 1)
+      yield* admin.runs.remove({ params: { trace_id } })
+      assert.deepStrictEqual(yield* postings, before)
+      assert.lengthOf(before, 4)
+    })
+  )
+
   it.effect("deleted feedback is subtracted from the counts; its run stays", () =>
     Effect.gen(function* () {
       const { admin, correct, integration, params, run } = yield* createPromotingDesk("delete feedback")
@@ -115,6 +134,23 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       assert.strictEqual(yield* count, 1)
       assert.strictEqual((yield* admin.runs.get({ params: { trace_id } })).trace_id, trace_id)
       assert.strictEqual(yield* tagOf(admin.feedback.remove({ params: { id } })), "NOT_FOUND")
+    })
+  )
+
+  it.effect("a deleted run takes only its own example along, not those that were promoted with it", () =>
+    Effect.gen(function* () {
+      const { admin, correct, params, run, stage } = yield* createDesk("promoted together")
+      const [first, second] = [yield* run("heron"), yield* run("stork")]
+      for (const trace_id of [first, second]) {
+        yield* stage((yield* correct(trace_id, { category: "billing" })).id)
+      }
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { dataset } = yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+      })
+      yield* admin.runs.remove({ params: { trace_id: first } })
+      assert.deepStrictEqual(yield* inputsOf(admin, dataset.id), ["stork", "where is my parcel"])
     })
   )
 
