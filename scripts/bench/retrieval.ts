@@ -7,21 +7,28 @@
  * - `domain`: short texts of one domain, whose words are all frequent. Each input is a variant of an example, with other words around.
  * - `alternatives`: PostgreSQL's full-text search and trigrams, over the same verses.
  *
+ * For each size, the prompt of a run with a model is built too: the instructions, the five nearest examples, the request. Its limit is
+ * processor time of this process, which other programs of the machine change little.
+ *
  * The last lines are the plans of the search's statements in the largest dataset.
  */
-import { Effect, Schema, Stream } from "effect"
+import { Effect, Result, Schema, Stream } from "effect"
 import { SqlClient, Statement } from "effect/sql"
 import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { type DatasetId, OrgId } from "../../src/domain/Ids.ts"
 import { similarityOf, weightedWords } from "../../src/domain/tasks/Similarity.ts"
+import { renderInstructions } from "../../src/domain/tasks/InstructionTemplate.ts"
+import { withProviderDefaults } from "../../src/domain/tasks/Provider.ts"
 import { tokenize } from "../../src/domain/tasks/tokenize.ts"
 import { Datasets } from "../../src/server/tasks/Datasets.ts"
 import { findNearest } from "../../src/server/tasks/Datasets/findNearest.ts"
 import { getVersion } from "../../src/server/tasks/Datasets/versionRows.ts"
+import { chatRequest } from "../../src/server/tasks/Providers/chatRequest.ts"
+import { findPromptExamples } from "../../src/server/tasks/Providers/promptExamples.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { machine, quantile } from "./measure.ts"
+import { atLeast, atMost, machine, quantile } from "./measure.ts"
 
 const sizes = (process.env["SIZES"] ?? "1000,10000,100000").split(",").map(Number)
 const QUERIES = Number(process.env["QUERIES"] ?? 300)
@@ -164,13 +171,19 @@ const exactSearch = (examples: ReadonlyArray<Text>) => {
   }
 }
 
-/** How often the first, or one of the first five, has the input's meaning. */
-const recall = (corpus: Corpus, find: (input: string) => ReadonlyArray<string>) => {
-  const found = corpus.inputs.map(({ meaning, text }) => find(text).indexOf(meaning))
-  const share = (within: number) =>
-    found.filter((rank) => rank >= 0 && rank < within).length / corpus.inputs.length
-  return `${share(1).toFixed(3)}   ${share(5).toFixed(3)}`
+/** How often one of the first `within` has the input's meaning. */
+const recallAt = (within: number, corpus: Corpus, find: (input: string) => ReadonlyArray<string>): number => {
+  const found = corpus.inputs.filter(({ meaning, text }) => find(text).slice(0, within).includes(meaning))
+  return found.length / corpus.inputs.length
 }
+
+/** How often the first, or one of the first five, has the input's meaning. */
+const recall = (corpus: Corpus, find: (input: string) => ReadonlyArray<string>) =>
+  `${recallAt(1, corpus, find).toFixed(3)}   ${recallAt(5, corpus, find).toFixed(3)}`
+
+/** A model of a task with the default settings. */
+const provider = withProviderDefaults({ kind: "openai", base_url: "http://127.0.0.1:9/v1", model: "a-model" })
+const schema = { type: "object", required: ["meaning"], properties: { meaning: { type: "string" } } }
 
 const millis = (times: ReadonlyArray<number>) =>
   `${quantile(times, 0.5).toFixed(1)} ms (99 %: ${quantile(times, 0.99).toFixed(1)})`
@@ -209,6 +222,15 @@ const program = (parts: ReadonlyArray<string>) =>
       return { dataset_id: dataset.id, perSecond }
     })
 
+    /** Builds the request of a run to a model, as a provider does. */
+    const buildPrompt = Effect.fnUntraced(function* (dataset_id: DatasetId, text: string) {
+      if (provider.kind !== "openai") return yield* Effect.die("not a provider with OpenAI's API")
+      const input = { text }
+      const examples = yield* findPromptExamples(sql, { org_id, dataset_id, input }, provider.few_shot)
+      const instructions = Result.getOrThrow(renderInstructions("Name the meaning of {{input.text}}.", input))
+      return chatRequest(provider, { instructions, examples, input, schema }, undefined)
+    })
+
     const measure = Effect.fnUntraced(function* (name: string, corpus: Corpus) {
       const { dataset_id, perSecond } = yield* load(name, corpus.examples)
       const version = yield* getVersion(sql, org_id, dataset_id)
@@ -231,6 +253,13 @@ const program = (parts: ReadonlyArray<string>) =>
         const best = exact.similarity(text)[0]?.score ?? 0
         if (Math.abs((nearest[0]?.score ?? 0) - best) < 1e-3) asExact++
       }
+      const prompts: Array<number> = []
+      for (const { text } of corpus.inputs) {
+        const before = process.cpuUsage()
+        yield* buildPrompt(dataset_id, text)
+        const { system, user } = process.cpuUsage(before)
+        prompts.push((system + user) / 1_000)
+      }
       const meanings = (ranker: Ranker) => (text: string) =>
         ranker(text).map(({ index }) => corpus.examples[index]?.meaning ?? "")
       console.log(`\n${corpus.examples.length.toLocaleString("en")} ${name}             recall at 1, at 5`)
@@ -243,6 +272,10 @@ const program = (parts: ReadonlyArray<string>) =>
       )
       const micros = Math.round((system + user) / corpus.inputs.length)
       console.log(`  look-up: ${millis(one)}, of five: ${millis(five)}; processor time of Node: ${micros} µs`)
+      console.log(atMost("  prompt of five examples, processor time", prompts, 5, "ms   "))
+      const ours = recallAt(1, corpus, (text) => found.get(text) ?? [])
+      const exactly = recallAt(1, corpus, meanings(exact.similarity))
+      console.log(atLeast("  recall at 1 by that of all examples", [(100 * ours) / exactly], 99, "%    "))
       console.log(`  import: ${perSecond.toLocaleString("en")} examples per second`)
       return dataset_id
     })

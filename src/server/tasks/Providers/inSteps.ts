@@ -1,5 +1,5 @@
 /** Work on a model's response in steps of some milliseconds, between which other requests get a turn: a response may have 4 MiB. */
-import { Effect, Result } from "effect"
+import { Effect, type Result } from "effect"
 import { type JsonFault, type ScanOptions, startScan } from "../../../domain/json/StrictJson.ts"
 import { nextTurnOrYield } from "../../concurrency/LoopTurns.ts"
 

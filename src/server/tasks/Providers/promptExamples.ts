@@ -14,7 +14,12 @@ const BYTES_PER_TOKEN = 4
  */
 export const findPromptExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { dataset_id, holdOut, input, org_id }: Pick<ProviderRequest, "dataset_id" | "holdOut" | "input" | "org_id">,
+  {
+    dataset_id,
+    holdOut,
+    input,
+    org_id
+  }: Pick<ProviderRequest, "dataset_id" | "holdOut" | "input" | "org_id">,
   { examples, max_tokens }: FewShot
 ) {
   const none: ReadonlyArray<NearExample> = []

@@ -28,14 +28,16 @@ describe("findAnswer", () => {
     })
   )
 
-  it.effect("two different answers are refused, and an object that does not match is named by its faults", () =>
-    Effect.gen(function* () {
-      const several = yield* faultOf('{"category":"other"} or {"category":"billing"}')
-      assert.include(several?.detail, "several")
-      assert.strictEqual((yield* faultOf('It is {"category":"unknown"}.'))?.pointer, "#/category")
-      assert.strictEqual((yield* faultOf("no object"))?.pointer, "#")
-      yield* Effect.flip(find('{"category":"other","category":"billing"}'))
-    })
+  it.effect(
+    "two different answers are refused, and an object that does not match is named by its faults",
+    () =>
+      Effect.gen(function* () {
+        const several = yield* faultOf('{"category":"other"} or {"category":"billing"}')
+        assert.include(several?.detail, "several")
+        assert.strictEqual((yield* faultOf('It is {"category":"unknown"}.'))?.pointer, "#/category")
+        assert.strictEqual((yield* faultOf("no object"))?.pointer, "#")
+        yield* Effect.flip(find('{"category":"other","category":"billing"}'))
+      })
   )
 
   it.effect("a text of opening brackets is read within a limit", () =>
