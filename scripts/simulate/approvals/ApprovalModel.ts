@@ -207,16 +207,10 @@ export class ApprovalModel {
   committed: (commit: Commit) => void = () => {}
   /** Sends NOTIFY when the transaction commits. */
   notify: (transaction: Transaction, channel: string, payloads: ReadonlyArray<string>) => void = () => {}
-  readonly #beginnings = new WeakMap<Transaction, number>()
   readonly #writes = new WeakMap<Transaction, Writes>()
 
   constructor(store: Store) {
     this.store = store
-  }
-
-  /** Notes when a transaction began. */
-  begins(transaction: Transaction): void {
-    if (!this.#beginnings.has(transaction)) this.#beginnings.set(transaction, this.store.simulation.now)
   }
 
   writeSession(transaction: Transaction, row: SessionEntry): void {
@@ -311,7 +305,7 @@ export class ApprovalModel {
     transaction.onCommit(() =>
       this.committed({
         ...writes,
-        from: this.#beginnings.get(transaction) ?? this.store.simulation.now,
+        from: transaction.beganAt,
         at: this.store.simulation.now,
         sessions: [...writes.sessions.values()],
         steps: [...writes.steps.values()],

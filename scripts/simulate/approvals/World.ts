@@ -157,7 +157,6 @@ export class World {
   #prepareStore(): void {
     const { model, plan, store } = this
     const transaction = store.begin()
-    model.begins(transaction)
     for (let organization = 0; organization < plan.organizations; organization++) {
       model.writeRules(transaction, {
         org_id: this.orgId(organization),
@@ -193,7 +192,6 @@ export class World {
       case "ChangeEndpoint": {
         // Another process changes it: no replica hears of it.
         const transaction = this.store.begin()
-        this.model.begins(transaction)
         this.#writeEndpoint(transaction, action.endpoint, action.active)
         return transaction.commit()
       }

@@ -41,11 +41,7 @@ export const statementOf = (
   const known = handlers.get(sql) ?? kinds.find(([pattern]) => pattern.test(given.text))?.[1]
   if (known === undefined) throw new Error(`The model does not know this statement: ${given.text}`)
   handlers.set(sql, known)
-  const statement = known(model, given)
-  return function* (transaction) {
-    model.begins(transaction)
-    return yield* statement(transaction)
-  }
+  return known(model, given)
 }
 
 const handlers = new Map<string, Handler>()

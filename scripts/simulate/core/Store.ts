@@ -99,8 +99,12 @@ export class Transaction {
   readonly store: Store
   /** `now()` of PostgreSQL: when the transaction began, on the store's clock. */
   readonly startedAt: number
+  /** When it took its first snapshot, on the clock of the simulation. Its first step may come much later. */
+  readonly beganAt: number
   /** `statement_timestamp()`. */
   statementAt: number
+  /** When the current statement took its snapshot, on the clock of the simulation. */
+  snapshotAt: number
   /** `synchronous_commit = off`: the commit may be lost if the store crashes soon. */
   isAsynchronous = false
   isOpen = true
@@ -120,6 +124,8 @@ export class Transaction {
     this.store = store
     this.startedAt = store.clockMillis()
     this.statementAt = this.startedAt
+    this.beganAt = store.simulation.now
+    this.snapshotAt = this.beganAt
     this.#snapshot = store.beginSnapshot()
   }
 
@@ -127,6 +133,7 @@ export class Transaction {
   beginStatement(): void {
     this.store.endSnapshot(this.#snapshot)
     this.statementAt = this.store.clockMillis()
+    this.snapshotAt = this.store.simulation.now
     this.#snapshot = this.store.beginSnapshot()
   }
 

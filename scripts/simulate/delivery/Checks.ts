@@ -104,7 +104,7 @@ export class Checks {
     world.model.observer = {
       queued: (row, insertedAt) => this.waits.queued(row, insertedAt),
       recorded: (list) => this.#recorded(list),
-      healthSaved: (health, began) => this.#healthSaved(health, began),
+      healthSaved: (health, snapshotAt) => this.#healthSaved(health, snapshotAt),
       claimed: (before, after) => this.#claimed(before, after),
       released: (before) => this.#released(before)
     }
@@ -237,10 +237,10 @@ export class Checks {
     if (attempt.answered !== 200) this.waits.fails(attempt.delivery.destination_id)
   }
 
-  /** A former owner does not overwrite the health that the current one decides on. */
-  #healthSaved({ destination_id, epoch, shard }: StoredHealth, began: number): void {
+  /** A former owner does not overwrite the health that the current one decides on, unless it had taken its snapshot before the claim. */
+  #healthSaved({ destination_id, epoch, shard }: StoredHealth, snapshotAt: number): void {
     const row = this.model.shards.committedRow(String(shard))
-    if (row?.epoch === epoch || this.claimedAt(shard) >= began) return
+    if (row?.epoch === epoch || this.claimedAt(shard) >= snapshotAt) return
     this.fail(`The health of ${destination_id} is stored under epoch ${epoch}, and ${row?.epoch} is current`)
   }
 

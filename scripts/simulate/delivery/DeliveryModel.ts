@@ -120,8 +120,8 @@ export class DeliveryModel {
   observer = {
     queued: (_row: QueueEntry, _insertedAt: number): void => {},
     recorded: (_list: ReadonlyArray<RecordedAttempt>): void => {},
-    /** `began`: when the statement began, on the clock of the simulation. */
-    healthSaved: (_health: StoredHealth, _began: number): void => {},
+    /** `snapshotAt`: when the statement took its snapshot, on the clock of the simulation. */
+    healthSaved: (_health: StoredHealth, _snapshotAt: number): void => {},
     claimed: (_before: ShardEntry, _after: ShardEntry): void => {},
     released: (_before: ShardEntry): void => {}
   }
@@ -346,7 +346,6 @@ export class DeliveryModel {
   saveHealth(list: ReadonlyArray<StoredHealth>): Statement<ReadonlySet<string>> {
     const model = this
     return function* (transaction) {
-      const began = model.store.simulation.now
       const given = list.filter(
         ({ epoch, shard }) => transaction.get(model.shards, String(shard))?.epoch === epoch
       )
@@ -367,7 +366,7 @@ export class DeliveryModel {
           if (row === undefined || row === "locked") locked.add(key)
           else {
             transaction.write(model.health, key, entry)
-            transaction.onCommit(() => model.observer.healthSaved(one, began))
+            transaction.onCommit(() => model.observer.healthSaved(one, transaction.snapshotAt))
           }
         } else {
           yield* transaction.lock(model.health, key)

@@ -4,14 +4,18 @@ import { runSeed } from "../../../scripts/simulate/approvals/run.ts"
 /** Seeds of the gate; `npm run simulate -- --what approvals` runs more. */
 const SEEDS = 12
 
+/** Seeds that failed once: an endpoint changed after the snapshot of a slow statement and before its first step. */
+const FAILED_ONCE = [293]
+
 /** Timeout on a busy machine. */
 const TEST_MILLIS = 120_000
 
 describe("Simulation of approvals", () => {
   it(
-    "one decision wins, events are neither lost nor repeated, and deadlines are kept in the first seeds",
+    "one decision wins, events are neither lost nor repeated, and deadlines are kept in the first seeds and in those that failed once",
     () => {
-      for (let seed = 1; seed <= SEEDS; seed++) {
+      const first = Array.from({ length: SEEDS }, (_, index) => index + 1)
+      for (const seed of [...first, ...FAILED_ONCE]) {
         const { broken } = runSeed(seed)
         assert.isUndefined(broken, `npm run simulate -- --what approvals --seed ${seed}`)
       }

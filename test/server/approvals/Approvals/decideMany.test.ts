@@ -329,7 +329,8 @@ describe("makeDecideMany", () => {
         decision_source: null,
         decided_at: null,
         decided_by: null,
-        comment: null
+        comment: null,
+        proposal: null
       })
       const decided = (approval_id: ApprovalId) => ({ approval: { ...approval, approval_id }, refusal: null })
       const decideMany = makeDecideMany({
