@@ -376,12 +376,18 @@ CREATE TABLE approval_rules (
   org_id text COLLATE "C" NOT NULL,
   revision bigint NOT NULL,
   rules json NOT NULL,
+  shadow_rules json,
+  shadow_revision integer DEFAULT 0 NOT NULL,
+  shadow_since timestamp with time zone,
   CONSTRAINT approval_rules_pkey PRIMARY KEY (org_id)
 );
 COMMENT ON TABLE approval_rules IS 'The approval rules of an organization, as one document.';
 COMMENT ON COLUMN approval_rules.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN approval_rules.revision IS 'Raised with each change, for optimistic concurrency.';
 COMMENT ON COLUMN approval_rules.rules IS 'Rules in the order of evaluation, as a JSON array.';
+COMMENT ON COLUMN approval_rules.shadow_rules IS 'Rules that are evaluated beside the others and not enforced, as a JSON array in the order of evaluation; null: none.';
+COMMENT ON COLUMN approval_rules.shadow_revision IS 'Raised with each change of the shadow rules, also when they are removed.';
+COMMENT ON COLUMN approval_rules.shadow_since IS 'When the shadow rules were stored; null: there are none.';
 
 CREATE TABLE approvals (
   org_id text COLLATE "C" NOT NULL,
@@ -1167,12 +1173,18 @@ CREATE TABLE governed_steps (
   outcome_at timestamp with time zone,
   last_decision text,
   proposal_approval_id text COLLATE "C",
+  shadow_effect text,
+  shadow_rule_id text,
+  shadow_reason text,
+  shadow_revision integer,
   CONSTRAINT governed_steps_pkey PRIMARY KEY (org_id, session_id, step_id),
   CONSTRAINT governed_steps_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
   CONSTRAINT governed_steps_last_decision_check CHECK ((last_decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
-  CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
+  CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text]))),
+  CONSTRAINT governed_steps_shadow_effect_check CHECK ((shadow_effect = ANY (ARRAY['allow'::text, 'reject'::text, 'require_approval'::text]))) NOT VALID
 ) WITH (fillfactor=80);
 CREATE INDEX governed_steps_requested ON governed_steps USING btree (org_id, requested_at, session_id, step_id);
+CREATE INDEX governed_steps_shadow ON governed_steps USING btree (org_id, shadow_revision, decision, shadow_effect, requested_at, session_id, step_id) WHERE (shadow_effect IS NOT NULL);
 COMMENT ON TABLE governed_steps IS 'Steps that agents asked permission for, with the decision and the reported outcome.';
 COMMENT ON COLUMN governed_steps.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN governed_steps.session_id IS 'Session of the step.';
@@ -1194,6 +1206,10 @@ COMMENT ON COLUMN governed_steps.outcome_error IS 'Error that the agent reported
 COMMENT ON COLUMN governed_steps.outcome_at IS 'When the outcome was reported; null: none yet.';
 COMMENT ON COLUMN governed_steps.last_decision IS 'Decision of the last response to the agent; null: the same as decision.';
 COMMENT ON COLUMN governed_steps.proposal_approval_id IS 'Approval whose counter-proposal allowed the step; null: a rule or an approval of its own decided.';
+COMMENT ON COLUMN governed_steps.shadow_effect IS 'Effect that the shadow rules would have had; null: the same as the decision, or there were none.';
+COMMENT ON COLUMN governed_steps.shadow_rule_id IS 'Shadow rule that matched; null: none did, or there is no difference.';
+COMMENT ON COLUMN governed_steps.shadow_reason IS 'Explanation that the shadow rules would have given; null: no difference.';
+COMMENT ON COLUMN governed_steps.shadow_revision IS 'Revision of the shadow rules that differ; null: no difference.';
 
 CREATE TABLE idempotency_keys (
   org_id text COLLATE "C" NOT NULL,

@@ -1,16 +1,18 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { documented } from "../domain/documented.ts"
-import { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
+import { ApprovalRule, RuleEffect } from "../domain/approvals/ApprovalRule.ts"
 import { MAX_QUORUM_PARTS, QuorumPart } from "../domain/approvals/Quorum.ts"
 import { MAX_LISTED_STEPS, RuleTestLine } from "../domain/approvals/RuleTest.ts"
 import { MAX_SUGGESTIONS } from "../domain/approvals/suggestRules.ts"
-import { ApprovalId, RuleId } from "../domain/Ids.ts"
+import { ShadowChanges, ShadowDifference } from "../domain/approvals/ShadowDifference.ts"
+import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { timestamp, Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { describeLines } from "./describeLines.ts"
 import { RequestBody } from "./Middleware.ts"
-import { RateLimited, RulesChanged, RulesTooLarge, UnknownGroup } from "./Problems.ts"
+import { page, pageQuery } from "./Pagination.ts"
+import { NotFound, RateLimited, RulesChanged, RulesTooLarge, UnknownGroup } from "./Problems.ts"
 
 /** Most rules of an organization: every governed step evaluates the list. */
 export const MAX_RULES = 1_000
@@ -188,6 +190,86 @@ export const suggestionQuery = {
 }
 export type SuggestionQuery = Schema.Struct.Type<typeof suggestionQuery>
 
+const { revision: _, ...replaced } = ReplaceApprovalRules.fields
+
+export const ShadowApprovalRules = Schema.Struct({
+  active: Schema.Boolean.annotateKey({
+    description: "Whether there are shadow rules. An empty list is one too: it asks about every step."
+  }),
+  rules: ApprovalRules.fields.rules,
+  revision: Schema.Int.annotateKey({
+    description: "Revision of the shadow rules. It increases with every change, also when they are removed."
+  }),
+  since: Schema.NullOr(Timestamp).annotateKey({
+    description: "When these rules were stored. Steps since then are compared. Null if there are none."
+  })
+}).annotate({
+  identifier: "ShadowApprovalRules",
+  description: "Rules that are evaluated for each new step beside the live rules, and not enforced."
+})
+export type ShadowApprovalRules = typeof ShadowApprovalRules.Type
+
+export const ReplaceShadowRules = Schema.Struct({
+  ...replaced,
+  revision: Schema.optionalKey(Schema.Int).annotateKey({
+    description:
+      "The revision of the shadow rules that is to be replaced. If it is no longer current, the request fails. Absent: any."
+  })
+}).annotate({ identifier: "ReplaceShadowRules", description: "The complete list of shadow rules." })
+export type ReplaceShadowRules = typeof ReplaceShadowRules.Type
+
+export const PromoteShadowRules = Schema.Struct({
+  revision: Schema.optionalKey(Schema.Int).annotateKey({
+    description:
+      "The revision of the live rules that are to be replaced. If it is no longer current, the request fails. Absent: any."
+  }),
+  shadow_revision: Schema.optionalKey(Schema.Int).annotateKey({
+    description:
+      "The revision of the shadow rules to promote. If it is no longer current, the request fails. Absent: any."
+  })
+}).annotate({ identifier: "PromoteShadowRules", description: "The revisions that a promotion is made for." })
+export type PromoteShadowRules = typeof PromoteShadowRules.Type
+
+const isSessionId = Schema.is(SessionId)
+const isStepId = Schema.is(StepId)
+
+/** The place of a difference in its list: time in milliseconds, session and step. */
+export const ShadowCursor = Schema.String.check(
+  Schema.makeFilter(
+    (text) => {
+      const [, session_id, step_id] = /^\d{1,15} (\S+) ([^]+)$/u.exec(text) ?? []
+      return isSessionId(session_id) && isStepId(step_id)
+    },
+    { expected: "a cursor of this list" }
+  )
+)
+export type ShadowCursor = typeof ShadowCursor.Type
+
+export const shadowDifferencesQuery = {
+  live: Schema.optionalKey(RuleEffect).annotateKey({
+    description: "Only steps with this effect of the live rules. Absent: any."
+  }),
+  shadow: Schema.optionalKey(RuleEffect).annotateKey({
+    description: "Only steps with this effect of the shadow rules. Absent: any."
+  }),
+  ...pageQuery(ShadowCursor)
+}
+export type ShadowDifferencesQuery = Schema.Struct.Type<typeof shadowDifferencesQuery>
+
+const differencesPage = page("differences", ShadowDifference, ShadowCursor)
+
+export const ShadowDifferences = Schema.Struct({
+  ...differencesPage.fields,
+  revision: Schema.Int.annotateKey({
+    description: "Revision of the shadow rules. The differences are those of this revision."
+  }),
+  changes: Schema.NullOr(ShadowChanges).annotateKey({
+    description:
+      "The number of differences by both effects, whatever the query selects. Null on the pages after the first."
+  })
+}).annotate({ identifier: "ShadowDifferences", description: "One page of the differences, newest first." })
+export type ShadowDifferences = typeof ShadowDifferences.Type
+
 export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
   .add(
     HttpApiEndpoint.get("list", "/", { success: ApprovalRules })
@@ -238,6 +320,66 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
           summary: "Suggest rules from decisions",
           description:
             "Suggests rules that would have decided like people did, for steps that the current rules ask about. Each says how many decisions it is made from, its exceptions, and an upper bound of its error. Decisions that nobody can have read do not count. Changes nothing: test a suggestion, then save the list with it."
+        })
+      ),
+    HttpApiEndpoint.get("shadow", "/shadow", { success: ShadowApprovalRules })
+      .middleware(requires("approvals.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getShadowRules",
+          summary: "Get the shadow rules",
+          description:
+            "Returns the rules that are evaluated for each new step beside the live ones and not enforced."
+        })
+      ),
+    HttpApiEndpoint.put("replace_shadow", "/shadow", {
+      payload: ReplaceShadowRules,
+      success: ShadowApprovalRules,
+      error: [RulesChanged, RulesTooLarge, UnknownGroup]
+    })
+      .middleware(requires("rules.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "replaceShadowRules",
+          summary: "Replace the shadow rules",
+          description:
+            "Replaces the complete list of shadow rules, with the same checks and limits as the live list. They are evaluated from the next step on, and decide nothing. Counting starts again: the differences of the previous list are no longer returned. With `revision`, fails with 409 `RULES_CHANGED` if the shadow rules changed since."
+        })
+      ),
+    HttpApiEndpoint.delete("remove_shadow", "/shadow", {})
+      .middleware(requires("rules.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "removeShadowRules",
+          summary: "Remove the shadow rules",
+          description: "Removes the shadow rules; their differences are no longer returned. Idempotent."
+        })
+      ),
+    HttpApiEndpoint.post("promote_shadow", "/shadow/promote", {
+      payload: PromoteShadowRules,
+      success: ApprovalRules,
+      error: [NotFound, RulesChanged, RulesTooLarge, UnknownGroup]
+    })
+      .middleware(requires("rules.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "promoteShadowRules",
+          summary: "Promote the shadow rules",
+          description:
+            "Replaces the live rules with the shadow rules, and removes those. Returns the live rules. With `revision` or `shadow_revision`, fails with 409 `RULES_CHANGED` if that list changed since; `current_revision` is the one of the list that changed."
+        })
+      ),
+    HttpApiEndpoint.get("shadow_differences", "/shadow/differences", {
+      query: shadowDifferencesQuery,
+      success: ShadowDifferences
+    })
+      .middleware(requires("approvals.read"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listShadowDifferences",
+          summary: "List differences of the shadow rules",
+          description:
+            "Lists the steps, newest first, for which the current shadow rules have another effect than the first decision, and counts them by both effects. A step is compared when it is first submitted. Deleting a session removes its differences."
         })
       )
   )

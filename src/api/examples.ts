@@ -657,6 +657,43 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     ],
     since: "2026-10-22T00:00:00.000Z"
   },
+  ShadowApprovalRules: { active: true, rules: [rule], revision: 3, since: "2026-11-20T09:00:00.000Z" },
+  ReplaceShadowRules: {
+    rules: [
+      {
+        tool: "payments.refund",
+        when: [{ pointer: "/amount", op: "at_most", value: 100 }],
+        effect: "allow"
+      },
+      { tool: "payments.*", effect: "require_approval" }
+    ],
+    revision: 2
+  },
+  PromoteShadowRules: { revision: 7, shadow_revision: 3 },
+  ShadowDifferences: {
+    differences: [
+      {
+        session_id: ids.session,
+        step_id: step.step_id,
+        task_id: null,
+        tool: "payments.refund",
+        action_class: "write",
+        requested_at: "2026-11-21T05:00:02.250Z",
+        live: { effect: "require_approval", rule_id: ids.rule, reason: rule.reason },
+        shadow: {
+          effect: "allow",
+          rule_id: ids.rule,
+          reason: "A rule allows this step (rule 1: /amount at_most)"
+        },
+        approval_id: ids.approval,
+        outcome: "allow",
+        decision_source: "human"
+      }
+    ],
+    next_cursor: null,
+    revision: 3,
+    changes: [{ live: "require_approval", shadow: "allow", steps: 1 }]
+  },
   RuleSuggestions: {
     suggestions: [
       {

@@ -46,6 +46,7 @@ export {
   RuleTestResult,
   RuleTestStep
 } from "../domain/approvals/RuleTest.ts"
+export { ShadowChange, ShadowDifference } from "../domain/approvals/ShadowDifference.ts"
 export { ApprovalEventType, approvalEventTypes } from "../domain/approvals/ApprovalEvent.ts"
 export * from "../domain/identity/AuditEntry.ts"
 export * from "../domain/identity/ChainedAuditEntry.ts"

@@ -100,6 +100,7 @@ import { Rules } from "./approvals/Rules.ts"
 import { RulesHttp } from "./approvals/Rules/http.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
 import { RuleTests } from "./approvals/RuleTests.ts"
+import { ShadowRules } from "./approvals/ShadowRules.ts"
 import { RunImports } from "./tasks/RunImports.ts"
 import { TrainingExports } from "./tasks/TrainingExports.ts"
 import { RunLog } from "./tasks/RunLog.ts"
@@ -236,6 +237,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Approvals.layer,
         RuleTests.layer,
         RuleSuggestions.layer,
+        ShadowRules.layer,
         Runs.layer,
         RunLog.layer,
         Releases.layer,
@@ -367,6 +369,7 @@ const layerContractHandlers = layerHandlers(
     Rules,
     RuleSuggestions,
     RuleTests,
+    ShadowRules,
     RunImports,
     RunLog,
     Runs,

@@ -23,6 +23,8 @@ const deadlines = ["server/approvals/Deadlines.test.ts", "server/approvals/Appro
 const writer = ["server/approvals/SessionWriter.test.ts"]
 const transitionRows = "server/approvals/Approvals/transitionRows.ts"
 const rules = ["server/approvals/Rules.test.ts"]
+const shadow = ["server/approvals/ShadowRules.test.ts"]
+const shadowReplicas = ["server/approvals/ShadowRules/twoReplicas.test.ts"]
 
 export const approvals: ReadonlyArray<ListedMutant> = [
   {
@@ -349,6 +351,48 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     from: "arguments: compiled.readsArguments ? yield* stepArguments : undefined",
     to: "arguments: undefined",
     tests: rules
+  },
+  {
+    file: "domain/approvals/ShadowDifference.ts",
+    from: "shadow === null || shadow.ruling.effect === effect",
+    to: "shadow === null",
+    tests: ["domain/approvals/ShadowDifference.test.ts"]
+  },
+  {
+    file: "server/approvals/ShadowRules.ts",
+    from: "yield* requireRevision(input.revision, previous)",
+    to: "",
+    tests: shadow
+  },
+  {
+    file: "server/approvals/ShadowRules.ts",
+    from: "yield* requireRevision(shadow_revision, stored.shadow_revision)",
+    to: "",
+    tests: shadow
+  },
+  {
+    file: "server/approvals/ShadowRules.ts",
+    from: "shadow_since = NULL, shadow_revision = shadow_revision + 1",
+    to: "shadow_since = NULL",
+    tests: shadow
+  },
+  {
+    file: "server/approvals/ShadowRules/differences.ts",
+    from: "(requested_at, session_id, step_id) < (",
+    to: "(requested_at, session_id, step_id) <= (",
+    tests: shadow
+  },
+  {
+    file: "server/approvals/SessionWriter/writeStatement.ts",
+    from: "o.shadow_revision = coalesce(r.shadow_revision, 0)",
+    to: "true",
+    tests: shadowReplicas
+  },
+  {
+    file: "server/approvals/Rules.ts",
+    from: "row.shadow_revision === cached?.shadow_revision ? cached.shadow : shadowOf(row)",
+    to: "cached?.shadow ?? shadowOf(row)",
+    tests: shadowReplicas
   },
   { file: textPattern, from: "text.length < head.length + tail.length ||", to: "", tests: ruleTests },
   { file: textPattern, from: "|| found + part.length > end", to: "", tests: ruleTests },

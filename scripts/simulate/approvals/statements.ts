@@ -321,6 +321,17 @@ const insertRules: Handler = (model, given) =>
     return []
   }
 
+/** Locks an organization's rules. The plan has no shadow rules. */
+const lockRules: Handler = (model, given) =>
+  function* (transaction) {
+    const org_id = given.scalars.text("org_id")
+    const row = transaction.get(model.rules, org_id)
+    yield PAUSE
+    if (row === undefined) return []
+    const rules = yield* locked(given, "approval_rules", row, () => transaction.lock(model.rules, org_id))
+    return rules === undefined ? [] : [{ shadow_revision: 0, shadow_rules: null }]
+  }
+
 const replaceRules: Handler = (model, given) =>
   function* (transaction) {
     yield PAUSE
@@ -563,15 +574,17 @@ const kinds: ReadonlyArray<readonly [RegExp, Handler]> = [
     )
   ],
   [
-    /^SELECT revision::int, CASE WHEN revision = \$1::int THEN NULL ELSE rules END AS rules FROM approval_rules /,
+    /^SELECT revision::int, CASE WHEN revision = \$1::int THEN NULL ELSE rules END AS rules, .* FROM approval_rules /,
     reads((model, given, transaction) => {
       const row = transaction.get(model.rules, given.scalars.text("org_id"))
       if (row === undefined) return []
       const rules: unknown = given.parameter(1) === row.revision ? null : JSON.parse(row.rules)
-      return [{ revision: row.revision, rules }]
+      // The plan has no shadow rules.
+      return [{ revision: row.revision, rules, shadow_revision: 0, shadow_since: null, shadow_rules: null }]
     })
   ],
   [/^INSERT INTO approval_rules .* ON CONFLICT \(org_id\) DO NOTHING$/, insertRules],
+  [/^SELECT shadow_revision::int, shadow_rules FROM approval_rules /, lockRules],
   [/^UPDATE approval_rules SET rules = /, replaceRules],
   [
     /^SELECT endpoint_id, events, xmin::text AS version FROM notification_endpoints /,

@@ -775,6 +775,53 @@ export interface ApprovalRulesOperations {
    * list with it.
    */
   readonly suggestions: (input?: SuggestApprovalRulesInput, options?: CallOptions) => Promise<RuleSuggestions>
+  /**
+   * Get the shadow rules.
+   *
+   * Returns the rules that are evaluated for each new step beside the live ones and not enforced.
+   */
+  readonly shadow: (input?: {}, options?: CallOptions) => Promise<ShadowApprovalRules>
+  /**
+   * Replace the shadow rules.
+   *
+   * Replaces the complete list of shadow rules, with the same checks and limits as the live list. They
+   * are evaluated from the next step on, and decide nothing. Counting starts again: the differences of
+   * the previous list are no longer returned. With `revision`, fails with 409 `RULES_CHANGED` if the
+   * shadow rules changed since.
+   *
+   * @throws RULES_CHANGED, RULES_TOO_LARGE, UNKNOWN_GROUP, or a problem of any operation.
+   */
+  readonly replace_shadow: (
+    input: ReplaceShadowRulesInput,
+    options?: CallOptions
+  ) => Promise<ShadowApprovalRules>
+  /**
+   * Remove the shadow rules.
+   *
+   * Removes the shadow rules; their differences are no longer returned. Idempotent.
+   */
+  readonly remove_shadow: (input?: {}, options?: CallOptions) => Promise<void>
+  /**
+   * Promote the shadow rules.
+   *
+   * Replaces the live rules with the shadow rules, and removes those. Returns the live rules. With
+   * `revision` or `shadow_revision`, fails with 409 `RULES_CHANGED` if that list changed since;
+   * `current_revision` is the one of the list that changed.
+   *
+   * @throws NOT_FOUND, RULES_CHANGED, RULES_TOO_LARGE, UNKNOWN_GROUP, or a problem of any operation.
+   */
+  readonly promote_shadow: (input?: PromoteShadowRulesInput, options?: CallOptions) => Promise<ApprovalRules>
+  /**
+   * List differences of the shadow rules.
+   *
+   * Lists the steps, newest first, for which the current shadow rules have another effect than the first
+   * decision, and counts them by both effects. A step is compared when it is first submitted. Deleting a
+   * session removes its differences.
+   */
+  readonly shadow_differences: (
+    input?: ListShadowDifferencesInput,
+    options?: CallOptions
+  ) => Promise<ShadowDifferences>
 }
 
 /**
@@ -5388,6 +5435,182 @@ export interface RuleSuggestions {
   readonly oldest_at: Date | null
 }
 
+/** Rules that are evaluated for each new step beside the live rules, and not enforced. */
+export interface ShadowApprovalRules {
+  /** Whether there are shadow rules. An empty list is one too: it asks about every step. */
+  readonly active: boolean
+  /** The rules, in the order of evaluation. */
+  readonly rules: ReadonlyArray<ApprovalRule>
+  /** Revision of the shadow rules. It increases with every change, also when they are removed. */
+  readonly revision: number
+  /** When these rules were stored. Steps since then are compared. Null if there are none. */
+  readonly since: Date | null
+}
+
+/** The complete list of shadow rules. */
+export interface ReplaceShadowRules {
+  /**
+   * All rules, in the order of evaluation. At most 1,000, with at most 10,000 conditions and 500
+   * different patterns in all. An empty list is allowed.
+   */
+  readonly rules: ReadonlyArray<NewApprovalRule>
+  /**
+   * The revision of the shadow rules that is to be replaced. If it is no longer current, the request
+   * fails. Absent: any.
+   */
+  readonly revision?: number | undefined
+}
+
+/** The input of `approval_rules.replace_shadow`. */
+export interface ReplaceShadowRulesInput {
+  /** The request body. The complete list of shadow rules. */
+  readonly payload: ReplaceShadowRules
+}
+
+/** The revisions that a promotion is made for. */
+export interface PromoteShadowRules {
+  /**
+   * The revision of the live rules that are to be replaced. If it is no longer current, the request
+   * fails. Absent: any.
+   */
+  readonly revision?: number | undefined
+  /**
+   * The revision of the shadow rules to promote. If it is no longer current, the request fails. Absent:
+   * any.
+   */
+  readonly shadow_revision?: number | undefined
+}
+
+/** The input of `approval_rules.promote_shadow`. */
+export interface PromoteShadowRulesInput {
+  /** The request body. The revisions that a promotion is made for. */
+  readonly payload?: PromoteShadowRules | undefined
+}
+
+/** The input of `approval_rules.shadow_differences`. */
+export interface ListShadowDifferencesInput {
+  /** The query. */
+  readonly query?:
+    | {
+        /**
+         * Only steps with this effect of the live rules. Absent: any.
+         *
+         * - `allow`: The agent may execute the step.
+         * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+         *   approvals of the step.
+         * - `require_approval`: The step waits for a person.
+         */
+        readonly live?: "allow" | "reject" | "require_approval" | undefined
+        /**
+         * Only steps with this effect of the shadow rules. Absent: any.
+         *
+         * - `allow`: The agent may execute the step.
+         * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+         *   approvals of the step.
+         * - `require_approval`: The step waits for a person.
+         */
+        readonly shadow?: "allow" | "reject" | "require_approval" | undefined
+        /** Items per page, 1 to 100. Default 50. */
+        readonly limit?: number | undefined
+        /** Where to continue: the `next_cursor` of the previous page. Absent for the first page. */
+        readonly cursor?: string | undefined
+      }
+    | undefined
+}
+
+/** A step for which the shadow rules have another effect than its first decision. */
+export interface ShadowDifference {
+  /** The session of the step. */
+  readonly session_id: string
+  /** The step. */
+  readonly step_id: string
+  /** The task of the step. Null if it has none. */
+  readonly task_id: string | null
+  /** The tool of the step. */
+  readonly tool: string
+  /** The action class of the step. */
+  readonly action_class: string
+  /** When the agent submitted the step. */
+  readonly requested_at: Date
+  /** The first decision about the step. */
+  readonly live: {
+    /**
+     * The effect of the live rules.
+     *
+     * - `allow`: The agent may execute the step.
+     * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+     *   approvals of the step.
+     * - `require_approval`: The step waits for a person.
+     */
+    readonly effect: "allow" | "reject" | "require_approval"
+    /** The rule of the live rules that matched. Null if none did. */
+    readonly rule_id: string | null
+    /** The reason that the live rules gave. */
+    readonly reason: string
+  }
+  /** What the shadow rules would have decided. */
+  readonly shadow: {
+    /**
+     * The effect of the shadow rules.
+     *
+     * - `allow`: The agent may execute the step.
+     * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+     *   approvals of the step.
+     * - `require_approval`: The step waits for a person.
+     */
+    readonly effect: "allow" | "reject" | "require_approval"
+    /** The rule of the shadow rules that matched. Null if none did. */
+    readonly rule_id: string | null
+    /** The reason that the shadow rules gave. */
+    readonly reason: string
+  }
+  /** The approval of the step. Null if the live rules decided without asking. */
+  readonly approval_id: string | null
+  /** The outcome of the approval. Null without one, and while it is pending. */
+  readonly outcome: "allow" | "reject" | null
+  /** What closed the approval. Null without one, and while it is pending. */
+  readonly decision_source: "human" | "timeout" | "session_closed" | null
+}
+
+/** A number of steps by both effects. */
+export interface ShadowChange {
+  /**
+   * The effect of the live rules.
+   *
+   * - `allow`: The agent may execute the step.
+   * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+   *   approvals of the step.
+   * - `require_approval`: The step waits for a person.
+   */
+  readonly live: "allow" | "reject" | "require_approval"
+  /**
+   * The effect of the shadow rules.
+   *
+   * - `allow`: The agent may execute the step.
+   * - `reject`: The agent must not execute the step. A rule that rejects also overrides earlier
+   *   approvals of the step.
+   * - `require_approval`: The step waits for a person.
+   */
+  readonly shadow: "allow" | "reject" | "require_approval"
+  /** How many steps have both. Counted up to 10,000, which means that many or more. */
+  readonly steps: number
+}
+
+/** One page of the differences, newest first. */
+export interface ShadowDifferences {
+  /** The items of this page, newest first. */
+  readonly differences: ReadonlyArray<ShadowDifference>
+  /** Pass it as `cursor` to get the next page. Null on the last page. */
+  readonly next_cursor: string | null
+  /** Revision of the shadow rules. The differences are those of this revision. */
+  readonly revision: number
+  /**
+   * The number of differences by both effects, whatever the query selects. Null on the pages after the
+   * first.
+   */
+  readonly changes: ReadonlyArray<ShadowChange> | null
+}
+
 /** An HTTPS URL that receives approval events, signed, without its URL and signing secret. */
 export interface NotificationEndpoint {
   /** The webhook endpoint's ID. */
@@ -6020,6 +6243,8 @@ export interface ListAuditEntriesInput {
          * - `destination.removed`: A telemetry destination was removed.
          * - `destination.tested`: A test span was sent to a telemetry destination.
          * - `rules.replaced`: The approval rules were replaced.
+         * - `rules.shadow_replaced`: The shadow rules were replaced.
+         * - `rules.shadow_removed`: The shadow rules were removed.
          * - `redaction_settings.replaced`: The redaction settings were replaced.
          * - `feedback_settings.replaced`: The feedback settings were replaced.
          * - `approval.vote_recorded`: A person approved an approval that needs more approvals.
@@ -6071,6 +6296,8 @@ export interface ListAuditEntriesInput {
           | "destination.removed"
           | "destination.tested"
           | "rules.replaced"
+          | "rules.shadow_replaced"
+          | "rules.shadow_removed"
           | "redaction_settings.replaced"
           | "feedback_settings.replaced"
           | "approval.vote_recorded"
@@ -6139,6 +6366,8 @@ export interface AuditEntry {
     | "destination.removed"
     | "destination.tested"
     | "rules.replaced"
+    | "rules.shadow_replaced"
+    | "rules.shadow_removed"
     | "redaction_settings.replaced"
     | "feedback_settings.replaced"
     | "approval.vote_recorded"

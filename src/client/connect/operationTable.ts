@@ -995,6 +995,46 @@ export const shapes: Readonly<Record<string, Shape>> = {
     when: ["list", "RuleCondition"],
     effect: ["is", ["allow", "reject", "require_approval"]]
   },
+  ShadowApprovalRules: {
+    active: "boolean",
+    rules: ["list", "ApprovalRule"],
+    revision: "number",
+    since: ["or", ["time", "null"]]
+  },
+  ReplaceShadowRules: { rules: ["list", "NewApprovalRule"], "revision?": "number" },
+  PromoteShadowRules: { "revision?": "number", "shadow_revision?": "number" },
+  ShadowDifferences: {
+    differences: ["list", "ShadowDifference"],
+    next_cursor: ["or", ["string", "null"]],
+    revision: "number",
+    changes: ["or", [["list", "ShadowChange"], "null"]]
+  },
+  ShadowDifference: {
+    session_id: "ses_",
+    step_id: "string",
+    task_id: ["or", ["tsk_", "null"]],
+    tool: "string",
+    action_class: "string",
+    requested_at: "time",
+    live: {
+      effect: ["is", ["allow", "reject", "require_approval"]],
+      rule_id: ["or", ["rul_", "null"]],
+      reason: "string"
+    },
+    shadow: {
+      effect: ["is", ["allow", "reject", "require_approval"]],
+      rule_id: ["or", ["rul_", "null"]],
+      reason: "string"
+    },
+    approval_id: ["or", ["apr_", "null"]],
+    outcome: ["or", [["is", ["allow", "reject"]], "null"]],
+    decision_source: ["or", [["is", ["human", "timeout", "session_closed"]], "null"]]
+  },
+  ShadowChange: {
+    live: ["is", ["allow", "reject", "require_approval"]],
+    shadow: ["is", ["allow", "reject", "require_approval"]],
+    steps: "number"
+  },
   NotificationEndpoints: { endpoints: ["list", "NotificationEndpoint"], email_notifier: "boolean" },
   NotificationEndpoint: {
     id: "nep_",
@@ -1889,6 +1929,34 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       query: { "max_error?": "number" },
       status: 200,
       json: "RuleSuggestions"
+    },
+    shadow: { method: "GET", path: "/v1/approval-rules/shadow", status: 200, json: "ShadowApprovalRules" },
+    replace_shadow: {
+      method: "PUT",
+      path: "/v1/approval-rules/shadow",
+      payload: "ReplaceShadowRules",
+      status: 200,
+      json: "ShadowApprovalRules"
+    },
+    remove_shadow: { method: "DELETE", path: "/v1/approval-rules/shadow", status: 204 },
+    promote_shadow: {
+      method: "POST",
+      path: "/v1/approval-rules/shadow/promote",
+      payload: "PromoteShadowRules",
+      status: 200,
+      json: "ApprovalRules"
+    },
+    shadow_differences: {
+      method: "GET",
+      path: "/v1/approval-rules/shadow/differences",
+      query: {
+        "live?": ["is", ["allow", "reject", "require_approval"]],
+        "shadow?": ["is", ["allow", "reject", "require_approval"]],
+        "limit?": "number",
+        "cursor?": "string"
+      },
+      status: 200,
+      json: "ShadowDifferences"
     }
   },
   notification_endpoints: {
@@ -2043,6 +2111,8 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "destination.removed",
             "destination.tested",
             "rules.replaced",
+            "rules.shadow_replaced",
+            "rules.shadow_removed",
             "redaction_settings.replaced",
             "feedback_settings.replaced",
             "approval.vote_recorded",

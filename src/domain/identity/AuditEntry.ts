@@ -27,6 +27,8 @@ export const AuditAction = documentedEnum({
   "destination.removed": "A telemetry destination was removed.",
   "destination.tested": "A test span was sent to a telemetry destination.",
   "rules.replaced": "The approval rules were replaced.",
+  "rules.shadow_replaced": "The shadow rules were replaced.",
+  "rules.shadow_removed": "The shadow rules were removed.",
   "redaction_settings.replaced": "The redaction settings were replaced.",
   "feedback_settings.replaced": "The feedback settings were replaced.",
   "approval.vote_recorded": "A person approved an approval that needs more approvals.",

@@ -15,7 +15,7 @@ import { JsonValue } from "../../domain/json/JsonValue.ts"
 import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { type RuleList, Rules } from "./Rules.ts"
+import { type PreparedRules, Rules } from "./Rules.ts"
 import {
   PAGE_STEPS,
   readArguments,
@@ -137,7 +137,7 @@ interface TestDeps {
 const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue))
 
 /** A test of rules, between its pages. */
-const startTest = ({ compiled, rules }: Omit<RuleList, "revision">, { readArguments, turn }: TestDeps) => {
+const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: TestDeps) => {
   const tally = makeRuleTestTally()
   const listed: Record<RuleTestFinding, number> = { rejected_would_run: 0, approved_would_be_rejected: 0 }
   let pages = 0

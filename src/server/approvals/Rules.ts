@@ -10,17 +10,27 @@ import {
 } from "../../api/Problems.ts"
 import type { ApprovalRule, RuleTarget, Ruling } from "../../domain/approvals/ApprovalRule.ts"
 import { compileRules } from "../../domain/approvals/CompiledRules.ts"
+import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { Audit } from "../identity/Audit.ts"
+import { TimestampFromDate } from "../../domain/Time.ts"
+import { Audit, type Author } from "../identity/Audit.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
+import { lockRules } from "./Rules/lockRules.ts"
 import { prepareRules, requireGroups, requireKnownMembers, requireTasks } from "./Rules/prepareRules.ts"
-import { noRules, type RuleList, StoredRule } from "./Rules/RuleList.ts"
+import {
+  noRules,
+  type PreparedRules,
+  type RuleList,
+  type ShadowList,
+  StoredRule,
+  weightOf
+} from "./Rules/RuleList.ts"
 
-export type { RuleList } from "./Rules/RuleList.ts"
+export { type PreparedRules, type RuleList, ruleNewStep, type StepRuling } from "./Rules/RuleList.ts"
 
 /** The organization's ordered list of approval rules, which is stored and replaced as a whole. */
 export class Rules extends Context.Service<
@@ -31,7 +41,11 @@ export class Rules extends Context.Service<
      * `evaluate` reads the current ones.
      */
     readonly cached: (org_id: OrgId) => Effect.Effect<RuleList>
-    /** Evaluates the current rules for a step. Takes its arguments only if a rule has conditions. */
+    /** The organization's current rules, with the shadow list. */
+    readonly current: (org_id: OrgId) => Effect.Effect<RuleList>
+    /** Removes the organization's lists from the cache. For the end of a transaction that changes the shadow list. */
+    readonly forget: (org_id: OrgId) => void
+    /** Evaluates the current rules for a saved step. Takes its arguments only if a rule has conditions. */
     readonly evaluate: (
       org_id: OrgId,
       step: RuleTarget,
@@ -41,7 +55,13 @@ export class Rules extends Context.Service<
     readonly prepare: (
       org_id: OrgId,
       rules: ReadonlyArray<NewApprovalRule>
-    ) => Effect.Effect<Omit<RuleList, "revision">, InvalidRequest | RulesTooLarge | UnknownGroup>
+    ) => Effect.Effect<PreparedRules, InvalidRequest | RulesTooLarge | UnknownGroup>
+    /** `replace` for an author whose permission is checked, with more detail for the audit log. */
+    readonly replaceFor: (
+      author: Author,
+      input: ReplaceApprovalRules,
+      detail?: AuditEntry["detail"]
+    ) => Effect.Effect<ApprovalRules, RulesChanged | RulesTooLarge | InvalidRequest | UnknownGroup>
     /** Returns the organization's rules in the order of evaluation, with their revision. */
     readonly list: Effect.Effect<ApprovalRules, never, Authorized<"approvals.read">>
     /** Replaces the list. A `revision` other than the current one fails with RULES_CHANGED; without one there is no check. */
@@ -64,23 +84,29 @@ export class Rules extends Context.Service<
 
       const cache = new LruCache<RuleList>({ entries: MAX_CACHED_LISTS, weight: MAX_CACHED_WEIGHT })
 
-      /** The current list. The database sends it, and it is decoded, only if its revision is not the cached one. */
+      const store = (org_id: OrgId, list: RuleList): RuleList => {
+        cache.set(org_id, list, weightOf(list))
+        return list
+      }
+
+      /** The current lists. The database sends each, and it is decoded, only if its revision is not the cached one. */
       const read = Effect.fnUntraced(function* (org_id: OrgId) {
         const cached = cache.get(org_id)
         const row = yield* ruleRows.first(sql`
-          SELECT revision::int, CASE WHEN revision = ${cached?.revision ?? null}::int THEN NULL ELSE rules END AS rules
+          SELECT
+            revision::int, CASE WHEN revision = ${cached?.revision ?? null}::int THEN NULL ELSE rules END AS rules,
+            shadow_revision::int, shadow_since,
+            CASE WHEN shadow_revision = ${cached?.shadow_revision ?? null}::int THEN NULL ELSE shadow_rules END AS shadow_rules
           FROM approval_rules
           WHERE org_id = ${org_id}
         `)
-        if (row === undefined) {
-          cache.set(org_id, noRules, 1)
-          return noRules
-        }
-        if (row.rules === null && cached !== undefined) return cached
-        const rules = row.rules ?? []
-        const list: RuleList = { rules, revision: row.revision, compiled: compileRules(rules) }
-        cache.set(org_id, list, list.compiled.weight)
-        return list
+        if (row === undefined) return store(org_id, noRules)
+        const live = row.rules === null ? (cached ?? noRules) : prepared(row.rules)
+        const shadow = row.shadow_revision === cached?.shadow_revision ? cached.shadow : shadowOf(row)
+        if (live === cached && shadow === cached.shadow) return cached
+        const { compiled, rules } = live
+        const { revision, shadow_revision } = row
+        return store(org_id, { rules, compiled, revision, shadow, shadow_revision })
       }, Effect.orDie)
 
       /** Checks what the rules refer to: tasks, groups, and rules that are stored. */
@@ -93,7 +119,54 @@ export class Rules extends Context.Service<
         yield* requireGroups(sql, org_id, rules, clock.now)
         const isIncomplete = ({ id, quorum, when }: NewApprovalRule) =>
           id !== undefined && (when === undefined || quorum === undefined)
-        if (given.some(isIncomplete)) yield* requireKnownMembers(given, (yield* read(org_id)).rules)
+        if (!given.some(isIncomplete)) return
+        const { rules: live, shadow } = yield* read(org_id)
+        yield* requireKnownMembers(given, [...(shadow?.rules ?? []), ...live])
+      })
+
+      const replaceFor = Effect.fn("Rules.replaceFor")(function* (
+        author: Author,
+        input: ReplaceApprovalRules,
+        detail: AuditEntry["detail"] = {}
+      ) {
+        const { org_id } = author
+        const { compiled, rules } = yield* prepareRules(input.rules)
+        const text = JSON.stringify(rules)
+        return yield* atomically(
+          Effect.gen(function* () {
+            yield* lockRules(sql, org_id)
+            yield* requireReferences(org_id, input.rules, rules)
+            const replaced = yield* sql<{ readonly revision: number }>`
+              UPDATE approval_rules
+              SET rules = ${text}, revision = revision + 1
+              WHERE org_id = ${org_id}
+                ${input.revision === undefined ? sql.literal("") : sql`AND revision = ${input.revision}`}
+              RETURNING revision::int
+            `
+            if (replaced[0] === undefined) {
+              const { revision } = yield* read(org_id)
+              return yield* new RulesChanged({
+                detail:
+                  "The rules were changed by another request. Re-read them and send the change with their `revision`.",
+                current_revision: revision
+              })
+            }
+            const { revision } = replaced[0]
+            yield* sql.afterCommit(
+              Effect.sync(() => {
+                // A shadow list that was changed meanwhile has another revision, so that it is read again.
+                const { shadow, shadow_revision } = cache.get(org_id) ?? noRules
+                store(org_id, { rules, revision, compiled, shadow, shadow_revision })
+              })
+            )
+            yield* audit.record(author, "rules.replaced", org_id, {
+              revision,
+              rules: rules.length,
+              ...detail
+            })
+            return { rules, revision }
+          })
+        )
       })
 
       return Rules.of({
@@ -101,6 +174,8 @@ export class Rules extends Context.Service<
           const list = cache.get(org_id)
           return list === undefined ? read(org_id) : Effect.succeed(list)
         },
+        current: read,
+        forget: (org_id) => void cache.delete(org_id),
         evaluate: Effect.fn("Rules.evaluate")(function* (org_id, step, stepArguments) {
           const { compiled } = yield* read(org_id)
           return compiled.evaluate({
@@ -120,55 +195,36 @@ export class Rules extends Context.Service<
           const { revision, rules } = yield* read(org_id)
           return { rules, revision }
         }).pipe(Effect.withSpan("Rules.list")),
+        replaceFor,
         replace: Effect.fn("Rules.replace")(function* (input) {
-          const principal = yield* Authorized("rules.write")
-          const { org_id } = principal
-          const { compiled, rules } = yield* prepareRules(input.rules)
-          const text = JSON.stringify(rules)
-          return yield* atomically(
-            Effect.gen(function* () {
-              // Creates the row of an organization without rules, so that two first lists conflict on it.
-              yield* sql`
-                INSERT INTO approval_rules (org_id, revision, rules)
-                VALUES (${org_id}, 0, '[]')
-                ON CONFLICT (org_id) DO NOTHING
-              `
-              // Before the stored rules are read: a concurrent request must not add conditions that this one then removes unseen.
-              yield* sql`SELECT FROM approval_rules WHERE org_id = ${org_id} FOR NO KEY UPDATE`
-              yield* requireReferences(org_id, input.rules, rules)
-              const replaced = yield* sql<{ readonly revision: number }>`
-                UPDATE approval_rules
-                SET rules = ${text}, revision = revision + 1
-                WHERE org_id = ${org_id}
-                  ${input.revision === undefined ? sql.literal("") : sql`AND revision = ${input.revision}`}
-                RETURNING revision::int
-              `
-              if (replaced[0] === undefined) {
-                const { revision } = yield* read(org_id)
-                return yield* new RulesChanged({
-                  detail:
-                    "The rules were changed by another request. Re-read them and send the change with their `revision`.",
-                  current_revision: revision
-                })
-              }
-              const { revision } = replaced[0]
-              yield* sql.afterCommit(
-                Effect.sync(() => cache.set(org_id, { rules, revision, compiled }, compiled.weight))
-              )
-              yield* audit.record(principal, "rules.replaced", org_id, { revision, rules: rules.length })
-              return { rules, revision }
-            })
-          )
+          return yield* replaceFor(yield* Authorized("rules.write"), input)
         })
       })
     })
   )
 }
 
-/** Compiled lists that one replica caches, and their weight in all: about 1 kB a unit. */
+/**
+ * Organizations whose compiled lists one replica caches, and the weight of the lists in all: about 1 kB a unit. Both lists of one
+ * organization have at most 16,000.
+ */
 const MAX_CACHED_LISTS = 1_000
-const MAX_CACHED_WEIGHT = 10_000
+const MAX_CACHED_WEIGHT = 20_000
 
-const ruleRows = rowsOf(
-  Schema.Struct({ rules: Schema.NullOr(Schema.Array(StoredRule)), revision: Schema.Int })
-)
+const RuleRow = Schema.Struct({
+  rules: Schema.NullOr(Schema.Array(StoredRule)),
+  revision: Schema.Int,
+  shadow_rules: Schema.NullOr(Schema.Array(StoredRule)),
+  shadow_revision: Schema.Int,
+  shadow_since: Schema.NullOr(TimestampFromDate)
+})
+
+const ruleRows = rowsOf(RuleRow)
+
+const prepared = (rules: ReadonlyArray<ApprovalRule>): PreparedRules => ({
+  rules,
+  compiled: compileRules(rules)
+})
+
+const shadowOf = ({ shadow_rules, shadow_since }: typeof RuleRow.Type): ShadowList | null =>
+  shadow_rules === null || shadow_since === null ? null : { ...prepared(shadow_rules), since: shadow_since }

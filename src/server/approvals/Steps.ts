@@ -14,7 +14,7 @@ import { isInTransaction } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { requireTask } from "../tasks/requireTask.ts"
 import { Spans } from "../telemetry/Spans.ts"
-import { Rules } from "./Rules.ts"
+import { ruleNewStep, Rules } from "./Rules.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import { type ResumedStep, SessionWriter } from "./SessionWriter.ts"
@@ -92,7 +92,7 @@ export class Steps extends Context.Service<
         const list = yield* rules.cached(org_id)
         const known = yield* texts
         const now = yield* clock.now
-        const ruling = list.compiled.evaluate({ ...step, arguments: request.arguments })
+        const ruling = ruleNewStep(list, { ...step, arguments: request.arguments })
         const created = yield* newStep(principal, session_id, step, known, ruling, now)
         const notification =
           created.requested === null ? null : yield* notifications.prepare(org_id, created.requested, now)
@@ -100,7 +100,12 @@ export class Steps extends Context.Service<
         const outcome = yield* writer.write({
           org_id,
           session_id,
-          change: { _tag: "Step", step: created.row, approval: created.approval },
+          change: {
+            _tag: "Step",
+            step: created.row,
+            approval: created.approval,
+            shadow_revision: list.shadow_revision
+          },
           rules_revision: list.revision,
           events: created.events,
           notification,

@@ -110,6 +110,13 @@ export const requests: Readonly<
   }),
   "approval_rules.test": ({ ids }) => ({ body: { rules: [{ effect: "reject", task_id: ids.task }] } }),
   "approval_rules.suggestions": () => ({}),
+  "approval_rules.shadow": () => ({}),
+  "approval_rules.shadow_differences": () => ({ query: { live: "allow" } }),
+  "approval_rules.promote_shadow": () => ({ body: {} }),
+  "approval_rules.replace_shadow": ({ ids }) => ({
+    body: { rules: [{ id: ids.rule, effect: "reject", task_id: ids.task }] }
+  }),
+  "approval_rules.remove_shadow": () => ({}),
   "feedback_settings.get": () => ({}),
   "feedback_settings.replace": () => ({ body: { allowed_origins: ["https://app.example.com"] } }),
   "redaction_settings.get": () => ({}),

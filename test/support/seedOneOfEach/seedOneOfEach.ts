@@ -117,6 +117,9 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     { effect: "require_approval", task_id: task.id }
   ] as const
   const { rules: made } = yield* admin.approval_rules.replace({ payload: { rules } })
+  yield* admin.approval_rules.replace_shadow({
+    payload: { rules: [{ effect: "require_approval", tool: "read" }] }
+  })
   const { session_id } = yield* agent.sessions.create({ payload: { task_id: task.id } })
   const step = (step_id: string, tool: string) =>
     agent.sessions.step({

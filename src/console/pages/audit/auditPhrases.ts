@@ -24,6 +24,8 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "destination.removed": "removed the telemetry collector",
   "destination.tested": "sent a test span to the telemetry collector",
   "rules.replaced": "updated the approval rules",
+  "rules.shadow_replaced": "updated the shadow rules",
+  "rules.shadow_removed": "removed the shadow rules",
   "redaction_settings.replaced": "updated the redaction settings",
   "feedback_settings.replaced": "updated the feedback settings",
   "approval.vote_recorded": "approved a step that needs more approvals",

@@ -1,16 +1,61 @@
 import { Effect, Schema } from "effect"
-import type { ApprovalRules } from "../../../api/ApprovalRules.ts"
-import { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
+import { ApprovalRule, type RuleInput, type Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import { DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import { type CompiledRules, compileRules } from "../../../domain/approvals/CompiledRules.ts"
+import type { ShadowRuling } from "../../../domain/approvals/ShadowDifference.ts"
+import type { Timestamp } from "../../../domain/Time.ts"
 
-/** A list of rules at one revision, compiled. */
-export interface RuleList extends ApprovalRules {
+/** Rules that passed every check, compiled. */
+export interface PreparedRules {
+  readonly rules: ReadonlyArray<ApprovalRule>
   readonly compiled: CompiledRules
 }
 
-/** The list of an organization that has none. */
-export const noRules: RuleList = { rules: [], revision: 0, compiled: compileRules([]) }
+/** A list of rules that is evaluated beside the live one and not enforced. */
+export interface ShadowList extends PreparedRules {
+  /** When it was stored. */
+  readonly since: Timestamp
+}
+
+/** The rules of an organization at one revision, with its shadow list. */
+export interface RuleList extends PreparedRules {
+  readonly revision: number
+  readonly shadow: ShadowList | null
+  /** Raised with each change of the shadow list, also when it is removed. */
+  readonly shadow_revision: number
+}
+
+/** The lists of an organization that has none. */
+export const noRules: RuleList = {
+  rules: [],
+  revision: 0,
+  compiled: compileRules([]),
+  shadow: null,
+  shadow_revision: 0
+}
+
+/** Memory of both lists, for caches. */
+export const weightOf = ({ compiled, shadow }: RuleList): number =>
+  compiled.weight + (shadow?.compiled.weight ?? 0)
+
+/** What the rules say about a new step. */
+export interface StepRuling {
+  readonly ruling: Ruling
+  /** Null without a shadow list. */
+  readonly shadow: ShadowRuling | null
+}
+
+/**
+ * Evaluates both lists for a new step. The shadow list has a budget of its own, so that its ruling is the same as if it were live; the live
+ * list is evaluated as if there were no other.
+ */
+export const ruleNewStep = (
+  { compiled, shadow, shadow_revision }: RuleList,
+  step: RuleInput
+): StepRuling => ({
+  ruling: compiled.evaluate(step),
+  shadow: shadow === null ? null : { revision: shadow_revision, ruling: shadow.compiled.evaluate(step) }
+})
 
 /** A rule as it is stored. Rules that were stored before a member existed have its default. */
 export const StoredRule = Schema.Struct({

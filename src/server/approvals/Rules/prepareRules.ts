@@ -12,7 +12,7 @@ import { type OrgId, RuleId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { findDecidingGroups } from "../../identity/findDecidingGroups.ts"
 import { textArray } from "../../store/pgArrays.ts"
-import type { RuleList } from "./RuleList.ts"
+import type { PreparedRules } from "./RuleList.ts"
 
 /** Most errors that one problem lists. */
 const MAX_ERRORS = 20
@@ -20,7 +20,7 @@ const MAX_ERRORS = 20
 /** Fills in the defaults of a list and compiles it, or fails with its faults. */
 export const prepareRules = Effect.fnUntraced(function* (
   given: ReadonlyArray<NewApprovalRule>
-): Effect.fn.Return<Omit<RuleList, "revision">, InvalidRequest | RulesTooLarge> {
+): Effect.fn.Return<PreparedRules, InvalidRequest | RulesTooLarge> {
   if (given.length > MAX_RULES) {
     return yield* tooLarge({ pointer: "#/rules", detail: `Expected at most ${MAX_RULES} rules.` })
   }

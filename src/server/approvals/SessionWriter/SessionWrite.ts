@@ -11,7 +11,13 @@ import type { StepRow } from "../Steps/rows.ts"
 /** The change of one request. It is written only if its premises, which the request has read before, still hold. */
 export type SessionChange =
   /** A new step, with its approval if it waits. Written unless the session has the step. */
-  | { readonly _tag: "Step"; readonly step: StepRow; readonly approval: ApprovalRow | null }
+  | {
+      readonly _tag: "Step"
+      readonly step: StepRow
+      readonly approval: ApprovalRow | null
+      /** The revision of the shadow rules that the step was compared with. */
+      readonly shadow_revision: number
+    }
   /** Another decision of a saved step. Written if `from` was its last decision, and its approval, if any, is closed. */
   | {
       readonly _tag: "Decision"
@@ -62,6 +68,10 @@ export const approvalIdOf = ({ change }: SessionWrite): ApprovalId | null => {
       return null
   }
 }
+
+/** The revision of the shadow rules that a write follows from, or null. */
+export const shadowRevisionOf = ({ change }: SessionWrite): number | null =>
+  change._tag === "Step" ? change.shadow_revision : null
 
 /** Names the step or the approval that a write changes. Of two writes with the same target in one batch, only the first can take effect. */
 export const targetOf = ({ change, session_id }: SessionWrite): string => {

@@ -1,10 +1,25 @@
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import { approvalsRequired, DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { stateOf } from "../approvalRows.ts"
 import type { ChangeOf, ChangePart, Op } from "./Op.ts"
 import { resumedStepJson } from "./ResumedStep.ts"
+
+/** The columns of a difference. Statements without one do not name them. */
+const SHADOW_COLUMNS = ["shadow_effect", "shadow_rule_id", "shadow_reason", "shadow_revision"]
+
+/** Whether the shadow rules have another effect on one of the steps. */
+const hasDifference = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): boolean =>
+  ops.some(({ change }) => change.step.shadow_effect !== null)
+
+/** More columns of a list, if a step has a difference. */
+const shadowColumns = (
+  sql: SqlClient.SqlClient,
+  ops: ReadonlyArray<Op<ChangeOf<"Step">>>,
+  prefix: "" | "n."
+): Statement.Fragment =>
+  sql.literal(hasDifference(ops) ? SHADOW_COLUMNS.map((column) => `, ${prefix}${column}`).join("") : "")
 
 /** The steps of the writes. */
 export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeOf<"Step">>>) => {
@@ -24,10 +39,18 @@ export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeO
         ${textArray(steps.map((step) => step.decision))}::text[],
         ${textArray(steps.map((step) => step.reason))}::text[],
         ${textArray(steps.map((step) => step.approval_id))}::text[],
-        ${textArray(steps.map((step) => step.requested_by_id))}::text[]
+        ${textArray(steps.map((step) => step.requested_by_id))}::text[]${
+          hasDifference(ops)
+            ? sql`,
+        ${textArray(steps.map((step) => step.shadow_effect))}::text[],
+        ${textArray(steps.map((step) => step.shadow_rule_id))}::text[],
+        ${textArray(steps.map((step) => step.shadow_reason))}::text[],
+        ${int4Array(steps.map((step) => step.shadow_revision))}::int[]`
+            : sql.literal("")
+        }
       ) AS n (
         op, step_id, task_id, tool, action_class, arguments, arguments_digest, rule_id, decision, reason, approval_id,
-        requested_by_id
+        requested_by_id${shadowColumns(sql, ops, "")}
       )
     )`
 }
@@ -69,11 +92,11 @@ export const stepChange = (
           inserted_steps AS (
             INSERT INTO governed_steps (
               org_id, session_id, step_id, task_id, tool, action_class, arguments, arguments_digest, rule_id, decision, reason,
-              approval_id, requested_by_id, requested_at
+              approval_id, requested_by_id, requested_at${shadowColumns(sql, ops, "")}
             )
             SELECT
               e.org_id, e.session_id, n.step_id, n.task_id, n.tool, n.action_class, n.arguments::json, n.arguments_digest, n.rule_id,
-              n.decision, n.reason, n.approval_id, n.requested_by_id, e.at
+              n.decision, n.reason, n.approval_id, n.requested_by_id, e.at${shadowColumns(sql, ops, "n.")}
             FROM new_steps n
               JOIN eligible e ON e.op = n.op
             ON CONFLICT (org_id, session_id, step_id) DO NOTHING

@@ -34,7 +34,13 @@ import {
 import { encodeEventTail } from "../SessionEvents.ts"
 import type { ChangeOf, Op } from "./Op.ts"
 import { decodeResumedStep, type ResumedStep } from "./ResumedStep.ts"
-import { approvalIdOf, type SessionChange, type SessionWrite, type Written } from "./SessionWrite.ts"
+import {
+  approvalIdOf,
+  type SessionChange,
+  type SessionWrite,
+  shadowRevisionOf,
+  type Written
+} from "./SessionWrite.ts"
 import { newSteps, savedRows, savedSteps, stepChange } from "./stepChange.ts"
 import { decisionChange, outcomeChange } from "./stepUpdates.ts"
 import { transitionChange } from "./transitionChange.ts"
@@ -139,10 +145,11 @@ const opsTable = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => sql`
       ${textArray(ops.map(({ write }) => write.org_id))}::text[],
       ${textArray(ops.map(({ write }) => write.session_id))}::text[],
       ${int4Array(ops.map(({ write }) => write.rules_revision))}::int[],
+      ${int4Array(ops.map(({ write }) => shadowRevisionOf(write)))}::int[],
       ${boolArray(ops.map(asks))}::boolean[],
       ${int4Array(ops.map(({ write }) => write.events.length))}::int[],
       ${timestamptzArray(ops.map(({ write }) => write.now))}::timestamptz[]
-    ) AS o (op, org_id, session_id, rules_revision, asks, event_count, at)
+    ) AS o (op, org_id, session_id, rules_revision, shadow_revision, asks, event_count, at)
   )`
 
 interface Notified {
@@ -197,6 +204,7 @@ const eligibleOps = (
       LEFT JOIN approval_rules r ON r.org_id = o.org_id
     WHERE s.closed_at IS NULL
       AND (o.rules_revision IS NULL OR o.rules_revision = coalesce(r.revision, 0))
+      ${steps ? "AND (o.shadow_revision IS NULL OR o.shadow_revision = coalesce(r.shadow_revision, 0))" : ""}
       ${steps ? "AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)" : ""}
       ${
         steps

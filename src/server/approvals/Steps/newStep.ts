@@ -2,12 +2,12 @@ import { Effect } from "effect"
 import type { StepRequest } from "../../../api/AgentSessions.ts"
 import type { GovernedStep } from "../../../domain/approvals/AgentSession.ts"
 import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
-import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import {
   approvalTransitionedEvent,
   type NewSessionEvent,
   stepGovernedEvent
 } from "../../../domain/approvals/SessionEvent.ts"
+import { shadowColumns } from "../../../domain/approvals/ShadowDifference.ts"
 import { stepDigest } from "../../../domain/approvals/StepDigest.ts"
 import { ApprovalId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
@@ -15,6 +15,7 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { type ApprovalRow, toApproval } from "../approvalRows.ts"
 import type { OpenProposal } from "../proposalRows.ts"
+import type { StepRuling } from "../Rules.ts"
 import { argumentsText, newApproval } from "./newApproval.ts"
 import type { StepRow } from "./rows.ts"
 
@@ -54,13 +55,16 @@ export const makeStepTexts = (
   return Effect.suspend(() => (texts === undefined ? compute : Effect.succeed(texts)))
 }
 
-/** Decides a step by a ruling, or by the counter-proposal that allows it if the ruling requires an approval. */
+/**
+ * Decides a step by the ruling of the live rules, or by the counter-proposal that allows it if that requires an approval. The ruling of the
+ * shadow rules is recorded if it differs.
+ */
 export const newStep = Effect.fnUntraced(function* (
   principal: Principal,
   session_id: SessionId,
   step: StepOfTask,
   { argumentsJson, digest }: StepTexts,
-  ruling: Ruling,
+  { ruling, shadow }: StepRuling,
   now: Timestamp,
   proposal?: OpenProposal
 ) {
@@ -106,7 +110,8 @@ export const newStep = Effect.fnUntraced(function* (
     approval_id: approval?.approval_id ?? null,
     proposal_approval_id: proposal?.approval_id ?? null,
     requested_by_id: principal.actor.id,
-    requested_at: now
+    requested_at: now,
+    ...shadowColumns({ decision: answer.decision, effect: ruling.effect }, shadow)
   }
   const governed = stepGovernedEvent(answer, step)
   if (approval === null) {

@@ -1,6 +1,7 @@
 import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type GovernedStep, StepDecision, type StepOutcome } from "../../../domain/approvals/AgentSession.ts"
+import { RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import { ApprovalId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
@@ -24,7 +25,12 @@ const StepRow = Schema.Struct({
   /** The approval whose counter-proposal allowed the step. */
   proposal_approval_id: Schema.NullOr(ApprovalId),
   requested_by_id: KeyId,
-  requested_at: TimestampFromDate
+  requested_at: TimestampFromDate,
+  /** Null unless the shadow rules have another effect; so are the three columns below. */
+  shadow_effect: Schema.NullOr(RuleEffect),
+  shadow_rule_id: Schema.NullOr(RuleId),
+  shadow_reason: Schema.NullOr(Schema.String),
+  shadow_revision: Schema.NullOr(Schema.Int)
 })
 export type StepRow = typeof StepRow.Type
 

@@ -16,7 +16,7 @@ import { atomic } from "../../store/transaction.ts"
 import { requireTask } from "../../tasks/requireTask.ts"
 import { type RecordDeps, recordTransitionsOf } from "../Approvals/recordTransitions.ts"
 import { insertApproval, lockApprovalForUpdate, stateOf, toApproval } from "../approvalRows.ts"
-import type { Rules } from "../Rules.ts"
+import { ruleNewStep, type Rules } from "../Rules.ts"
 import { findProposal, useProposal } from "../proposalRows.ts"
 import { type LockedSession, lockSessionForUpdate } from "../Sessions/rows.ts"
 import { outcomeOf } from "./outcomeOf.ts"
@@ -118,14 +118,14 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     // An omitted task_id inherits the session's, so that the rules of that task still apply.
     const task_id = step.task_id ?? session.task_id ?? null
     if (task_id !== session.task_id && task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
-    const ruling = yield* rules.evaluate(org_id, { ...step, task_id }, Effect.succeed(step.arguments))
-    const proposal = yield* proposalFor(principal, session_id, step, session, ruling, now)
+    const ruled = ruleNewStep(yield* rules.current(org_id), { ...step, task_id, arguments: step.arguments })
+    const proposal = yield* proposalFor(principal, session_id, step, session, ruled.ruling, now)
     const created = yield* newStep(
       principal,
       session_id,
       { ...step, task_id },
       yield* texts,
-      ruling,
+      ruled,
       now,
       proposal
     )
