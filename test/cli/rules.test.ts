@@ -149,6 +149,18 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("invisible characters of rules are shown as escapes, and cannot write to the terminal", () =>
+    Effect.gen(function* () {
+      const at = yield* workplace("invisible")
+      const reason = "\u001b[31mred\u009b31m\u202e\u200b"
+      yield* at.admin.approval_rules.replace({ payload: { rules: [{ effect: "reject", reason }] } })
+      yield* at.write("rules.yaml", "rules: []\n")
+      const { out } = yield* at.rules("diff", "rules.yaml")
+      assert.include(out, String.raw`red\u{9b}31m\u{202e}\u{200b}`)
+      assert.notMatch(out, /[\u001b\u009b\u202e\u200b]/)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("faults are shown with their line and column, also those that only the service finds", () =>
     Effect.gen(function* () {
       const at = yield* workplace("faults")
@@ -182,6 +194,9 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
         "e.yaml:4:44: Expected a number that JSON can hold exactly."
       )
       assert.include(yield* faults("f.json", '{"rules": [], "rules": []}'), "f.json:#/rules")
+      // YAML, and not JSON.
+      assert.include(yield* faults("h.json", '{"rules": [\n]} # none'), "h.json:2:4: Expected JSON.")
+      assert.include(yield* faults("i.json", "rules: []"), "i.json:1:1: Expected JSON.")
       assert.include(yield* faults("g.txt", "rules: []"), "must end in .yaml, .yml or .json")
       assert.include((yield* at.rules("apply", "missing.yaml")).err, "does not exist")
       assert.deepStrictEqual(yield* at.admin.approval_rules.list({}), { rules: [], revision: 0 })

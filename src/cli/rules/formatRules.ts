@@ -34,9 +34,8 @@ export const writtenRule = (rule: NewApprovalRule): Readonly<Record<string, unkn
   )
 }
 
-/** Whether two rules have the same content, whatever their ids. */
-const haveSameContent = (one: NewApprovalRule, other: NewApprovalRule): boolean =>
-  isEqual({ ...writtenRule(one), id: null }, { ...writtenRule(other), id: null })
+/** The content of a rule, whatever its id, for comparisons. */
+const contentKey = (rule: NewApprovalRule): string => sortedJson({ ...writtenRule(rule), id: null })
 
 /**
  * The rules of a file as they are sent: complete, because the service refuses a rule that leaves out what its stored version has; and each
@@ -47,10 +46,11 @@ export const withKnownIds = (
   current: ReadonlyArray<ApprovalRule>
 ): ReadonlyArray<NewApprovalRule> => {
   const used = new Set(rules.map(({ id }) => id))
+  const byContent = Map.groupBy(current, contentKey)
   return rules.map((rule) => {
     const complete = completeRule(rule)
     if (rule.id !== undefined) return { id: rule.id, ...complete }
-    const same = current.find((one) => !used.has(one.id) && haveSameContent(one, rule))
+    const same = byContent.get(contentKey(rule))?.find((one) => !used.has(one.id))
     if (same === undefined) return complete
     used.add(same.id)
     return { id: same.id, ...complete }
@@ -89,16 +89,21 @@ export const updateYaml = (text: string, current: ReadonlyArray<ApprovalRule>): 
   const list = document.get("rules")
   if (document.errors.length > 0 || !isSeq(list)) return undefined
   const items = list.items.filter((item) => isMap(item))
+  const itemsById = Map.groupBy(items, (item) => item.get("id"))
+  const itemsByContent = Map.groupBy(
+    items.filter((item) => !item.has("id")),
+    (item) => completeKey(contentOf(item))
+  )
   const used = new Set<YAMLMap>()
-  const take = (matches: (item: YAMLMap) => boolean): YAMLMap | undefined => {
-    const found = items.find((item) => !used.has(item) && matches(item))
-    if (found !== undefined) used.add(found)
-    return found
+  const take = (found: ReadonlyArray<YAMLMap> = []): YAMLMap | undefined => {
+    const item = found.find((one) => !used.has(one))
+    if (item !== undefined) used.add(item)
+    return item
   }
   // First by id: a rule that is only equal to another must not take its place.
-  const byId = new Map(current.map((rule) => [rule, take((item) => item.get("id") === rule.id)]))
+  const byId = new Map(current.map((rule) => [rule, take(itemsById.get(rule.id))]))
   list.items = current.map((rule) => {
-    const item = byId.get(rule) ?? take((one) => !one.has("id") && hasContent(one, rule))
+    const item = byId.get(rule) ?? take(itemsByContent.get(completeKey(withoutId(rule))))
     if (item === undefined) return document.createNode(writtenRule(rule))
     updateItem(document, item, rule)
     return item
@@ -112,8 +117,8 @@ const contentOf = (item: YAMLMap): Readonly<Record<string, unknown>> => {
   return typeof value === "object" && value !== null ? { ...value } : {}
 }
 
-const hasContent = (item: YAMLMap, rule: ApprovalRule): boolean =>
-  isEqual({ ...defaultRule, ...contentOf(item) }, { ...defaultRule, ...withoutId(rule) })
+/** The content of a rule with its defaults, for comparisons. */
+const completeKey = (content: object): string => sortedJson({ ...defaultRule, ...content })
 
 const withoutId = ({ id: _, ...rule }: ApprovalRule) => rule
 

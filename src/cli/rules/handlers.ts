@@ -5,6 +5,7 @@ import { InvalidRequest } from "../../api/Problems.ts"
 import { Client } from "../../client/Client.ts"
 import { RuleTestLine } from "../../domain/approvals/RuleTest.ts"
 import { diffLines } from "../../domain/tasks/diffLines.ts"
+import { escapeInvisible } from "../escapeInvisible.ts"
 import { FailedWithCode, TROUBLE } from "../exitCode.ts"
 import { rulesKey } from "../rules.ts"
 import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
@@ -84,7 +85,7 @@ const parseFile = Effect.fnUntraced(function* (file: string): Effect.fn.Return<P
 
 /** Prints the faults of a file, each with its place. */
 const refuse = (file: string, faults: ReadonlyArray<string>) =>
-  Effect.andThen(Console.error(faults.join("\n")), Effect.fail(trouble(`${file} is not valid`)))
+  Effect.andThen(Console.error(escapeInvisible(faults.join("\n"))), Effect.fail(trouble(`${file} is not valid`)))
 
 /** Shows where the file has what the service refused. */
 const locateFaults =
@@ -155,7 +156,10 @@ const pulledText = (
 
 /** The difference that applying rules would make, by lines; empty if none. */
 const describeChange = (current: ApprovalRules, rules: ReadonlyArray<NewApprovalRule>): string => {
-  const changes = diffLines(rulesAsYaml(current.rules), rulesAsYaml(rules))
+  const changes = diffLines(
+    escapeInvisible(rulesAsYaml(current.rules)),
+    escapeInvisible(rulesAsYaml(rules))
+  )
   return changes
     .flatMap(({ op, text }, index) => {
       const lines = text.split("\n")

@@ -42,6 +42,8 @@ export const parseRulesFile = (
     const scanned = scan(text)
     if (Result.isFailure(scanned))
       return Result.fail([`${scanned.failure.pointer}: ${scanned.failure.detail}`])
+    const place = findSyntaxError(text)
+    if (place !== undefined) return Result.fail([`${place}: Expected JSON.`])
   }
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, intAsBigInt: true, prettyErrors: false })
@@ -103,6 +105,17 @@ export const parseRulesFile = (
           return `${locate(segments)}: ${JsonPointer.formatUriFragment(segments)}: ${message}`
         })
   })
+}
+
+/** Where a text is not JSON: line and column; undefined if it is. The parser of YAML accepts much more. */
+const findSyntaxError = (text: string): string | undefined => {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    const [, line = "1", column = "1"] = /line (\d+) column (\d+)/.exec(String(error)) ?? []
+    return `${line}:${column}`
+  }
 }
 
 /** The segments of a pointer of a problem, such as `#/rules/3/tool`. */
