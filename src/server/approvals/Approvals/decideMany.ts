@@ -1,4 +1,4 @@
-import { Array as Arr, Effect } from "effect"
+import { Array as Arr, Effect, Struct } from "effect"
 import type { DecideRequest } from "../../../api/AgentApprovals.ts"
 import type { DecisionRefusal, DecisionResult } from "../../../api/DecisionBatch.ts"
 import type { NotFound } from "../../../api/Problems.ts"
@@ -23,9 +23,12 @@ export interface Decided {
   readonly refusal: ApprovalRefusal | null
 }
 
-/** A decision as a result keeps it: the arguments of a hundred approvals can take gigabytes of memory. */
-const withoutArguments = ({ approval: { arguments: _, ...approval }, refusal }: Decided): Decided => ({
-  approval,
+/** A decision as a result keeps it: the arguments of a hundred approvals and proposals can take gigabytes of memory. */
+const withoutArguments = ({
+  approval: { arguments: _, proposal, ...approval },
+  refusal
+}: Decided): Decided => ({
+  approval: { ...approval, proposal: proposal === null ? null : Struct.omit(proposal, ["arguments"]) },
   refusal
 })
 

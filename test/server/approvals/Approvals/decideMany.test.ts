@@ -330,7 +330,11 @@ describe("makeDecideMany", () => {
         decided_at: null,
         decided_by: null,
         comment: null,
-        proposal: null
+        proposal: {
+          arguments: { amount: 20 },
+          expires_at: "2026-11-21T03:33:05.123Z",
+          used_by: null
+        }
       })
       const decided = (approval_id: ApprovalId) => ({ approval: { ...approval, approval_id }, refusal: null })
       const decideMany = makeDecideMany({
@@ -352,7 +356,10 @@ describe("makeDecideMany", () => {
         results.map(({ approval_id }) => approval_id),
         ids
       )
-      for (const { approval } of results) assert.notProperty(approval, "arguments")
+      for (const { approval } of results) {
+        assert.notProperty(approval, "arguments")
+        assert.notProperty(approval?.proposal, "arguments")
+      }
     })
   )
 })
