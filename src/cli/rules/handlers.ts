@@ -85,7 +85,10 @@ const parseFile = Effect.fnUntraced(function* (file: string): Effect.fn.Return<P
 
 /** Prints the faults of a file, each with its place. */
 const refuse = (file: string, faults: ReadonlyArray<string>) =>
-  Effect.andThen(Console.error(escapeInvisible(faults.join("\n"))), Effect.fail(trouble(`${file} is not valid`)))
+  Effect.andThen(
+    Console.error(escapeInvisible(faults.join("\n"))),
+    Effect.fail(trouble(`${file} is not valid`))
+  )
 
 /** Shows where the file has what the service refused. */
 const locateFaults =
@@ -156,10 +159,7 @@ const pulledText = (
 
 /** The difference that applying rules would make, by lines; empty if none. */
 const describeChange = (current: ApprovalRules, rules: ReadonlyArray<NewApprovalRule>): string => {
-  const changes = diffLines(
-    escapeInvisible(rulesAsYaml(current.rules)),
-    escapeInvisible(rulesAsYaml(rules))
-  )
+  const changes = diffLines(escapeInvisible(rulesAsYaml(current.rules)), escapeInvisible(rulesAsYaml(rules)))
   return changes
     .flatMap(({ op, text }, index) => {
       const lines = text.split("\n")

@@ -11,7 +11,7 @@ import { compileTextPattern } from "./CompiledRules/compileTextPattern.ts"
 import { defaultReasons, explainMatch, explainNotAllowed, explainUnjudged } from "./CompiledRules/explain.ts"
 import { makePatternCompiler, type PatternFault } from "./CompiledRules/makePatternCompiler.ts"
 import { pointerSegments, type Resolved, resolvePointer } from "./CompiledRules/resolvePointer.ts"
-import { DEFAULT_QUORUM } from "./Quorum.ts"
+import { approvalsRequired, DEFAULT_QUORUM, isDefaultQuorum } from "./Quorum.ts"
 import type { RuleCondition } from "./RuleCondition.ts"
 import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
 
@@ -22,9 +22,10 @@ import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
  * does not hold. A condition that cannot be judged, because its value is missing or has another type, fails towards asking:
  *
  * - a rule that allows does not match;
- * - a rule that rejects or requires approval makes the step wait for a person. If nobody decides in time, the step is rejected.
+ * - a rule that rejects or requires approval makes the step wait for a person. If nobody decides in time, the step is rejected. It waits for
+ *   as many people as any rule asks for that could match instead.
  *
- * So no value of another type than expected turns a rejection or a question into an `allow`.
+ * So no value of another type than expected turns a rejection or a question into an `allow`, or a question to two people into one to one.
  */
 export interface CompiledRules {
   /** Whether a rule has conditions. Without one, arguments make no difference. */
@@ -136,36 +137,58 @@ const evaluate = (
 ): Ruling => {
   let stepArguments: StepArguments | undefined
   let notAllowed: string | undefined
+  /** The question of the first rule that rejects or asks and could not be judged. */
+  let question: Ruling | undefined
   let number = 0
   for (const candidate of rules) {
     number += 1
     const { matchesClass, matchesTool, rule, ruling } = candidate
     if (rule.task_id !== null && rule.task_id !== step.task_id) continue
     if (!matchesTool(step.tool) || !matchesClass(step.action_class)) continue
-    if (candidate.conditions.length === 0) return withNote(ruling, notAllowed)
-    stepArguments ??= {
-      root: step.arguments,
-      segments,
-      values: [],
-      isResolved: new Uint8Array(segments.length),
-      judgements: [],
-      budget: new EvaluationBudget()
+    let decisive: ReturnType<typeof decisiveCondition>
+    if (candidate.conditions.length > 0) {
+      stepArguments ??= {
+        root: step.arguments,
+        segments,
+        values: [],
+        isResolved: new Uint8Array(segments.length),
+        judgements: [],
+        budget: new EvaluationBudget()
+      }
+      decisive = decisiveCondition(candidate.conditions, stepArguments)
     }
-    const decisive = decisiveCondition(candidate.conditions, stepArguments)
-    if (decisive === undefined) {
-      return withNote(
-        { ...ruling, reason: `${ruling.reason} ${explainMatch(number, rule.when)}` },
-        notAllowed
+    if (decisive?.judgement === "fails") {
+      if (rule.effect === "allow") notAllowed ??= explainNotAllowed({ number, ...decisive }, "fails")
+      continue
+    }
+    if (question !== undefined) {
+      // A rule that rejects asks as many people only if it cannot be judged either.
+      const asks = rule.effect === "require_approval" || (rule.effect === "reject" && decisive !== undefined)
+      if (asks) question = withLargerQuorum(question, ruling)
+      if (decisive === undefined) return question
+    } else if (decisive === undefined) {
+      if (candidate.conditions.length === 0) return withNote(ruling, notAllowed)
+      const reason = `${ruling.reason} ${explainMatch(number, rule.when)}`
+      return withNote({ ...ruling, reason }, notAllowed)
+    } else if (rule.effect === "allow") {
+      notAllowed ??= explainNotAllowed({ number, condition: decisive.condition }, decisive.judgement)
+    } else {
+      question = unjudgedRuling(
+        candidate,
+        explainUnjudged({ number, condition: decisive.condition }, decisive.judgement)
       )
     }
-    const { condition, judgement } = decisive
-    if (rule.effect === "allow") {
-      notAllowed ??= explainNotAllowed({ number, condition }, judgement)
-    } else if (judgement !== "fails") {
-      return unjudgedRuling(candidate, explainUnjudged({ number, condition }, judgement))
-    }
   }
-  return withNote(builtInRuling, notAllowed)
+  return question ?? withNote(builtInRuling, notAllowed)
+}
+
+/** The question, to as many people as another rule asks for that could match instead. */
+const withLargerQuorum = (question: Ruling, { terms: { quorum } }: Ruling): Ruling => {
+  const current = question.terms.quorum
+  const isLarger =
+    approvalsRequired(quorum) > approvalsRequired(current) ||
+    (isDefaultQuorum(current) && !isDefaultQuorum(quorum))
+  return isLarger ? { ...question, terms: { ...question.terms, quorum } } : question
 }
 
 /**

@@ -9,18 +9,15 @@ const COUNT = 300
 /** Rules with different tools, and how often these were read. */
 const countedRules = (prefix: string) => {
   const reads = { count: 0 }
-  const rules = Array.from(
-    { length: COUNT },
-    (_, index): ApprovalRule => ({
-      ...defaultRule,
-      id: RuleId.make(`rul_${index.toString(16).padStart(32, "0")}`),
-      effect: "allow",
-      get tool() {
-        reads.count++
-        return `${prefix}${index}`
-      }
-    })
-  )
+  const rules = Array.from({ length: COUNT }, (_, index): ApprovalRule => ({
+    ...defaultRule,
+    id: RuleId.make(`rul_${index.toString(16).padStart(32, "0")}`),
+    effect: "allow",
+    get tool() {
+      reads.count++
+      return `${prefix}${index}`
+    }
+  }))
   return { reads, rules }
 }
 

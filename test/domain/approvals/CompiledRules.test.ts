@@ -4,6 +4,7 @@ import fc from "fast-check"
 import type { ApprovalRule } from "../../../src/domain/approvals/ApprovalRule.ts"
 import { compileRules, evaluateRules } from "../../../src/domain/approvals/CompiledRules.ts"
 import { compileTextPattern } from "../../../src/domain/approvals/CompiledRules/compileTextPattern.ts"
+import { approvalsRequired } from "../../../src/domain/approvals/Quorum.ts"
 import { RuleCondition } from "../../../src/domain/approvals/RuleCondition.ts"
 import { RuleId, TaskId } from "../../../src/domain/Ids.ts"
 
@@ -346,6 +347,30 @@ describe("Rules with conditions", () => {
     assert.isFalse(ruling.terms.self_approval)
   })
 
+  it("a question because of a value that cannot be judged needs the largest quorum of the rules that could match", () => {
+    const amount = (op: "at_most" | "greater_than", value: number) =>
+      condition({ pointer: "/amount", op, value })
+    const two = [{ count: 2, group: null }]
+    const finance = [{ count: 1, group: "finance" }]
+    const quorumOf = (rules: ReadonlyArray<ApprovalRule>) => evaluate(rules, { amount: "5000" }).terms.quorum
+    const small = rule({ when: [amount("at_most", 100)] })
+    assert.deepStrictEqual(quorumOf([small, rule({ quorum: two })]), two)
+    assert.deepStrictEqual(quorumOf([small, rule({ when: [amount("greater_than", 9)], quorum: two })]), two)
+    assert.deepStrictEqual(quorumOf([{ ...small, effect: "reject" }, rule({ quorum: finance })]), finance)
+    // Rules that do not match, and those after one that does, ask nobody.
+    const other = condition({ pointer: "/to", op: "exists" })
+    assert.deepStrictEqual(
+      quorumOf([
+        small,
+        rule({ when: [other], quorum: two }),
+        rule({ quorum: finance }),
+        rule({ quorum: two })
+      ]),
+      finance
+    )
+    assert.deepStrictEqual(quorumOf([rule({ when: [amount("at_most", 1)], quorum: two }), small]), two)
+  })
+
   it("a condition that does not hold decides, whatever the others are", () => {
     const guarded = {
       ...noEvil,
@@ -354,7 +379,7 @@ describe("Rules with conditions", () => {
     assert.strictEqual(evaluate([guarded, rule({ effect: "allow" })], {}).effect, "allow")
   })
 
-  it("a value that is missing or has another type never turns a question or a rejection into an allow", () => {
+  it("a value that is missing or has another type never allows what was asked or rejected, nor asks fewer people", () => {
     const names = ["a", "b", "c"] as const
     const scalar = fc.oneof(fc.integer({ min: 0, max: 3 }), fc.constantFrom("x", "xy", "y"), fc.boolean())
     const args = fc.record({
@@ -404,7 +429,8 @@ describe("Rules with conditions", () => {
     const rules = fc.array(
       fc.record({
         effect: fc.constantFrom("allow" as const, "reject" as const, "require_approval" as const),
-        when: fc.array(conditions, { maxLength: 3 })
+        when: fc.array(conditions, { maxLength: 3 }),
+        people: fc.integer({ min: 1, max: 3 })
       }),
       { maxLength: 4 }
     )
@@ -412,13 +438,15 @@ describe("Rules with conditions", () => {
     const wrong = fc.constantFrom<Schema.Json | undefined>(undefined, null, {}, { x: 1 })
     fc.assert(
       fc.property(rules, args, fc.constantFrom(...names), wrong, (given, value, name, replacement) => {
-        const list = given.map(({ effect, when }) =>
-          rule({ effect, when: when.map((one) => condition(one)) })
+        const list = given.map(({ effect, people, when }) =>
+          rule({ effect, when: when.map((one) => condition(one)), quorum: [{ count: people, group: null }] })
         )
         const before = evaluate(list, value)
         const { [name]: _, ...rest } = value
         const after = evaluate(list, replacement === undefined ? rest : { ...rest, [name]: replacement })
         if (before.effect !== "allow") assert.notStrictEqual(after.effect, "allow")
+        if (before.effect === "require_approval" && after.effect === "require_approval")
+          assert.isAtLeast(approvalsRequired(after.terms.quorum), approvalsRequired(before.terms.quorum))
       }),
       { numRuns: 5_000 }
     )
