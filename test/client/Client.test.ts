@@ -216,7 +216,8 @@ describe("a call of the client", () => {
       quorum: [{ count: 1, group: null }],
       approvals_required: 1,
       approvals_given: 0,
-      votes: []
+      votes: [],
+      proposal: null
     }
     const body = problem("APPROVAL_ALREADY_DECIDED", 409, { approval })
     return withServer([{ status: 409, body }], (client) =>

@@ -53,8 +53,10 @@ describe("connect", () => {
       approval_id: null,
       reason: "A rule allows this step",
       rule_id: null,
+      decision_source: "rule",
       expires_at: null,
-      arguments_digest: "0".repeat(64)
+      arguments_digest: "0".repeat(64),
+      proposal: null
     }
     return withServer([{ status: 200, body: step }], async (client, { seen }) => {
       const id: string = `ses_${"0".repeat(32)}`

@@ -4,7 +4,13 @@ import type { Page } from "playwright-core"
 import { INBOX_FIRST_PAGE } from "../../src/api/Console.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, skipWithoutBrowser, horizontalOverflow, openSignedIn } from "../support/browser.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  skipWithoutBrowser,
+  horizontalOverflow,
+  openSignedIn
+} from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -120,6 +126,73 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
         })
         yield* Effect.promise(() => page.getByText("Approved by Ben").first().waitFor())
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("a reviewer rejects with other arguments, sees what differs, and later which step used them", () =>
+      Effect.gen(function* () {
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* keyIn("proposals", { preset: "reviewer", name: "Ada" }),
+          "/approvals"
+        )
+        const { agent, session_id, waiting } = yield* startWaitingAgent(
+          { id: "refund", tool: "payments.refund", arguments: { order: "4711", amount: 500 } },
+          "proposals"
+        )
+        const editor = page.getByRole("textbox", { name: "Proposed arguments" })
+        const reject = page.getByRole("button", { name: "Reject", exact: true })
+        const differs = page.getByRole("rowheader", { name: /amount.*differs/ })
+        yield* Effect.promise(async () => {
+          await page.getByRole("option", { name: /payments\.refund/ }).click()
+          await page.getByRole("button", { name: "Approve" }).click()
+          // Only a rejection proposes.
+          assert.strictEqual(await page.getByRole("button", { name: "Propose other arguments" }).count(), 0)
+          await page.keyboard.press("Escape")
+          await page.getByRole("button", { name: "Reject" }).click()
+          await page.getByRole("button", { name: "Propose other arguments" }).click()
+          assert.deepStrictEqual(JSON.parse(await editor.inputValue()), { order: "4711", amount: 500 })
+          await page.getByText("Change something").waitFor()
+          assert.isTrue(await reject.isDisabled())
+          await editor.fill('{"order": "4711", "amount": 20')
+          await editor.blur()
+          await page.getByText("Invalid JSON").waitFor()
+          assert.isTrue(await reject.isDisabled())
+          await editor.fill('{"order": "4711", "amount": 20}')
+          await differs.waitFor()
+          assert.strictEqual(await page.getByRole("rowheader", { name: "order" }).count(), 0)
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        yield* Effect.promise(async () => {
+          await page.setViewportSize({ width: 390, height: 844 })
+          assert.strictEqual(await horizontalOverflow(page), 0)
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        yield* Effect.promise(async () => {
+          await page.setViewportSize({ width: 1280, height: 720 })
+          await page.getByRole("textbox", { name: "Comment" }).fill("At most 20")
+          await reject.click()
+          await page.getByText("Rejected by Ada").waitFor()
+          await page.getByText("Not used yet").waitFor()
+          await differs.waitFor()
+        })
+        const { decision, proposal, ...rejected } = yield* Fiber.join(waiting)
+        assert.strictEqual(decision, "reject")
+        assert.deepStrictEqual(proposal?.arguments, { order: "4711", amount: 20 })
+        const again = yield* agent.govern(session_id, {
+          step_id: StepId.make("refund of 20"),
+          tool: "payments.refund",
+          action_class: "write",
+          arguments: { order: "4711", amount: 20 }
+        })
+        assert.deepInclude(again, { decision: "allow", approval_id: rejected.approval_id })
+        yield* Effect.promise(async () => {
+          await page.reload()
+          await page.getByText("Used by step refund of 20").waitFor()
+          await page.getByRole("link", { name: "View session" }).click()
+          await page.getByRole("link", { name: "Rejected approval with the proposal" }).waitFor()
+          await page.getByText("proposing other arguments").waitFor()
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie))
 

@@ -1,10 +1,12 @@
-import { type FormEvent, type KeyboardEvent, useEffect, useRef } from "react"
+import { type FormEvent, type KeyboardEvent, type ReactNode, useEffect, useRef } from "react"
 import { Button } from "./Button.tsx"
 import { Field } from "./Field.tsx"
 
 /** A comment field with a submit button. It takes the focus, so that typing and Enter complete the decision. */
 export const CommentForm = ({
   action,
+  children,
+  disabled = false,
   kind,
   label,
   onBack,
@@ -14,11 +16,15 @@ export const CommentForm = ({
   comment
 }: {
   readonly label: string
-
   readonly action: string
+  /** Further fields, above the comment. */
+  readonly children?: ReactNode
+  /** Whether a further field has a fault, so that nothing can be submitted. */
+  readonly disabled?: boolean
   readonly kind: "good" | "bad"
   readonly pending: boolean
-  /** The comment so far. The caller keeps it, so that Escape does not lose it. */ readonly comment: string
+  /** The comment so far. The caller keeps it, so that Escape does not lose it. */
+  readonly comment: string
   readonly onChange: (comment: string) => void
   readonly onBack: () => void
   readonly onSubmit: (comment: string) => void
@@ -27,7 +33,7 @@ export const CommentForm = ({
   useEffect(() => input.current?.focus(), [])
   const submit = (event?: FormEvent) => {
     event?.preventDefault()
-    if (!pending) onSubmit(comment.trim())
+    if (!pending && !disabled) onSubmit(comment.trim())
   }
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") onBack()
@@ -38,6 +44,7 @@ export const CommentForm = ({
   }
   return (
     <form className="decide open" onSubmit={submit}>
+      {children}
       <Field
         label={label}
         hint={`Press Enter to ${action.toLowerCase()}, Shift+Enter for a new line, Escape to cancel.`}
@@ -55,7 +62,7 @@ export const CommentForm = ({
         )}
       </Field>
       <div className="decide-buttons">
-        <Button type="submit" kind={kind} pending={pending}>
+        <Button type="submit" kind={kind} pending={pending} disabled={disabled}>
           {action}
         </Button>
         <Button onClick={onBack}>Cancel</Button>

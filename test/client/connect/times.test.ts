@@ -53,7 +53,8 @@ const approval = {
   quorum: [{ count: 1, group: null }],
   approvals_required: 1,
   approvals_given: 0,
-  votes: []
+  votes: [],
+  proposal: { arguments: { at }, expires_at: at, used_by: null }
 }
 
 const withServer = (
@@ -105,6 +106,7 @@ describe("times in the promise client", () => {
       const read = await client.approvals.get({ params: { id: approval.approval_id } })
       assert.deepStrictEqual([read.review_deadline_at, read.decided_at], [new Date(at), new Date(at)])
       assert.deepStrictEqual(read.arguments, { at })
+      assert.deepStrictEqual(read.proposal, { arguments: { at }, expires_at: new Date(at), used_by: null })
     })
   )
 
@@ -115,8 +117,10 @@ describe("times in the promise client", () => {
       approval_id: null,
       reason: "A rule allows this step",
       rule_id: null,
+      decision_source: "rule",
       expires_at: at,
-      arguments_digest: digits + digits
+      arguments_digest: digits + digits,
+      proposal: null
     }
     const problem = {
       type: "urn:problem-type:countersign:APPROVAL_ALREADY_DECIDED",

@@ -213,6 +213,29 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "A counter-proposal allows at most one step, within an hour",
+    proofs: [
+      ...tests(
+        "test/domain/approvals/StoredProposal",
+        "* > a proposer does not answer for a quorum of two people",
+        "* > a proposer does not answer for a quorum of a group that they are not in"
+      ),
+      ...tests(
+        "test/server/approvals/Approvals/proposals",
+        "* > one later step with exactly the proposed arguments is allowed, and shows where it came from",
+        "* > of many concurrent steps with the arguments one is allowed, and repeats get the same answer",
+        "* > rules that reject win, also over a step that was allowed, and rules that allow use no proposal",
+        "* > a proposal of one person does not answer for a quorum, or for a group that they are not in",
+        "* > a proposer whose key began the session or submits the step cannot thereby allow it",
+        "* > a proposal allows a step within an hour, and none after it"
+      ),
+      ...tests(
+        "test/server/approvals/Approvals/proposalsOfTwoReplicas",
+        "* > of steps that use a proposal at once through both replicas, one is allowed, each time"
+      )
+    ]
+  },
+  {
     promise: "An approval is given by as many people as its rule asks for",
     proofs: [
       ...tests(

@@ -4,6 +4,7 @@ import { useEffect } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
+import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
@@ -21,6 +22,7 @@ import { DecideForm } from "./DecideForm.tsx"
 import { ApprovalProperties } from "./ApprovalProperties.tsx"
 import { ClosedReason } from "./ClosedReason.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
+import { ProposalSection } from "./ProposalSection.tsx"
 
 export type Verdict = "approve" | "reject"
 
@@ -69,11 +71,23 @@ const LoadedApproval = ({
   useEffect(() => {
     if (missed && fullReads > 0) refresh(itemAtom(id))
   }, [id, missed, fullReads])
+  // Snapshots have no arguments, neither the step's nor those of a proposal.
+  const lacksProposal = approval.proposal !== null && item.approval.proposal === null
+  useEffect(() => {
+    if (lacksProposal) refresh(itemAtom(id))
+  }, [id, lacksProposal])
   const obstacle = findObstacle(approval, session)
   const wasPending = item.approval.status === "pending"
-  const decide = useAction((given: Verdict, comment: string) =>
+  const decide = useAction((given: Verdict, comment: string, proposed: JsonObject | undefined) =>
     apiClient.approvals
-      .decide({ params: { id }, payload: { decision: given, comment: comment === "" ? null : comment } })
+      .decide({
+        params: { id },
+        payload: {
+          decision: given,
+          comment: comment === "" ? null : comment,
+          ...(proposed === undefined ? {} : { proposed_arguments: proposed })
+        }
+      })
       .pipe(
         Effect.tapError((error) =>
           Effect.sync(() => {
@@ -83,8 +97,8 @@ const LoadedApproval = ({
         Effect.tap((decided) => Effect.sync(() => applyApproval(decided)))
       )
   )
-  const submit = async (given: Verdict, comment: string) => {
-    await decide.run(given, comment)
+  const submit = async (given: Verdict, comment: string, proposed: JsonObject | undefined) => {
+    await decide.run(given, comment, proposed)
     onVerdict(undefined)
   }
   return (
@@ -128,6 +142,12 @@ const LoadedApproval = ({
         <h3>Arguments</h3>
         <JsonTree label="Arguments" value={approval.arguments} />
       </section>
+      {approval.proposal === null ? null : (
+        <ProposalSection
+          stepArguments={approval.arguments}
+          proposal={item.approval.proposal ?? approval.proposal}
+        />
+      )}
       <ApprovalProperties approval={approval} />
       {approval.status !== "pending" ? null : obstacle === "scope" ? (
         <p className="notice">{obstacleTexts.scope}</p>
@@ -144,6 +164,7 @@ const LoadedApproval = ({
               verdict={obstacle === undefined || verdict === "reject" ? verdict : undefined}
               canApprove={obstacle === undefined}
               pending={decide.pending}
+              stepArguments={approval.arguments}
               onVerdict={onVerdict}
               onSubmit={submit}
             />

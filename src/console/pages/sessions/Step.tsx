@@ -47,6 +47,11 @@ export const Step = ({ history }: { readonly history: StepHistory }) => {
           <UntrustedText text={governed.reason} />
         </p>
       )}
+      {governed?.decision_source !== "counter_proposal" || governed.approval_id === null ? null : (
+        <p>
+          <Link to={`/approvals/${governed.approval_id}`}>Rejected approval with the proposal</Link>
+        </p>
+      )}
       {approval === undefined ? null : (
         <p>
           <Link to={`/approvals/${approval.approval_id}`}>Approval</Link>
@@ -119,6 +124,7 @@ const describeEvent = (event: SessionEvent): ReactNode => {
         <>
           {event.approval.status === "approved" ? "Approved" : "Rejected"} by{" "}
           <UntrustedText text={event.approval.decided_by.name} />
+          {(event.approval.proposal ?? null) === null ? null : ", proposing other arguments"}
           {event.approval.comment === null || event.approval.comment === "" ? null : (
             <>
               : <UntrustedText text={event.approval.comment} />
