@@ -2,6 +2,7 @@ import { Cause, Exit } from "effect"
 import { SqlError } from "effect/sql"
 import type { ApprovalRule, Ruling } from "../../../src/domain/approvals/ApprovalRule.ts"
 import { evaluateRules } from "../../../src/domain/approvals/CompiledRules.ts"
+import { proposalDigest } from "../../../src/domain/approvals/StepDigest.ts"
 import type { GovernedStep } from "../../../src/domain/approvals/AgentSession.ts"
 import type { SessionId, StepId } from "../../../src/domain/Ids.ts"
 import type { Principal } from "../../../src/domain/identity/Principal.ts"
@@ -104,7 +105,9 @@ export class Checks {
     refused: 0,
     queued: 0,
     streams: 0,
-    received: 0
+    received: 0,
+    /** Steps that counter-proposals allowed. */
+    proposals: 0
   }
   readonly #names = new Map<string, string>()
   /** The number of the last committed event of each session. */
@@ -178,15 +181,21 @@ export class Checks {
       return
     }
     if (!Exit.isSuccess(exit)) return
-    const { approval_id, decision } = exit.value
+    const { approval_id, decision, decision_source } = exit.value
     this.world.simulation.log(() => `${name}: ${decision}`)
     if (step === undefined) return this.fail(`${name}: answered ${decision}, and is not stored`)
-    if (step.approval_id !== approval_id) return this.fail(`${name}: answered with another approval`)
+    if ((step.approval_id ?? step.proposal_approval_id) !== approval_id)
+      return this.fail(`${name}: answered with another approval`)
     const rulings = this.#rulings(step, from, this.world.simulation.now)
     if (decision === "reject" && rulings.some(({ effect }) => effect === "reject")) return
     if (decision !== "reject" && rulings.every(({ effect }) => effect === "reject"))
       return this.fail(`${name}: answered ${decision}, and the rules reject it`)
-    const approval = approval_id === null ? undefined : this.#approval(org_id, approval_id)
+    if (
+      decision === "allow" &&
+      (decision_source === "counter_proposal") !== (step.proposal_approval_id !== null)
+    )
+      return this.fail(`${name}: allowed by ${String(decision_source)}, which is not what is stored`)
+    const approval = step.approval_id === null ? undefined : this.#approval(org_id, step.approval_id)
     if (approval === undefined) {
       if (decision !== step.decision)
         this.fail(`${name}: answered ${decision}, and the rules decided ${step.decision}`)
@@ -207,7 +216,7 @@ export class Checks {
   decided(
     { actor, groups, org_id, scopes }: Principal,
     approval_id: string,
-    approves: boolean,
+    { approves, proposes }: { readonly approves: boolean; readonly proposes: boolean },
     exit: Exit.Exit<{ readonly status: string }, { readonly _tag: string }>
   ): void {
     const name = this.nameOf("approval", approval_id)
@@ -215,7 +224,9 @@ export class Checks {
     const verdict = approves ? "approved" : "rejected"
     const votes = row === undefined ? [] : votesOf(row)
     const hasApproved = approves && votes.some(({ voted_by }) => voted_by.id === actor.id)
-    const isOwn = row?.status === verdict && (row.decided_by_id === actor.id || hasApproved)
+    // All who propose other arguments for a step propose the same.
+    const isSame = row?.status === verdict && (!proposes || row.proposed_digest !== null)
+    const isOwn = isSame && (row.decided_by_id === actor.id || hasApproved)
     const refusal = refusalOf(exit)
     if (row === undefined) return this.fail(`${name} has disappeared`)
     if (Exit.isSuccess(exit)) {
@@ -390,7 +401,10 @@ export class Checks {
     return this.#lastEvents.get(sessionKey({ org_id, session_id: follower.session_id })) ?? 0
   }
 
-  #isOwnRequest({ org_id, requested_by_id }: ApprovalEntry, decider: string): boolean {
+  #isOwnRequest(
+    { org_id, requested_by_id }: Pick<ApprovalEntry, "org_id" | "requested_by_id">,
+    decider: string
+  ): boolean {
     const organization = Array.from({ length: this.world.plan.organizations }, (_, number) => number).find(
       (number) => this.world.orgId(number) === org_id
     )
@@ -436,7 +450,9 @@ export class Checks {
     if (before === undefined) {
       const rulings = this.#rulings(after, commit.from, commit.at)
       const expected = rulings.map(({ effect }) => (effect === "require_approval" ? "pending" : effect))
-      if (!expected.some((one) => one === after.decision))
+      const byRules = after.proposal_approval_id === null ? after.decision : "pending"
+      if (byRules === "pending") this.#checkProposalOf(after, rulings, commit)
+      if (!expected.some((one) => one === byRules))
         this.fail(`${name} is stored with ${after.decision}, and the rules say ${expected.join(" or ")}`)
       const hasApproval = commit.approvals.some((one) => one.after.approval_id === after.approval_id)
       if ((after.decision === "pending") !== hasApproval) this.fail(`${name} is stored without its approval`)
@@ -447,11 +463,76 @@ export class Checks {
       this.fail(`${name} was rejected, and its outcome is stored`)
   }
 
+  /**
+   * A step that would wait is allowed by a proposal exactly if there is one: of its arguments, unused, and of a person who could have
+   * allowed it alone.
+   */
+  #checkProposalOf(step: StepEntry, rulings: ReadonlyArray<Ruling>, commit: Commit): void {
+    const name = `${step.step_id} of ${this.nameOf("session", step.session_id)}`
+    const asking = rulings.filter(({ effect }) => effect === "require_approval")
+    const digest = proposalDigest({ ...step, arguments: JSON.parse(step.arguments ?? "null") })
+    const mayUse = (row: ApprovalEntry, { terms }: Ruling) => {
+      const [part, ...others] = terms.quorum
+      const groups = row.proposed_by === null ? [] : groupsOf(row.proposed_by)
+      const requesters = [
+        step.requested_by_id,
+        this.model.sessions.committedRow(sessionKey(step))?.created_by_id ?? ""
+      ]
+      return (
+        part?.count === 1 &&
+        others.length === 0 &&
+        (part.group === null || groups.includes(part.group)) &&
+        (terms.self_approval ||
+          !requesters.some((requested_by_id) =>
+            this.#isOwnRequest({ org_id: step.org_id, requested_by_id }, row.decided_by_id ?? "")
+          ))
+      )
+    }
+    if (step.proposal_approval_id === null) {
+      // A proposal of a transaction that ended before this one began.
+      const ignored = [...this.model.approvals.committed()].find(
+        ([key, row]) =>
+          sessionKey(row) === sessionKey(step) &&
+          row.proposed_digest === digest &&
+          row.proposal_step_id === null &&
+          (row.proposal_expires_at ?? 0) > step.requested_at &&
+          (this.#closedAt.get(key) ?? Infinity) < commit.from &&
+          asking.length === rulings.length &&
+          asking.every((ruling) => mayUse(row, ruling))
+      )
+      if (ignored !== undefined) this.fail(`${name} waits, and a proposal allows it`)
+      return
+    }
+    const used = commit.approvals.find(({ after }) => after.approval_id === step.proposal_approval_id)
+    if (used?.before === undefined || used.before.proposal_step_id !== null)
+      return this.fail(`${name} is allowed by a proposal that another step has used`)
+    if (used.after.proposal_step_id !== step.step_id || used.after.proposed_digest !== digest)
+      this.fail(`${name} is allowed by a proposal of something else`)
+    if ((used.after.proposal_expires_at ?? 0) <= step.requested_at)
+      this.fail(`${name} is allowed by a proposal that has expired`)
+    if (!asking.some((ruling) => mayUse(used.after, ruling)))
+      this.fail(`${name} is allowed by a proposal of a person who could not allow it alone`)
+    this.counts.proposals++
+  }
+
   #checkApproval({ after, before }: Change<ApprovalEntry>, commit: Commit): void {
     const name = this.nameOf("approval", after.approval_id)
     const fail = (reason: string) => this.fail(`${name} ${reason}`)
     if (before === undefined) {
       if (after.status !== "pending") fail(`begins as ${after.status}`)
+      return
+    }
+    if (before.status === "rejected" && before.proposed_digest !== null && before.proposal_step_id === null) {
+      const { proposal_step_id } = after
+      const isUsed = commit.steps.some(
+        (step) =>
+          step.before === undefined &&
+          step.after.step_id === proposal_step_id &&
+          step.after.proposal_approval_id === after.approval_id
+      )
+      const expected: ApprovalEntry = { ...before, proposal_step_id }
+      if (!isUsed || JSON.stringify(expected) !== JSON.stringify(after))
+        fail("changes after its rejection, and no step uses its proposal")
       return
     }
     this.counts.transitions++
@@ -656,6 +737,10 @@ interface StoredVote {
 const votesOf = ({ votes }: ApprovalEntry): ReadonlyArray<StoredVote> =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `approvalRows` has written this text
   votes === null ? [] : (JSON.parse(votes) as ReadonlyArray<StoredVote>)
+
+const groupsOf = (proposed_by: string): ReadonlyArray<string> =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `proposalRows` has written this text
+  (JSON.parse(proposed_by) as { readonly groups: ReadonlyArray<string> }).groups
 
 const quorumOf = ({
   quorum

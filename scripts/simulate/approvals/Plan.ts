@@ -19,6 +19,8 @@ export type Request = {
       readonly session: number
       readonly step: number
       readonly approves: boolean
+      /** Whether a rejection proposes the arguments of the steps of the other parity. */
+      readonly proposes: boolean
       readonly key: number
     }
   | { readonly _tag: "Complete"; readonly session: number; readonly step: number }
@@ -199,6 +201,7 @@ export const makePlan = (seed: number): Plan => {
           session,
           step,
           approves: random.chance(0.6),
+          proposes: random.chance(0.6),
           key: random.int(0, DECIDING_KEYS - 1),
           ...request()
         })

@@ -269,12 +269,18 @@ export class World {
         if (approval_id === undefined || approval_id === null) return
         const principal = this.person(organization, action.key)
         const decision = action.approves ? "approve" : "reject"
+        const proposes = action.proposes && !action.approves
+        const proposal = proposes ? { proposed_arguments: argumentsOf(action.step + 1) } : {}
         const decide = withScope(
           "approvals.decide",
           principal
-        )(Effect.flatMap(Approvals, (one) => one.decide(ApprovalId.make(approval_id), { decision })))
+        )(
+          Effect.flatMap(Approvals, (one) =>
+            one.decide(ApprovalId.make(approval_id), { decision, ...proposal })
+          )
+        )
         return this.#send(replica, principal, action.patienceMillis, decide, (exit) =>
-          checks.decided(principal, approval_id, action.approves, exit)
+          checks.decided(principal, approval_id, { approves: action.approves, proposes }, exit)
         )
       }
       case "Complete": {
@@ -330,7 +336,7 @@ export class World {
           step_id: this.stepId(step),
           tool,
           action_class: "any",
-          arguments: { step }
+          arguments: argumentsOf(step)
         })
       )
     )
@@ -378,6 +384,9 @@ export class World {
     })
   }
 }
+
+/** The arguments of a step. Those of the same parity are equal, so that a proposal matches many steps. */
+const argumentsOf = (step: number) => ({ parity: step % 2 })
 
 /** A request of a key that has the scope. */
 const withScope =

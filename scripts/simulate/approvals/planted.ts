@@ -24,6 +24,21 @@ export const approvalBugs: Readonly<Record<string, PlantedBug>> = {
     from: 'if (countApprovals(state.quorum, votes) < votes.length) return Result.fail("GroupRequired")',
     to: ""
   },
+  "proposal-twice": {
+    file: `${approvals}/proposalRows.ts`,
+    from: "AND proposed_digest = ${digest}\n        AND proposal_step_id IS NULL",
+    to: "AND proposed_digest = ${digest}"
+  },
+  "proposal-ignored": {
+    file: `${approvals}/SessionWriter/writeStatement.ts`,
+    from: "AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)",
+    to: ""
+  },
+  "proposal-for-a-quorum": {
+    file: "src/domain/approvals/StoredProposal.ts",
+    from: "approvalsRequired(terms.quorum) === 1 &&",
+    to: ""
+  },
   "decision-without-lock": {
     file: `${approvals}/approvalRows.ts`,
     from: "FOR NO KEY UPDATE OF agent_sessions, approvals",

@@ -258,7 +258,8 @@ const insertProposal: Handler = (model, given) =>
       proposed_arguments: scalars.text("proposed_arguments"),
       proposed_digest: scalars.text("proposed_digest"),
       proposed_by: scalars.text("proposed_by"),
-      proposal_expires_at: expires_at
+      proposal_expires_at: expires_at,
+      arguments_bytes: approval.arguments_bytes + Buffer.byteLength(scalars.text("proposed_arguments"))
     })
     const session = yield* transaction.lock(model.sessions, sessionKey(approval))
     if (session === undefined) return []

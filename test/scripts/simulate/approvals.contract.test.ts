@@ -43,7 +43,15 @@ const TEST_MILLIS = 240_000
 const hex = (number: number): string => number.toString(16).padStart(32, "0")
 
 const ORGANIZATIONS = 2
-const TOOLS = ["allow", "reject", "require_approval", "other"] as const
+/** The tool of each step, and its arguments: a proposal for a step of one size allows that of the other. */
+const STEPS = [
+  { tool: "allow", size: 0 },
+  { tool: "reject", size: 0 },
+  { tool: "require_approval", size: 0 },
+  { tool: "other", size: 0 },
+  { tool: "require_approval", size: 1 },
+  { tool: "other", size: 1 }
+] as const
 
 const principal = (organization: number, number: number): Principal => ({
   org_id: OrgId.make(`org_${hex(organization)}`),
@@ -82,7 +90,7 @@ const lists: ReadonlyArray<ReadonlyArray<ApprovalRule>> = [
 
 const organization = fc.integer({ min: 0, max: ORGANIZATIONS - 1 })
 const session = fc.integer({ min: 0, max: 2 })
-const step = fc.integer({ min: 0, max: 3 })
+const step = fc.integer({ min: 0, max: STEPS.length - 1 })
 const key = fc.integer({ min: 0, max: 2 })
 
 /** A row that another transaction holds while the request begins. */
@@ -95,7 +103,15 @@ const command = fc.oneof(
   { weight: 6, arbitrary: fc.record({ tag: fc.constant("step"), session, step, blocker }) },
   {
     weight: 4,
-    arbitrary: fc.record({ tag: fc.constant("decide"), session, step, key, approves: fc.boolean(), blocker })
+    arbitrary: fc.record({
+      tag: fc.constant("decide"),
+      session,
+      step,
+      key,
+      approves: fc.boolean(),
+      proposes: fc.boolean(),
+      blocker
+    })
   },
   { weight: 2, arbitrary: fc.record({ tag: fc.constant("complete"), session, step, blocker }) },
   fc.record({ tag: fc.constant("close"), session, blocker }),
@@ -224,17 +240,17 @@ class Course {
     const held = "blocker" in command ? this.#held(command.blocker, org_id, id, approval_id) : undefined
     switch (command.tag) {
       case "step": {
-        const tool = TOOLS[command.step] ?? "other"
+        const { size, tool } = STEPS[command.step] ?? STEPS[0]
         const check = Effect.provideService(
           Effect.flatMap(Steps, (one) =>
-            one.check(id, { step_id, tool, action_class: "any", arguments: [1, "a"] })
+            one.check(id, { step_id, tool, action_class: "any", arguments: { size } })
           ),
           Authorized("sessions.write"),
           agent
         )
-        const noted = Effect.tap(check, ({ approval_id }) =>
+        const noted = Effect.tap(check, ({ approval_id, decision_source }) =>
           Effect.sync(() => {
-            if (approval_id === null) return
+            if (approval_id === null || decision_source === "counter_proposal") return
             this.#names.set(approval_id, `approval of ${step_id} in ${command.session}`)
             this.#approvals.set(`${command.session} ${step_id}`, approval_id)
           })
@@ -245,10 +261,15 @@ class Course {
         if (!("key" in command) || !("approves" in command) || approval_id === undefined) return Effect.void
         const by = principal(organization, command.key)
         const decision = command.approves ? "approve" : "reject"
+        const { size } = STEPS[command.step] ?? STEPS[0]
+        const proposal =
+          command.proposes && !command.approves ? { proposed_arguments: { size: 1 - size } } : {}
         return this.#request(
           by,
           Effect.provideService(
-            Effect.flatMap(Approvals, (one) => one.decide(ApprovalId.make(approval_id), { decision })),
+            Effect.flatMap(Approvals, (one) =>
+              one.decide(ApprovalId.make(approval_id), { decision, ...proposal })
+            ),
             Authorized("approvals.decide"),
             by
           ),
@@ -428,6 +449,23 @@ const stepOf = (session: number, step: number): Command => ({
   blocker: undefined
 })
 
+/** Proposes the arguments of another step, which is submitted while other transactions hold the session, and again. */
+const proposal: ReadonlyArray<Command> = [
+  stepOf(0, 4),
+  {
+    tag: "decide",
+    session: 0,
+    step: 4,
+    key: 2,
+    approves: false,
+    proposes: true,
+    blocker: "Approval"
+  },
+  stepOf(0, 4),
+  { tag: "step", session: 0, step: 2, blocker: "Session" },
+  stepOf(0, 2)
+]
+
 /** Reads what is due while other transactions hold a session or an approval, and lets the worker transition the rest. */
 const whileDue: ReadonlyArray<Command> = [
   { tag: "due", session: 0, step: 2, limit: 1, blocker: undefined },
@@ -443,6 +481,7 @@ const beginning: ReadonlyArray<Command> = [
   { tag: "endpoint", organization: 0, endpoint: 0, active: true },
   { tag: "open", organization: 0, session: 0 },
   { tag: "open", organization: 1, session: 1 },
+  ...proposal,
   ...[stepOf(0, 2), stepOf(1, 3), stepOf(0, 3), stepOf(1, 2)],
   { tag: "advance", millis: 7_000 },
   ...whileDue,

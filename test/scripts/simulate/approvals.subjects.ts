@@ -174,14 +174,16 @@ export const makeSqlSubject: Effect.Effect<
       ),
     dump: Effect.gen(function* () {
       const rows = yield* sql<{ readonly line: string }>`
-        SELECT concat_ws(' ', 'session', session_id, closed_at IS NOT NULL, last_event) AS line FROM agent_sessions
+        SELECT concat_ws(' ', 'session', session_id, closed_at IS NOT NULL, last_event, (extract(epoch FROM proposals_until) * 1000)::bigint) AS line FROM agent_sessions
         UNION ALL
-        SELECT concat_ws(' ', 'step', session_id, step_id, decision, last_decision, outcome_status, outcome_at IS NOT NULL, approval_id)
+        SELECT concat_ws(' ', 'step', session_id, step_id, decision, last_decision, outcome_status, outcome_at IS NOT NULL, approval_id, proposal_approval_id)
         FROM governed_steps
         UNION ALL
         SELECT concat_ws(' ', 'approval', approval_id, status, stage, outcome, decision_source, decided_by_id, expiring_notified,
           (extract(epoch FROM expires_at) * 1000)::bigint, (extract(epoch FROM next_due_at) * 1000)::bigint,
-          (extract(epoch FROM decided_at) * 1000)::bigint, (extract(epoch FROM escalated_at) * 1000)::bigint)
+          (extract(epoch FROM decided_at) * 1000)::bigint, (extract(epoch FROM escalated_at) * 1000)::bigint,
+          proposed_arguments, proposed_digest, proposed_by, (extract(epoch FROM proposal_expires_at) * 1000)::bigint, proposal_step_id,
+          arguments_bytes)
         FROM approvals
         UNION ALL
         SELECT concat_ws(' ', 'event', session_id, number, type, step_id, data) FROM session_events
@@ -281,7 +283,7 @@ export const makeModelSubject: Effect.Effect<Subject> = Effect.sync(() => {
       }),
     dump: Effect.sync(() => [
       ...Array.from(model.sessions.committed(), ([, row]) =>
-        line("session", row.session_id, row.closed_at !== null, row.last_event)
+        line("session", row.session_id, row.closed_at !== null, row.last_event, row.proposals_until)
       ),
       ...Array.from(model.steps.committed(), ([, row]) =>
         line(
@@ -292,7 +294,8 @@ export const makeModelSubject: Effect.Effect<Subject> = Effect.sync(() => {
           row.last_decision,
           row.outcome_status,
           row.outcome_at !== null,
-          row.approval_id
+          row.approval_id,
+          row.proposal_approval_id
         )
       ),
       ...Array.from(model.approvals.committed(), ([, row]) =>
@@ -308,7 +311,13 @@ export const makeModelSubject: Effect.Effect<Subject> = Effect.sync(() => {
           row.expires_at,
           row.next_due_at,
           row.decided_at,
-          row.escalated_at
+          row.escalated_at,
+          row.proposed_arguments,
+          row.proposed_digest,
+          row.proposed_by,
+          row.proposal_expires_at,
+          row.proposal_step_id,
+          row.arguments_bytes
         )
       ),
       ...Array.from(model.events.committed(), ([, row]) =>

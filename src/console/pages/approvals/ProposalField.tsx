@@ -51,9 +51,7 @@ export const ProposalField = ({
         error={Result.isFailure(proposal) ? proposal.failure : undefined}
         onChange={onChange}
       />
-      {Result.isFailure(proposal) ? null : (
-        <ProposalDiff original={original} proposed={proposal.success} />
-      )}
+      {Result.isFailure(proposal) ? null : <ProposalDiff original={original} proposed={proposal.success} />}
       <div>
         <Button small kind="bare" onClick={() => onChange(undefined)}>
           Propose nothing
