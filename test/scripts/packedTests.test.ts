@@ -19,7 +19,7 @@ import { buildLibraries } from "../../scripts/libraries.ts"
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
 /** The examples that run. The others only compile here: the check of the documents runs all of them from the sources. */
-const RUN = ["fake-egress.test.ts", "test-clock.test.ts"]
+const RUN = ["fake-egress.test.ts", "test-clock.test.ts", "time-travel.test.ts"]
 
 const ok = ({ status, stderr, stdout }: SpawnSyncReturns<string>): string => {
   assert.strictEqual(status, 0, stdout + stderr)

@@ -1,5 +1,5 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Clock, DateTime, Effect, Fiber } from "effect"
+import { Clock, DateTime, type Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { StepId } from "../../src/domain/Ids.ts"
 import { approves, Countersign, fails, rejects } from "../../src/testing/index.ts"
@@ -156,6 +156,62 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
         )
       }))
 
+    test("complete a quorum together, each for their group and at their own time, and one who is not needed holds nobody up", () =>
+      Effect.gen(function* () {
+        const { advance, key, people } = yield* Countersign
+        yield* key({ preset: "reviewer", name: "Finance lead", groups: ["finance"] }, "quorum")
+        yield* key({ preset: "reviewer", name: "Legal lead", groups: ["legal"] }, "quorum")
+        const admin = yield* organizationWith("quorum", {
+          quorum: [{ group: "finance" }, { group: "legal" }]
+        })
+        const personOf = (name: string, group: string, after: Duration.Input) =>
+          approves({ tool: "payments.*" }, { organization: "quorum", after, key: { name, groups: [group] } })
+        yield* people(
+          personOf("Ada", "finance", "1 hour"),
+          personOf("Bea", "finance", "2 hours"),
+          personOf("Cleo", "sales", "150 minutes"),
+          personOf("Dan", "legal", "3 hours")
+        )
+        const id = yield* request("quorum")
+        yield* advance("2 hours")
+        const waiting = yield* admin.approvals.get({ params: { id } })
+        assert.deepStrictEqual([waiting.status, waiting.approvals_given], ["pending", 1])
+        yield* advance("2 hours")
+        const { requested_at, status, votes } = yield* admin.approvals.get({ params: { id } })
+        assert.strictEqual(status, "approved")
+        assert.deepStrictEqual(
+          votes.map(({ voted_at, voted_by }) => [voted_by.name, hoursAfter(requested_at, voted_at)]),
+          [
+            ["Ada", 1],
+            ["Dan", 3]
+          ]
+        )
+      }))
+
+    test("reject what others have approved in a quorum, which ends it", () =>
+      Effect.gen(function* () {
+        const { advance, people } = yield* Countersign
+        const admin = yield* organizationWith("veto", { quorum: [{ count: 3 }] })
+        const inOrganization = { organization: "veto" }
+        yield* people(
+          approves({}, { ...inOrganization, after: "1 hour" }),
+          approves({}, { ...inOrganization, after: "2 hours" }),
+          rejects(
+            { tool: "payments.*" },
+            { ...inOrganization, after: "3 hours", key: { name: "Eve" }, comment: "No" }
+          ),
+          approves({}, { ...inOrganization, after: "4 hours" })
+        )
+        const id = yield* request("veto")
+        yield* advance("1 day")
+        const approval = yield* admin.approvals.get({ params: { id } })
+        assert.deepStrictEqual(
+          [approval.status, approval.approvals_given, approval.decided_by?.name, approval.comment],
+          ["rejected", 2, "Eve", "No"]
+        )
+        assert.strictEqual(hoursAfter(approval.requested_at, approval.decided_at), 3)
+      }))
+
     test("without a delay decide while the time stands still", () =>
       Effect.gen(function* () {
         const { client, people } = yield* Countersign
@@ -245,6 +301,48 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
         assert.strictEqual((yield* admin.runs.get({ params: { trace_id } })).trace_id, trace_id)
         yield* advance("2 days")
         assert.propertyVal(yield* Effect.flip(admin.runs.get({ params: { trace_id } })), "_tag", "NOT_FOUND")
+      }))
+
+    test("removes sessions with their approvals, deliveries and expired keys in one move, and keeps what is younger", () =>
+      Effect.gen(function* () {
+        const { advance, client, receiver } = yield* Countersign
+        const admin = yield* organizationWith("all retention")
+        const { revision } = yield* admin.retention_settings.get()
+        yield* admin.retention_settings.replace({ payload: { session_days: 20, revision } })
+        yield* receiver(undefined, "all retention")
+        const { endpoints } = yield* admin.notification_endpoints.list()
+        const endpoint = endpoints[0]?.id ?? assert.fail("there is an endpoint")
+        const countOf = Effect.map(
+          admin.notification_endpoints.deliveries({ params: { id: endpoint } }),
+          ({ deliveries }) => deliveries.length
+        )
+        const namesOf = Effect.map(admin.api_keys.list({ query: {} }), ({ keys }) =>
+          keys.map(({ name }) => name)
+        )
+        const maker = yield* client({ name: "maker" }, "all retention")
+        yield* maker.api_keys.create({
+          payload: {
+            name: "short-lived",
+            preset: "runtime",
+            expires_at: DateTime.addDuration(yield* DateTime.now, "1 day")
+          }
+        })
+        const id = yield* request("all retention")
+        // Expired after a day, so that its session's last event is 19 days old.
+        yield* advance("20 days")
+        assert.strictEqual((yield* admin.approvals.get({ params: { id } })).status, "expired")
+        assert.isAbove(yield* countOf, 0)
+        assert.include(yield* namesOf, "short-lived")
+        const young = yield* request("all retention", "mail.send")
+        yield* advance("12 days")
+        assert.propertyVal(yield* Effect.flip(admin.approvals.get({ params: { id } })), "_tag", "NOT_FOUND")
+        assert.strictEqual((yield* admin.approvals.get({ params: { id: young } })).status, "expired")
+        // Deliveries are kept for 30 days, expired keys for 90.
+        const delivered = yield* countOf
+        yield* advance("60 days")
+        assert.isAbove(delivered, 0)
+        assert.strictEqual(yield* countOf, 0)
+        assert.notInclude(yield* namesOf, "short-lived")
       }))
   })
 })

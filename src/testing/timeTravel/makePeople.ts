@@ -102,10 +102,12 @@ export const makePeople = Effect.fnUntraced(function* (
       yield* person.client.approvals
         .decide({ params: { id: approval.approval_id }, payload: { decision, comment } })
         .pipe(
-          // Somebody else was quicker.
+          // Somebody else was quicker, or the quorum needs nobody like this person: what does not count now does not count later either.
           Effect.catchTags({
             APPROVAL_ALREADY_DECIDED: () => Effect.void,
             APPROVAL_EXPIRED: () => Effect.void,
+            GROUP_REQUIRED: () => Effect.void,
+            SAME_PERSON: () => Effect.void,
             NOT_FOUND: () => Effect.void
           }),
           Effect.orDie
