@@ -185,8 +185,8 @@ export const learning: ReadonlyArray<ListedMutant> = [
   },
   {
     file: spending,
-    from: "if (max_failures !== null && failures >= max_failures) {",
-    to: "if (false) {",
+    from: "max_failures !== null && failures >= max_failures",
+    to: "false",
     tests: budgetTests
   },
   {
@@ -217,6 +217,12 @@ export const learning: ReadonlyArray<ListedMutant> = [
     file: budget,
     from: ": costs.length === 0 ?",
     to: ": false ?",
+    tests: budgetTests
+  },
+  {
+    file: "server/tasks/Comparisons/compareBatch.ts",
+    from: "isCompleted ? spending.tooManyFailures() : spending.unknown()",
+    to: "isCompleted ? undefined : spending.unknown()",
     tests: budgetTests
   },
   {

@@ -50,6 +50,8 @@ export interface Spending {
   readonly reserve: () => string | undefined
   /** Says, as the beginning of a sentence, why the budget cannot be kept: the spending is unknown. Undefined if it can. */
   readonly unknown: () => string | undefined
+  /** Says, as the beginning of a sentence, that as many answers have failed as end the comparison. Undefined if fewer have. */
+  readonly tooManyFailures: () => string | undefined
   /** Records the spending of a reserved example, whether it was finished or interrupted. */
   readonly record: (example: ExampleSpending, failures: number) => Effect.Effect<void>
   /** The spending of the comparison in all attempts. */
@@ -81,15 +83,18 @@ export const makeSpending = (
       ? "A provider does not report its tokens, so the budget cannot be kept"
       : undefined
 
+  const tooManyFailures = (): string | undefined =>
+    max_failures !== null && failures >= max_failures
+      ? `${failures} answers failed, and the budget ends a comparison with ${max_failures}`
+      : undefined
+
   return {
     spent: () => spent,
     unknown,
+    tooManyFailures,
     reserve: () => {
-      const fault = unknown()
+      const fault = unknown() ?? tooManyFailures()
       if (fault !== undefined) return fault
-      if (max_failures !== null && failures >= max_failures) {
-        return `${failures} answers failed, and the budget allows ${max_failures}`
-      }
       if (max_calls !== null && spent.calls + (inProgress + 1) * callsPerExample > max_calls) {
         return `The budget of ${max_calls} calls has no room for another example`
       }

@@ -185,17 +185,17 @@ export const compareBatch = Effect.fnUntraced(function* (
   )
   const total = row.compared + compared.length
   const isCompleted = next === null && compared.length === examples.length
-  // The next batch would not know it.
-  if (!isCompleted) ended ??= spending.unknown()
+  // Other limits have no effect on a comparison that is completed. The next batch would not know that the spending is unknown.
+  ended ??= isCompleted ? spending.tooManyFailures() : spending.unknown()
   const spent = spending.spent()
   const batch: ComparisonBatch = {
     compared,
     row: {
       ...row,
       ...fromSpent(spent),
-      status: isCompleted ? "completed" : ended === undefined ? "running" : "failed",
+      status: ended !== undefined ? "failed" : isCompleted ? "completed" : "running",
       failure:
-        isCompleted || ended === undefined
+        ended === undefined
           ? null
           : `${ended}: it ended after ${total} of ${row.example_count} examples. Spent: ${describeSpent(spent)}.`,
       compared: total,

@@ -141,10 +141,23 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           budget: { max_failures: 5 }
         })
         assert.strictEqual(failed.status, "failed")
-        assert.match(failed.failure ?? "", /^[5-9] answers failed, and the budget allows 5: it ended after/)
+        assert.match(failed.failure ?? "", /^[5-9] answers failed, and the budget ends a comparison with 5: it ended after/)
         assert.isAtMost(failed.summary.candidate.failed, 9)
         // Each call of both sides was made once, the refused ones too.
         assert.strictEqual(failed.spent.calls, 2 * failed.compared)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("a comparison whose last answers spend the failure budget ends as failed too", () =>
+      Effect.gen(function* () {
+        const { admin, params } = yield* modelTask("last failures", 3)
+        const server = yield* startScriptedServer([{ status: 401, body: {} }])
+        const candidate = { provider: { kind: "openai", base_url: server.url, model: "small" } } as const
+        const failed = yield* finish(admin, params, { candidate, budget: { max_failures: 3 } })
+        assert.deepInclude(failed, { status: "failed", compared: 3 })
+        assert.match(failed.failure ?? "", /^3 answers failed, .* it ended after 3 of 3 examples/)
+        const allowed = yield* finish(admin, params, { candidate, budget: { max_failures: 4 } })
+        assert.deepInclude(allowed, { status: "completed", failure: null })
       }).pipe(Effect.scoped)
     )
 

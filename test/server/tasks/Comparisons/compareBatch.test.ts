@@ -251,7 +251,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         yield* ofFailures.record(new ExampleSpending(), 1)
         assert.isUndefined(ofFailures.reserve())
         yield* ofFailures.record(new ExampleSpending(), 1)
-        assert.match(ofFailures.reserve() ?? "", /^2 answers failed, and the budget allows 2/)
+        assert.match(ofFailures.reserve() ?? "", /^2 answers failed, and the budget ends a comparison with 2/)
       })
   )
 
