@@ -194,6 +194,30 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       })
   )
 
+  it.effect("recent feedback and staged corrections stay when feedback expires", () =>
+    Effect.gen(function* () {
+      const { admin, correct, run, stage } = yield* createDesk("expired and recent feedback")
+      const old = yield* age(20)
+      const recent = yield* correct(yield* run("recent"), { category: "billing" })
+      const expired = yield* correct(yield* run("expired"), { category: "billing" })
+      const trace_id = yield* run("expired and staged")
+      yield* stage((yield* correct(trace_id, { category: "billing" })).id)
+      const { feedback } = yield* admin.feedback.list({ query: { status: "staged" } })
+      for (const { id } of [expired, ...feedback]) yield* old.feedback(id)
+      yield* admin.retention_settings.replace({ payload: { feedback_days: 10 } })
+      assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 1, sessions: 0 })
+      yield* admin.retention_settings.replace({ payload: {} })
+      const left = yield* admin.feedback.list({ query: {} })
+      assert.deepStrictEqual(
+        left.feedback.map(({ id, inference_log_id }) => [id === recent.id, inference_log_id === trace_id]),
+        [
+          [true, false],
+          [false, true]
+        ]
+      )
+    })
+  )
+
   it.effect("an example whose feedback has expired is still erased with its end user", () =>
     Effect.gen(function* () {
       const { admin, dataset: first, integration, params, run, stage } = yield* createDesk("expired end user")

@@ -253,6 +253,23 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
     })
   )
 
+  it.effect("an erasure finds the runs of its subject in every task", () =>
+    Effect.gen(function* () {
+      const { admin, params } = yield* createDesk("erase in tasks")
+      const second = yield* createSortingTask(admin, ["a", "other"])
+      const third = yield* createSortingTask(admin, ["a", "other"])
+      for (const at of [params, second.params, third.params]) {
+        yield* admin.tasks.run({
+          params: at,
+          payload: { input: { text: "a" }, answer: { category: "other" }, metadata: { customer: "acme" } }
+        })
+      }
+      const payload = { metadata_key: "customer", metadata_value: "acme" }
+      const { deleted } = yield* completed(admin, (yield* admin.deletions.erase({ payload })).id)
+      assert.deepStrictEqual(deleted, { runs: 3, feedback: 0, examples: 0, sessions: 0 })
+    })
+  )
+
   it.effect(
     "the erasure of an end user deletes their feedback and what their corrections became, and nothing else",
     () =>

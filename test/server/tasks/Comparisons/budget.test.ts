@@ -141,7 +141,10 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           budget: { max_failures: 5 }
         })
         assert.strictEqual(failed.status, "failed")
-        assert.match(failed.failure ?? "", /^[5-9] answers failed, and the budget ends a comparison with 5: it ended after/)
+        assert.match(
+          failed.failure ?? "",
+          /^[5-9] answers failed, and the budget ends a comparison with 5: it ended after/
+        )
         assert.isAtMost(failed.summary.candidate.failed, 9)
         // Each call of both sides was made once, the refused ones too.
         assert.strictEqual(failed.spent.calls, 2 * failed.compared)
