@@ -266,6 +266,7 @@ CREATE TABLE agent_sessions (
   closed_at timestamp with time zone,
   last_event bigint DEFAULT 0 NOT NULL,
   proposals_until timestamp with time zone,
+  grants_until timestamp with time zone,
   CONSTRAINT agent_sessions_pkey PRIMARY KEY (org_id, session_id)
 ) WITH (fillfactor=50);
 CREATE INDEX agent_sessions_open ON agent_sessions USING btree (org_id) WHERE (closed_at IS NULL);
@@ -281,6 +282,7 @@ COMMENT ON COLUMN agent_sessions.created_by_name IS 'Name of that key at the tim
 COMMENT ON COLUMN agent_sessions.closed_at IS 'When the session was closed; null: open.';
 COMMENT ON COLUMN agent_sessions.last_event IS 'Number of the newest event. Raised under the row lock, so that event numbers follow commit order.';
 COMMENT ON COLUMN agent_sessions.proposals_until IS 'When the last unused counter-proposal of the session expires; null: there is none. Steps look for proposals only until then.';
+COMMENT ON COLUMN agent_sessions.grants_until IS 'When the last of its standing grants ends at the latest; null: it has none.';
 
 CREATE TABLE api_key_uses (
   org_id text COLLATE "C" NOT NULL,
@@ -1177,6 +1179,7 @@ CREATE TABLE governed_steps (
   shadow_rule_id text,
   shadow_reason text,
   shadow_revision integer,
+  grant_id text COLLATE "C",
   CONSTRAINT governed_steps_pkey PRIMARY KEY (org_id, session_id, step_id),
   CONSTRAINT governed_steps_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
   CONSTRAINT governed_steps_last_decision_check CHECK ((last_decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
@@ -1210,6 +1213,66 @@ COMMENT ON COLUMN governed_steps.shadow_effect IS 'Effect that the shadow rules 
 COMMENT ON COLUMN governed_steps.shadow_rule_id IS 'Shadow rule that matched; null: none did, or there is no difference.';
 COMMENT ON COLUMN governed_steps.shadow_reason IS 'Explanation that the shadow rules would have given; null: no difference.';
 COMMENT ON COLUMN governed_steps.shadow_revision IS 'Revision of the shadow rules that differ; null: no difference.';
+COMMENT ON COLUMN governed_steps.grant_id IS 'Standing grant that allowed the step; null: none.';
+
+CREATE TABLE grants (
+  org_id text COLLATE "C" NOT NULL,
+  grant_id text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  approval_id text COLLATE "C" NOT NULL,
+  step_id text COLLATE "C" NOT NULL,
+  scope text NOT NULL,
+  tool text NOT NULL,
+  action_class text NOT NULL,
+  content_digest text COLLATE "C",
+  conditions json NOT NULL,
+  reason text NOT NULL,
+  uses integer DEFAULT 0 NOT NULL,
+  max_uses integer,
+  last_used_at timestamp with time zone,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  ended_at timestamp with time zone,
+  end_reason text,
+  revoked_by_id text COLLATE "C",
+  revoked_by_name text,
+  CONSTRAINT grants_pkey PRIMARY KEY (org_id, grant_id),
+  CONSTRAINT grants_check CHECK ((uses <= max_uses)),
+  CONSTRAINT grants_check1 CHECK (((ended_at IS NULL) = (end_reason IS NULL))),
+  CONSTRAINT grants_check2 CHECK (((scope = 'arguments'::text) = (content_digest IS NOT NULL))),
+  CONSTRAINT grants_end_reason_check CHECK ((end_reason = ANY (ARRAY['used_up'::text, 'revoked'::text, 'session_closed'::text]))),
+  CONSTRAINT grants_scope_check CHECK ((scope = ANY (ARRAY['arguments'::text, 'tool'::text, 'condition'::text])))
+) WITH (fillfactor=80);
+CREATE UNIQUE INDEX grants_approval ON grants USING btree (org_id, approval_id);
+CREATE INDEX grants_open ON grants USING btree (org_id, expires_at) WHERE (ended_at IS NULL);
+CREATE INDEX grants_open_session ON grants USING btree (org_id, session_id, expires_at) WHERE (ended_at IS NULL);
+CREATE INDEX grants_session ON grants USING btree (org_id, session_id, grant_id);
+CREATE INDEX grants_tool ON grants USING btree (org_id, tool, grant_id);
+COMMENT ON TABLE grants IS 'Standing grants: approvals in advance for further steps of one agent session.';
+COMMENT ON COLUMN grants.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN grants.grant_id IS 'Id, grt_….';
+COMMENT ON COLUMN grants.session_id IS 'Agent session whose steps it allows.';
+COMMENT ON COLUMN grants.approval_id IS 'Approval with whose decision it was made.';
+COMMENT ON COLUMN grants.step_id IS 'Step of that approval.';
+COMMENT ON COLUMN grants.scope IS 'Which steps it allows: arguments, tool or condition.';
+COMMENT ON COLUMN grants.tool IS 'Tool of these steps.';
+COMMENT ON COLUMN grants.action_class IS 'Action class of these steps.';
+COMMENT ON COLUMN grants.content_digest IS 'SHA-256 of tool, action class and arguments; null: another scope.';
+COMMENT ON COLUMN grants.conditions IS 'Conditions on the arguments; empty: another scope.';
+COMMENT ON COLUMN grants.reason IS 'Why it was made; empty: no reason was given.';
+COMMENT ON COLUMN grants.uses IS 'Number of steps that it has allowed.';
+COMMENT ON COLUMN grants.max_uses IS 'How many steps it can allow; null: any number.';
+COMMENT ON COLUMN grants.last_used_at IS 'When it allowed a step last; null: never.';
+COMMENT ON COLUMN grants.created_at IS 'When it was made.';
+COMMENT ON COLUMN grants.created_by_id IS 'API key that created the row.';
+COMMENT ON COLUMN grants.created_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN grants.expires_at IS 'When it ends at the latest.';
+COMMENT ON COLUMN grants.ended_at IS 'When it ended before that; null: it did not.';
+COMMENT ON COLUMN grants.end_reason IS 'used_up, revoked or session_closed; null: it did not end before its time.';
+COMMENT ON COLUMN grants.revoked_by_id IS 'API key that revoked it; null: not revoked.';
+COMMENT ON COLUMN grants.revoked_by_name IS 'Name of that key at the time; null: not revoked.';
 
 CREATE TABLE idempotency_keys (
   org_id text COLLATE "C" NOT NULL,

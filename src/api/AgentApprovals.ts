@@ -2,13 +2,23 @@ import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Approval, ApprovalStatus, Decision } from "../domain/approvals/Approval.ts"
 import { ProposedArguments } from "../domain/approvals/CounterProposal.ts"
+import { Grant } from "../domain/approvals/Grant.ts"
 import { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "./ApprovalProblems.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { NewGrant } from "./Grants.ts"
 import { BodyLimit, RequestBody } from "./Middleware.ts"
 import { DecideManyRequest, DecisionResults, MAX_DECISIONS } from "./DecisionBatch.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { AdminRequired, GroupRequired, NotFound, SamePerson, SelfApproval } from "./Problems.ts"
+import {
+  AdminRequired,
+  GrantNotAllowed,
+  GroupRequired,
+  LimitReached,
+  NotFound,
+  SamePerson,
+  SelfApproval
+} from "./Problems.ts"
 import { Comment } from "./Text.ts"
 
 export const DecideRequest = Schema.Struct({
@@ -19,12 +29,27 @@ export const DecideRequest = Schema.Struct({
   proposed_arguments: Schema.optionalKey(ProposedArguments).annotateKey({
     description:
       "Only with `reject`: the arguments with which the agent may try again, a JSON object that differs from the step's arguments. They are passed to the agent as they are."
+  }),
+  grant: Schema.optionalKey(NewGrant).annotateKey({
+    description:
+      "A standing grant to make with the approval, which allows further steps of the session. Only with `approve`, and only if one person's approval is enough. If it cannot be made, the approval is not decided either."
   })
 }).annotate({
   identifier: "DecideRequest",
   description: "A person's verdict. It is attributed to the API key that sends it."
 })
 export type DecideRequest = typeof DecideRequest.Type
+
+export const DecidedApproval = Schema.Struct({
+  ...Approval.fields,
+  grant: Schema.optionalKey(Grant).annotateKey({
+    description: "The grant that was made with it. Absent if the request asked for none."
+  })
+}).annotate({
+  identifier: "DecidedApproval",
+  description: "The approval after a decision, with the grant that was made with it."
+})
+export type DecidedApproval = typeof DecidedApproval.Type
 
 /** The filters of the list. */
 export const approvalFilter = {
@@ -69,7 +94,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
     HttpApiEndpoint.post("decide", "/:id/decide", {
       params: { id: ApprovalId.annotateKey({ description: "The approval's ID." }) },
       payload: DecideRequest,
-      success: Approval,
+      success: DecidedApproval,
       error: [
         NotFound,
         SelfApproval,
@@ -77,7 +102,9 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
         GroupRequired,
         SamePerson,
         ApprovalAlreadyDecided,
-        ApprovalExpired
+        ApprovalExpired,
+        GrantNotAllowed,
+        LimitReached
       ]
     })
       .middleware(requires("approvals.decide"))
@@ -89,7 +116,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
           description: [
             "Approves or rejects a pending approval. A rejection closes it, and so does the approval that completes its quorum, by default the first; later decisions get 409 with the approval as it is.",
             "An approval before the last is recorded in `votes`, and the approval stays pending: whoever has approved can still reject it.",
-            "Repeating your own decision is idempotent.",
+            "Repeating your own decision is idempotent. A grant can only be made with the decision: repeating it with a `grant` that it did not have gets 409.",
             "A rejection can propose other arguments: one later step of the session with the same tool, action class and exactly these arguments is then allowed within an hour, if you could have approved it alone. Body limit: 4 MiB.",
             "In stage `reviewer` the key needs one of the groups that the quorum names, unless it names none. In stage `admin` the key also needs `approvals.admin`, and counts for any group. The key that submitted the step, and keys that it created, cannot decide it unless the rule sets `self_approval`."
           ].join(" ")

@@ -10,6 +10,7 @@ import { DatasetsApi } from "./Datasets.ts"
 import { DeletionsApi } from "./Deletions.ts"
 import { FeedbackApi } from "./Feedback.ts"
 import { FeedbackSettingsApi } from "./FeedbackSettings.ts"
+import { GrantsApi } from "./Grants.ts"
 import { collectFieldErrors, ProblemFrame } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { RedactionSettingsApi } from "./RedactionSettings.ts"
@@ -38,6 +39,7 @@ export class Api extends HttpApi.make("countersign")
   .add(FeedbackSettingsApi)
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)
+  .add(GrantsApi)
   .add(ApprovalRulesApi)
   .add(NotificationEndpointsApi)
   .add(RedactionSettingsApi)

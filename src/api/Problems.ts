@@ -227,6 +227,13 @@ export class LimitReached extends problem<LimitReached>()(
   "The organization or task has as many of these as it can have. `detail` names the limit."
 ) {}
 
+export class GrantNotAllowed extends problem<GrantNotAllowed>()(
+  "GRANT_NOT_ALLOWED",
+  409,
+  "Grant not allowed",
+  "The approval needs more than one person, and a standing grant stands for one person's approval. Approve the step without `grant`."
+) {}
+
 export class EmailNotVerifiable extends problem<EmailNotVerifiable>()(
   "EMAIL_NOT_VERIFIABLE",
   409,

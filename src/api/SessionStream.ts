@@ -4,7 +4,7 @@ import { HttpApiSchema, OpenApi } from "effect/http-api"
 import { OutcomeStatus, StepDecision, StepDecisionSource } from "../domain/approvals/AgentSession.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
 import { Approval } from "../domain/approvals/Approval.ts"
-import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
+import { ApprovalId, GrantId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
 import { timestamp } from "../domain/Time.ts"
 import { numberCursor } from "./Pagination.ts"
@@ -50,7 +50,11 @@ export const StepGovernedEvent = Schema.Struct({
   reason: Schema.String.annotateKey({ description: "Why, in one sentence." }),
   rule_id: Schema.NullOr(RuleId).annotateKey({ description: "The rule that matched. Null if none did." }),
   approval_id: Schema.NullOr(ApprovalId).annotateKey({
-    description: "The approval that the step waits for. Null if a rule decided."
+    description: "The approval that the step waits for. Null if a rule or a standing grant decided."
+  }),
+  grant_id: Schema.optionalKey(Schema.NullOr(GrantId)).annotateKey({
+    description:
+      "The standing grant that allows the step; null if none does. Absent from events that an older version of the service recorded."
   }),
   decision_source: Schema.optionalKey(Schema.NullOr(StepDecisionSource)).annotateKey({
     description:

@@ -27,7 +27,8 @@ const ids = {
   auditEntry: id("aud", "12"),
   destination: id("tel", "13"),
   telemetryDelivery: id("tdl", "14"),
-  deletion: id("del", "16")
+  deletion: id("del", "16"),
+  grant: id("grt", "17")
 } as const
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -338,6 +339,37 @@ const decidedApproval = {
   comment: "Order 4711 was damaged."
 }
 
+const grantCondition = { pointer: "/amount", op: "at_most", value: 100 }
+
+const grant = {
+  grant_id: ids.grant,
+  status: "active",
+  session_id: ids.session,
+  approval_id: ids.approval,
+  step_id: step.step_id,
+  scope: "condition",
+  tool: step.tool,
+  action_class: step.action_class,
+  when: [grantCondition],
+  reason: "Small refunds of this batch were checked.",
+  uses: 3,
+  max_uses: 50,
+  last_used_at: "2026-11-21T05:11:09.417Z",
+  created_at: "2026-11-21T05:04:40.001Z",
+  created_by: ada,
+  expires_at: "2026-11-21T06:04:40.001Z",
+  ended_at: null,
+  revoked_by: null
+}
+
+const newGrant = {
+  scope: grant.scope,
+  when: grant.when,
+  lasts_seconds: 3_600,
+  max_uses: grant.max_uses,
+  reason: grant.reason
+}
+
 const decisionResult = {
   approval_id: ids.approval,
   approval: {
@@ -616,6 +648,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     reason: rule.reason,
     rule_id: ids.rule,
     decision_source: null,
+    grant_id: null,
     expires_at: "2026-11-21T06:00:02.250Z",
     arguments_digest: digest,
     proposal: null
@@ -632,6 +665,9 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   ApprovalSnapshot: approvalSnapshot,
   CounterProposal: counterProposal,
   DecideRequest: { decision: "approve", comment: "Order 4711 was damaged." },
+  DecidedApproval: { ...decidedApproval, grant: { ...grant, uses: 0, last_used_at: null } },
+  NewGrant: newGrant,
+  Grant: grant,
   DecideManyRequest: {
     approval_ids: [ids.approval],
     decision: "approve",

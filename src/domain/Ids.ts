@@ -130,6 +130,10 @@ export type ApprovalId = typeof ApprovalId.Type
 export const RuleId = defineId("rul", Schema.brand("RuleId"))
 export type RuleId = typeof RuleId.Type
 
+/** A standing grant. */
+export const GrantId = defineId("grt", Schema.brand("GrantId"))
+export type GrantId = typeof GrantId.Type
+
 export const EventId = defineId("evt", Schema.brand("EventId"))
 export type EventId = typeof EventId.Type
 

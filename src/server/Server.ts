@@ -96,6 +96,8 @@ import { WorkLimits } from "./http/WorkLimits.ts"
 import { RequestCharges } from "./identity/RequestCharges.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { RedactionSettingsHttp } from "./redaction/RedactionSettings/http.ts"
+import { Grants } from "./approvals/Grants.ts"
+import { GrantsHttp } from "./approvals/Grants/http.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RulesHttp } from "./approvals/Rules/http.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
@@ -235,6 +237,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Sessions.layer,
         Steps.layer,
         Approvals.layer,
+        Grants.layer,
         RuleTests.layer,
         RuleSuggestions.layer,
         ShadowRules.layer,
@@ -341,6 +344,7 @@ const layerContractHandlers = layerHandlers(
     FeedbackSettingsHttp,
     SessionsHttp,
     ApprovalsHttp,
+    GrantsHttp,
     RulesHttp,
     NotificationsHttp,
     RedactionSettingsHttp,
@@ -360,6 +364,7 @@ const layerContractHandlers = layerHandlers(
     Feedback,
     FeedbackSettings,
     FeedbackTokens,
+    Grants,
     Notifications,
     RedactionSettings,
     RetentionSettings,

@@ -54,6 +54,7 @@ describe("connect", () => {
       reason: "A rule allows this step",
       rule_id: null,
       decision_source: "rule",
+      grant_id: null,
       expires_at: null,
       arguments_digest: "0".repeat(64),
       proposal: null

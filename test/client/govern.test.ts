@@ -30,6 +30,7 @@ const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
   reason: "A person is asked",
   rule_id: null,
   decision_source: decision === "pending" ? null : "human",
+  grant_id: null,
   expires_at: null,
   arguments_digest: "0".repeat(64),
   proposal: null

@@ -75,6 +75,34 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
         )
       }))
 
+    test("are needed again once a standing grant has expired", () =>
+      Effect.gen(function* () {
+        const { advance, client } = yield* Countersign
+        const admin = yield* organizationWith("grants")
+        const agent = yield* client({ preset: "runtime", name: "granted agent" }, "grants")
+        const { session_id } = yield* agent.sessions.create()
+        const submit = (step: string) =>
+          agent.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make(step), tool: "payments.refund", action_class: "write" }
+          })
+        const { approval_id } = yield* submit("asked")
+        const { grant } = yield* admin.approvals.decide({
+          params: { id: approval_id ?? assert.fail("the step waits for a person") },
+          payload: { decision: "approve", grant: { scope: "tool", lasts_seconds: 8 * 3_600 } }
+        })
+        const id = grant?.grant_id ?? assert.fail("a grant was made")
+        yield* advance("7 hours")
+        assert.strictEqual((yield* submit("in time")).decision, "allow")
+        yield* advance("1 hour")
+        assert.strictEqual((yield* submit("too late")).decision, "pending")
+        assert.strictEqual((yield* submit("in time")).decision, "allow")
+        const expired = yield* admin.grants.get({ params: { id } })
+        assert.deepInclude(expired, { status: "expired", uses: 1, ended_at: null })
+        const active = yield* admin.grants.list({ query: { state: "active" } })
+        assert.deepStrictEqual(active.grants, [])
+      }))
+
     test("stay as they are while nothing is due, and two moves are as good as one", () =>
       Effect.gen(function* () {
         const { advance } = yield* Countersign

@@ -458,7 +458,7 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/approvals/Approvals.ts",
-    from: "const redacted = yield* redactComment(principal, request)",
+    from: "const redacted = yield* redactTexts(principal, request)",
     to: "const redacted = request",
     tests: ["server/redaction/RedactionSettings.test.ts"]
   }

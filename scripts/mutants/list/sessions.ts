@@ -110,7 +110,7 @@ export const sessions: ReadonlyArray<ListedMutant> = [
   {
     file: "server/approvals/Sessions.ts",
     from: "yield* lockSessionForUpdate(sql, org_id, id)",
-    to: "",
+    to: "Option.none()",
     tests: [...sessionTests, ...writer, twoReplicas]
   },
   {

@@ -13,6 +13,7 @@ export interface SessionEntry {
   readonly closed_at: number | null
   readonly last_event: number
   readonly proposals_until: number | null
+  readonly grants_until: number | null
 }
 
 /** A row of `governed_steps`. */
@@ -30,6 +31,7 @@ export interface StepEntry {
   readonly reason: string
   readonly approval_id: string | null
   readonly proposal_approval_id: string | null
+  readonly grant_id: string | null
   readonly requested_by_id: string
   readonly requested_at: number
   readonly last_decision: string | null

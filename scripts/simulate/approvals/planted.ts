@@ -52,7 +52,7 @@ export const approvalBugs: Readonly<Record<string, PlantedBug>> = {
   "close-without-lock": {
     file: `${approvals}/Sessions.ts`,
     from: "yield* lockSessionForUpdate(sql, org_id, id)",
-    to: ""
+    to: "Option.none()"
   },
   "closed-session-written": {
     file: `${approvals}/SessionWriter/writeStatement.ts`,

@@ -183,9 +183,15 @@ const lockSession: Handler = (model, given) =>
     if (row === undefined) return []
     const session = yield* locked(given, "agent_sessions", row, () => transaction.lock(model.sessions, key))
     if (session === undefined) return []
-    const { closed_at, created_by_id, proposals_until, task_id } = session
+    const { closed_at, created_by_id, grants_until, proposals_until, task_id } = session
     return [
-      { task_id, closed: closed_at !== null, created_by_id, proposals_until: dateOrNull(proposals_until) }
+      {
+        task_id,
+        closed: closed_at !== null,
+        created_by_id,
+        proposals_until: dateOrNull(proposals_until),
+        grants_until: dateOrNull(grants_until)
+      }
     ]
   }
 
@@ -442,7 +448,8 @@ const kinds: ReadonlyArray<readonly [RegExp, Handler]> = [
           created_by_name: row.text("created_by_name"),
           closed_at: null,
           last_event: 0,
-          proposals_until: null
+          proposals_until: null,
+          grants_until: null
         })
       }
     })

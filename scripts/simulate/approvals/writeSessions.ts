@@ -17,6 +17,7 @@ interface Op {
   readonly org_id: string
   readonly session_id: string
   readonly rules_revision: number | null
+  /** Whether a counter-proposal or a standing grant could replace the person whom the write asks. */
   readonly asks: boolean
   readonly event_count: number
   readonly at: number
@@ -82,10 +83,17 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
       asks &&
       (proposals_until ?? 0) > at
     const isOpen = ({ closed_at }: SessionEntry) => closed_at === null || !given.says("s.closed_at IS NULL")
+    const mayHaveGrant = ({ asks, at }: Op, { grants_until }: SessionEntry) =>
+      asks &&
+      grants_until !== null &&
+      grants_until > at &&
+      given.says("s.grants_until IS NULL OR s.grants_until <= o.at")
+    const mayBeAnswered = (op: Op, session: SessionEntry) =>
+      mayBeProposed(op, session) || mayHaveGrant(op, session)
     const eligible: Array<Op> = []
     for (const op of ops) {
       const session = transaction.get(model.sessions, sessionKey(op))
-      if (session === undefined || !isOpen(session) || mayBeProposed(op, session)) continue
+      if (session === undefined || !isOpen(session) || mayBeAnswered(op, session)) continue
       const revision = transaction.get(model.rules, op.org_id)?.revision ?? 0
       if (
         op.rules_revision !== null &&
@@ -101,7 +109,7 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
         const locked = given.says("FOR NO KEY UPDATE OF s SKIP LOCKED")
           ? transaction.tryLock(model.sessions, sessionKey(op))
           : yield* transaction.lock(model.sessions, sessionKey(op))
-        if (locked === undefined || locked === "locked" || !isOpen(locked) || mayBeProposed(op, locked))
+        if (locked === undefined || locked === "locked" || !isOpen(locked) || mayBeAnswered(op, locked))
           continue
       }
       eligible.push(op)
@@ -132,6 +140,7 @@ export const writeSessions = (model: ApprovalModel, given: Given): ModelStatemen
         reason: row.text("reason"),
         approval_id: row.textOrNull("approval_id"),
         proposal_approval_id: null,
+        grant_id: null,
         requested_by_id: row.text("requested_by_id"),
         requested_at: at,
         last_decision: null,

@@ -31,6 +31,7 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   EventId: [Ids.EventId, "ID of an event that is sent to webhook endpoints."],
   ExampleId: [Ids.ExampleId, "ID of an example."],
   FeedbackId: [Ids.FeedbackId, "ID of a piece of feedback."],
+  GrantId: [Ids.GrantId, "ID of a standing grant."],
   KeyId: [Ids.KeyId, "ID of an API key."],
   OrgId: [Ids.OrgId, "ID of an organization."],
   ReleaseId: [Ids.ReleaseId, "ID of a release."],

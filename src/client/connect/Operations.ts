@@ -58,6 +58,12 @@ export interface Operations {
    */
   readonly approvals: ApprovalsOperations
   /**
+   * A standing grant is an approval in advance, made with the approval of a step: it allows further
+   * steps of the same agent session until a time or a count runs out. It never allows what a rule
+   * rejects, or what its maker could not approve alone.
+   */
+  readonly grants: GrantsOperations
+  /**
    * An ordered list of rules that allow a step, reject it, or require approval. The first rule that
    * matches decides. With no match, approval by a person is required, within one hour.
    */
@@ -705,17 +711,19 @@ export interface ApprovalsOperations {
    * Approves or rejects a pending approval. A rejection closes it, and so does the approval that
    * completes its quorum, by default the first; later decisions get 409 with the approval as it is. An
    * approval before the last is recorded in `votes`, and the approval stays pending: whoever has
-   * approved can still reject it. Repeating your own decision is idempotent. A rejection can propose
-   * other arguments: one later step of the session with the same tool, action class and exactly these
-   * arguments is then allowed within an hour, if you could have approved it alone. Body limit: 4 MiB. In
-   * stage `reviewer` the key needs one of the groups that the quorum names, unless it names none. In
-   * stage `admin` the key also needs `approvals.admin`, and counts for any group. The key that submitted
-   * the step, and keys that it created, cannot decide it unless the rule sets `self_approval`.
+   * approved can still reject it. Repeating your own decision is idempotent. A grant can only be made
+   * with the decision: repeating it with a `grant` that it did not have gets 409. A rejection can
+   * propose other arguments: one later step of the session with the same tool, action class and exactly
+   * these arguments is then allowed within an hour, if you could have approved it alone. Body limit: 4
+   * MiB. In stage `reviewer` the key needs one of the groups that the quorum names, unless it names
+   * none. In stage `admin` the key also needs `approvals.admin`, and counts for any group. The key that
+   * submitted the step, and keys that it created, cannot decide it unless the rule sets `self_approval`.
    *
    * @throws NOT_FOUND, SELF_APPROVAL, ADMIN_REQUIRED, GROUP_REQUIRED, SAME_PERSON,
-   * APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, or a problem of any operation.
+   * APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, GRANT_NOT_ALLOWED, LIMIT_REACHED, or a problem of any
+   * operation.
    */
-  readonly decide: (input: DecideApprovalInput, options?: CallOptions) => Promise<Approval>
+  readonly decide: (input: DecideApprovalInput, options?: CallOptions) => Promise<DecidedApproval>
   /**
    * Decide several approvals.
    *
@@ -727,6 +735,38 @@ export interface ApprovalsOperations {
    * wait for the rest.
    */
   readonly decideMany: (input: DecideApprovalsInput, options?: CallOptions) => Promise<DecisionResults>
+}
+
+/**
+ * A standing grant is an approval in advance, made with the approval of a step: it allows further
+ * steps of the same agent session until a time or a count runs out. It never allows what a rule
+ * rejects, or what its maker could not approve alone.
+ */
+export interface GrantsOperations {
+  /**
+   * List standing grants.
+   *
+   * Lists standing grants, newest first. Filters can be combined.
+   */
+  readonly list: (input?: ListGrantsInput, options?: CallOptions) => Promise<GrantPage>
+  /**
+   * Get a standing grant.
+   *
+   * Returns one standing grant, with how often it was used.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly get: (input: GetGrantInput, options?: CallOptions) => Promise<Grant>
+  /**
+   * Revoke a standing grant.
+   *
+   * Ends a grant at once: the next step asks a person again. Steps that it has allowed stay allowed. Any
+   * key that may decide approvals can revoke a grant. Idempotent: a grant that has ended is returned as
+   * it is.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly revoke: (input: RevokeGrantInput, options?: CallOptions) => Promise<Grant>
 }
 
 /**
@@ -4260,14 +4300,17 @@ export interface GovernedStep {
    *   stream.
    */
   readonly decision: "allow" | "reject" | "pending"
-  /** The approval that the step waits for or was decided by. Null if a rule decided. */
+  /** The approval that the step waits for or was decided by. Null if a rule or a standing grant decided. */
   readonly approval_id: string | null
   /** What decided. Null while the decision is `pending`. */
-  readonly decision_source: "rule" | "human" | "timeout" | "session_closed" | "counter_proposal" | null
+  readonly decision_source:
+    "rule" | "grant" | "human" | "timeout" | "session_closed" | "counter_proposal" | null
   /** Why, in one sentence for people. */
   readonly reason: string
   /** The rule that matched. Null if none did and the built-in rule applies: a person decides. */
   readonly rule_id: string | null
+  /** The standing grant that allows the step. Null unless `decision_source` is `grant`. */
+  readonly grant_id: string | null
   /** When the open review window ends. Null unless the decision is `pending`. */
   readonly expires_at: Date | null
   /**
@@ -4488,197 +4531,6 @@ export interface GetApprovalInput {
     /** The approval's ID. */
     readonly id: string
   }
-}
-
-/** A person's verdict. It is attributed to the API key that sends it. */
-export interface DecideRequest {
-  /**
-   * The verdict.
-   *
-   * - `approve`: Allow the step.
-   * - `reject`: Reject the step.
-   */
-  readonly decision: "approve" | "reject"
-  /** A comment for the record, at most 4,000 characters. Default null. */
-  readonly comment?: string | null | undefined
-  /**
-   * Only with `reject`: the arguments with which the agent may try again, a JSON object that differs
-   * from the step's arguments. They are passed to the agent as they are.
-   */
-  readonly proposed_arguments?: object | undefined
-}
-
-/** The input of `approvals.decide`. */
-export interface DecideApprovalInput {
-  /** The variables of the path. */
-  readonly params: {
-    /** The approval's ID. */
-    readonly id: string
-  }
-  /** The request body. A person's verdict. It is attributed to the API key that sends it. */
-  readonly payload: DecideRequest
-}
-
-/** A person's verdict on several approvals. It is attributed to the API key that sends it. */
-export interface DecideManyRequest {
-  /** The approvals to decide, 1 to 100, each once. */
-  readonly approval_ids: ReadonlyArray<string>
-  /**
-   * The verdict on each of them.
-   *
-   * - `approve`: Allow the step.
-   * - `reject`: Reject the step.
-   */
-  readonly decision: "approve" | "reject"
-  /** A comment for the record of each of them, at most 4,000 characters. Default null. */
-  readonly comment?: string | null | undefined
-}
-
-/** The input of `approvals.decideMany`. */
-export interface DecideApprovalsInput {
-  /**
-   * The request body. A person's verdict on several approvals. It is attributed to the API key that
-   * sends it.
-   */
-  readonly payload: DecideManyRequest
-}
-
-/**
- * An approval without the arguments of its step and of its proposal, which can be secret. Events that
- * an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given`,
- * `votes` and `proposal`.
- */
-export interface ApprovalSnapshot {
-  /** The approval's ID. */
-  readonly approval_id: string
-  /** The agent session of the step. */
-  readonly session_id: string
-  /** The step that waits, by the ID that the agent chose. */
-  readonly step_id: string
-  /** The task of the step. Null if it names none. */
-  readonly task_id: string | null
-  /** The tool that the agent wants to use. */
-  readonly tool: string
-  /** The class of action, as the agent named it. */
-  readonly action_class: string
-  /**
-   * SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with
-   * its step.
-   */
-  readonly arguments_digest: string
-  /**
-   * The approval's status.
-   *
-   * - `pending`: Waits for a decision. An escalated approval is still pending, in stage `admin`.
-   * - `approved`: People approved it, as many as its quorum needs.
-   * - `rejected`: A reviewer or admin rejected it.
-   * - `expired`: It closed without a decision: its last window ended, or its session was closed.
-   */
-  readonly status: "pending" | "approved" | "rejected" | "expired"
-  /**
-   * Whose review window is open, or was open last.
-   *
-   * - `reviewer`: Keys with `approvals.decide` can decide.
-   * - `admin`: Escalated: only keys with `approvals.admin` can decide.
-   */
-  readonly stage: "reviewer" | "admin"
-  /** When the agent submitted the step. */
-  readonly requested_at: Date
-  /** When the reviewers' window ends. */
-  readonly review_deadline_at: Date
-  /** When the admins' escalation window ends. Null if the rule grants none. */
-  readonly escalation_deadline_at: Date | null
-  /** When the open window ends: the one deadline that a client needs. */
-  readonly expires_at: Date
-  /** When the approval was escalated to admins. Null if it was not. */
-  readonly escalated_at: Date | null
-  /**
-   * The outcome if the last window ends without a decision.
-   *
-   * - `allow`: The agent may execute the step.
-   * - `reject`: The agent must not execute the step.
-   */
-  readonly timeout_action: "allow" | "reject"
-  /** The effect of the closed approval on its step. Null while it is pending. */
-  readonly outcome: "allow" | "reject" | null
-  /** What closed the approval. Null while it is pending. */
-  readonly decision_source: "human" | "timeout" | "session_closed" | null
-  /** When the approval closed. Null while it is pending. */
-  readonly decided_at: Date | null
-  /**
-   * The API key that decided: the last one that approved, or the one that rejected. Null unless
-   * `decision_source` is `human`.
-   */
-  readonly decided_by: Actor | null
-  /** The comment given with the decision. Null if there is none. */
-  readonly comment: string | null
-  /**
-   * The approvals that it needs, as the rule asked for them: those of every part. A person counts once.
-   * One rejection closes it.
-   */
-  readonly quorum?: ReadonlyArray<QuorumPart>
-  /** How many approvals the quorum needs. */
-  readonly approvals_required?: number
-  /** How many of them were given: the number of `votes`. */
-  readonly approvals_given?: number
-  /** The approvals that were given, oldest first. A rejection is in `decided_by`. */
-  readonly votes?: ReadonlyArray<Vote>
-  /** The arguments that the reviewer proposed with the rejection. Null if there are none. */
-  readonly proposal?: CounterProposal | null
-}
-
-/** Why one approval of a request was not decided. */
-export interface DecisionRefusal {
-  /** URI of the problem's type. */
-  readonly type: string
-  /** The HTTP status with which a single decision is refused. */
-  readonly status: number
-  /**
-   * Stable code of the problem. Branch on this.
-   *
-   * - `NOT_FOUND`: The organization has no such approval.
-   * - `SELF_APPROVAL`: The key that submitted the step cannot decide it, nor can a key that it created.
-   * - `ADMIN_REQUIRED`: The approval was escalated; deciding it requires `approvals.admin`.
-   * - `GROUP_REQUIRED`: The quorum asks for members of groups, and the key is in none whose approval is
-   *   still needed.
-   * - `SAME_PERSON`: A key that created this one, or that it created, has approved already.
-   * - `APPROVAL_ALREADY_DECIDED`: The approval was already decided. `approval` shows by whom and how.
-   * - `APPROVAL_EXPIRED`: The approval closed before anyone decided. `approval` shows its outcome.
-   */
-  readonly code:
-    | "NOT_FOUND"
-    | "SELF_APPROVAL"
-    | "ADMIN_REQUIRED"
-    | "GROUP_REQUIRED"
-    | "SAME_PERSON"
-    | "APPROVAL_ALREADY_DECIDED"
-    | "APPROVAL_EXPIRED"
-  /** The problem in a few words. */
-  readonly title: string
-  /** What happened, and what to do. */
-  readonly detail: string
-}
-
-/** What became of one approval of a request. */
-export interface DecisionResult {
-  /** The approval's ID. */
-  readonly approval_id: string
-  /**
-   * The approval as it is now, without its arguments. Null if a problem says that it does not exist, or
-   * that this key cannot decide it.
-   */
-  readonly approval: ApprovalSnapshot | null
-  /**
-   * Why the decision was refused. Null if it was accepted: in this request, or in an earlier equal one
-   * of this key.
-   */
-  readonly problem: DecisionRefusal | null
-}
-
-/** The results of deciding several approvals. */
-export interface DecisionResults {
-  /** One result for each approval, in the order of the request. */
-  readonly results: ReadonlyArray<DecisionResult>
 }
 
 /** The value is equal as JSON, in any order of members. A value of another type cannot be judged. */
@@ -5045,6 +4897,428 @@ export type RuleCondition =
   | AbsentCondition
   | EveryCondition
   | SomeCondition
+
+/**
+ * A standing grant to make with an approval. A session has at most 20 active grants, an organization
+ * 1000.
+ */
+export interface NewGrant {
+  /**
+   * Which further steps of the agent session are allowed.
+   *
+   * - `arguments`: Steps with the tool, the action class and the arguments of the approved step.
+   * - `tool`: Steps with the tool and the action class of the approved step, whatever their arguments.
+   * - `condition`: Steps with the tool and the action class of the approved step, for whose arguments
+   *   all conditions in `when` hold.
+   */
+  readonly scope: "arguments" | "tool" | "condition"
+  /**
+   * Required for the scope `condition`, and not allowed for others: 1 to 20 conditions on the arguments,
+   * at most 16,384 characters of JSON. All must hold, also for the step that is approved. A condition
+   * that cannot be judged does not hold.
+   */
+  readonly when?: ReadonlyArray<RuleCondition> | undefined
+  /** How long the grant lasts, in seconds, 1 to 86,400 (24 hours). Default 3600. */
+  readonly lasts_seconds?: number | undefined
+  /** How many steps it can allow, 1 to 1,000. Default null: any number until it expires. */
+  readonly max_uses?: number | null | undefined
+  /** Shown to the agent with each step that is allowed. At most 1,000 characters. Default empty. */
+  readonly reason?: string | undefined
+}
+
+/** A person's verdict. It is attributed to the API key that sends it. */
+export interface DecideRequest {
+  /**
+   * The verdict.
+   *
+   * - `approve`: Allow the step.
+   * - `reject`: Reject the step.
+   */
+  readonly decision: "approve" | "reject"
+  /** A comment for the record, at most 4,000 characters. Default null. */
+  readonly comment?: string | null | undefined
+  /**
+   * Only with `reject`: the arguments with which the agent may try again, a JSON object that differs
+   * from the step's arguments. They are passed to the agent as they are.
+   */
+  readonly proposed_arguments?: object | undefined
+  /**
+   * A standing grant to make with the approval, which allows further steps of the session. Only with
+   * `approve`, and only if one person's approval is enough. If it cannot be made, the approval is not
+   * decided either.
+   */
+  readonly grant?: NewGrant | undefined
+}
+
+/** The input of `approvals.decide`. */
+export interface DecideApprovalInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The approval's ID. */
+    readonly id: string
+  }
+  /** The request body. A person's verdict. It is attributed to the API key that sends it. */
+  readonly payload: DecideRequest
+}
+
+/**
+ * A reviewer's approval in advance: steps of one agent session that would ask a person are allowed,
+ * until a time or a count runs out.
+ */
+export interface Grant {
+  /** The grant's ID. */
+  readonly grant_id: string
+  /**
+   * Whether the grant allows steps, or why not.
+   *
+   * - `active`: It allows steps.
+   * - `used_up`: It has allowed as many steps as `max_uses`.
+   * - `expired`: Its time has passed.
+   * - `revoked`: Someone revoked it.
+   * - `session_closed`: Its agent session was closed.
+   * - `key_unusable`: The API key that made it was revoked, has expired, or may no longer decide
+   *   approvals. It allows nothing.
+   */
+  readonly status: "active" | "used_up" | "expired" | "revoked" | "session_closed" | "key_unusable"
+  /** The agent session whose steps it allows. */
+  readonly session_id: string
+  /** The approval with whose decision it was made. */
+  readonly approval_id: string
+  /** The step of that approval. */
+  readonly step_id: string
+  /**
+   * Which steps it allows.
+   *
+   * - `arguments`: Steps with the tool, the action class and the arguments of the approved step.
+   * - `tool`: Steps with the tool and the action class of the approved step, whatever their arguments.
+   * - `condition`: Steps with the tool and the action class of the approved step, for whose arguments
+   *   all conditions in `when` hold.
+   */
+  readonly scope: "arguments" | "tool" | "condition"
+  /** The tool of these steps. */
+  readonly tool: string
+  /** Their action class. */
+  readonly action_class: string
+  /** Conditions on their arguments; all must hold. Empty unless `scope` is `condition`. */
+  readonly when: ReadonlyArray<RuleCondition>
+  /** Why it was made. Empty if no reason was given. */
+  readonly reason: string
+  /** How many steps it has allowed. */
+  readonly uses: number
+  /** How many steps it can allow. Null: any number until it ends. */
+  readonly max_uses: number | null
+  /** When it allowed a step last. Null if it has allowed none. */
+  readonly last_used_at: Date | null
+  /** When it was made. */
+  readonly created_at: Date
+  /** The API key that made it. */
+  readonly created_by: Actor
+  /** When it ends at the latest. */
+  readonly expires_at: Date
+  /**
+   * When it ended before `expires_at`: it was used up or revoked, or its session was closed. Null
+   * otherwise.
+   */
+  readonly ended_at: Date | null
+  /** The API key that revoked it. Null unless `status` is `revoked`. */
+  readonly revoked_by: Actor | null
+}
+
+/** The approval after a decision, with the grant that was made with it. */
+export interface DecidedApproval {
+  /** The approval's ID. */
+  readonly approval_id: string
+  /** The agent session of the step. */
+  readonly session_id: string
+  /** The step that waits, by the ID that the agent chose. */
+  readonly step_id: string
+  /** The task of the step. Null if it names none. */
+  readonly task_id: string | null
+  /** The tool that the agent wants to use. */
+  readonly tool: string
+  /** The class of action, as the agent named it. */
+  readonly action_class: string
+  /** The tool's arguments, as the agent gave them. Absent if it gave none. */
+  readonly arguments?: unknown
+  /**
+   * SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with
+   * its step.
+   */
+  readonly arguments_digest: string
+  /**
+   * The approval's status.
+   *
+   * - `pending`: Waits for a decision. An escalated approval is still pending, in stage `admin`.
+   * - `approved`: People approved it, as many as its quorum needs.
+   * - `rejected`: A reviewer or admin rejected it.
+   * - `expired`: It closed without a decision: its last window ended, or its session was closed.
+   */
+  readonly status: "pending" | "approved" | "rejected" | "expired"
+  /**
+   * Whose review window is open, or was open last.
+   *
+   * - `reviewer`: Keys with `approvals.decide` can decide.
+   * - `admin`: Escalated: only keys with `approvals.admin` can decide.
+   */
+  readonly stage: "reviewer" | "admin"
+  /** When the agent submitted the step. */
+  readonly requested_at: Date
+  /** When the reviewers' window ends. */
+  readonly review_deadline_at: Date
+  /** When the admins' escalation window ends. Null if the rule grants none. */
+  readonly escalation_deadline_at: Date | null
+  /** When the open window ends: the one deadline that a client needs. */
+  readonly expires_at: Date
+  /** When the approval was escalated to admins. Null if it was not. */
+  readonly escalated_at: Date | null
+  /**
+   * The outcome if the last window ends without a decision.
+   *
+   * - `allow`: The agent may execute the step.
+   * - `reject`: The agent must not execute the step.
+   */
+  readonly timeout_action: "allow" | "reject"
+  /**
+   * The approvals that it needs, as the rule asked for them: those of every part. A person counts once.
+   * One rejection closes it.
+   */
+  readonly quorum: ReadonlyArray<QuorumPart>
+  /** How many approvals the quorum needs. */
+  readonly approvals_required: number
+  /** How many of them were given: the number of `votes`. */
+  readonly approvals_given: number
+  /** The approvals that were given, oldest first. A rejection is in `decided_by`. */
+  readonly votes: ReadonlyArray<Vote>
+  /** The effect of the closed approval on its step. Null while it is pending. */
+  readonly outcome: "allow" | "reject" | null
+  /** What closed the approval. Null while it is pending. */
+  readonly decision_source: "human" | "timeout" | "session_closed" | null
+  /** When the approval closed. Null while it is pending. */
+  readonly decided_at: Date | null
+  /**
+   * The API key that decided: the last one that approved, or the one that rejected. Null unless
+   * `decision_source` is `human`.
+   */
+  readonly decided_by: Actor | null
+  /** The comment given with the decision. Null if there is none. */
+  readonly comment: string | null
+  /** The arguments that the reviewer proposed with the rejection. Null if there are none. */
+  readonly proposal: CounterProposal | null
+  /** The grant that was made with it. Absent if the request asked for none. */
+  readonly grant?: Grant
+}
+
+/** A person's verdict on several approvals. It is attributed to the API key that sends it. */
+export interface DecideManyRequest {
+  /** The approvals to decide, 1 to 100, each once. */
+  readonly approval_ids: ReadonlyArray<string>
+  /**
+   * The verdict on each of them.
+   *
+   * - `approve`: Allow the step.
+   * - `reject`: Reject the step.
+   */
+  readonly decision: "approve" | "reject"
+  /** A comment for the record of each of them, at most 4,000 characters. Default null. */
+  readonly comment?: string | null | undefined
+}
+
+/** The input of `approvals.decideMany`. */
+export interface DecideApprovalsInput {
+  /**
+   * The request body. A person's verdict on several approvals. It is attributed to the API key that
+   * sends it.
+   */
+  readonly payload: DecideManyRequest
+}
+
+/**
+ * An approval without the arguments of its step and of its proposal, which can be secret. Events that
+ * an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given`,
+ * `votes` and `proposal`.
+ */
+export interface ApprovalSnapshot {
+  /** The approval's ID. */
+  readonly approval_id: string
+  /** The agent session of the step. */
+  readonly session_id: string
+  /** The step that waits, by the ID that the agent chose. */
+  readonly step_id: string
+  /** The task of the step. Null if it names none. */
+  readonly task_id: string | null
+  /** The tool that the agent wants to use. */
+  readonly tool: string
+  /** The class of action, as the agent named it. */
+  readonly action_class: string
+  /**
+   * SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with
+   * its step.
+   */
+  readonly arguments_digest: string
+  /**
+   * The approval's status.
+   *
+   * - `pending`: Waits for a decision. An escalated approval is still pending, in stage `admin`.
+   * - `approved`: People approved it, as many as its quorum needs.
+   * - `rejected`: A reviewer or admin rejected it.
+   * - `expired`: It closed without a decision: its last window ended, or its session was closed.
+   */
+  readonly status: "pending" | "approved" | "rejected" | "expired"
+  /**
+   * Whose review window is open, or was open last.
+   *
+   * - `reviewer`: Keys with `approvals.decide` can decide.
+   * - `admin`: Escalated: only keys with `approvals.admin` can decide.
+   */
+  readonly stage: "reviewer" | "admin"
+  /** When the agent submitted the step. */
+  readonly requested_at: Date
+  /** When the reviewers' window ends. */
+  readonly review_deadline_at: Date
+  /** When the admins' escalation window ends. Null if the rule grants none. */
+  readonly escalation_deadline_at: Date | null
+  /** When the open window ends: the one deadline that a client needs. */
+  readonly expires_at: Date
+  /** When the approval was escalated to admins. Null if it was not. */
+  readonly escalated_at: Date | null
+  /**
+   * The outcome if the last window ends without a decision.
+   *
+   * - `allow`: The agent may execute the step.
+   * - `reject`: The agent must not execute the step.
+   */
+  readonly timeout_action: "allow" | "reject"
+  /** The effect of the closed approval on its step. Null while it is pending. */
+  readonly outcome: "allow" | "reject" | null
+  /** What closed the approval. Null while it is pending. */
+  readonly decision_source: "human" | "timeout" | "session_closed" | null
+  /** When the approval closed. Null while it is pending. */
+  readonly decided_at: Date | null
+  /**
+   * The API key that decided: the last one that approved, or the one that rejected. Null unless
+   * `decision_source` is `human`.
+   */
+  readonly decided_by: Actor | null
+  /** The comment given with the decision. Null if there is none. */
+  readonly comment: string | null
+  /**
+   * The approvals that it needs, as the rule asked for them: those of every part. A person counts once.
+   * One rejection closes it.
+   */
+  readonly quorum?: ReadonlyArray<QuorumPart>
+  /** How many approvals the quorum needs. */
+  readonly approvals_required?: number
+  /** How many of them were given: the number of `votes`. */
+  readonly approvals_given?: number
+  /** The approvals that were given, oldest first. A rejection is in `decided_by`. */
+  readonly votes?: ReadonlyArray<Vote>
+  /** The arguments that the reviewer proposed with the rejection. Null if there are none. */
+  readonly proposal?: CounterProposal | null
+}
+
+/** Why one approval of a request was not decided. */
+export interface DecisionRefusal {
+  /** URI of the problem's type. */
+  readonly type: string
+  /** The HTTP status with which a single decision is refused. */
+  readonly status: number
+  /**
+   * Stable code of the problem. Branch on this.
+   *
+   * - `NOT_FOUND`: The organization has no such approval.
+   * - `SELF_APPROVAL`: The key that submitted the step cannot decide it, nor can a key that it created.
+   * - `ADMIN_REQUIRED`: The approval was escalated; deciding it requires `approvals.admin`.
+   * - `GROUP_REQUIRED`: The quorum asks for members of groups, and the key is in none whose approval is
+   *   still needed.
+   * - `SAME_PERSON`: A key that created this one, or that it created, has approved already.
+   * - `APPROVAL_ALREADY_DECIDED`: The approval was already decided. `approval` shows by whom and how.
+   * - `APPROVAL_EXPIRED`: The approval closed before anyone decided. `approval` shows its outcome.
+   */
+  readonly code:
+    | "NOT_FOUND"
+    | "SELF_APPROVAL"
+    | "ADMIN_REQUIRED"
+    | "GROUP_REQUIRED"
+    | "SAME_PERSON"
+    | "APPROVAL_ALREADY_DECIDED"
+    | "APPROVAL_EXPIRED"
+  /** The problem in a few words. */
+  readonly title: string
+  /** What happened, and what to do. */
+  readonly detail: string
+}
+
+/** What became of one approval of a request. */
+export interface DecisionResult {
+  /** The approval's ID. */
+  readonly approval_id: string
+  /**
+   * The approval as it is now, without its arguments. Null if a problem says that it does not exist, or
+   * that this key cannot decide it.
+   */
+  readonly approval: ApprovalSnapshot | null
+  /**
+   * Why the decision was refused. Null if it was accepted: in this request, or in an earlier equal one
+   * of this key.
+   */
+  readonly problem: DecisionRefusal | null
+}
+
+/** The results of deciding several approvals. */
+export interface DecisionResults {
+  /** One result for each approval, in the order of the request. */
+  readonly results: ReadonlyArray<DecisionResult>
+}
+
+/** The input of `grants.list`. */
+export interface ListGrantsInput {
+  /** The query. */
+  readonly query?:
+    | {
+        /** Items per page, 1 to 100. Default 50. */
+        readonly limit?: number | undefined
+        /** Where to continue: the `next_cursor` of the previous page. Absent for the first page. */
+        readonly cursor?: string | undefined
+        /** Only grants of this agent session. */
+        readonly session_id?: string | undefined
+        /** Only grants for this tool. */
+        readonly tool?: string | undefined
+        /**
+         * Only active grants, or only ended ones.
+         *
+         * - `active`: Grants with the status `active`.
+         * - `ended`: All others.
+         */
+        readonly state?: "active" | "ended" | undefined
+      }
+    | undefined
+}
+
+/** One page of the list, newest first. */
+export interface GrantPage {
+  /** The items of this page, newest first. */
+  readonly grants: ReadonlyArray<Grant>
+  /** Pass it as `cursor` to get the next page. Null on the last page. */
+  readonly next_cursor: string | null
+}
+
+/** The input of `grants.get`. */
+export interface GetGrantInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The grant's ID. */
+    readonly id: string
+  }
+}
+
+/** The input of `grants.revoke`. */
+export interface RevokeGrantInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The grant's ID. */
+    readonly id: string
+  }
+}
 
 /** One rule of the organization's ordered list. The first rule that matches a step decides. */
 export interface ApprovalRule {
@@ -6250,6 +6524,8 @@ export interface ListAuditEntriesInput {
          * - `approval.vote_recorded`: A person approved an approval that needs more approvals.
          * - `approval.approved`: An approval was approved by a person.
          * - `approval.rejected`: An approval was rejected by a person.
+         * - `grant.created`: A standing grant was made with the approval of a step.
+         * - `grant.revoked`: A standing grant was revoked.
          * - `session.closed`: An agent session was closed.
          * - `feedback.staged`: A correction was staged.
          * - `feedback.unstaged`: The staging of a correction was undone.
@@ -6303,6 +6579,8 @@ export interface ListAuditEntriesInput {
           | "approval.vote_recorded"
           | "approval.approved"
           | "approval.rejected"
+          | "grant.created"
+          | "grant.revoked"
           | "session.closed"
           | "feedback.staged"
           | "feedback.unstaged"
@@ -6373,6 +6651,8 @@ export interface AuditEntry {
     | "approval.vote_recorded"
     | "approval.approved"
     | "approval.rejected"
+    | "grant.created"
+    | "grant.revoked"
     | "session.closed"
     | "feedback.staged"
     | "feedback.unstaged"
@@ -6713,13 +6993,19 @@ export interface StepGovernedEvent {
   readonly reason: string
   /** The rule that matched. Null if none did. */
   readonly rule_id: string | null
-  /** The approval that the step waits for. Null if a rule decided. */
+  /** The approval that the step waits for. Null if a rule or a standing grant decided. */
   readonly approval_id: string | null
+  /**
+   * The standing grant that allows the step; null if none does. Absent from events that an older version
+   * of the service recorded.
+   */
+  readonly grant_id?: string | null
   /**
    * What decided. Null while the decision is `pending`; absent in events that an older version of the
    * service recorded.
    */
-  readonly decision_source?: "rule" | "human" | "timeout" | "session_closed" | "counter_proposal" | null
+  readonly decision_source?:
+    "rule" | "grant" | "human" | "timeout" | "session_closed" | "counter_proposal" | null
   /** SHA-256 of the step's content, as 64 lowercase hex digits. */
   readonly arguments_digest: string
 }
@@ -7010,6 +7296,17 @@ export interface FeedbackSettingsChangedProblem extends ServiceProblem {
   readonly status: 409
   /** The current revision of the settings. */
   readonly current_revision: number
+}
+
+/**
+ * The approval needs more than one person, and a standing grant stands for one person's approval.
+ * Approve the step without `grant`.
+ */
+export interface GrantNotAllowedProblem extends ServiceProblem {
+  /** Always `GRANT_NOT_ALLOWED`. */
+  readonly code: "GRANT_NOT_ALLOWED"
+  /** Always 409. */
+  readonly status: 409
 }
 
 /**
@@ -7585,6 +7882,7 @@ export type AnyServiceProblem =
   | FeedbackChangedProblem
   | FeedbackNotPendingProblem
   | FeedbackSettingsChangedProblem
+  | GrantNotAllowedProblem
   | GroupRequiredProblem
   | HeadersTooLargeProblem
   | IdempotencyKeyInUseProblem

@@ -671,10 +671,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     approval_id: ["or", ["apr_", "null"]],
     decision_source: [
       "or",
-      [["is", ["rule", "human", "timeout", "session_closed", "counter_proposal"]], "null"]
+      [["is", ["rule", "grant", "human", "timeout", "session_closed", "counter_proposal"]], "null"]
     ],
     reason: "string",
     rule_id: ["or", ["rul_", "null"]],
+    grant_id: ["or", ["grt_", "null"]],
     expires_at: ["or", ["time", "null"]],
     arguments_digest: "string",
     proposal: ["or", ["CounterProposal", "null"]]
@@ -731,79 +732,15 @@ export const shapes: Readonly<Record<string, Shape>> = {
   DecideRequest: {
     decision: ["is", ["approve", "reject"]],
     "comment?": ["or", ["string", "null"]],
-    "proposed_arguments?": "object"
+    "proposed_arguments?": "object",
+    "grant?": "NewGrant"
   },
-  DecideManyRequest: {
-    approval_ids: ["list", "apr_"],
-    decision: ["is", ["approve", "reject"]],
-    "comment?": ["or", ["string", "null"]]
-  },
-  DecisionResults: { results: ["list", "DecisionResult"] },
-  DecisionResult: {
-    approval_id: "apr_",
-    approval: ["or", ["ApprovalSnapshot", "null"]],
-    problem: ["or", ["DecisionRefusal", "null"]]
-  },
-  ApprovalSnapshot: {
-    approval_id: "apr_",
-    session_id: "ses_",
-    step_id: "string",
-    task_id: ["or", ["tsk_", "null"]],
-    tool: "string",
-    action_class: "string",
-    arguments_digest: "string",
-    status: ["is", ["pending", "approved", "rejected", "expired"]],
-    stage: ["is", ["reviewer", "admin"]],
-    requested_at: "time",
-    review_deadline_at: "time",
-    escalation_deadline_at: ["or", ["time", "null"]],
-    expires_at: "time",
-    escalated_at: ["or", ["time", "null"]],
-    timeout_action: ["is", ["allow", "reject"]],
-    outcome: ["or", [["is", ["allow", "reject"]], "null"]],
-    decision_source: ["or", [["is", ["human", "timeout", "session_closed"]], "null"]],
-    decided_at: ["or", ["time", "null"]],
-    decided_by: ["or", ["Actor", "null"]],
-    comment: ["or", ["string", "null"]],
-    "quorum?": ["list", "QuorumPart"],
-    "approvals_required?": "number",
-    "approvals_given?": "number",
-    "votes?": ["list", "Vote"],
-    "proposal?": ["or", ["CounterProposal", "null"]]
-  },
-  DecisionRefusal: {
-    type: "string",
-    status: "number",
-    code: [
-      "is",
-      [
-        "NOT_FOUND",
-        "SELF_APPROVAL",
-        "ADMIN_REQUIRED",
-        "GROUP_REQUIRED",
-        "SAME_PERSON",
-        "APPROVAL_ALREADY_DECIDED",
-        "APPROVAL_EXPIRED"
-      ]
-    ],
-    title: "string",
-    detail: "string"
-  },
-  ApprovalRules: { rules: ["list", "ApprovalRule"], revision: "number" },
-  ApprovalRule: {
-    id: "rul_",
-    tool: "string",
-    action_class: "string",
-    task_id: ["or", ["tsk_", "null"]],
-    when: ["list", "RuleCondition"],
-    effect: ["is", ["allow", "reject", "require_approval"]],
-    review_seconds: "number",
-    expiring_seconds: ["or", ["number", "null"]],
-    escalation_seconds: ["or", ["number", "null"]],
-    timeout_action: ["is", ["allow", "reject"]],
-    self_approval: "boolean",
-    quorum: ["list", "QuorumPart"],
-    reason: "string"
+  NewGrant: {
+    scope: ["is", ["arguments", "tool", "condition"]],
+    "when?": ["list", "RuleCondition"],
+    "lasts_seconds?": "number",
+    "max_uses?": ["or", ["number", "null"]],
+    "reason?": "string"
   },
   RuleCondition: [
     "or",
@@ -900,6 +837,127 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ],
   InnerSomeCondition: { pointer: "string", op: ["is", ["some"]], value: ["list", "ValueCondition"] },
   SomeCondition: { pointer: "string", op: ["is", ["some"]], value: ["list", "ElementCondition"] },
+  DecidedApproval: {
+    approval_id: "apr_",
+    session_id: "ses_",
+    step_id: "string",
+    task_id: ["or", ["tsk_", "null"]],
+    tool: "string",
+    action_class: "string",
+    "arguments?": "json",
+    arguments_digest: "string",
+    status: ["is", ["pending", "approved", "rejected", "expired"]],
+    stage: ["is", ["reviewer", "admin"]],
+    requested_at: "time",
+    review_deadline_at: "time",
+    escalation_deadline_at: ["or", ["time", "null"]],
+    expires_at: "time",
+    escalated_at: ["or", ["time", "null"]],
+    timeout_action: ["is", ["allow", "reject"]],
+    quorum: ["list", "QuorumPart"],
+    approvals_required: "number",
+    approvals_given: "number",
+    votes: ["list", "Vote"],
+    outcome: ["or", [["is", ["allow", "reject"]], "null"]],
+    decision_source: ["or", [["is", ["human", "timeout", "session_closed"]], "null"]],
+    decided_at: ["or", ["time", "null"]],
+    decided_by: ["or", ["Actor", "null"]],
+    comment: ["or", ["string", "null"]],
+    proposal: ["or", ["CounterProposal", "null"]],
+    "grant?": "Grant"
+  },
+  Grant: {
+    grant_id: "grt_",
+    status: ["is", ["active", "used_up", "expired", "revoked", "session_closed", "key_unusable"]],
+    session_id: "ses_",
+    approval_id: "apr_",
+    step_id: "string",
+    scope: ["is", ["arguments", "tool", "condition"]],
+    tool: "string",
+    action_class: "string",
+    when: ["list", "RuleCondition"],
+    reason: "string",
+    uses: "number",
+    max_uses: ["or", ["number", "null"]],
+    last_used_at: ["or", ["time", "null"]],
+    created_at: "time",
+    created_by: "Actor",
+    expires_at: "time",
+    ended_at: ["or", ["time", "null"]],
+    revoked_by: ["or", ["Actor", "null"]]
+  },
+  DecideManyRequest: {
+    approval_ids: ["list", "apr_"],
+    decision: ["is", ["approve", "reject"]],
+    "comment?": ["or", ["string", "null"]]
+  },
+  DecisionResults: { results: ["list", "DecisionResult"] },
+  DecisionResult: {
+    approval_id: "apr_",
+    approval: ["or", ["ApprovalSnapshot", "null"]],
+    problem: ["or", ["DecisionRefusal", "null"]]
+  },
+  ApprovalSnapshot: {
+    approval_id: "apr_",
+    session_id: "ses_",
+    step_id: "string",
+    task_id: ["or", ["tsk_", "null"]],
+    tool: "string",
+    action_class: "string",
+    arguments_digest: "string",
+    status: ["is", ["pending", "approved", "rejected", "expired"]],
+    stage: ["is", ["reviewer", "admin"]],
+    requested_at: "time",
+    review_deadline_at: "time",
+    escalation_deadline_at: ["or", ["time", "null"]],
+    expires_at: "time",
+    escalated_at: ["or", ["time", "null"]],
+    timeout_action: ["is", ["allow", "reject"]],
+    outcome: ["or", [["is", ["allow", "reject"]], "null"]],
+    decision_source: ["or", [["is", ["human", "timeout", "session_closed"]], "null"]],
+    decided_at: ["or", ["time", "null"]],
+    decided_by: ["or", ["Actor", "null"]],
+    comment: ["or", ["string", "null"]],
+    "quorum?": ["list", "QuorumPart"],
+    "approvals_required?": "number",
+    "approvals_given?": "number",
+    "votes?": ["list", "Vote"],
+    "proposal?": ["or", ["CounterProposal", "null"]]
+  },
+  DecisionRefusal: {
+    type: "string",
+    status: "number",
+    code: [
+      "is",
+      [
+        "NOT_FOUND",
+        "SELF_APPROVAL",
+        "ADMIN_REQUIRED",
+        "GROUP_REQUIRED",
+        "SAME_PERSON",
+        "APPROVAL_ALREADY_DECIDED",
+        "APPROVAL_EXPIRED"
+      ]
+    ],
+    title: "string",
+    detail: "string"
+  },
+  ApprovalRules: { rules: ["list", "ApprovalRule"], revision: "number" },
+  ApprovalRule: {
+    id: "rul_",
+    tool: "string",
+    action_class: "string",
+    task_id: ["or", ["tsk_", "null"]],
+    when: ["list", "RuleCondition"],
+    effect: ["is", ["allow", "reject", "require_approval"]],
+    review_seconds: "number",
+    expiring_seconds: ["or", ["number", "null"]],
+    escalation_seconds: ["or", ["number", "null"]],
+    timeout_action: ["is", ["allow", "reject"]],
+    self_approval: "boolean",
+    quorum: ["list", "QuorumPart"],
+    reason: "string"
+  },
   ReplaceApprovalRules: { rules: ["list", "NewApprovalRule"], "revision?": "number" },
   NewApprovalRule: {
     "id?": "rul_",
@@ -1251,9 +1309,10 @@ export const shapes: Readonly<Record<string, Shape>> = {
     reason: "string",
     rule_id: ["or", ["rul_", "null"]],
     approval_id: ["or", ["apr_", "null"]],
+    "grant_id?": ["or", ["grt_", "null"]],
     "decision_source?": [
       "or",
-      [["is", ["rule", "human", "timeout", "session_closed", "counter_proposal"]], "null"]
+      [["is", ["rule", "grant", "human", "timeout", "session_closed", "counter_proposal"]], "null"]
     ],
     arguments_digest: "string"
   },
@@ -1317,6 +1376,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   FEEDBACK_CHANGED: { current_dataset_id: ["or", ["dst_", "null"]], current_feedback_revision: "string" },
   FEEDBACK_NOT_PENDING: {},
   FEEDBACK_SETTINGS_CHANGED: { current_revision: "number" },
+  GRANT_NOT_ALLOWED: {},
   GROUP_REQUIRED: {},
   HEADERS_TOO_LARGE: {},
   IDEMPOTENCY_KEY_IN_USE: {},
@@ -1897,7 +1957,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       params: { id: "apr_" },
       payload: "DecideRequest",
       status: 200,
-      json: "Approval"
+      json: "DecidedApproval"
     },
     decideMany: {
       method: "POST",
@@ -1905,6 +1965,29 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       payload: "DecideManyRequest",
       status: 200,
       json: "DecisionResults"
+    }
+  },
+  grants: {
+    list: {
+      method: "GET",
+      path: "/v1/grants",
+      query: {
+        "limit?": "number",
+        "cursor?": "string",
+        "session_id?": "ses_",
+        "tool?": "string",
+        "state?": ["is", ["active", "ended"]]
+      },
+      status: 200,
+      json: { grants: ["list", "Grant"], next_cursor: ["or", ["string", "null"]] }
+    },
+    get: { method: "GET", path: "/v1/grants/:id", params: { id: "grt_" }, status: 200, json: "Grant" },
+    revoke: {
+      method: "POST",
+      path: "/v1/grants/:id/revoke",
+      params: { id: "grt_" },
+      status: 200,
+      json: "Grant"
     }
   },
   approval_rules: {
@@ -2118,6 +2201,8 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "approval.vote_recorded",
             "approval.approved",
             "approval.rejected",
+            "grant.created",
+            "grant.revoked",
             "session.closed",
             "feedback.staged",
             "feedback.unstaged",

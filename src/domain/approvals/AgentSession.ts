@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { CounterProposal } from "./CounterProposal.ts"
-import { ApprovalId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
+import { ApprovalId, GrantId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
 import { JsonValue } from "../json/JsonValue.ts"
 import { Actor } from "../identity/Principal.ts"
 import { timestamp, Timestamp } from "../Time.ts"
@@ -41,6 +41,7 @@ export type StepDecision = typeof StepDecision.Type
 
 export const StepDecisionSource = documentedEnum({
   rule: "A rule allows or rejects the step.",
+  grant: "A standing grant allows the step; `grant_id` names it.",
   human: "A person decided the approval, or the last of several people.",
   timeout: "The approval's last window ended; the rule's timeout action applied.",
   session_closed: "The session was closed before anyone decided.",
@@ -58,7 +59,8 @@ export const GovernedStep = Schema.Struct({
   step_id: StepId.annotateKey({ description: "The step's ID, as the agent chose it." }),
   decision: StepDecision.annotateKey({ description: "The current decision." }),
   approval_id: Schema.NullOr(ApprovalId).annotateKey({
-    description: "The approval that the step waits for or was decided by. Null if a rule decided."
+    description:
+      "The approval that the step waits for or was decided by. Null if a rule or a standing grant decided."
   }),
   decision_source: Schema.NullOr(StepDecisionSource).annotateKey({
     description: "What decided. Null while the decision is `pending`."
@@ -66,6 +68,9 @@ export const GovernedStep = Schema.Struct({
   reason: Schema.String.annotateKey({ description: "Why, in one sentence for people." }),
   rule_id: Schema.NullOr(RuleId).annotateKey({
     description: "The rule that matched. Null if none did and the built-in rule applies: a person decides."
+  }),
+  grant_id: Schema.NullOr(GrantId).annotateKey({
+    description: "The standing grant that allows the step. Null unless `decision_source` is `grant`."
   }),
   expires_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When the open review window ends. Null unless the decision is `pending`."

@@ -92,6 +92,8 @@ export interface Ruling {
   readonly effect: RuleEffect
   readonly reason: string
   readonly terms: ApprovalTerms
+  /** Set if a rule that rejects or asks could not be judged: a person must see this step, and no standing grant allows it. */
+  readonly unjudged?: true
 }
 
 /** The facts about a step that rules match without its arguments. */

@@ -206,12 +206,13 @@ const decisiveCondition = (conditions: ReadonlyArray<CompiledCondition>, stepArg
   return unjudged
 }
 
-/** A question that names the rule which would have rejected or asked. Neither time nor the requester may allow the step. */
+/** A question that names the rule which would have rejected or asked. Neither time, nor the requester, nor a grant may allow the step. */
 const unjudgedRuling = ({ rule, ruling }: CompiledRule, explanation: string): Ruling => ({
   ...ruling,
   effect: "require_approval",
   reason: `${rule.reason === "" ? defaultReasons.require_approval : rule.reason} ${explanation}`,
-  terms: { ...ruling.terms, timeout_action: "reject", self_approval: false }
+  terms: { ...ruling.terms, timeout_action: "reject", self_approval: false },
+  unjudged: true
 })
 
 /** Adds why no earlier rule allowed the step. */

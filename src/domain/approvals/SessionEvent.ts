@@ -58,6 +58,7 @@ export const stepGovernedEvent = (
     rule_id: step.rule_id,
     approval_id: step.approval_id,
     decision_source: step.decision_source,
+    grant_id: step.grant_id,
     arguments_digest: step.arguments_digest
   }
 })

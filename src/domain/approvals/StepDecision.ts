@@ -1,7 +1,7 @@
-import type { GovernedStep, StepDecision } from "./AgentSession.ts"
+import type { GovernedStep, StepDecision, StepDecisionSource } from "./AgentSession.ts"
 import type { Approval, ApprovalOutcome } from "./Approval.ts"
 import type { Ruling } from "./ApprovalRule.ts"
-import type { ApprovalId, RuleId, StepId } from "../Ids.ts"
+import type { ApprovalId, GrantId, RuleId, StepId } from "../Ids.ts"
 
 /** A step as it was first submitted, with its first decision. */
 interface SavedStep {
@@ -15,6 +15,7 @@ interface SavedStep {
   readonly approval_id: ApprovalId | null
   /** The approval whose counter-proposal allowed the step. */
   readonly proposal_approval_id: ApprovalId | null
+  readonly grant_id: GrantId | null
 }
 
 /** The part of an approval that decides its step. */
@@ -39,7 +40,7 @@ export const stepMismatches = (
 
 /**
  * The current decision of a step: `reject` if the rules reject it now; otherwise the approval's outcome; otherwise the first decision. A
- * step that a counter-proposal allowed has no approval of its own.
+ * step that a counter-proposal or a standing grant allowed has no approval of its own, and stays allowed after the grant has ended.
  */
 export const currentDecision = (
   saved: SavedStep,
@@ -49,17 +50,18 @@ export const currentDecision = (
   const answer: GovernedStep = {
     step_id: saved.step_id,
     approval_id: saved.approval_id ?? saved.proposal_approval_id,
-    decision_source: saved.proposal_approval_id === null ? "rule" : "counter_proposal",
+    decision_source: firstSource(saved),
     arguments_digest: saved.arguments_digest,
     rule_id: saved.rule_id,
     reason: saved.reason,
     decision: saved.decision,
+    grant_id: saved.grant_id,
     expires_at: null,
     proposal: approval?.proposal ?? null
   }
   if (ruling.effect === "reject") {
     const { reason, rule_id } = ruling
-    return { ...answer, decision: "reject", decision_source: "rule", reason, rule_id }
+    return { ...answer, decision: "reject", decision_source: "rule", grant_id: null, reason, rule_id }
   }
   if (approval === null) return answer
   const { outcome } = approval
@@ -71,6 +73,12 @@ export const currentDecision = (
         decision_source: approval.decision_source,
         reason: closedReason(approval, outcome)
       }
+}
+
+/** What decided a step without an approval of its own. */
+const firstSource = ({ grant_id, proposal_approval_id }: SavedStep): StepDecisionSource => {
+  if (proposal_approval_id !== null) return "counter_proposal"
+  return grant_id === null ? "rule" : "grant"
 }
 
 /** Why the approval closed. Names a person only if a person decided. */

@@ -34,6 +34,8 @@ export const AuditAction = documentedEnum({
   "approval.vote_recorded": "A person approved an approval that needs more approvals.",
   "approval.approved": "An approval was approved by a person.",
   "approval.rejected": "An approval was rejected by a person.",
+  "grant.created": "A standing grant was made with the approval of a step.",
+  "grant.revoked": "A standing grant was revoked.",
   "session.closed": "An agent session was closed.",
   "feedback.staged": "A correction was staged.",
   "feedback.unstaged": "The staging of a correction was undone.",

@@ -11,6 +11,7 @@ import type { Approval } from "../approvals/Approval.ts"
 import type {
   ApprovalId,
   DatasetId,
+  GrantId,
   OrgId,
   ReleaseId,
   RuleId,
@@ -273,6 +274,7 @@ export const stepSpan = (
     readonly rule_id: RuleId | null
     readonly approval_id: ApprovalId | null
     readonly decision_source: StepDecisionSource | null
+    readonly grant_id: GrantId | null
     readonly start: number
     readonly end: number
     readonly arguments: Schema.Json | undefined
@@ -290,6 +292,7 @@ export const stepSpan = (
     "svc.step.decision": step.decision,
     "svc.step.decision_source": step.decision_source ?? undefined,
     "svc.step.rule_id": step.rule_id ?? undefined,
+    "svc.grant.id": step.grant_id ?? undefined,
     "svc.step.arguments_digest": step.arguments_digest,
     "svc.approval.id": step.approval_id ?? undefined,
     ...content("gen_ai.tool.call.arguments", json(step.arguments))

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { ApprovalFilter, DecideRequest } from "../../api/AgentApprovals.ts"
+import type { ApprovalFilter, DecidedApproval, DecideRequest } from "../../api/AgentApprovals.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "../../api/ApprovalProblems.ts"
 import type { DecideManyRequest, DecisionResult } from "../../api/DecisionBatch.ts"
 import { Authorized } from "../../api/Authorization.ts"
@@ -25,9 +25,11 @@ import { approvalsRequired, awaitedGroups } from "../../domain/approvals/Quorum.
 import type { ProposedArguments } from "../../domain/approvals/CounterProposal.ts"
 import { approvalTransitionedEvent } from "../../domain/approvals/SessionEvent.ts"
 import { proposalDigest } from "../../domain/approvals/StepDigest.ts"
+import type { Grant } from "../../domain/approvals/Grant.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
+import type { Timestamp } from "../../domain/Time.ts"
 import { makeDecideMany } from "./Approvals/decideMany.ts"
 import { listApprovals } from "./Approvals/listApprovals.ts"
 import { closedSpan, recordTransitionsOf } from "./Approvals/recordTransitions.ts"
@@ -40,6 +42,14 @@ import {
   withState
 } from "./approvalRows.ts"
 import { insertProposal, proposalBytes } from "./proposalRows.ts"
+import {
+  createGrant,
+  type GrantRefusal,
+  type PreparedGrant,
+  prepareGrant,
+  requireOnePerson
+} from "./Grants/createGrant.ts"
+import { findGrantOfApproval } from "./Grants/rows.ts"
 import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
@@ -56,8 +66,11 @@ import { StoreClock } from "../store/StoreClock.ts"
 type RefusedDecision =
   SelfApproval | AdminRequired | GroupRequired | SamePerson | ApprovalAlreadyDecided | ApprovalExpired
 
-/** Why a decision is refused. `InvalidRequest`: arguments are proposed with an approval, or those of the step itself. */
-export type DecideError = NotFound | InvalidRequest | RefusedDecision
+/**
+ * Why a decision is refused. `InvalidRequest`: arguments are proposed with an approval, or those of the step itself; or the grant makes no
+ * sense.
+ */
+export type DecideError = NotFound | InvalidRequest | RefusedDecision | GrantRefusal
 
 /** Approvals: pending requests for a person's decision, and closed ones. */
 export class Approvals extends Context.Service<
@@ -72,12 +85,13 @@ export class Approvals extends Context.Service<
     /**
      * Approves or rejects a pending approval. Of concurrent decisions exactly one closes it: a rejection, or the approval that completes
      * the quorum; approvals before that are recorded as votes, of which none is lost. The same decision by the same actor is idempotent.
-     * A decision after the deadline is refused, whether or not the deadline worker has run.
+     * A decision after the deadline is refused, whether or not the deadline worker has run. With a `grant`, approval and grant are made
+     * together or not at all.
      */
     readonly decide: (
       id: ApprovalId,
       request: DecideRequest
-    ) => Effect.Effect<Approval, DecideError, Authorized<"approvals.decide">>
+    ) => Effect.Effect<DecidedApproval, DecideError, Authorized<"approvals.decide">>
     /** Makes one decision on many approvals, each as `decide` does. Returns a result for each, in the order of the request. */
     readonly decideMany: (
       request: DecideManyRequest
@@ -98,22 +112,39 @@ export class Approvals extends Context.Service<
       const secrets = yield* KnownSecrets
       const usage = yield* StoredUsage
 
-      /** Removes secrets from the comment, before it is stored, answered, streamed or sent. */
-      const redactComment = Effect.fnUntraced(function* ({ org_id }: Principal, request: DecideRequest) {
-        const { comment } = request
-        if (comment === undefined || comment === null || comment === "") return request
-        return { ...request, comment: redactText(comment, yield* secrets.forOrg(org_id)) }
+      /** Removes secrets from the comment and the grant's reason, before they are stored, answered, streamed or sent. */
+      const redactTexts = Effect.fnUntraced(function* ({ org_id }: Principal, request: DecideRequest) {
+        const comment = request.comment ?? ""
+        const reason = request.grant?.reason ?? ""
+        if (comment === "" && reason === "") return request
+        const known = yield* secrets.forOrg(org_id)
+        return {
+          ...request,
+          ...(comment === "" ? {} : { comment: redactText(comment, known) }),
+          ...(request.grant === undefined || reason === ""
+            ? {}
+            : { grant: { ...request.grant, reason: redactText(reason, known) } })
+        }
       })
 
       /**
        * Decides in a transaction of its own, which waits for the locks. It works in every case. `propose` makes the counter-proposal
-       * of a rejection from the approval's row.
+       * of a rejection from the approval's row, `grantOf` the grant of an approval.
        */
-      const decideInTransaction = <E = never>(
+      const decideInTransaction = <E = never, E2 = never>(
         principal: Principal,
         id: ApprovalId,
         request: DecideRequest,
-        propose: (row: ApprovalRow) => Effect.Effect<ProposalInput, E> = () => noProposal
+        {
+          grantOf = () => Effect.undefined,
+          propose = () => noProposal
+        }: {
+          readonly propose?: (row: ApprovalRow) => Effect.Effect<ProposalInput, E>
+          readonly grantOf?: (
+            decided: ApprovalRow,
+            at: { readonly isDecided: boolean; readonly now: Timestamp }
+          ) => Effect.Effect<Grant | undefined, E2>
+        } = {}
       ) =>
         atomically(
           Effect.gen(function* () {
@@ -138,8 +169,34 @@ export class Approvals extends Context.Service<
             }
             if (event !== undefined)
               yield* audit.record(principal, event, id, auditDetail(principal, decided))
-            return { approval: toApproval(decided), refusal }
+            const grant =
+              refusal === null ? yield* grantOf(decided, { isDecided: event !== undefined, now }) : undefined
+            return { approval: toApproval(decided), refusal, grant }
           })
+        )
+
+      /** Decides in a transaction, and makes the grant, or finds the one that an equal request has made. */
+      const decideWithGrant = (
+        principal: Principal,
+        id: ApprovalId,
+        request: DecideRequest,
+        grant: PreparedGrant
+      ) =>
+        Effect.map(
+          decideInTransaction(principal, id, request, {
+            grantOf: (decided, { isDecided, now }) =>
+              Effect.andThen(
+                requireOnePerson(decided),
+                isDecided
+                  ? createGrant({ sql, audit, usage }, principal, decided, grant, now)
+                  : findGrantOfApproval(sql, principal.org_id, id, now)
+              )
+          }),
+          // A decision that was made before without a grant gets none later.
+          (result) =>
+            result.refusal === null && result.grant === undefined
+              ? { ...result, refusal: "AlreadyDecided" as const }
+              : result
         )
 
       /**
@@ -209,24 +266,31 @@ export class Approvals extends Context.Service<
         }),
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
           const principal = yield* Authorized("approvals.decide")
-          const redacted = yield* redactComment(principal, request)
+          const redacted = yield* redactTexts(principal, request)
           const { decision, proposed_arguments } = request
           if (proposed_arguments !== undefined && decision === "approve") return yield* approvedProposal
+          if (redacted.grant !== undefined) {
+            const prepared = yield* prepareGrant(decision, redacted.grant)
+            const { approval, grant, refusal } = yield* decideWithGrant(principal, id, redacted, prepared)
+            if (refusal !== null) return yield* refused(refusal, approval)
+            return { ...approval, ...(grant === undefined ? {} : { grant }) }
+          }
           const shared =
             proposed_arguments !== undefined || (yield* isInTransaction)
               ? undefined
               : yield* decideShared(principal, id, redacted)
           const { approval, refusal } =
             shared ??
-            (yield* decideInTransaction(principal, id, redacted, (row) =>
-              proposed_arguments === undefined ? noProposal : proposalOf(row, proposed_arguments)
-            ))
+            (yield* decideInTransaction(principal, id, redacted, {
+              propose: (row) =>
+                proposed_arguments === undefined ? noProposal : proposalOf(row, proposed_arguments)
+            }))
           if (refusal !== null) return yield* refused(refusal, approval)
           return approval
         }),
         decideMany: Effect.fn("Approvals.decideMany")(function* ({ approval_ids, ...request }) {
           const principal = yield* Authorized("approvals.decide")
-          return yield* decideMany(principal, approval_ids, yield* redactComment(principal, request))
+          return yield* decideMany(principal, approval_ids, yield* redactTexts(principal, request))
         })
       })
     })

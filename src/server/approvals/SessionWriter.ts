@@ -10,7 +10,7 @@
  *
  * A caller computes its change from cached or previously read rows, and the statement checks that these still hold (`SessionWrite`). So a
  * request takes one round trip and shares a commit with others, and a stale cache can only cost time. The caller uses a transaction if the
- * statement writes nothing: the session is locked, a queue is near its limit, rules or endpoints have changed, or the step is large.
+ * statement writes nothing: the session is locked, a grant might allow the step, a queue is near its limit, rules or endpoints have changed, or the step is large.
  */
 import { Array as Arr, Clock, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"

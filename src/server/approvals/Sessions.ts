@@ -13,6 +13,7 @@ import { toDate } from "../../domain/Time.ts"
 import { lockPendingApprovals } from "./Approvals/transitionRows.ts"
 import { recordTransitions } from "./Approvals/recordTransitions.ts"
 import { type ApprovalRow, stateOf } from "./approvalRows.ts"
+import { canHaveGrants, endSessionGrants } from "./Grants/rows.ts"
 import { Audit } from "../identity/Audit.ts"
 import { makeCountLimit } from "../identity/makeCountLimit.ts"
 import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
@@ -57,7 +58,7 @@ export class Sessions extends Context.Service<
     ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
     /** Returns one session. */
     readonly get: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.read">>
-    /** Closes a session and expires its pending approvals with the outcome reject and no decider. Idempotent. */
+    /** Closes a session: expires its pending approvals with the outcome reject and no decider, and ends its grants. Idempotent. */
     readonly close: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
   }
 >()("countersign/server/approvals/Sessions") {
@@ -139,7 +140,7 @@ export class Sessions extends Context.Service<
           const { org_id } = principal
           return yield* atomically(
             Effect.gen(function* () {
-              yield* lockSessionForUpdate(sql, org_id, id)
+              const locked = Option.getOrUndefined(yield* lockSessionForUpdate(sql, org_id, id))
               const session = yield* orNotFound(yield* findSession(sql, org_id, id))
               if (session.status === "closed") return session
               const now = yield* clock.now
@@ -170,6 +171,8 @@ export class Sessions extends Context.Service<
                 WHERE org_id = ${org_id}
                   AND session_id = ${id}
               `
+              if (canHaveGrants(locked?.grants_until ?? null, now))
+                yield* endSessionGrants(sql, { org_id, session_id: id, now })
               yield* events.append([{ org_id, session_id: id, events: [sessionClosedEvent] }], now)
               yield* audit.record(principal, "session.closed", id, { expired_approvals: expired })
               return { ...session, status: "closed" as const, closed_at: now }

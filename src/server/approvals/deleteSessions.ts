@@ -17,7 +17,8 @@ const CHILDREN: ReadonlyArray<{ readonly table: string; readonly bytes: string }
     bytes: `${rowBytes.step} + coalesce(octet_length(arguments::text), 0) + coalesce(octet_length(outcome_result::text), 0)
       + coalesce(octet_length(outcome_error), 0) + CASE WHEN outcome_at IS NULL THEN 0 ELSE ${rowBytes.outcome} END`
   },
-  { table: "approvals", bytes: "arguments_bytes" }
+  { table: "approvals", bytes: "arguments_bytes" },
+  { table: "grants", bytes: `${rowBytes.grant} + octet_length(conditions::text)` }
 ]
 
 const sessionRows = rowsOf(Schema.Struct({ trace_id: TraceId, metadata_bytes: Schema.Int }))
@@ -31,7 +32,7 @@ export interface SessionDeletion {
 }
 
 /**
- * Deletes a session with its steps, approvals and events, in the caller's transaction. Returns whether it is gone: if it
+ * Deletes a session with its steps, approvals, grants and events, in the caller's transaction. Returns whether it is gone: if it
  * has many rows, some are left for the next call. The session is locked first, so that no step is added meanwhile; once
  * it is gone, requests for it get 404.
  *

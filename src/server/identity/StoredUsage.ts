@@ -41,7 +41,8 @@ export const rowBytes = {
   result: 200,
   session: 500,
   step: 2_500,
-  outcome: 600
+  outcome: 600,
+  grant: 1_000
 } as const
 
 interface CachedAmounts {

@@ -13,7 +13,8 @@ const saved = {
   decision: "pending" as const,
   reason: "No rule matches; a person must approve",
   approval_id: ApprovalId.make(`apr_${"a".repeat(32)}`),
-  proposal_approval_id: null
+  proposal_approval_id: null,
+  grant_id: null
 }
 
 const ruling = (effect: Ruling["effect"]): Ruling => ({

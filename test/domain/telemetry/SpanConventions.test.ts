@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import {
   ComparisonId,
   ExampleId,
+  GrantId,
   OrgId,
   SessionId,
   StepId,
@@ -97,9 +98,10 @@ const spans = [
   stepSpan({
     ...step,
     decision: "allow",
+    decision_source: "grant",
     rule_id: null,
     approval_id: null,
-    decision_source: "rule",
+    grant_id: GrantId.make(`grt_${id}`),
     arguments: { q: 1 }
   }),
   outcomeSpan({ ...step, status: "failed", result: 1 }),

@@ -261,6 +261,31 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "A standing grant allows only steps of its session that its maker could approve alone",
+    proofs: [
+      ...tests(
+        "test/domain/approvals/grantAllows",
+        "grantAllows > allows no step that a rule decides, or might reject",
+        "grantAllows > replaces one person of the group that is asked for, and never several",
+        "grantAllows > allows what the granting key, or a key that made it, asks for only if the rule permits self-approval"
+      ),
+      ...tests(
+        "test/server/approvals/Grants",
+        "* > a rule that rejects wins, and a rule that allows uses no grant",
+        "* > a rule that cannot be judged asks a person, whatever was granted",
+        "* > a grant for the tool allows any arguments in its session, and in no other",
+        "* > a revoked grant allows no further step, and what it has allowed stays allowed",
+        "* > a grant of a key that was revoked allows nothing"
+      ),
+      ...tests(
+        "test/server/approvals/Grants/twoReplicas",
+        "* > of concurrent steps through both replicas, exactly as many are allowed as the grant counts",
+        "* > of steps that race with the revocation, those allowed are those counted"
+      ),
+      ...tests("test/testing/timeTravel", "* > are needed again once a standing grant has expired")
+    ]
+  },
+  {
     promise: "An operation without a scope check does not compile",
     proofs: tests(
       "test/api/Authorization",

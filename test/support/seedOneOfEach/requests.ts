@@ -103,6 +103,9 @@ export const requests: Readonly<
   "approvals.get": ({ ids }) => ({ params: { id: ids.approval } }),
   "approvals.decide": ({ ids }) => ({ params: { id: ids.approval }, body: { decision: "approve" } }),
   "approvals.decideMany": ({ ids }) => ({ body: { approval_ids: [ids.approval], decision: "approve" } }),
+  "grants.list": ({ ids }) => ({ query: { session_id: ids.session, tool: "pay", state: "active" } }),
+  "grants.get": ({ ids }) => ({ params: { id: ids.grant } }),
+  "grants.revoke": ({ ids }) => ({ params: { id: ids.grant } }),
   "sessions.close": ({ ids }) => ({ params: { id: ids.session_to_close } }),
   "approval_rules.list": () => ({}),
   "approval_rules.replace": ({ ids }) => ({

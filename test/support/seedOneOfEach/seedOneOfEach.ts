@@ -128,6 +128,11 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     })
   yield* step("allowed", "read")
   const { approval_id } = yield* step("waiting", "pay")
+  const { approval_id: granted } = yield* step("granted", "pay")
+  const { grant } = yield* admin.approvals.decide({
+    params: { id: granted ?? assert.fail("an approval") },
+    payload: { decision: "approve", grant: { scope: "arguments", max_uses: 1 } }
+  })
   const toClose = yield* agent.sessions.create({ payload: {} })
   const spare = yield* admin.api_keys.create({ payload: { name: "spare", preset: "runtime" } })
 
@@ -163,6 +168,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       session: session_id,
       session_to_close: toClose.session_id,
       approval: approval_id ?? assert.fail("an approval"),
+      grant: grant?.grant_id ?? assert.fail("a grant"),
       spare_key: spare.key.id
     }
   }

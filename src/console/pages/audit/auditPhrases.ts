@@ -31,6 +31,8 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "approval.vote_recorded": "approved a step that needs more approvals",
   "approval.approved": "approved a step",
   "approval.rejected": "rejected a step",
+  "grant.created": "made a standing grant",
+  "grant.revoked": "revoked a standing grant",
   "session.closed": "closed a session",
   "feedback.staged": "staged a correction",
   "feedback.unstaged": "undid the staging of a correction",

@@ -50,6 +50,7 @@ export const resumedStepJson = `json_build_object(
   'reason', step.reason,
   'approval_id', step.approval_id,
   'proposal_approval_id', step.proposal_approval_id,
+  'grant_id', step.grant_id,
   'requested_at', ${millis("step.requested_at")},
   'last_decision', coalesce(step.last_decision, step.decision),
   'completed', step.outcome_at IS NOT NULL,

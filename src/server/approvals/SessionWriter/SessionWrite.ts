@@ -10,7 +10,7 @@ import type { StepRow } from "../Steps/rows.ts"
 
 /** The change of one request. It is written only if its premises, which the request has read before, still hold. */
 export type SessionChange =
-  /** A new step, with its approval if it waits. Written unless the session has the step. */
+  /** A new step, with its approval if it waits. Written unless the session has the step, or it waits and the session may have a grant. */
   | {
       readonly _tag: "Step"
       readonly step: StepRow

@@ -9,7 +9,7 @@
  *
  * - `eligible` locks each session's row, skipping rows that another transaction has locked, and checks the
  *   preconditions of the writes: the session is open, the rules and the endpoints have not changed, no destination is
- *   near its queue limit, and no counter-proposal may answer for a question.
+ *   near its queue limit, and no counter-proposal or standing grant may answer for a question.
  * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the
  *   row, so of two concurrent writes one is applied.
  * - Everything else is inserted for the writes in `applied` only.
@@ -134,7 +134,7 @@ const isOf =
   (op: Op): op is Op<ChangeOf<Tag>> =>
     op.change._tag === tag
 
-/** Whether a write makes a step wait for a person, whose counter-proposal may already answer. */
+/** Whether a write makes a step wait for a person, whose counter-proposal or standing grant may already answer. */
 const asks = ({ change }: Op): boolean => change._tag === "Step" && change.approval !== null
 
 const opsTable = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => sql`
@@ -208,8 +208,9 @@ const eligibleOps = (
       ${steps ? "AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)" : ""}
       ${
         steps
-          ? `-- A step that a counter-proposal may allow is decided in a transaction, which uses the proposal.
-             AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)`
+          ? `-- A step that a counter-proposal or a grant may allow is decided in a transaction, which counts the use.
+             AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)
+             AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)`
           : ""
       }
       ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}

@@ -127,7 +127,7 @@ export const lockSessionForUpdate = Effect.fnUntraced(function* (
   session_id: SessionId
 ) {
   const row = yield* lockedRows.first(sql`
-    SELECT task_id, closed_at IS NOT NULL AS closed, created_by_id, proposals_until
+    SELECT task_id, closed_at IS NOT NULL AS closed, created_by_id, proposals_until, grants_until
     FROM agent_sessions
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
@@ -141,7 +141,9 @@ const LockedSession = Schema.Struct({
   closed: Schema.Boolean,
   created_by_id: KeyId,
   /** When the last unused counter-proposal expires; null: there is none. */
-  proposals_until: Schema.NullOr(TimestampFromDate)
+  proposals_until: Schema.NullOr(TimestampFromDate),
+  /** Until when it can have active grants; null: it has none. */
+  grants_until: Schema.NullOr(TimestampFromDate)
 })
 export type LockedSession = typeof LockedSession.Type
 

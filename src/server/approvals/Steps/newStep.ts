@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import type { StepRequest } from "../../../api/AgentSessions.ts"
 import type { GovernedStep } from "../../../domain/approvals/AgentSession.ts"
 import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
+import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import {
   approvalTransitionedEvent,
   type NewSessionEvent,
@@ -14,6 +15,7 @@ import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { type ApprovalRow, toApproval } from "../approvalRows.ts"
+import type { TakenGrant } from "../Grants/takeGrant.ts"
 import type { OpenProposal } from "../proposalRows.ts"
 import type { StepRuling } from "../Rules.ts"
 import { argumentsText, newApproval } from "./newApproval.ts"
@@ -55,8 +57,14 @@ export const makeStepTexts = (
   return Effect.suspend(() => (texts === undefined ? compute : Effect.succeed(texts)))
 }
 
+/** What was decided in advance about a step whose ruling requires an approval. At most one of them. */
+export interface AdvanceDecision {
+  readonly proposal?: OpenProposal | undefined
+  readonly grant?: TakenGrant | undefined
+}
+
 /**
- * Decides a step by the ruling of the live rules, or by the counter-proposal that allows it if that requires an approval. The ruling of the
+ * Decides a step by the ruling of the live rules, or by the counter-proposal or the grant that allows it if that requires an approval. The ruling of the
  * shadow rules is recorded if it differs.
  */
 export const newStep = Effect.fnUntraced(function* (
@@ -66,10 +74,11 @@ export const newStep = Effect.fnUntraced(function* (
   { argumentsJson, digest }: StepTexts,
   { ruling, shadow }: StepRuling,
   now: Timestamp,
-  proposal?: OpenProposal
+  advance: AdvanceDecision = {}
 ) {
+  const decided = decisionOf(ruling, advance)
   const approval =
-    ruling.effect === "require_approval" && proposal === undefined
+    decided.decision === "pending"
       ? newApproval(
           principal,
           session_id,
@@ -83,13 +92,8 @@ export const newStep = Effect.fnUntraced(function* (
       : null
   const answer: GovernedStep = {
     step_id: step.step_id,
-    decision: approval !== null ? "pending" : ruling.effect === "reject" ? "reject" : "allow",
-    approval_id: approval?.approval_id ?? proposal?.approval_id ?? null,
-    decision_source: approval !== null ? null : proposal === undefined ? "rule" : "counter_proposal",
-    reason:
-      proposal === undefined
-        ? ruling.reason
-        : `A person proposed these arguments when rejecting step ${proposal.step_id}`,
+    ...decided,
+    approval_id: approval?.approval_id ?? advance.proposal?.approval_id ?? null,
     rule_id: ruling.rule_id,
     expires_at: approval?.expires_at ?? null,
     arguments_digest: digest,
@@ -108,7 +112,8 @@ export const newStep = Effect.fnUntraced(function* (
     decision: answer.decision,
     reason: answer.reason,
     approval_id: approval?.approval_id ?? null,
-    proposal_approval_id: proposal?.approval_id ?? null,
+    proposal_approval_id: advance.proposal?.approval_id ?? null,
+    grant_id: answer.grant_id,
     requested_by_id: principal.actor.id,
     requested_at: now,
     ...shadowColumns({ decision: answer.decision, effect: ruling.effect }, shadow)
@@ -133,6 +138,31 @@ export const contentOf = (step: StepRequest) => ({
   action_class: step.action_class,
   ...(step.arguments === undefined ? {} : { arguments: step.arguments })
 })
+
+const decisionOf = (
+  { effect, reason }: Ruling,
+  { grant, proposal }: AdvanceDecision
+): Pick<GovernedStep, "decision" | "decision_source" | "grant_id" | "reason"> => {
+  if (proposal !== undefined) {
+    return {
+      decision: "allow",
+      decision_source: "counter_proposal",
+      grant_id: null,
+      reason: `A person proposed these arguments when rejecting step ${proposal.step_id}`
+    }
+  }
+  if (grant !== undefined) {
+    return {
+      decision: "allow",
+      decision_source: "grant",
+      grant_id: grant.grant_id,
+      reason: `Allowed by a standing grant${grant.reason === "" ? "" : `: ${grant.reason}`}`
+    }
+  }
+  return effect === "require_approval"
+    ? { decision: "pending", decision_source: null, grant_id: null, reason }
+    : { decision: effect, decision_source: "rule", grant_id: null, reason }
+}
 
 /** The digest of a step with this id and these arguments, under a tool and an action class. */
 export const digestOf =

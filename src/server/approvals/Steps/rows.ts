@@ -2,7 +2,7 @@ import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type GovernedStep, StepDecision, type StepOutcome } from "../../../domain/approvals/AgentSession.ts"
 import { RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
-import { ApprovalId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
+import { ApprovalId, GrantId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -24,6 +24,7 @@ const StepRow = Schema.Struct({
   approval_id: Schema.NullOr(ApprovalId),
   /** The approval whose counter-proposal allowed the step. */
   proposal_approval_id: Schema.NullOr(ApprovalId),
+  grant_id: Schema.NullOr(GrantId),
   requested_by_id: KeyId,
   requested_at: TimestampFromDate,
   /** Null unless the shadow rules have another effect; so are the three columns below. */
@@ -46,6 +47,7 @@ export const SavedStep = Schema.Struct({
   reason: Schema.String,
   approval_id: Schema.NullOr(ApprovalId),
   proposal_approval_id: Schema.NullOr(ApprovalId),
+  grant_id: Schema.NullOr(GrantId),
   requested_at: TimestampFromDate,
   /** The decision of the last response to the agent. */
   last_decision: StepDecision,
@@ -68,7 +70,7 @@ export const findStep = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: Se
       sql`
     SELECT
       step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id,
-      proposal_approval_id, requested_at, coalesce(last_decision, decision) AS last_decision,
+      proposal_approval_id, grant_id, requested_at, coalesce(last_decision, decision) AS last_decision,
       outcome_at IS NOT NULL AS completed
     FROM governed_steps
     WHERE org_id = ${org_id}

@@ -29,6 +29,7 @@ export const recordStepSpan = (
     rule_id: row.rule_id,
     approval_id: row.approval_id ?? row.proposal_approval_id,
     decision_source,
+    grant_id: row.grant_id,
     start: decided_at.epochMilliseconds
   }
   return spans.record(row.org_id, {

@@ -17,6 +17,9 @@ import { requireTask } from "../../tasks/requireTask.ts"
 import { type RecordDeps, recordTransitionsOf } from "../Approvals/recordTransitions.ts"
 import { insertApproval, lockApprovalForUpdate, stateOf, toApproval } from "../approvalRows.ts"
 import { ruleNewStep, type Rules } from "../Rules.ts"
+import { contentDigest } from "../Grants/createGrant.ts"
+import { canHaveGrants } from "../Grants/rows.ts"
+import { makeTakeGrant } from "../Grants/takeGrant.ts"
 import { findProposal, useProposal } from "../proposalRows.ts"
 import { type LockedSession, lockSessionForUpdate } from "../Sessions/rows.ts"
 import { outcomeOf } from "./outcomeOf.ts"
@@ -53,6 +56,7 @@ export interface StepDeps extends RecordDeps {
 export const makeStepsInTransaction = (deps: StepDeps) => {
   const { clock, events, notifications, rules, spans, sql, usage } = deps
   const atomically = atomic(sql)
+  const takeGrant = makeTakeGrant(sql)
 
   const openSession = (org_id: OrgId, session_id: SessionId) =>
     Effect.flatMap(lockSessionForUpdate(sql, org_id, session_id), (session) =>
@@ -105,6 +109,29 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
           })
         )
 
+  /** Counts a use of the grant that allows a new step whose ruling requires an approval; undefined if there is none. */
+  const grantFor = (
+    { actor, org_id }: Principal,
+    session_id: SessionId,
+    step: StepRequest,
+    { created_by_id, grants_until }: LockedSession,
+    ruling: Ruling,
+    now: Timestamp
+  ) =>
+    ruling.effect !== "require_approval" || !canHaveGrants(grants_until, now)
+      ? Effect.undefined
+      : takeGrant({
+          org_id,
+          session_id,
+          tool: step.tool,
+          action_class: step.action_class,
+          arguments: step.arguments,
+          contentDigest: () => contentDigest({ org_id, session_id, ...step }, step.arguments),
+          requesters: [actor.id, created_by_id],
+          ruling,
+          now
+        })
+
   /** Decides and saves a step that is requested for the first time. */
   const insert = Effect.fnUntraced(function* (
     principal: Principal,
@@ -119,16 +146,14 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     const task_id = step.task_id ?? session.task_id ?? null
     if (task_id !== session.task_id && task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
     const ruled = ruleNewStep(yield* rules.current(org_id), { ...step, task_id, arguments: step.arguments })
-    const proposal = yield* proposalFor(principal, session_id, step, session, ruled.ruling, now)
-    const created = yield* newStep(
-      principal,
-      session_id,
-      { ...step, task_id },
-      yield* texts,
-      ruled,
-      now,
-      proposal
-    )
+    const { ruling } = ruled
+    const proposal = yield* proposalFor(principal, session_id, step, session, ruling, now)
+    const grant =
+      proposal === undefined ? yield* grantFor(principal, session_id, step, session, ruling, now) : undefined
+    const created = yield* newStep(principal, session_id, { ...step, task_id }, yield* texts, ruled, now, {
+      proposal,
+      grant
+    })
     if (proposal !== undefined)
       yield* useProposal(sql, { org_id, approval_id: proposal.approval_id }, step.step_id)
     yield* insertStep(sql, created.row)

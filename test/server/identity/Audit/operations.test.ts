@@ -37,6 +37,7 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "feedback.promote": ["feedback.promoted", "new"],
   "sessions.close": ["session.closed", "session_to_close"],
   "approvals.decide": ["approval.approved", "approval"],
+  "grants.revoke": ["grant.revoked", "grant"],
   "approval_rules.replace": ["rules.replaced", "new"],
   "approval_rules.replace_shadow": ["rules.shadow_replaced", "new"],
   "approval_rules.remove_shadow": ["rules.shadow_removed", "new"],

@@ -1,0 +1,31 @@
+import { createHash } from "node:crypto"
+import { Result, type Schema } from "effect"
+import { canonicalJson } from "../json/CanonicalJson.ts"
+
+/** The content of a step that a grant for these very arguments is bound to. */
+export interface GrantedContent {
+  readonly org_id: string
+  readonly session_id: string
+  readonly tool: string
+  readonly action_class: string
+  /** As the agent gave them. Absent, `null` and `{}` are three different values. */
+  readonly arguments?: Schema.Json
+}
+
+/**
+ * The digest that binds a grant to arguments: as `stepDigest`, without the step's id. SHA-256, in lowercase hex, of the RFC 8785 form of
+ * `["countersign-grant-v1", org, session, tool, action_class, arguments]`; without arguments the array is one element shorter.
+ */
+export const grantDigest = (content: GrantedContent): string => {
+  const parts: Array<Schema.Json> = [
+    "countersign-grant-v1",
+    content.org_id,
+    content.session_id,
+    content.tool,
+    content.action_class
+  ]
+  if (content.arguments !== undefined) parts.push(content.arguments)
+  return createHash("sha256")
+    .update(Result.getOrThrow(canonicalJson(parts)))
+    .digest("hex")
+}
