@@ -150,7 +150,11 @@ export const makePlan = (seed: number): Plan => {
   const organizations = random.int(1, 3)
   const someReplica = () => random.int(0, replicas - 1)
   const sessions = Array.from({ length: random.int(1, 6) }, () => random.int(0, organizations - 1))
-  const steps = sessions.map(() => Array.from({ length: random.int(1, 10) }, () => random.pick(TOOLS)))
+  const steps = sessions.map(() => {
+    // Many steps of few tools: a proposal is of the same tool.
+    const tools = random.chance(0.5) ? TOOLS : ([random.pick(TOOLS), random.pick(TOOLS)] as const)
+    return Array.from({ length: random.int(1, 10) }, () => random.pick(tools))
+  })
   const endpoints = Array.from({ length: random.int(0, 4) }, () => ({
     organization: random.int(0, organizations - 1),
     events: random.chance(0.7)
@@ -195,16 +199,19 @@ export const makePlan = (seed: number): Plan => {
       ) {
         // Several people decide at about the same time, or around a deadline, which is a whole number of seconds away.
         const around = random.chance(0.4) ? Math.round(when / 1_000) * 1_000 : when
-        actions.push({
-          _tag: "Decide",
-          at: at + Math.max(1, around + random.between(-30, 60)),
-          session,
-          step,
-          approves: random.chance(0.6),
-          proposes: random.chance(0.6),
-          key: random.int(0, DECIDING_KEYS - 1),
-          ...request()
-        })
+        const decidedAt = at + Math.max(1, around + random.between(-30, 60))
+        const approves = random.chance(0.6)
+        const proposes = random.chance(0.6)
+        const key = random.int(0, DECIDING_KEYS - 1)
+        actions.push({ _tag: "Decide", at: decidedAt, session, step, approves, proposes, key, ...request() })
+        if (approves || !proposes) continue
+        // The agent tries all steps with the proposed arguments, at about the same time.
+        const tryAgainAt = decidedAt + random.logarithmic(1, 3_000)
+        for (const [other, tool] of list.entries()) {
+          if (tool !== list[step] || other % 2 === step % 2) continue
+          const again = { _tag: "Step", session, step: other } as const
+          actions.push({ ...again, at: tryAgainAt + random.next() * 20, ...request() })
+        }
       }
       for (let reports = random.int(0, 2); reports > 0; reports--) {
         const later = random.between(20, 20_000)
