@@ -130,7 +130,7 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     tests: votes
   },
   {
-    file: "server/identity/findDecidingGroups.ts",
+    file: "server/identity/mayDecide.ts",
     from: "AND ${DECIDES} = ANY (${grantedScopes(sql)})",
     to: "",
     tests: votes
@@ -215,6 +215,54 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     from: "if (input.proposal !== undefined && input.proposal.digest !== state.proposal?.digest)",
     to: "if (false)",
     tests: stateTests
+  },
+  {
+    file: "server/approvals/proposalRows.ts",
+    from: "AND ${mayDecide(sql, now)}",
+    to: "",
+    tests: proposals
+  },
+  {
+    file: "server/approvals/Rules/lockRules.ts",
+    from: "FOR NO KEY UPDATE",
+    to: "",
+    tests: rules
+  },
+  {
+    file: "server/approvals/Approvals/decideMany.ts",
+    from: "Effect.map(withoutArguments),",
+    to: "",
+    tests: ["server/approvals/Approvals/decideMany.test.ts"]
+  },
+  {
+    file: rule,
+    from: "if (asks) question = withLargerQuorum(question, ruling)",
+    to: "",
+    tests: ruleTests
+  },
+  {
+    file: condition,
+    from: "this.#counts.set(value, count)",
+    to: "",
+    tests: ruleTests
+  },
+  {
+    file: "domain/approvals/CompiledRules/makePatternCompiler.ts",
+    from: "|| faults.length === MAX_FAULTS ||",
+    to: "||",
+    tests: ruleTests
+  },
+  {
+    file: "domain/tasks/CompiledSchema/LinearPattern.ts",
+    from: "estimateSize(pattern) > MAX_ESTIMATED_SIZE",
+    to: "estimateSize(pattern) < 0",
+    tests: ["domain/tasks/CompiledSchema/judgements.test.ts"]
+  },
+  {
+    file: "domain/approvals/suggestRules.ts",
+    from: "decisions.filter(canBeNamed)",
+    to: "decisions",
+    tests: ["domain/approvals/suggestRules.test.ts"]
   },
   {
     file: "server/approvals/proposalRows.ts",

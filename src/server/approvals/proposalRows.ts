@@ -5,6 +5,7 @@ import type { ApprovalTerms } from "../../domain/approvals/ApprovalState.ts"
 import { mayAnswer, type StoredProposal } from "../../domain/approvals/StoredProposal.ts"
 import { ApprovalId, KeyId, type OrgId, type SessionId, StepId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
+import { mayDecide } from "../identity/mayDecide.ts"
 import { rowsOf } from "../store/rows.ts"
 import { type ApprovalKey, ProposedBy } from "./approvalRows.ts"
 
@@ -64,7 +65,10 @@ export interface ProposalUse {
   readonly now: Timestamp
 }
 
-/** The proposal that allows a step: of those with its arguments, the first to expire whose proposer may answer for the question. */
+/**
+ * The proposal that allows a step: of those with its arguments, the first to expire whose proposer may answer for the question. The
+ * proposer's key must still be able to decide: nobody acts by a key that was revoked.
+ */
 export const findProposal = (
   sql: SqlClient.SqlClient,
   { digest, now, org_id, requesters, session_id, terms }: ProposalUse
@@ -79,6 +83,13 @@ export const findProposal = (
         AND proposed_digest = ${digest}
         AND proposal_step_id IS NULL
         AND proposal_expires_at > ${toDate(now)}
+        AND EXISTS (
+          SELECT
+          FROM api_keys
+          WHERE api_keys.org_id = approvals.org_id
+            AND api_keys.key_id = approvals.decided_by_id
+            AND ${mayDecide(sql, now)}
+        )
       ORDER BY proposal_expires_at, approval_id
       LIMIT ${MAX_CONSIDERED}
     `),

@@ -1,11 +1,8 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
-import type { Scope } from "../../domain/identity/Scope.ts"
-import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { grantedScopes } from "./grantedScopes.ts"
-
-const DECIDES: Scope = "approvals.decide"
+import type { Timestamp } from "../../domain/Time.ts"
+import { mayDecide } from "./mayDecide.ts"
 
 /** The groups of the organization's usable keys that can decide approvals. */
 export const findDecidingGroups = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
@@ -15,9 +12,7 @@ export const findDecidingGroups = (sql: SqlClient.SqlClient, org_id: OrgId, now:
       FROM api_keys
       WHERE org_id = ${org_id}
         AND groups <> '{}'
-        AND revoked_at IS NULL
-        AND (expires_at IS NULL OR expires_at > ${toDate(now)}::timestamptz)
-        AND ${DECIDES} = ANY (${grantedScopes(sql)})
+        AND ${mayDecide(sql, now)}
     `,
     (rows): ReadonlySet<string> => new Set(rows.map(({ name }) => name))
   )

@@ -97,6 +97,25 @@ const hold = (sql: SqlClient.SqlClient, blocker: Blocker) =>
     ? Effect.asVoid(lockSessionForUpdate(sql, blocker.org_id, blocker.session_id))
     : Effect.asVoid(lockApprovalForUpdate(sql, blocker.org_id, blocker.approval_id))
 
+/** Stores a key that can decide. The model has none: every key of it can. */
+const addKey = (
+  sql: SqlClient.SqlClient,
+  {
+    actor,
+    org_id
+  }: { readonly org_id: string; readonly actor: { readonly id: string; readonly name: string } }
+) =>
+  Effect.orDie(
+    Effect.andThen(
+      sql`INSERT INTO organizations VALUES (${org_id}, ${org_id}, now()) ON CONFLICT DO NOTHING`,
+      sql`
+        INSERT INTO api_keys (org_id, key_id, public_id, digest, name, preset, created_at)
+        VALUES (${org_id}, ${actor.id}, ${actor.id}, '', ${actor.name}, 'admin', now())
+        ON CONFLICT DO NOTHING
+      `
+    )
+  )
+
 /** PostgreSQL, emptied. */
 export const makeSqlSubject: Effect.Effect<
   Subject,
@@ -124,10 +143,13 @@ export const makeSqlSubject: Effect.Effect<
   const services = yield* Layer.build(layerOf(clock).pipe(Layer.provideMerge(layerClient(sql))))
   const withSql = <A, E>(effect: Effect.Effect<A, E, SqlClient.SqlClient>) =>
     Effect.provideService(effect, SqlClient.SqlClient, sql)
+  const added = new Set<string>()
   return {
     advance,
     start: (principal, effect) =>
       Effect.gen(function* () {
+        if (!added.has(principal.actor.id)) yield* addKey(sql, principal)
+        added.add(principal.actor.id)
         const fiber = yield* Effect.forkDetach(
           effect.pipe(Effect.provideService(CurrentPrincipal, principal), Effect.provideContext(services))
         )

@@ -104,6 +104,18 @@ layer(service(), { excludeTestServices: true })("Counter-proposals", (it) => {
     })
   )
 
+  it.effect("a proposal of a key that was revoked since allows nothing", () =>
+    Effect.gen(function* () {
+      const { ada, admin, ask, propose, step } = yield* team("revoked")
+      yield* propose(yield* ask("refund"), { amount: 20 })
+      const { keys } = yield* admin.api_keys.list({ query: {} })
+      const id = keys.find(({ name }) => name === "Ada")?.id ?? assert.fail("Ada has a key")
+      yield* admin.api_keys.revoke({ params: { id } })
+      assert.isTrue(Result.isFailure(yield* Effect.result(ada.approvals.list({ query: {} }))))
+      assert.strictEqual((yield* step("same", { amount: 20 })).decision, "pending")
+    })
+  )
+
   it.effect("a step of another session is asked about", () =>
     Effect.gen(function* () {
       const { agent, ask, propose } = yield* team("other session")
