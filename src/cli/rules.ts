@@ -6,7 +6,7 @@ import { secretFlags } from "./secretFlag.ts"
 export const rulesKey = {
   flag: "key",
   variable: "COUNTERSIGN_KEY",
-  what: "API key with the scope approvals.read, and rules.write for apply"
+  what: "API key with the scope approvals.read, and rules.write for changes"
 }
 
 const connection = {
@@ -23,17 +23,19 @@ const path = Argument.String("file").pipe(
 
 const handlers = () => import("./rules/handlers.ts")
 
+const pullFlags = {
+  ...connection,
+  format: Flag.Literals("format", ["yaml", "json"]).pipe(
+    Flag.withDescription("Format of the output without a file; default: yaml"),
+    Flag.withDefault("yaml")
+  ),
+  path: path.pipe(Argument.optional)
+}
+
 const pull = Command.make(
   "pull",
-  {
-    ...connection,
-    format: Flag.Literals("format", ["yaml", "json"]).pipe(
-      Flag.withDescription("Format of the output without a file; default: yaml"),
-      Flag.withDefault("yaml")
-    ),
-    path: path.pipe(Argument.optional)
-  },
-  lazily(async () => (await handlers()).pullRules)
+  pullFlags,
+  lazily(async () => (await handlers()).pullRules("live"))
 ).pipe(
   Command.withShortDescription("Write the service's rules to a file"),
   Command.withDescription(
@@ -51,7 +53,7 @@ const pull = Command.make(
 const diff = Command.make(
   "diff",
   { ...connection, path },
-  lazily(async () => (await handlers()).diffRules)
+  lazily(async () => (await handlers()).diffRules("live"))
 ).pipe(
   Command.withShortDescription("Show what a file would change"),
   Command.withDescription(
@@ -91,17 +93,19 @@ const test = Command.make(
   ])
 )
 
+const applyFlags = {
+  ...connection,
+  revision: Flag.Int("revision").pipe(
+    Flag.withDescription("Refuse if the service's rules no longer have this revision"),
+    Flag.optional
+  ),
+  path
+}
+
 const apply = Command.make(
   "apply",
-  {
-    ...connection,
-    revision: Flag.Int("revision").pipe(
-      Flag.withDescription("Refuse if the service's rules no longer have this revision"),
-      Flag.optional
-    ),
-    path
-  },
-  lazily(async () => (await handlers()).applyRules)
+  applyFlags,
+  lazily(async () => (await handlers()).applyRules("live"))
 ).pipe(
   Command.withShortDescription("Replace the service's rules by a file"),
   Command.withDescription(
@@ -113,10 +117,89 @@ const apply = Command.make(
   ])
 )
 
+const shadowPull = Command.make(
+  "pull",
+  pullFlags,
+  lazily(async () => (await handlers()).pullRules("shadow"))
+).pipe(Command.withShortDescription("Write the shadow rules to a file"))
+
+const shadowDiff = Command.make(
+  "diff",
+  { ...connection, path },
+  lazily(async () => (await handlers()).diffRules("shadow"))
+).pipe(Command.withShortDescription("Show what a file would change in the shadow rules"))
+
+const shadowApply = Command.make(
+  "apply",
+  applyFlags,
+  lazily(async () => (await handlers()).applyRules("shadow"))
+).pipe(
+  Command.withShortDescription("Replace the shadow rules by a file"),
+  Command.withDescription(
+    "Replace the shadow rules by those of a file. They are evaluated for each new step and decide nothing; differences are counted from here " +
+      "on. Applying a file that changes nothing keeps counting."
+  )
+)
+
+const differences = Command.make(
+  "differences",
+  {
+    ...connection,
+    limit: Flag.Int("limit").pipe(
+      Flag.withDescription("Most steps to list; default: 100"),
+      Flag.withDefault(100),
+      Flag.filter(
+        (limit) => limit > 0,
+        () => "Expected at least 1"
+      )
+    ),
+    json: Flag.Boolean("json").pipe(
+      Flag.withDescription("Print the pages of the API as they are, one a line"),
+      Flag.withDefault(false)
+    )
+  },
+  lazily(async () => (await handlers()).listShadowDifferences)
+).pipe(
+  Command.withShortDescription("List the steps on which the shadow rules differ"),
+  Command.withDescription(
+    "List the steps, newest first, for which the shadow rules have another effect than was decided, with their numbers by both effects."
+  )
+)
+
+const promote = Command.make(
+  "promote",
+  {
+    ...connection,
+    revision: Flag.Int("revision").pipe(
+      Flag.withDescription("The shadow revision to promote, as pull and differences print it")
+    )
+  },
+  lazily(async () => (await handlers()).promoteShadowRules)
+).pipe(
+  Command.withShortDescription("Make the shadow rules live"),
+  Command.withDescription(
+    "Replace the live rules by the shadow rules, after showing what changes, and remove those. Fails if either list changes meanwhile."
+  )
+)
+
+const remove = Command.make(
+  "remove",
+  connection,
+  lazily(async () => (await handlers()).removeShadowRules)
+).pipe(Command.withShortDescription("Remove the shadow rules"))
+
+const shadow = Command.make("shadow").pipe(
+  Command.withShortDescription("Evaluate a second list that decides nothing"),
+  Command.withDescription(
+    "Keep the shadow rules: a second list that is evaluated for each new step beside the live one and decides nothing."
+  ),
+  Command.withSubcommands([shadowPull, shadowDiff, shadowApply, differences, promote, remove])
+)
+
 export const rulesCommand = Command.make("rules").pipe(
   Command.withShortDescription("Keep approval rules in a file"),
   Command.withDescription(
     "Keep approval rules in a YAML or JSON file: write, compare, test and apply them. Calls a running service with an API key."
   ),
-  Command.withSubcommands([pull, diff, test, apply])
+  Command.withSubcommands([pull, diff, test, apply, shadow])
 )

@@ -23,6 +23,7 @@ const workplace = Effect.fnUntraced(function* (organization: string) {
   const variables = { COUNTERSIGN_KEY: Redacted.value(key) }
   return {
     admin,
+    variables,
     reviewer: yield* countersign.client({ preset: "reviewer", name: "Ada" }, organization),
     file,
     url: countersign.url,
@@ -256,5 +257,56 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
       assert.strictEqual(headers.get("content-type"), "application/schema+json")
       assert.deepStrictEqual(body, rulesFileJsonSchema())
     })
+  )
+
+  it.effect(
+    "shadow rules are applied, compared, listed and promoted, and the live ones stay until then",
+    () =>
+      Effect.gen(function* () {
+        const at = yield* workplace("shadow")
+        const shadow = (...args: ReadonlyArray<string>) => {
+          const [command = "", ...rest] = args
+          return cliWithCode(["rules", "shadow", command, "--url", at.url, ...rest], at.variables)
+        }
+        const live = yield* at.admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        yield* at.write("rules.yaml", "rules:\n  - effect: reject\n    reason: Frozen\n  - effect: allow\n")
+        assert.include((yield* shadow("pull")).err, "shadow revision 0: no shadow rules")
+        assert.strictEqual((yield* shadow("promote", "--revision", "0")).code, 2)
+        assert.strictEqual((yield* shadow("diff", at.file("rules.yaml"))).code, 1)
+        const applied = yield* shadow("apply", at.file("rules.yaml"))
+        assert.strictEqual(applied.code, 0, applied.err)
+        assert.include(applied.err, "applied: shadow revision 1: 2 rules")
+        assert.include((yield* shadow("apply", at.file("rules.yaml"))).err, "nothing to change")
+        assert.strictEqual((yield* shadow("diff", at.file("rules.yaml"))).code, 0)
+        assert.deepStrictEqual(yield* at.admin.approval_rules.list({}), live)
+        // A rule with the content of a live one has its id.
+        const stored = yield* at.admin.approval_rules.shadow({})
+        assert.strictEqual(stored.rules[1]?.id, live.rules[0]?.id)
+
+        const { session_id } = yield* at.admin.sessions.create({})
+        yield* at.admin.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make("2"), tool: "pay", action_class: "write" }
+        })
+        const listed = yield* shadow("differences")
+        assert.strictEqual(listed.code, 0, listed.err)
+        assert.include(listed.err, "allowed, would be rejected: 1 step")
+        assert.include(listed.out, "pay (write) allowed, would be rejected")
+        assert.include(listed.out, "shadow: Frozen")
+        assert.include(listed.out, `/console/sessions/${session_id}`)
+        const json: unknown = JSON.parse((yield* shadow("differences", "--json", "--limit", "1")).out)
+        assert.deepInclude(json, { revision: 1, changes: [{ live: "allow", shadow: "reject", steps: 1 }] })
+
+        const stale = yield* shadow("promote", "--revision", "7")
+        assert.strictEqual(stale.code, 2)
+        assert.include(stale.err, "RULES_CHANGED: the shadow rules have revision 1, not 7")
+        const promoted = yield* shadow("promote", "--revision", "1")
+        assert.strictEqual(promoted.code, 0, promoted.err)
+        assert.include(promoted.out, "reason: Frozen")
+        assert.deepStrictEqual((yield* at.admin.approval_rules.list({})).rules, stored.rules)
+        assert.strictEqual((yield* shadow("apply", at.file("rules.yaml"))).code, 0)
+        assert.strictEqual((yield* shadow("remove")).code, 0)
+        assert.isFalse((yield* at.admin.approval_rules.shadow({})).active)
+      }).pipe(Effect.scoped)
   )
 })

@@ -26,6 +26,11 @@ const environment = Layer.provideMerge(
 
 const press = (name: string | RegExp) => (page: Page) => page.getByRole("button", { name }).first().click()
 
+const pressAndWait = (name: string, text: string | RegExp) => async (page: Page) => {
+  await press(name)(page)
+  await page.getByText(text).first().waitFor()
+}
+
 /** Opens the changes of the next release whose changes are closed, and waits until they show a text. */
 const openChanges = (text: string) => async (page: Page) => {
   await page.locator("details:not([open])").getByText("Changes", { exact: true }).first().click()
@@ -48,7 +53,19 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: `/promotion/${at.task_id}`, shows: "examples added" },
   { path: "/sessions", shows: /ticket: 4711/ },
   { path: `/sessions/${at.session_id}`, shows: "1-look-up", open: [press("Close session")] },
-  { path: "/rules", shows: "Read-only", open: [press("New rule"), press("Add condition")] }
+  {
+    path: "/rules",
+    shows: "Read-only",
+    open: [
+      pressAndWait("Try the rules", /[0-9] steps evaluated/),
+      pressAndWait("Shadow rules", "Reload"),
+      pressAndWait("Promote", "Make the shadow rules live?"),
+      press("Cancel"),
+      pressAndWait("Suggestions", /From the newest/),
+      press("New rule"),
+      press("Add condition")
+    ]
+  }
 ]
 
 /** The pages of tasks and settings. */

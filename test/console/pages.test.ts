@@ -78,7 +78,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [`/promotion/${at.task_id}`, "examples added", []],
           ["/sessions", "ticket: 4711", ["Reload"]],
           [`/sessions/${at.session_id}`, "1-look-up", []],
-          ["/rules", "Read-only", []],
+          ["/rules", "Read-only", ["Past steps", "Shadow rules", "Suggestions", "Try the rules"]],
           ["/tasks", "Newest version", []],
           [`/tasks/${at.task_id}`, "Configuration", tabs],
           [`/tasks/${at.task_id}/runs`, "Answered by", [...tabs, "Search", "Reload"]],

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 import type { Locator } from "playwright-core"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
@@ -224,6 +225,166 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
           { reason: "", when: [{ pointer: "/to", op: "every", value: every }] }
         ]
       )
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("unsaved rules are tried on past steps, and what a person rejected and would now run is listed first", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "past steps")
+      const agent = yield* client({ preset: "runtime" }, "past steps")
+      const reviewer = yield* client({ preset: "reviewer", name: "Ada" }, "past steps")
+      const { session_id } = yield* agent.sessions.create({})
+      for (const [tool, decision] of [
+        ["mail.send", "approve"],
+        ["payments.refund", "reject"]
+      ] as const) {
+        const { approval_id } = yield* agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make(tool), tool, action_class: "write" }
+        })
+        if (approval_id === null) return assert.fail("it waits for a person")
+        yield* reviewer.approvals.decide({
+          params: { id: approval_id },
+          payload: { decision, comment: "No receipt" }
+        })
+      }
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "past steps"), "/rules")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "New rule" }).click()
+        const dialog = page.getByRole("dialog")
+        await dialog.getByLabel("Tool").fill("payments.*")
+        await dialog.getByLabel("Effect").selectOption({ label: "Allow" })
+        await dialog.getByRole("button", { name: "Add rule" }).click()
+        await page.getByLabel("Steps of the last").selectOption({ label: "7 days" })
+        await page.getByRole("button", { name: "Try the rules" }).press("Enter")
+        await page.getByText("2 steps evaluated").waitFor()
+        await page.getByText("1 fewer questions, 0 more").waitFor()
+        await page.getByRole("heading", { name: "A person rejected these, and they would run: 1" }).waitFor()
+        await page.getByText("Comment: No receipt").waitFor()
+        await page.getByRole("button", { name: "Remove rule 1" }).click()
+        await page.getByText("The rules changed since this test").waitFor()
+        await page.getByRole("link", { name: "payments.refund" }).click()
+        await page.waitForURL("**/approvals/apr_*")
+      })
+      assert.deepStrictEqual((yield* admin.approval_rules.list()).rules, [])
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a suggestion is taken over into the list, before the rule that asks, and saved only with it", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "suggested")
+      const sql = yield* SqlClient.SqlClient
+      const { rules } = yield* admin.approval_rules.replace({
+        payload: { rules: [{ tool: "drop", effect: "reject" }, { effect: "require_approval" }] }
+      })
+      const agent = yield* client({ preset: "runtime" }, "suggested")
+      const { session_id } = yield* agent.sessions.create({})
+      const { approval_id } = yield* agent.sessions.step({
+        params: { id: session_id },
+        payload: { step_id: StepId.make("refund"), tool: "payments.refund", action_class: "write" }
+      })
+      if (approval_id === null) return assert.fail("it waits for a person")
+      yield* admin.approvals.decide({ params: { id: approval_id }, payload: { decision: "reject" } })
+      // The same decision a hundred times, each after a while, as a person makes them.
+      yield* sql`
+        UPDATE approvals
+        SET requested_at = now() - interval '2 hours', decided_at = now() - interval '1 hour'
+        WHERE approval_id = ${approval_id}
+      `
+      yield* sql`
+        INSERT INTO approvals (
+          org_id, approval_id, session_id, step_id, tool, action_class, arguments_digest, status, stage, requested_at,
+          requested_by_id, review_deadline_at, expires_at, timeout_action, self_approval, outcome, decision_source, decided_at,
+          decided_by_id, decided_by_name
+        )
+        SELECT
+          org_id, 'apr_' || lpad(n::text, 32, '0'), session_id, step_id || n, tool, action_class, arguments_digest, status, stage,
+          requested_at, requested_by_id, review_deadline_at, expires_at, timeout_action, self_approval, 'allow', decision_source,
+          decided_at - n * interval '10 seconds', decided_by_id, decided_by_name
+        FROM approvals, generate_series(1, 100) AS n
+        WHERE approval_id = ${approval_id}
+      `
+      yield* sql`UPDATE approvals SET status = 'approved' WHERE session_id = ${session_id} AND outcome = 'allow'`
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "suggested"), "/rules")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Suggestions" }).press("Enter")
+        await page.getByText(/decisions by 1 person, 1 exception/).waitFor()
+        await page.getByText(/% would be decided otherwise/).waitFor()
+        await page.getByRole("button", { name: "Take over" }).press("Enter")
+        await page.getByText("In the list").waitFor()
+        await page.getByText("Unsaved changes").waitFor()
+      })
+      assert.lengthOf((yield* admin.approval_rules.list()).rules, 2)
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("Rules saved").waitFor()
+      })
+      const saved = (yield* admin.approval_rules.list()).rules
+      assert.deepStrictEqual(
+        saved.map(({ effect, id, tool }) => [tool, effect, rules.some((one) => one.id === id)]),
+        [
+          ["drop", "reject", true],
+          ["payments.refund", "allow", false],
+          ["*", "require_approval", true]
+        ]
+      )
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("edited rules are saved as shadow rules, their differences read, and they are promoted or removed", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "shadow")
+      const live = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+      const { session_id } = yield* admin.sessions.create({})
+      const ask = (step_id: string) =>
+        admin.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make(step_id), tool: "payments.refund", action_class: "write" }
+        })
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "shadow"), "/rules")
+      const dialog = page.getByRole("dialog")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Edit rule 1" }).click()
+        await dialog.getByLabel("Effect").selectOption({ label: "Reject" })
+        await dialog.getByLabel("Reason").fill("Frozen")
+        await dialog.getByRole("button", { name: "Update rule" }).click()
+        await page.getByRole("button", { name: "Shadow rules", exact: true }).press("Enter")
+        await page.getByText("There are no shadow rules").waitFor()
+        await page.getByRole("button", { name: "Save the rules on this page as shadow rules" }).press("Enter")
+        await page.getByText("Shadow rules saved").waitFor()
+        await page.getByText("No differences").waitFor()
+        await page.getByRole("button", { name: "Discard changes" }).click()
+      })
+      assert.deepStrictEqual(yield* admin.approval_rules.list(), live)
+      assert.strictEqual((yield* ask("one")).decision, "allow")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Reload" }).press("Enter")
+        const list = page.getByRole("list", { name: "Steps on which the shadow rules differ" })
+        await list.getByText("Shadow: Frozen").waitFor()
+        await page.getByLabel("Differences").selectOption({ label: "Allow → Reject: 1" })
+        await list.getByRole("link", { name: "payments.refund" }).waitFor()
+        await page.getByRole("button", { name: "Edit on this page" }).press("Enter")
+        await page.getByText("Unsaved changes").waitFor()
+        await page.getByRole("button", { name: "Promote" }).press("Enter")
+        await dialog.getByText("Unsaved changes on this page are discarded").waitFor()
+        await dialog.getByRole("button", { name: "Promote" }).press("Enter")
+        await page.getByText("Shadow rules are live").waitFor()
+        await page.getByText("There are no shadow rules").waitFor()
+      })
+      const promoted = yield* admin.approval_rules.list()
+      assert.deepInclude(promoted.rules[0], { effect: "reject", reason: "Frozen" })
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Save the rules on this page as shadow rules" }).click()
+        await page.getByRole("button", { name: "Remove", exact: true }).last().press("Enter")
+        await dialog.getByRole("button", { name: "Remove" }).press("Enter")
+        await page.getByText("Shadow rules removed").waitFor()
+        await page.getByText("There are no shadow rules").waitFor()
+      })
+      assert.isFalse((yield* admin.approval_rules.shadow()).active)
+      assert.deepStrictEqual(yield* admin.approval_rules.list(), promoted)
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -58,6 +58,9 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
       ]
     }
   })
+  yield* admin.approval_rules.replace_shadow({
+    payload: { rules: [{ effect: "reject", reason: texts.text.slice(0, 900) }] }
+  })
   const { endpoint } = yield* admin.notification_endpoints.create({
     payload: { url: "http://127.0.0.1:9/hook" }
   })

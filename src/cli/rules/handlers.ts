@@ -1,8 +1,15 @@
 import { Console, DateTime, Effect, type Layer, Option, Result, Schema, Stream } from "effect"
 import { readFile, rename, rm, writeFile } from "node:fs/promises"
-import type { ApprovalRules, NewApprovalRule } from "../../api/ApprovalRules.ts"
+import {
+  type ApprovalRules,
+  type NewApprovalRule,
+  type ReplaceApprovalRules,
+  type ShadowCursor,
+  ShadowDifferences
+} from "../../api/ApprovalRules.ts"
 import { InvalidRequest } from "../../api/Problems.ts"
 import { Client } from "../../client/Client.ts"
+import type { ApprovalRule } from "../../domain/approvals/ApprovalRule.ts"
 import { RuleTestLine } from "../../domain/approvals/RuleTest.ts"
 import { diffLines } from "../../domain/tasks/diffLines.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
@@ -11,6 +18,7 @@ import { rulesKey } from "../rules.ts"
 import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
 import { waitForDrain } from "../stdout.ts"
 import { formatRules, isUnchanged, rulesAsYaml, updateYaml, withKnownIds } from "./formatRules.ts"
+import { describeChanges, describeDifference } from "./printDifferences.ts"
 import { describeResult, describeRevision, describeStep } from "./printTest.ts"
 import { formatOf, type ParsedRules, parseRulesFile, type RulesFormat } from "./rulesFile.ts"
 import { RulesTrouble } from "./RulesTrouble.ts"
@@ -104,7 +112,48 @@ const locateFaults =
       })
     )
 
-const listRules = Effect.flatMap(Client, ({ approval_rules }) => approval_rules.list({}))
+/** The rules that a command works on. `known`: the rules whose ids equal rules of a file keep. */
+interface CurrentRules extends ApprovalRules {
+  readonly known: ReadonlyArray<ApprovalRule>
+  /** Whether there is a list: an empty one decides too. */
+  readonly exists: boolean
+}
+
+/** One of the service's two lists. */
+const lists = {
+  live: {
+    command: "rules",
+    read: Effect.gen(function* () {
+      const { approval_rules } = yield* Client
+      const { revision, rules } = yield* approval_rules.list({})
+      return { revision, rules, known: rules, exists: true } satisfies CurrentRules
+    }),
+    replace: (payload: ReplaceApprovalRules) =>
+      Effect.flatMap(Client, ({ approval_rules }) => approval_rules.replace({ payload }))
+  },
+  shadow: {
+    command: "rules shadow",
+    read: Effect.gen(function* () {
+      const { approval_rules } = yield* Client
+      const { active, revision, rules } = yield* approval_rules.shadow({})
+      const live = yield* approval_rules.list({})
+      return { revision, rules, known: [...rules, ...live.rules], exists: active } satisfies CurrentRules
+    }),
+    replace: (payload: ReplaceApprovalRules) =>
+      Effect.flatMap(Client, ({ approval_rules }) => approval_rules.replace_shadow({ payload }))
+  }
+} as const
+
+/** The name of a list. */
+export type ListName = keyof typeof lists
+
+/** The revision of a list, for messages and `--revision`. */
+const describeList = (name: ListName, current: ApprovalRules & { readonly exists?: boolean }): string =>
+  name === "live"
+    ? describeRevision(current)
+    : current.exists === false
+      ? `shadow revision ${current.revision}: no shadow rules`
+      : `shadow ${describeRevision(current)}`
 
 /** Replaces a file at once: a command that is interrupted leaves the old one. */
 const writeText = (file: string, text: string) =>
@@ -122,26 +171,26 @@ const writeText = (file: string, text: string) =>
     catch: (error) => trouble(error instanceof Error ? error.message : String(error))
   })
 
-/** `rules pull` */
-export const pullRules = (
-  flags: Connection & { readonly format: RulesFormat; readonly path: Option.Option<string> }
-) =>
-  withClient(
-    flags,
-    Effect.gen(function* () {
-      const current = yield* listRules
-      if (Option.isNone(flags.path)) {
-        yield* Console.log(formatRules(current.rules, flags.format, flags.url).trimEnd())
-        return yield* Console.error(describeRevision(current))
-      }
-      const file = flags.path.value
-      const format = yield* requireFormat(file)
-      const before = yield* readText(file)
-      const text = pulledText(before, current, format, flags.url)
-      if (text !== before) yield* writeText(file, text)
-      yield* Console.error(`${file}: ${describeRevision(current)}${text === before ? ", unchanged" : ""}`)
-    })
-  )
+/** `rules pull` and `rules shadow pull` */
+export const pullRules =
+  (name: ListName) =>
+  (flags: Connection & { readonly format: RulesFormat; readonly path: Option.Option<string> }) =>
+    withClient(
+      flags,
+      Effect.gen(function* () {
+        const current = yield* lists[name].read
+        if (Option.isNone(flags.path)) {
+          yield* Console.log(formatRules(current.rules, flags.format, flags.url).trimEnd())
+          return yield* Console.error(describeList(name, current))
+        }
+        const file = flags.path.value
+        const format = yield* requireFormat(file)
+        const before = yield* readText(file)
+        const text = pulledText(before, current, format, flags.url)
+        if (text !== before) yield* writeText(file, text)
+        yield* Console.error(`${file}: ${describeList(name, current)}${text === before ? ", unchanged" : ""}`)
+      })
+    )
 
 /** The new text of a file. One that says the same already stays as it is. */
 const pulledText = (
@@ -177,48 +226,47 @@ const describeChange = (current: ApprovalRules, rules: ReadonlyArray<NewApproval
     .join("\n")
 }
 
-/** `rules diff` */
-export const diffRules = (flags: Connection & { readonly path: string }) =>
+/** `rules diff` and `rules shadow diff` */
+export const diffRules = (name: ListName) => (flags: Connection & { readonly path: string }) =>
   withClient(
     flags,
     Effect.gen(function* () {
       const parsed = yield* parseFile(flags.path)
-      const current = yield* listRules
-      if (isUnchanged(parsed.rules, current.rules))
-        return yield* Console.error(`${describeRevision(current)}; no difference`)
-      yield* Console.log(describeChange(current, withKnownIds(parsed.rules, current.rules)))
-      const differs = trouble(`${flags.path} differs from ${describeRevision(current)}`)
+      const current = yield* lists[name].read
+      if (current.exists && isUnchanged(parsed.rules, current.rules))
+        return yield* Console.error(`${describeList(name, current)}; no difference`)
+      yield* Console.log(describeChange(current, withKnownIds(parsed.rules, current.known)))
+      const differs = trouble(`${flags.path} differs from ${describeList(name, current)}`)
       return yield* new FailedWithCode({ exitCode: 1, cause: differs })
     })
   )
 
-/** `rules apply` */
-export const applyRules = (
-  flags: Connection & { readonly revision: Option.Option<number>; readonly path: string }
-) =>
-  withClient(
-    flags,
-    Effect.gen(function* () {
-      const parsed = yield* parseFile(flags.path)
-      const current = yield* listRules
-      const revision = Option.getOrElse(flags.revision, () => current.revision)
-      if (revision !== current.revision) {
-        return yield* trouble(
-          `RULES_CHANGED: the service's rules have revision ${current.revision}, not ${revision}. Run rules pull, review, and apply again`
-        )
-      }
-      if (isUnchanged(parsed.rules, current.rules))
-        return yield* Console.error(`${describeRevision(current)}; nothing to change`)
-      const rules = withKnownIds(parsed.rules, current.rules)
-      yield* Console.log(describeChange(current, rules))
-      const { approval_rules } = yield* Client
-      // With the revision that the difference was made for, so that nothing else is replaced.
-      const replaced = yield* approval_rules
-        .replace({ payload: { rules, revision } })
-        .pipe(locateFaults(flags.path, parsed))
-      yield* Console.error(`applied: ${describeRevision(replaced)}`)
-    })
-  )
+/** `rules apply` and `rules shadow apply` */
+export const applyRules =
+  (name: ListName) =>
+  (flags: Connection & { readonly revision: Option.Option<number>; readonly path: string }) =>
+    withClient(
+      flags,
+      Effect.gen(function* () {
+        const parsed = yield* parseFile(flags.path)
+        const current = yield* lists[name].read
+        const revision = Option.getOrElse(flags.revision, () => current.revision)
+        if (revision !== current.revision) {
+          return yield* trouble(
+            `RULES_CHANGED: the service's rules have revision ${current.revision}, not ${revision}. Run ${lists[name].command} pull, review, and apply again`
+          )
+        }
+        if (current.exists && isUnchanged(parsed.rules, current.rules))
+          return yield* Console.error(`${describeList(name, current)}; nothing to change`)
+        const rules = withKnownIds(parsed.rules, current.known)
+        yield* Console.log(describeChange(current, rules))
+        // With the revision that the difference was made for, so that nothing else is replaced.
+        const replaced = yield* lists[name]
+          .replace({ rules, revision })
+          .pipe(locateFaults(flags.path, parsed))
+        yield* Console.error(`applied: ${describeList(name, replaced)}`)
+      })
+    )
 
 const encodeLine = Schema.encodeEffect(Schema.toCodecJson(RuleTestLine))
 
@@ -272,5 +320,67 @@ export const testRules = (
             : `${wouldRun.toLocaleString("en")} steps that people rejected`
         return yield* new FailedWithCode({ exitCode: 1, cause: trouble(`${what} would run`) })
       }
+    })
+  )
+
+const encodeDifferences = Schema.encodeEffect(Schema.toCodecJson(ShadowDifferences))
+
+/** `rules shadow differences` */
+export const listShadowDifferences = (
+  flags: Connection & { readonly json: boolean; readonly limit: number }
+) =>
+  withClient(
+    flags,
+    Effect.gen(function* () {
+      const { approval_rules } = yield* Client
+      let left = flags.limit
+      let cursor: ShadowCursor | undefined
+      do {
+        const page = yield* approval_rules.shadow_differences({
+          query: { limit: Math.min(100, left), ...(cursor === undefined ? {} : { cursor }) }
+        })
+        if (flags.json)
+          yield* Effect.flatMap(encodeDifferences(page), (encoded) => Console.log(JSON.stringify(encoded)))
+        else {
+          if (page.changes !== null) yield* Console.error(describeChanges(page.revision, page.changes))
+          for (const one of page.differences) yield* Console.log(describeDifference(one, flags.url))
+        }
+        yield* waitForDrain()
+        left -= page.differences.length
+        cursor = page.next_cursor ?? undefined
+      } while (cursor !== undefined && left > 0)
+    })
+  )
+
+/** `rules shadow promote` */
+export const promoteShadowRules = (flags: Connection & { readonly revision: number }) =>
+  withClient(
+    flags,
+    Effect.gen(function* () {
+      const shadow = yield* lists.shadow.read
+      if (!shadow.exists) return yield* trouble("there are no shadow rules; run rules shadow apply first")
+      if (flags.revision !== shadow.revision) {
+        return yield* trouble(
+          `RULES_CHANGED: the shadow rules have revision ${shadow.revision}, not ${flags.revision}. Run rules shadow pull, review, and promote again`
+        )
+      }
+      const live = yield* lists.live.read
+      yield* Console.log(describeChange(live, shadow.rules))
+      const { approval_rules } = yield* Client
+      const promoted = yield* approval_rules.promote_shadow({
+        payload: { revision: live.revision, shadow_revision: shadow.revision }
+      })
+      yield* Console.error(`promoted: ${describeRevision(promoted)}`)
+    })
+  )
+
+/** `rules shadow remove` */
+export const removeShadowRules = (flags: Connection) =>
+  withClient(
+    flags,
+    Effect.gen(function* () {
+      const { approval_rules } = yield* Client
+      yield* approval_rules.remove_shadow({})
+      yield* Console.error("there are no shadow rules")
     })
   )

@@ -2,12 +2,13 @@ import type { ApprovalRules } from "../../api/ApprovalRules.ts"
 import type { RuleTestResult, RuleTestStep } from "../../domain/approvals/RuleTest.ts"
 import { formatTimestamp } from "../../domain/Time.ts"
 
-const number = (count: number): string => count.toLocaleString("en")
+/** A number for people. */
+export const number = (count: number): string => count.toLocaleString("en")
 
 const steps = (count: number): string => `${number(count)} ${count === 1 ? "step" : "steps"}`
 
 /** Text of people and agents on one line, without control characters, which could write anything to a terminal. */
-const printable = (text: string): string =>
+export const printable = (text: string): string =>
   text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Code_Point}]+/gu, " ").trim()
 
 const findings = {

@@ -1,21 +1,11 @@
 import { Button as AriaButton } from "react-aria-components/Button"
 import { GridList, GridListItem } from "react-aria-components/GridList"
 import { useDragAndDrop } from "react-aria-components/useDragAndDrop"
-import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
-import { UntrustedText } from "../../ui/UntrustedText.tsx"
-import { formatSeconds } from "../../ui/Time.tsx"
-import type { ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
-import { describeQuorum, isDefaultQuorum } from "../../../domain/approvals/Quorum.ts"
-import { describeCondition } from "./ConditionDraft.ts"
+import { effects } from "./EffectBadge.tsx"
 import { type RuleDraft, moveItem } from "./RuleDraft.ts"
-
-const effects: Record<RuleEffect, { readonly text: string; readonly tone: Tone }> = {
-  allow: { text: "Allow", tone: "good" },
-  reject: { text: "Reject", tone: "bad" },
-  require_approval: { text: "Require approval", tone: "wait" }
-}
+import { RuleText } from "./RuleText.tsx"
 
 /** The ordered rules. They are reordered by drag and drop, by keyboard on the drag handle, or by the up and down buttons. */
 export const RuleList = ({
@@ -107,61 +97,3 @@ export const RuleList = ({
     </GridList>
   )
 }
-
-const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
-  <div className="rule-text">
-    <p>
-      <Badge tone={effects[rule.effect].tone}>{effects[rule.effect].text}</Badge>{" "}
-      {rule.tool === "*" ? (
-        "any tool"
-      ) : (
-        <code>
-          <UntrustedText text={rule.tool} />
-        </code>
-      )}
-      {rule.action_class === "*" ? null : (
-        <>
-          {" "}
-          <span className="quiet">with class</span>{" "}
-          <code>
-            <UntrustedText text={rule.action_class} />
-          </code>
-        </>
-      )}
-      {rule.task_id === null ? null : (
-        <>
-          {" "}
-          <span className="quiet">task</span> <span className="id">{rule.task_id}</span>
-        </>
-      )}
-    </p>
-    {rule.when.length === 0 ? null : (
-      <ul className="conditions small" aria-label="Conditions">
-        {rule.when.map((condition) => {
-          const text = describeCondition(condition)
-          return (
-            <li key={text}>
-              <UntrustedText text={text} />
-            </li>
-          )
-        })}
-      </ul>
-    )}
-    {rule.reason === "" ? null : (
-      <p className="small">
-        <UntrustedText text={rule.reason} />
-      </p>
-    )}
-    {rule.effect === "require_approval" ? (
-      <p className="quiet small">
-        {isDefaultQuorum(rule.quorum) ? "" : `Approval by ${describeQuorum(rule.quorum)} · `}
-        Review window {formatSeconds(rule.review_seconds)}
-        {rule.escalation_seconds === null
-          ? ""
-          : ` · escalation window ${formatSeconds(rule.escalation_seconds)}`}{" "}
-        · on timeout: {rule.timeout_action === "allow" ? "allow" : "reject"}
-        {rule.self_approval ? " · self-approval allowed" : ""}
-      </p>
-    ) : null}
-  </div>
-)

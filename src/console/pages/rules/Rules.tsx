@@ -9,7 +9,9 @@ import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { PastSteps } from "./PastSteps.tsx"
 import {
   type RuleDraft,
   type RuleListDraft,
@@ -21,24 +23,44 @@ import {
 import { RuleDialog } from "./RuleDialog.tsx"
 import { RuleList } from "./RuleList.tsx"
 import { RuleTester } from "./RuleTester.tsx"
+import { ShadowRules } from "./ShadowRules.tsx"
+import { Suggestions } from "./Suggestions.tsx"
 
 const rulesAtom = Atom.make(apiClient.approval_rules.list())
+
+/** What is shown below the rules. */
+const panels = [
+  ["past", "Past steps"],
+  ["shadow", "Shadow rules"],
+  ["suggestions", "Suggestions"]
+] as const
+type Panel = (typeof panels)[number][0]
 
 /** The ordered approval rules, edited as a draft and saved as a whole. */
 export default function Rules() {
   const result = useAtomValue(rulesAtom)
+  // Here, because the editor starts again with each revision.
+  const [panel, setPanel] = useState<Panel>("past")
   // Editing starts from a loaded list that is not being refreshed.
   const current = AsyncResult.isSuccess(result) && !result.waiting ? result.value : undefined
   return current === undefined ? (
     <AsyncContent result={result} atom={rulesAtom}>
-      {(rules) => <Editor key="waiting" rules={rules} />}
+      {(rules) => <Editor key="waiting" rules={rules} panel={panel} onPanel={setPanel} />}
     </AsyncContent>
   ) : (
-    <Editor key={current.revision} rules={current} />
+    <Editor key={current.revision} rules={current} panel={panel} onPanel={setPanel} />
   )
 }
 
-const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
+const Editor = ({
+  onPanel,
+  panel,
+  rules
+}: {
+  readonly rules: ApprovalRules
+  readonly panel: Panel
+  readonly onPanel: (panel: Panel) => void
+}) => {
   const can = useCan()
   const editable = can("rules.write")
   const [edited, setEdited] = useState<RuleListDraft>(() => toRuleListDraft(rules.rules, rules.revision))
@@ -131,6 +153,26 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
       <div className="two-columns rules">
         <RuleList drafts={edited.drafts} editable={editable} onChange={change} onEdit={setOpen} />
         <RuleTester drafts={edited.drafts} changed={changed} />
+      </div>
+      <div className="rules-tools">
+        <Tabs label="Before you save" options={panels} selected={panel} onSelect={onPanel} />
+        {panel === "past" ? (
+          <PastSteps drafts={edited.drafts} />
+        ) : panel === "suggestions" ? (
+          <Suggestions drafts={edited.drafts} editable={editable} onChange={change} />
+        ) : (
+          <ShadowRules
+            drafts={edited.drafts}
+            changed={changed}
+            editable={editable}
+            revision={edited.revision}
+            onEdit={change}
+            onPromoted={(promoted) => {
+              setEdited(toRuleListDraft(promoted.rules, promoted.revision))
+              refresh(rulesAtom)
+            }}
+          />
+        )}
       </div>
       {open === undefined ? null : (
         <RuleDialog

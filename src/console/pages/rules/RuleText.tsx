@@ -1,0 +1,65 @@
+import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
+import { describeQuorum, isDefaultQuorum } from "../../../domain/approvals/Quorum.ts"
+import { formatSeconds } from "../../ui/Time.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { describeCondition } from "./ConditionDraft.ts"
+import { EffectBadge } from "./EffectBadge.tsx"
+
+/** A rule in words. */
+export const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
+  <div className="rule-text">
+    <p>
+      <EffectBadge effect={rule.effect} />{" "}
+      {rule.tool === "*" ? (
+        "any tool"
+      ) : (
+        <code>
+          <UntrustedText text={rule.tool} />
+        </code>
+      )}
+      {rule.action_class === "*" ? null : (
+        <>
+          {" "}
+          <span className="quiet">with class</span>{" "}
+          <code>
+            <UntrustedText text={rule.action_class} />
+          </code>
+        </>
+      )}
+      {rule.task_id === null ? null : (
+        <>
+          {" "}
+          <span className="quiet">task</span> <span className="id">{rule.task_id}</span>
+        </>
+      )}
+    </p>
+    {rule.when.length === 0 ? null : (
+      <ul className="conditions small" aria-label="Conditions">
+        {rule.when.map((condition) => {
+          const text = describeCondition(condition)
+          return (
+            <li key={text}>
+              <UntrustedText text={text} />
+            </li>
+          )
+        })}
+      </ul>
+    )}
+    {rule.reason === "" ? null : (
+      <p className="small">
+        <UntrustedText text={rule.reason} />
+      </p>
+    )}
+    {rule.effect === "require_approval" ? (
+      <p className="quiet small">
+        {isDefaultQuorum(rule.quorum) ? "" : `Approval by ${describeQuorum(rule.quorum)} · `}
+        Review window {formatSeconds(rule.review_seconds)}
+        {rule.escalation_seconds === null
+          ? ""
+          : ` · escalation window ${formatSeconds(rule.escalation_seconds)}`}{" "}
+        · on timeout: {rule.timeout_action === "allow" ? "allow" : "reject"}
+        {rule.self_approval ? " · self-approval allowed" : ""}
+      </p>
+    ) : null}
+  </div>
+)
