@@ -53,6 +53,7 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: `/promotion/${at.task_id}`, shows: "examples added" },
   { path: "/sessions", shows: /ticket: 4711/ },
   { path: `/sessions/${at.session_id}`, shows: "1-look-up", open: [press("Close session")] },
+  { path: "/grants", shows: "No active grants" },
   {
     path: "/rules",
     shows: "Read-only",

@@ -28,12 +28,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
       const reviewer = yield* openSignedIn({ preset: "reviewer" }, "/keys")
       assert.sameMembers(
         [...(yield* Effect.promise(() => navigation(reviewer.page)))],
-        ["Approvals", "Feedback", "Sessions", "Rules", "Tasks", "Signed-in browsers"]
+        ["Approvals", "Feedback", "Sessions", "Grants", "Rules", "Tasks", "Signed-in browsers"]
       )
       assert.sameMembers(
         [...(yield* Effect.promise(() => navigation(admin.page)))],
         [
-          ...["Approvals", "Feedback", "Sessions", "Rules", "Tasks"],
+          ...["Approvals", "Feedback", "Sessions", "Grants", "Rules", "Tasks"],
           ...[
             "Notifications",
             "Telemetry",
@@ -78,6 +78,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [`/promotion/${at.task_id}`, "examples added", []],
           ["/sessions", "ticket: 4711", ["Reload"]],
           [`/sessions/${at.session_id}`, "1-look-up", []],
+          ["/grants", "No active grants", []],
           ["/rules", "Read-only", ["Past steps", "Shadow rules", "Suggestions", "Try the rules"]],
           ["/tasks", "Newest version", []],
           [`/tasks/${at.task_id}`, "Configuration", tabs],

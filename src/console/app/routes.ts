@@ -68,6 +68,13 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/sessions/Session.tsx"))
   },
   {
+    path: "/grants/:id?",
+    title: "Grants",
+    scope: "approvals.read",
+    nav: "Agents",
+    ...page(() => import("../pages/grants/Grants.tsx"))
+  },
+  {
     path: "/rules",
     title: "Rules",
     scope: "approvals.read",

@@ -4,7 +4,6 @@ import { useEffect } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
-import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
@@ -18,7 +17,7 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime, Countdown } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { DecideForm } from "./DecideForm.tsx"
+import { type DecisionExtras, DecideForm } from "./DecideForm.tsx"
 import { ApprovalProperties } from "./ApprovalProperties.tsx"
 import { ClosedReason } from "./ClosedReason.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
@@ -78,14 +77,15 @@ const LoadedApproval = ({
   }, [id, lacksProposal])
   const obstacle = findObstacle(approval, session)
   const wasPending = item.approval.status === "pending"
-  const decide = useAction((given: Verdict, comment: string, proposed: JsonObject | undefined) =>
+  const decide = useAction((given: Verdict, comment: string, { grant, proposed }: DecisionExtras) =>
     apiClient.approvals
       .decide({
         params: { id },
         payload: {
           decision: given,
           comment: comment === "" ? null : comment,
-          ...(proposed === undefined ? {} : { proposed_arguments: proposed })
+          ...(proposed === undefined ? {} : { proposed_arguments: proposed }),
+          ...(grant === undefined ? {} : { grant })
         }
       })
       .pipe(
@@ -94,11 +94,11 @@ const LoadedApproval = ({
             if ("approval" in error) applyApproval(error.approval)
           })
         ),
-        Effect.tap((decided) => Effect.sync(() => applyApproval(decided)))
+        Effect.tap(({ grant: _, ...decided }) => Effect.sync(() => applyApproval(decided)))
       )
   )
-  const submit = async (given: Verdict, comment: string, proposed: JsonObject | undefined) => {
-    await decide.run(given, comment, proposed)
+  const submit = async (given: Verdict, comment: string, extras: DecisionExtras) => {
+    await decide.run(given, comment, extras)
     onVerdict(undefined)
   }
   return (
@@ -163,6 +163,7 @@ const LoadedApproval = ({
             <DecideForm
               verdict={obstacle === undefined || verdict === "reject" ? verdict : undefined}
               canApprove={obstacle === undefined}
+              canGrant={approval.approvals_required === 1}
               pending={decide.pending}
               stepArguments={approval.arguments}
               onVerdict={onVerdict}

@@ -4,6 +4,9 @@ import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { Button } from "../../ui/Button.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
 import type { Verdict } from "./ApprovalDetail.tsx"
+import type { NewGrant } from "../../../api/Grants.ts"
+import { fromGrantDraft, type GrantDraft } from "./GrantDraft.ts"
+import { GrantField } from "./GrantField.tsx"
 import { proposableArguments, ProposalField, readProposal } from "./ProposalField.tsx"
 
 const choices: Record<Verdict, { readonly label: string; readonly kind: "good" | "bad" }> = {
@@ -11,12 +14,19 @@ const choices: Record<Verdict, { readonly label: string; readonly kind: "good" |
   reject: { label: "Reject", kind: "bad" }
 }
 
+/** What a decision can carry besides its comment. */
+export interface DecisionExtras {
+  readonly proposed: JsonObject | undefined
+  readonly grant: NewGrant | undefined
+}
+
 /**
- * The Approve and Reject buttons; after a choice, a comment field and the final submit. A rejection can propose other arguments. On a phone
- * it sticks to the bottom.
+ * The Approve and Reject buttons; after a choice, a comment field and the final submit. A rejection can propose other arguments, an approval
+ * can allow further steps. On a phone it sticks to the bottom.
  */
 export const DecideForm = ({
   canApprove,
+  canGrant,
   onSubmit,
   onVerdict,
   pending,
@@ -25,13 +35,16 @@ export const DecideForm = ({
 }: {
   readonly stepArguments: Schema.Json | undefined
   readonly canApprove: boolean
+  /** Whether the approval of one person is enough, so that it can carry a standing grant. */
+  readonly canGrant: boolean
   readonly verdict: Verdict | undefined
   readonly pending: boolean
   readonly onVerdict: (verdict: Verdict | undefined) => void
-  readonly onSubmit: (verdict: Verdict, comment: string, proposed: JsonObject | undefined) => Promise<void>
+  readonly onSubmit: (verdict: Verdict, comment: string, extras: DecisionExtras) => Promise<void>
 }) => {
   const [comment, setComment] = useState("")
   const [proposalText, setProposalText] = useState<string>()
+  const [grantDraft, setGrantDraft] = useState<GrantDraft>()
   if (verdict === undefined) {
     return (
       <div className="decide">
@@ -50,23 +63,34 @@ export const DecideForm = ({
   const original = verdict === "reject" ? proposableArguments(stepArguments) : undefined
   const proposal =
     original === undefined || proposalText === undefined ? undefined : readProposal(proposalText, original)
+  const grantOf = (text: string) =>
+    verdict === "approve" && canGrant && grantDraft !== undefined
+      ? fromGrantDraft(grantDraft, text)
+      : undefined
+  const grant = grantOf(comment)
   return (
     <CommentForm
       label="Comment (optional)"
       action={label}
       kind={kind}
       pending={pending}
-      disabled={proposal !== undefined && Result.isFailure(proposal)}
+      disabled={[proposal, grant].some((one) => one !== undefined && Result.isFailure(one))}
       comment={comment}
       onChange={setComment}
       onBack={() => onVerdict(undefined)}
       onSubmit={(text) =>
-        void onSubmit(verdict, text, proposal === undefined ? undefined : Result.getOrUndefined(proposal))
+        void onSubmit(verdict, text, { proposed: valueOf(proposal), grant: valueOf(grantOf(text)) })
       }
     >
       {original === undefined ? null : (
         <ProposalField original={original} text={proposalText} onChange={setProposalText} />
       )}
+      {verdict === "approve" && canGrant ? (
+        <GrantField draft={grantDraft} stepArguments={stepArguments} onChange={setGrantDraft} />
+      ) : null}
     </CommentForm>
   )
 }
+
+const valueOf = <A,>(parsed: Result.Result<A, string> | undefined): A | undefined =>
+  parsed === undefined ? undefined : Result.getOrUndefined(parsed)

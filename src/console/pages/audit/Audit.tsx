@@ -27,6 +27,7 @@ const entriesAtom = Atom.family((action: AuditAction | undefined) =>
   target: string
 ): string | undefined => {
   if (target.startsWith("apr_")) return `/approvals/${target}`
+  if (target.startsWith("grt_")) return `/grants/${target}`
   if (target.startsWith("ses_")) return `/sessions/${target}`
   if (target.startsWith("nep_")) return `/endpoints/${target}`
   if (target.startsWith("tel_")) return "/telemetry"

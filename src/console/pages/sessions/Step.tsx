@@ -22,6 +22,7 @@ export const Step = ({ history }: { readonly history: StepHistory }) => {
     lastApprovalEvent !== undefined && "approval" in lastApprovalEvent
       ? lastApprovalEvent.approval
       : undefined
+  const grantId = governed?.grant_id ?? null
   const tool = governed?.tool ?? approval?.tool ?? outcome?.tool ?? ""
   return (
     <li className="card step">
@@ -50,6 +51,11 @@ export const Step = ({ history }: { readonly history: StepHistory }) => {
       {governed?.decision_source !== "counter_proposal" || governed.approval_id === null ? null : (
         <p>
           <Link to={`/approvals/${governed.approval_id}`}>Rejected approval with the proposal</Link>
+        </p>
+      )}
+      {grantId === null ? null : (
+        <p>
+          <Link to={`/grants/${grantId}`}>Standing grant</Link>
         </p>
       )}
       {approval === undefined ? null : (
