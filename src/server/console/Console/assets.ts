@@ -20,15 +20,27 @@ export type Assets = ReadonlyMap<string, Asset>
 
 const here = path.dirname(fileURLToPath(import.meta.url))
 
+/** The folders of a checkout that can contain this module: that of its source, and that of the bundles of `scripts/setup.js`. */
+const SOURCE = path.join("src", "server", "console", "Console")
+const BUNDLES = path.join("node_modules", ".cache", "countersign", "bundles")
+
+/** The root of the checkout whose source or bundle is in this folder; undefined in the published package. */
+const checkoutOf = (folder: string): string | undefined => {
+  const parent = path.dirname(folder)
+  if (parent.endsWith(path.sep + BUNDLES)) return parent.slice(0, -BUNDLES.length)
+  return folder.endsWith(path.sep + SOURCE) ? folder.slice(0, -SOURCE.length) : undefined
+}
+
 /**
- * The folders that may contain the build: in the published package beside the bundle or beside its folder of chunks; in a checkout the
- * folder that `scripts/setup.js` fills.
+ * The folders that may contain the build, seen from the folder of this module: in a checkout the folder that `scripts/setup.js` fills; in the
+ * published package beside the bundle or beside its folder of chunks.
  */
-const buildDirectories = [
-  path.join(here, "console"),
-  path.join(here, "..", "console"),
-  path.join(here, "..", "..", "..", "..", ".console")
-]
+export const buildDirectories = (folder: string): ReadonlyArray<string> => {
+  const checkout = checkoutOf(folder)
+  return checkout === undefined
+    ? [path.join(folder, "console"), path.join(folder, "..", "console")]
+    : [path.join(checkout, ".console")]
+}
 
 /** The most files that are loaded, far more than the build creates. */
 const MAX_FILES = 500
@@ -55,8 +67,7 @@ const load = async (directory: string): Promise<Assets> => {
 
 /** Loads the first build that exists; undefined if the console is not built. */
 export const findAssets: Effect.Effect<Assets | undefined> = Effect.promise(async () => {
-  for (const directory of buildDirectories) {
-    // In a checkout, one of these folders contains the page's sources, which have no `assets` folder.
+  for (const directory of buildDirectories(here)) {
     const assets = await readdir(path.join(directory, "assets")).catch(() => [])
     if (assets.length > 0) return load(directory)
   }
