@@ -122,6 +122,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             assert.strictEqual(await amounts.getByText("10 times the others").count(), 1)
             await sheet.getByRole("table", { name: /\/order\/id/ }).waitFor()
             await sheet.getByText("support agent").waitFor()
+            await sheet.getByText("1 value stands out").waitFor()
           })
           assert.deepStrictEqual(yield* accessibilityViolations(inbox), [])
           yield* Effect.promise(async () => {

@@ -67,6 +67,7 @@ export const SelectionReview = ({
   const unchecked = uncompared.filter(({ approval_id }) => !checked.has(approval_id))
   const setOneChecked = (id: ApprovalId, isChecked: boolean) =>
     setChecked((current) => new Set(isChecked ? [...current, id] : [...current].filter((one) => one !== id)))
+  const marks = tools.reduce((sum, { comparison }) => sum + countMarks(comparison), 0)
   const stepName = new Map(approvals.map(({ approval_id, step_id }) => [approval_id, String(step_id)]))
   const submit = (verdict: Verdict) => {
     if (verdict === "approve" && unchecked.length > 0) {
@@ -82,6 +83,11 @@ export const SelectionReview = ({
         </div>
       )}
       <SelectionFacts approvals={approvals} itemsById={itemsById} />
+      {marks === 0 ? null : (
+        <p className="notice warn">
+          {marks === 1 ? "1 value stands out: it is" : `${marks} values stand out: they are`} marked below.
+        </p>
+      )}
       {uncompared.length === 0 ? null : (
         <section ref={uncomparedSection} tabIndex={-1} aria-labelledby="uncompared-title">
           <h3 id="uncompared-title">Arguments not shown here ({uncompared.length})</h3>
@@ -170,30 +176,38 @@ export const SelectionReview = ({
 const isTooLarge = ({ arguments_bytes, arguments_json }: ComparedItem): boolean =>
   arguments_json === null && arguments_bytes > 0
 
+/** The different values that are marked. */
+const countMarks = ({ differences }: Comparison): number =>
+  differences.flatMap(({ groups }) => groups).filter(({ mark }) => mark !== undefined).length
+
 const isCompared = ({ comparison: { common, differences } }: ToolSteps): boolean =>
   common.length + differences.length > 0
 
-/** Compares the arguments of each tool's steps. Those that are too large are left out. */
+/** Compares the arguments of each tool's steps; tools with marked values come first. Arguments that are too large are left out. */
 const compareByTool = (
   approvals: ReadonlyArray<ApprovalSnapshot>,
   itemsById: ReadonlyMap<ApprovalId, ComparedItem>
 ): ReadonlyArray<ToolSteps> =>
-  [...Map.groupBy(approvals, ({ tool }) => tool)].map(([tool, steps]) => ({
-    tool,
-    count: steps.length,
-    comparison: compareArguments(
-      steps.flatMap(({ approval_id }) => {
-        const item = itemsById.get(approval_id)
-        if (item === undefined || isTooLarge(item)) return []
-        return [
-          {
-            id: approval_id,
-            value: item.arguments_json === null ? undefined : JSON.parse(item.arguments_json)
-          }
-        ]
-      })
+  [...Map.groupBy(approvals, ({ tool }) => tool)]
+    .map(([tool, steps]) => ({
+      tool,
+      count: steps.length,
+      comparison: compareArguments(
+        steps.flatMap(({ approval_id }) => {
+          const item = itemsById.get(approval_id)
+          if (item === undefined || isTooLarge(item)) return []
+          return [
+            {
+              id: approval_id,
+              value: item.arguments_json === null ? undefined : JSON.parse(item.arguments_json)
+            }
+          ]
+        })
+      )
+    }))
+    .toSorted(
+      (left, right) => Number(countMarks(right.comparison) > 0) - Number(countMarks(left.comparison) > 0)
     )
-  }))
 
 /** What the approvals have in common besides their arguments, and where they differ: tools, agents and deadlines. */
 const SelectionFacts = ({
