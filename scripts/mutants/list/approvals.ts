@@ -438,7 +438,7 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/approvals/Rules.ts",
-    from: "row.shadow_revision === cached?.shadow_revision ? cached.shadow : shadowOf(row)",
+    from: "row.shadow_revision === cached?.shadow_revision ? cached.shadow : yield* shadowOf(org_id, row)",
     to: "cached?.shadow ?? shadowOf(row)",
     tests: shadowReplicas
   },

@@ -9,7 +9,11 @@ import {
 } from "./CompiledRules/compileCondition.ts"
 import { compileTextPattern } from "./CompiledRules/compileTextPattern.ts"
 import { defaultReasons, explainMatch, explainNotAllowed, explainUnjudged } from "./CompiledRules/explain.ts"
-import { makePatternCompiler, type PatternFault } from "./CompiledRules/makePatternCompiler.ts"
+import {
+  makePatternCompiler,
+  type PatternCompiler,
+  type PatternFault
+} from "./CompiledRules/makePatternCompiler.ts"
 import { pointerSegments, type Resolved, resolvePointer } from "./CompiledRules/resolvePointer.ts"
 import { approvalsRequired, DEFAULT_QUORUM, isDefaultQuorum } from "./Quorum.ts"
 import type { RuleCondition } from "./RuleCondition.ts"
@@ -57,9 +61,47 @@ interface CompiledRule {
   readonly conditions: ReadonlyArray<CompiledCondition>
 }
 
-/** Compiles a list. */
+/** Compiles a list. One with many patterns takes up to some hundred milliseconds. */
 export const compileRules = (rules: ReadonlyArray<ApprovalRule>): CompiledRules => {
+  const steps = compileRulesInSteps(rules)
+  for (;;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+  }
+}
+
+/** Compiles a list, and yields after each pattern, so that the caller can pause. */
+export function* compileRulesInSteps(rules: ReadonlyArray<ApprovalRule>): Generator<void, CompiledRules> {
   const patterns = makePatternCompiler()
+  for (const [index, { when }] of rules.entries()) {
+    yield* compilePatterns(when, `#/rules/${index}/when`, patterns)
+  }
+  return compileList(rules, patterns)
+}
+
+/** Compiles the patterns of conditions, also of those on elements. The conditions find them compiled. */
+function* compilePatterns(
+  conditions: ReadonlyArray<RuleCondition>,
+  at: string,
+  patterns: PatternCompiler
+): Generator<void, void> {
+  for (const [index, condition] of conditions.entries()) {
+    switch (condition.op) {
+      case "matches":
+      case "not_matches":
+        patterns.compile(condition.value, `${at}/${index}/value`)
+        yield
+        break
+      case "every":
+      case "some":
+        yield* compilePatterns(condition.value, `${at}/${index}/value`, patterns)
+        break
+      default:
+    }
+  }
+}
+
+const compileList = (rules: ReadonlyArray<ApprovalRule>, patterns: PatternCompiler): CompiledRules => {
   const pointers = new Map<string, number>()
   const conditions = new Map<string, CompiledCondition>()
   let shared = 0

@@ -91,8 +91,9 @@ export class RuleTests extends Context.Service<
           const until = input.until ?? (yield* clock.now)
           const since = input.since ?? DateTime.subtract(until, { days: DEFAULT_TEST_DAYS })
           if (DateTime.isGreaterThan(since, until)) return yield* emptyWindow
-          const tested = yield* rules.prepare(org_id, input.rules)
+          // Before the rules are compiled, which takes up to some hundred milliseconds.
           yield* admit(org_id)
+          const tested = yield* rules.prepare(org_id, input.rules)
           const withArguments = tested.compiled.readsArguments
           return Stream.suspend(() => {
             const window = { org_id, since, until, withArguments }

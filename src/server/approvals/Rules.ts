@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Deferred, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalRules, NewApprovalRule, ReplaceApprovalRules } from "../../api/ApprovalRules.ts"
 import { Authorized } from "../../api/Authorization.ts"
@@ -9,7 +9,6 @@ import {
   type UnknownGroup
 } from "../../api/Problems.ts"
 import type { ApprovalRule, RuleTarget, Ruling } from "../../domain/approvals/ApprovalRule.ts"
-import { compileRules } from "../../domain/approvals/CompiledRules.ts"
 import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
@@ -19,6 +18,7 @@ import { atomic } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
+import { compileInTurns } from "./Rules/compileInTurns.ts"
 import { lockRules } from "./Rules/lockRules.ts"
 import { prepareRules, requireGroups, requireKnownMembers, requireTasks } from "./Rules/prepareRules.ts"
 import {
@@ -89,6 +89,36 @@ export class Rules extends Context.Service<
         return list
       }
 
+      const compiling = new Map<string, Deferred.Deferred<PreparedRules>>()
+
+      /** Compiles the list with this key once for all callers that need it at the same time, as the steps after a change do. */
+      const prepared = (key: string, rules: ReadonlyArray<ApprovalRule>): Effect.Effect<PreparedRules> =>
+        Effect.suspend(() => {
+          const running = compiling.get(key)
+          if (running !== undefined) return Deferred.await(running)
+          const deferred = Deferred.makeUnsafe<PreparedRules>()
+          compiling.set(key, deferred)
+          return Effect.map(compileInTurns(rules), (compiled): PreparedRules => ({ rules, compiled })).pipe(
+            Effect.onExit((exit) => {
+              compiling.delete(key)
+              return Deferred.done(deferred, exit)
+            }),
+            // Others wait for it.
+            Effect.uninterruptible
+          )
+        })
+
+      const shadowOf = (
+        org_id: OrgId,
+        { shadow_revision, shadow_rules, shadow_since }: typeof RuleRow.Type
+      ): Effect.Effect<ShadowList | null> =>
+        shadow_rules === null || shadow_since === null
+          ? Effect.succeed(null)
+          : Effect.map(prepared(`${org_id} shadow ${shadow_revision}`, shadow_rules), (list) => ({
+              ...list,
+              since: shadow_since
+            }))
+
       /** The current lists. The database sends each, and it is decoded, only if its revision is not the cached one. */
       const read = Effect.fnUntraced(function* (org_id: OrgId) {
         const cached = cache.get(org_id)
@@ -101,8 +131,10 @@ export class Rules extends Context.Service<
           WHERE org_id = ${org_id}
         `)
         if (row === undefined) return store(org_id, noRules)
-        const live = row.rules === null ? (cached ?? noRules) : prepared(row.rules)
-        const shadow = row.shadow_revision === cached?.shadow_revision ? cached.shadow : shadowOf(row)
+        const live =
+          row.rules === null ? (cached ?? noRules) : yield* prepared(`${org_id} ${row.revision}`, row.rules)
+        const shadow =
+          row.shadow_revision === cached?.shadow_revision ? cached.shadow : yield* shadowOf(org_id, row)
         if (live === cached && shadow === cached.shadow) return cached
         const { compiled, rules } = live
         const { revision, shadow_revision } = row
@@ -220,11 +252,3 @@ const RuleRow = Schema.Struct({
 })
 
 const ruleRows = rowsOf(RuleRow)
-
-const prepared = (rules: ReadonlyArray<ApprovalRule>): PreparedRules => ({
-  rules,
-  compiled: compileRules(rules)
-})
-
-const shadowOf = ({ shadow_rules, shadow_since }: typeof RuleRow.Type): ShadowList | null =>
-  shadow_rules === null || shadow_since === null ? null : { ...prepared(shadow_rules), since: shadow_since }

@@ -2,7 +2,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import fc from "fast-check"
 import type { ApprovalRule } from "../../../src/domain/approvals/ApprovalRule.ts"
-import { compileRules, evaluateRules } from "../../../src/domain/approvals/CompiledRules.ts"
+import {
+  compileRules,
+  compileRulesInSteps,
+  evaluateRules
+} from "../../../src/domain/approvals/CompiledRules.ts"
 import { compileTextPattern } from "../../../src/domain/approvals/CompiledRules/compileTextPattern.ts"
 import { approvalsRequired } from "../../../src/domain/approvals/Quorum.ts"
 import { RuleCondition } from "../../../src/domain/approvals/RuleCondition.ts"
@@ -249,6 +253,19 @@ describe("RuleCondition", () => {
       )
     }))
     assert.isAtMost(compileRules(large).faults.length, 11)
+  })
+
+  it("a list is compiled in steps, one for each pattern, also of conditions on elements", () => {
+    const matches = (value: string) => ({ pointer: "/a", op: "matches", value })
+    const when = [
+      condition(matches("a")),
+      condition({ pointer: "/b", op: "some", value: [matches("b"), matches("c")] })
+    ]
+    const steps = compileRulesInSteps([rule({ when }), rule({ effect: "allow" })])
+    for (const _ of ["a", "b", "c"]) assert.isFalse(steps.next().done)
+    const { done, value } = steps.next()
+    assert.isTrue(done)
+    assert.strictEqual(value?.evaluate({ ...step, arguments: { a: "x", b: [] } }).effect, "allow")
   })
 
   it("an object is enumerated once, however many conditions compare with it", () => {

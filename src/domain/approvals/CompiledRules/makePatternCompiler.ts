@@ -19,7 +19,7 @@ export interface PatternFault {
   readonly detail: string
 }
 
-/** Compiles the patterns of one list of rules: equal patterns once. */
+/** Compiles the patterns of one list of rules: equal patterns once, with one fault for all of them. */
 export interface PatternCompiler {
   /** Undefined if the pattern cannot be used; the fault is noted under the pointer. */
   readonly compile: (pattern: string, pointer: string) => LinearPattern | undefined
@@ -31,7 +31,9 @@ export interface PatternCompiler {
 }
 
 export const makePatternCompiler = (): PatternCompiler => {
-  const compiled = new Map<string, LinearPattern>()
+  /** Undefined: the pattern cannot be used. */
+  const compiled = new Map<string, LinearPattern | undefined>()
+  let patterns = 0
   const faults: Array<PatternFault> = []
   let size = 0
   let refusedSize = 0
@@ -41,12 +43,12 @@ export const makePatternCompiler = (): PatternCompiler => {
     size: () => size,
     exceeded: () => exceeded,
     compile: (pattern, pointer) => {
-      const known = compiled.get(pattern)
-      if (known !== undefined) return known
+      if (compiled.has(pattern)) return compiled.get(pattern)
       // The rest of a list that is refused anyway is not compiled.
       if (exceeded !== undefined || faults.length === MAX_FAULTS || refusedSize > MAX_REFUSED_SIZE)
         return undefined
       const result = compilePattern(pattern)
+      compiled.set(pattern, undefined)
       if (Result.isFailure(result)) {
         faults.push({ pointer, detail: `${result.failure}.` })
         return undefined
@@ -59,7 +61,7 @@ export const makePatternCompiler = (): PatternCompiler => {
       }
       compiled.set(pattern, result.success)
       size += result.success.size
-      if (compiled.size > MAX_PATTERNS) {
+      if (++patterns > MAX_PATTERNS) {
         exceeded = {
           pointer,
           detail: `Expected at most ${MAX_PATTERNS} different patterns in all rules together.`

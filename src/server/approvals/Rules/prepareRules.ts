@@ -5,13 +5,13 @@ import { completeRule } from "../../../api/completeRule.ts"
 import type { FieldError } from "../../../api/Problem.ts"
 import { InvalidRequest, RulesTooLarge, UnknownGroup } from "../../../api/Problems.ts"
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
-import { compileRules } from "../../../domain/approvals/CompiledRules.ts"
 import { approvalsRequired, isDefaultQuorum, MAX_APPROVALS } from "../../../domain/approvals/Quorum.ts"
 import { findExceededLimit } from "../../../domain/approvals/ruleLimits.ts"
 import { type OrgId, RuleId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { findDecidingGroups } from "../../identity/findDecidingGroups.ts"
 import { textArray } from "../../store/pgArrays.ts"
+import { compileInTurns } from "./compileInTurns.ts"
 import type { PreparedRules } from "./RuleList.ts"
 
 /** Most errors that one problem lists. */
@@ -27,7 +27,7 @@ export const prepareRules = Effect.fnUntraced(function* (
   const rules = yield* Effect.forEach(given, withDefaults)
   const exceeded = findExceededLimit(rules)
   if (exceeded !== undefined) return yield* tooLarge(exceeded)
-  const compiled = compileRules(rules)
+  const compiled = yield* compileInTurns(rules)
   if (compiled.exceeded !== undefined) return yield* tooLarge(compiled.exceeded)
   const errors = [...findInconsistencies(rules), ...compiled.faults]
   return errors.length === 0
