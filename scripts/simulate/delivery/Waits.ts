@@ -149,8 +149,11 @@ export class Waits {
     // Rates of receivers hold deliveries back for as long as they say.
     if (plan.rates !== undefined) return undefined
     const work = this.#of(owner)
-    if ([...work.statements.values()].some((began) => now - began > SLOW_MILLIS)) {
-      work.slowUntil = Math.max(work.slowUntil, now)
+    // Also those of others: rows are read by the poll while the notification of their publisher is slow.
+    for (const one of this.#work.values()) {
+      if ([...one.statements.values()].some((began) => now - began > SLOW_MILLIS)) {
+        one.slowUntil = Math.max(one.slowUntil, now)
+      }
     }
     const full = (limit: string) => work.fullAt.get(limit) ?? 0
     const queuedAt = this.#queuedAt.get(row.seq) ?? 0
