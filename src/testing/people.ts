@@ -2,6 +2,7 @@ import { Duration } from "effect"
 import type { NewApiKey } from "../api/ApiKeys.ts"
 import { compileTextPattern } from "../domain/approvals/CompiledRules/compileTextPattern.ts"
 import type { Decision } from "../domain/approvals/Approval.ts"
+import type { ProposedArguments } from "../domain/approvals/CounterProposal.ts"
 
 /** Which approvals a scripted person decides: those that match all patterns, in which each `*` matches any characters. */
 export interface ApprovalPattern {
@@ -25,6 +26,12 @@ export interface PersonOptions {
   readonly organization?: string
 }
 
+/** How a scripted person rejects. */
+export interface RejectOptions extends PersonOptions {
+  /** Other arguments to propose. A step that has these very arguments is rejected without a proposal. */
+  readonly proposes?: ProposedArguments
+}
+
 /** A person who decides every approval that matches. */
 export interface ScriptedPerson {
   readonly decision: Decision
@@ -32,6 +39,7 @@ export interface ScriptedPerson {
   readonly afterMillis: number
   readonly stage: "reviewer" | "admin"
   readonly comment: string | null
+  readonly proposes: ProposedArguments | undefined
   readonly key: Partial<NewApiKey>
   readonly organization: string | undefined
 }
@@ -46,14 +54,15 @@ export const matchesApproval = ({
   return (approval) => matchesTool(approval.tool) && matchesClass(approval.action_class)
 }
 
-const person = (decision: Decision, pattern: ApprovalPattern, options: PersonOptions): ScriptedPerson => {
-  const { admin = false, after = 0, comment = null, key = {}, organization } = options
+const person = (decision: Decision, pattern: ApprovalPattern, options: RejectOptions): ScriptedPerson => {
+  const { admin = false, after = 0, comment = null, key = {}, organization, proposes } = options
   return {
     decision,
     matches: matchesApproval(pattern),
     afterMillis: Duration.toMillis(Duration.fromInputUnsafe(after)),
     stage: admin ? "admin" : "reviewer",
     comment,
+    proposes,
     key: { preset: admin ? "admin" : "reviewer", ...key },
     organization
   }
@@ -63,6 +72,6 @@ const person = (decision: Decision, pattern: ApprovalPattern, options: PersonOpt
 export const approves = (pattern: ApprovalPattern = {}, options: PersonOptions = {}): ScriptedPerson =>
   person("approve", pattern, options)
 
-/** A person who rejects: `rejects({ action_class: "delete" })`. */
-export const rejects = (pattern: ApprovalPattern = {}, options: PersonOptions = {}): ScriptedPerson =>
+/** A person who rejects: `rejects({ action_class: "delete" })`, or `rejects({ tool: "refund" }, { proposes: { amount: 20 } })`. */
+export const rejects = (pattern: ApprovalPattern = {}, options: RejectOptions = {}): ScriptedPerson =>
   person("reject", pattern, options)

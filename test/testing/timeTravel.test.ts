@@ -240,6 +240,40 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
         assert.strictEqual(hoursAfter(approval.requested_at, approval.decided_at), 3)
       }))
 
+    test("propose other arguments, with which an agent goes on within the hour", () =>
+      Effect.gen(function* () {
+        const { advance, client, people } = yield* Countersign
+        yield* organizationWith("proposals")
+        yield* people(rejects({}, { organization: "proposals", proposes: { amount: 20 } }))
+        const agent = yield* client({ preset: "runtime" }, "proposals")
+        const { session_id } = yield* agent.sessions.create()
+        const pay = (step: string, amount: number) =>
+          agent.govern(
+            session_id,
+            {
+              step_id: StepId.make(step),
+              tool: "payments.pay",
+              action_class: "write",
+              arguments: { amount }
+            },
+            { acceptProposal: () => true }
+          )
+        const paid = yield* pay("1", 500)
+        assert.deepInclude(paid, { decision: "allow", step_id: "1~2", arguments: { amount: 20 } })
+        // They propose nothing for a step that has the arguments already.
+        const again = yield* pay("2", 20)
+        assert.deepInclude(again, { decision: "reject", proposal: null })
+        const late = yield* agent.govern(session_id, {
+          step_id: StepId.make("3"),
+          tool: "payments.pay",
+          action_class: "write",
+          arguments: { amount: 30 }
+        })
+        yield* advance("1 hour")
+        assert.deepStrictEqual(late.proposal?.arguments, { amount: 20 })
+        assert.strictEqual((yield* pay("4", 20)).decision, "reject")
+      }))
+
     test("without a delay decide while the time stands still", () =>
       Effect.gen(function* () {
         const { client, people } = yield* Countersign

@@ -3,6 +3,7 @@ import { SqlClient } from "effect/sql"
 import type { NewApiKey } from "../../api/ApiKeys.ts"
 import type { ClientCalls } from "../../client/Client.ts"
 import { ApprovalStage } from "../../domain/approvals/ApprovalStage.ts"
+import type { ProposedArguments } from "../../domain/approvals/CounterProposal.ts"
 import { ApprovalId } from "../../domain/Ids.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { SessionSignals } from "../../server/approvals/SessionSignals.ts"
@@ -98,20 +99,25 @@ export const makePeople = Effect.fnUntraced(function* (
     const now = clock.millisUnsafe()
     const due = (yield* planned).filter(({ dueAt }) => dueAt <= now).toSorted((a, b) => a.dueAt - b.dueAt)
     for (const { approval, person } of due) {
-      const { comment, decision } = person.script
-      yield* person.client.approvals
-        .decide({ params: { id: approval.approval_id }, payload: { decision, comment } })
-        .pipe(
-          // Somebody else was quicker, or the quorum needs nobody like this person: what does not count now does not count later either.
-          Effect.catchTags({
-            APPROVAL_ALREADY_DECIDED: () => Effect.void,
-            APPROVAL_EXPIRED: () => Effect.void,
-            GROUP_REQUIRED: () => Effect.void,
-            SAME_PERSON: () => Effect.void,
-            NOT_FOUND: () => Effect.void
-          }),
-          Effect.orDie
-        )
+      const { comment, decision, proposes } = person.script
+      const decide = (proposal: { readonly proposed_arguments?: ProposedArguments }) =>
+        person.client.approvals.decide({
+          params: { id: approval.approval_id },
+          payload: { decision, comment, ...proposal }
+        })
+      yield* (proposes === undefined ? decide({}) : decide({ proposed_arguments: proposes })).pipe(
+        // The step has the proposed arguments.
+        Effect.catchTag("INVALID_REQUEST", () => decide({})),
+        // Somebody else was quicker, or the quorum needs nobody like this person: what does not count now does not count later either.
+        Effect.catchTags({
+          APPROVAL_ALREADY_DECIDED: () => Effect.void,
+          APPROVAL_EXPIRED: () => Effect.void,
+          GROUP_REQUIRED: () => Effect.void,
+          SAME_PERSON: () => Effect.void,
+          NOT_FOUND: () => Effect.void
+        }),
+        Effect.orDie
+      )
       person.done.add(approval.approval_id)
     }
     return due.length

@@ -118,6 +118,7 @@ describe("times in the promise client", () => {
       reason: "A rule allows this step",
       rule_id: null,
       decision_source: "rule",
+      grant_id: null,
       expires_at: at,
       arguments_digest: digits + digits,
       proposal: null

@@ -72,6 +72,35 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
     })
   )
 
+  it.effect("a step that a counter-proposal allowed counts as one that the rules ask about", () =>
+    Effect.gen(function* () {
+      const { admin, agent, params, reviewer } = yield* team("proposals")
+      const rules = [{ effect: "require_approval" as const }]
+      yield* admin.approval_rules.replace({ payload: { rules } })
+      const pay = (step: string, amount: number) =>
+        agent.sessions.step({
+          params,
+          payload: {
+            step_id: StepId.make(step),
+            tool: "pay",
+            action_class: "write",
+            arguments: { amount }
+          }
+        })
+      const { approval_id } = yield* pay("500", 500)
+      yield* reviewer.approvals.decide({
+        params: { id: approval_id ?? assert.fail("the step waits") },
+        payload: { decision: "reject", proposed_arguments: { amount: 20 } }
+      })
+      assert.strictEqual((yield* pay("20", 20)).decision, "allow")
+      const { result } = yield* test(admin, rules)
+      assert.deepInclude(result, { steps: 2, changes: [], more_questions: 0, fewer_questions: 0 })
+      assert.strictEqual(result.approvals.rejected, 1)
+      const { result: allowed } = yield* test(admin, [{ effect: "allow" }])
+      assert.strictEqual(allowed.fewer_questions, 2)
+    })
+  )
+
   it.effect("only a person's decision can differ from the rules, and each kind of outcome is counted", () =>
     Effect.gen(function* () {
       const { admin, agent, params, reviewer } = yield* team("outcomes")

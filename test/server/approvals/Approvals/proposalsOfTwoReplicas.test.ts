@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
-import { KeyId, type OrgId, type SessionId, StepId } from "../../../../src/domain/Ids.ts"
+import { type KeyId, type OrgId, type SessionId, StepId } from "../../../../src/domain/Ids.ts"
 import type { Principal } from "../../../../src/domain/identity/Principal.ts"
 import { Approvals } from "../../../../src/server/approvals/Approvals.ts"
 import { Sessions } from "../../../../src/server/approvals/Sessions.ts"
@@ -33,21 +33,22 @@ layer(
   it.effect("of steps that use a proposal at once through both replicas, one is allowed, each time", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      yield* (yield* Countersign).key({}, "two replicas")
-      const [organization] = yield* sql<{ readonly org_id: OrgId }>`
-        SELECT org_id FROM organizations WHERE name = 'two replicas'
+      const { key } = yield* Countersign
+      yield* key({ preset: "runtime", name: "agent" }, "two replicas")
+      yield* key({ preset: "reviewer", name: "Ada" }, "two replicas")
+      const people = yield* sql<{ readonly org_id: OrgId; readonly key_id: KeyId; readonly name: string }>`
+        SELECT org_id, key_id, api_keys.name
+        FROM api_keys
+          JOIN organizations USING (org_id)
+        WHERE organizations.name = 'two replicas'
       `
-      if (organization === undefined) return assert.fail("the key's organization exists")
-      const person = (name: string): Effect.Effect<Principal> =>
-        Effect.map(KeyId.generate, (id) => ({
-          ...organization,
-          actor: { id, name },
-          scopes: new Set(),
-          groups: [],
-          makers: []
-        }))
-      const agent = yield* person("agent")
-      const ada = yield* person("Ada")
+      const personNamed = (wanted: string): Principal => {
+        const found = people.find(({ name }) => name === wanted) ?? assert.fail(`${wanted} has a key`)
+        const { key_id: id, name, org_id } = found
+        return { org_id, actor: { id, name }, scopes: new Set(), groups: [], makers: [] }
+      }
+      const agent = personNamed("agent")
+      const ada = personNamed("Ada")
       const approvals = yield* Approvals
       const replicas = [yield* Steps, yield* SecondReplica]
       const { session_id } = yield* Effect.provideService(
