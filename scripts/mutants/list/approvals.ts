@@ -439,7 +439,7 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   {
     file: "server/approvals/Rules.ts",
     from: "row.shadow_revision === cached?.shadow_revision ? cached.shadow : yield* shadowOf(org_id, row)",
-    to: "cached?.shadow ?? shadowOf(row)",
+    to: "cached?.shadow ?? (yield* shadowOf(org_id, row))",
     tests: shadowReplicas
   },
   { file: textPattern, from: "text.length < head.length + tail.length ||", to: "", tests: ruleTests },

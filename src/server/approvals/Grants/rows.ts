@@ -5,9 +5,8 @@ import type { PageRequest } from "../../../api/Pagination.ts"
 import { type Grant, GrantEndReason, GrantScope, grantStatus } from "../../../domain/approvals/Grant.ts"
 import { RuleCondition } from "../../../domain/approvals/RuleCondition.ts"
 import { ApprovalId, GrantId, KeyId, type OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
-import type { Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { grantedScopes } from "../../identity/grantedScopes.ts"
+import { mayDecide } from "../../identity/mayDecide.ts"
 import { pageWithinBytes, toPageWithinBytes, type Page } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 
@@ -41,20 +40,12 @@ const listedColumns = Object.keys(listedFields)
 
 const ListedRow = Schema.Struct({ ...listedFields, is_key_usable: Schema.Boolean })
 
-const DECIDES: Scope = "approvals.decide"
-
-/** An SQL condition: the key that made the grant, in `api_keys`, can decide approvals now. */
-export const isKeyUsable = (sql: SqlClient.SqlClient, now: Timestamp): Statement.Fragment => sql`
-  api_keys.revoked_at IS NULL
-  AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)})
-  AND ${DECIDES} = ANY (${grantedScopes(sql)})`
-
 /** Joins the key that made a grant. */
 const joinKey =
   "LEFT JOIN api_keys ON api_keys.org_id = grants.org_id AND api_keys.key_id = grants.created_by_id"
 
 const listedSelection = (sql: SqlClient.SqlClient, now: Timestamp) => sql`
-  ${sql.literal(listedColumns)}, coalesce(${isKeyUsable(sql, now)}, false) AS is_key_usable`
+  ${sql.literal(listedColumns)}, coalesce(${mayDecide(sql, now)}, false) AS is_key_usable`
 
 /** A row as the API returns it. */
 const toGrant = (row: typeof ListedRow.Type, now: Timestamp): Grant => ({
@@ -127,7 +118,7 @@ const isActive = (sql: SqlClient.SqlClient, now: Timestamp): Statement.Fragment 
     SELECT FROM api_keys
     WHERE api_keys.org_id = grants.org_id
       AND api_keys.key_id = grants.created_by_id
-      AND ${isKeyUsable(sql, now)}
+      AND ${mayDecide(sql, now)}
   )
 )`
 

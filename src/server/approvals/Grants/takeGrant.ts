@@ -12,8 +12,8 @@ import { GrantId, KeyId, type OrgId, type SessionId } from "../../../domain/Ids.
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 import { keyMakers } from "../../identity/keyMakers.ts"
+import { mayDecide } from "../../identity/mayDecide.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { isKeyUsable } from "./rows.ts"
 
 /** Grants whose conditions one replica keeps compiled, and their weight in all: about 1 kB a unit. */
 const MAX_COMPILED = 1_000
@@ -75,7 +75,7 @@ export const makeTakeGrant = (sql: SqlClient.SqlClient) => {
         AND grants.expires_at > ${toDate(now)}
         AND grants.tool = ${tool}
         AND grants.action_class = ${action_class}
-        AND ${isKeyUsable(sql, now)}
+        AND ${mayDecide(sql, now)}
       ORDER BY array_position('{arguments,condition,tool}', grants.scope), grants.grant_id
       LIMIT ${MAX_SESSION_GRANTS}
     `)
