@@ -310,6 +310,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await sheet.getByRole("button", { name: "Approve 3" }).click()
             await sheet.getByRole("alert").getByText("Arguments of 1 approval are not shown").waitFor()
             await sheet.getByRole("listitem").filter({ hasText: "bigger" }).getByRole("checkbox").check()
+            const all = sheet.getByRole("checkbox", { name: "I know the arguments of all 2" })
+            assert.isTrue(await all.isChecked())
+            await all.uncheck()
+            await all.check()
           })
           assert.deepStrictEqual(yield* accessibilityViolations(page), [])
           yield* Effect.promise(async () => {

@@ -1,8 +1,9 @@
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { DecisionResult } from "../../../../api/DecisionBatch.ts"
 import type { ApprovalSnapshot } from "../../../../api/SessionStream.ts"
+import { ApprovalId } from "../../../../domain/Ids.ts"
 import { apiClient } from "../../../state/apiClient.ts"
 import { useAtomValue } from "../../../state/atoms.ts"
 import { consoleClient } from "../../../state/consoleClient.ts"
@@ -22,6 +23,13 @@ interface DecidedBatch {
   readonly results: ReadonlyArray<DecisionResult>
 }
 
+const isApprovalId = Schema.is(ApprovalId)
+
+/** What is compared of approvals, by their ids with spaces between them. */
+const comparedAtom = Atom.family((ids: string) =>
+  Atom.make(consoleClient.inbox.compare({ payload: { approval_ids: ids.split(" ").filter(isApprovalId) } }))
+)
+
 /**
  * A dialog that shows what the selected approvals have in common and where they differ, decides them together, and then shows what became of
  * each. Those that were refused stay selected.
@@ -38,13 +46,9 @@ export default function DecisionSheet({
   readonly onComment: (comment: string) => void
   readonly onClose: () => void
 }) {
-  const [atom] = useState(() =>
-    Atom.make(
-      consoleClient.inbox.compare({
-        payload: { approval_ids: selection.pending.map(({ approval_id }) => approval_id) }
-      })
-    )
-  )
+  // What is compared of an approval never changes, so it is not read again when others leave the selection.
+  const [opened] = useState(() => selection.pending.map(({ approval_id }) => approval_id).join(" "))
+  const atom = comparedAtom(opened)
   const compared = useAtomValue(atom)
   /** The approvals of the running request: its changes may arrive on the stream before its response. */
   const [sent, setSent] = useState<ReadonlyArray<ApprovalSnapshot>>()

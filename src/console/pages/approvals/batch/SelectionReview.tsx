@@ -92,8 +92,21 @@ export const SelectionReview = ({
         <section ref={uncomparedSection} tabIndex={-1} aria-labelledby="uncompared-title">
           <h3 id="uncompared-title">Arguments not shown here ({uncompared.length})</h3>
           <p className={isBlocked && unchecked.length > 0 ? "field-error" : "quiet"}>
-            They are too large to compare. Before you approve, show them, or confirm that you know them.
+            They are too large or differ in too much to be compared. Before you approve, show them, or confirm
+            that you know them.
           </p>
+          {uncompared.length < 2 ? null : (
+            <label className="check">
+              <input
+                type="checkbox"
+                checked={unchecked.length === 0}
+                onChange={({ target }) =>
+                  setChecked(new Set(target.checked ? uncompared.map(({ approval_id }) => approval_id) : []))
+                }
+              />
+              <span>I know the arguments of all {uncompared.length}</span>
+            </label>
+          )}
           <ul className="sheet-items">
             {uncompared.map(({ approval_id, step_id, tool }) => (
               <UncomparedArguments

@@ -53,8 +53,10 @@ export const UncomparedArguments = ({
   )
 }
 
+const itemAtom = Atom.family((id: ApprovalId) => Atom.make(consoleClient.inbox.get({ params: { id } })))
+
 const LoadedArguments = ({ id, onShown }: { readonly id: ApprovalId; readonly onShown: () => void }) => {
-  const [atom] = useState(() => Atom.make(consoleClient.inbox.get({ params: { id } })))
+  const atom = itemAtom(id)
   return (
     <AsyncContent result={useAtomValue(atom)} atom={atom}>
       {({ approval }) => <ShownArguments value={approval.arguments} onShown={onShown} />}

@@ -39,8 +39,9 @@ export interface Comparison {
   readonly incomplete: ReadonlySet<ApprovalId>
 }
 
-/** The most differences that are listed. */
+/** The most differences that are listed, and the most values in them: a page with more is slow, and nobody reads it. */
 export const MAX_DIFFERENCES = 50
+export const MAX_VALUES = 1_000
 
 /** The most characters of JSON text of a value in a difference. */
 export const MAX_VALUE_CHARACTERS = 600
@@ -48,6 +49,9 @@ export const MAX_VALUE_CHARACTERS = 600
 /** How deep a difference is traced, and the most places that are visited. Below, whole values are compared. */
 const MAX_LEVELS = 6
 const MAX_PLACES = 2_000
+
+/** The most items of an array that are compared one by one: an item that is added moves all that follow it. */
+const MAX_ITEMS = 20
 
 /** The factor from which on two numbers count as different in magnitude. */
 const TENFOLD = 10
@@ -88,15 +92,24 @@ export const compareArguments = (approvals: ReadonlyArray<ComparedArguments>): C
   }
   const isMarked = ({ groups }: Difference) => groups.some((group) => group.mark !== undefined)
   const differences = [...found.filter(isMarked), ...found.filter((one) => !isMarked(one))]
-  const listed = differences.slice(0, MAX_DIFFERENCES)
+  const listed = differences.slice(0, countListed(differences))
   return {
     common,
     differences: listed,
     incomplete: new Set([
-      ...differences.slice(MAX_DIFFERENCES).flatMap(({ groups }) => groups.flatMap(idsWithValue)),
+      ...differences.slice(listed.length).flatMap(({ groups }) => groups.flatMap(idsWithValue)),
       ...listed.flatMap(({ groups }) => groups.filter(isTooLong).flatMap(({ ids }) => ids))
     ])
   }
+}
+
+/** How many of these differences are within the limits. */
+const countListed = (differences: ReadonlyArray<Difference>): number => {
+  let values = 0
+  const beyond = differences.findIndex(
+    ({ groups }, index) => index >= MAX_DIFFERENCES || (values += groups.length) > MAX_VALUES
+  )
+  return beyond < 0 ? differences.length : beyond
 }
 
 const idsWithValue = ({ ids, value }: ValueGroup): ReadonlyArray<ApprovalId> =>
@@ -125,9 +138,8 @@ const groupByValue = (values: ReadonlyArray<ComparedArguments>): ReadonlyArray<V
 const namesOf = (groups: ReadonlyArray<ValueGroup>): ReadonlyArray<string> | undefined => {
   const values = groups.map(({ value }) => value)
   if (values.every(isArray)) {
-    return Array.from({ length: Math.max(...values.map(({ length }) => length)) }, (_, index) =>
-      String(index)
-    )
+    const length = Math.max(...values.map((value) => value.length))
+    return length > MAX_ITEMS ? undefined : Array.from({ length }, (_, index) => String(index))
   }
   if (values.every(isObject)) return [...new Set(values.flatMap((value) => Object.keys(value)))]
   return undefined

@@ -5,6 +5,7 @@ import {
   compareArguments,
   type Comparison,
   MAX_DIFFERENCES,
+  MAX_VALUES,
   MAX_VALUE_CHARACTERS
 } from "../../../../../src/console/pages/approvals/batch/compareArguments.ts"
 import { ApprovalId } from "../../../../../src/domain/Ids.ts"
@@ -215,6 +216,34 @@ describe("compareArguments", () => {
     const many = compare(wide, {}, { ...wide, n0: 2 })
     assert.lengthOf(many.differences, MAX_DIFFERENCES)
     assert.deepStrictEqual([...many.incomplete], [ids[0], ids[2]])
+  })
+
+  it("long arrays are compared as whole values, and short ones item by item", () => {
+    const items = (first: number, length: number) => Array.from({ length }, (_, index) => first + index)
+    assert.deepStrictEqual(
+      compare({ rows: items(0, 21) }, { rows: items(1, 21) }).differences.map(({ pointer }) => pointer),
+      ["/rows"]
+    )
+    assert.deepStrictEqual(
+      compare({ rows: [1, 2, 3] }, { rows: [1, 5, 3] }).differences.map(({ pointer }) => pointer),
+      ["/rows/1"]
+    )
+  })
+
+  it("more values than a person reads are not listed, and their approvals are incomplete", () => {
+    const approvals = Array.from({ length: 100 }, (_, number) => ({
+      id: Effect.runSync(ApprovalId.generate),
+      value: Object.fromEntries(
+        Array.from({ length: 12 }, (_, member) => [`n${member}`, `${number} ${member}`])
+      )
+    }))
+    const { differences, incomplete } = compareArguments(approvals)
+    assert.strictEqual(
+      differences.reduce((sum, { groups }) => sum + groups.length, 0),
+      MAX_VALUES
+    )
+    assert.strictEqual(incomplete.size, 100)
+    assert.strictEqual(compareArguments(approvals.slice(0, 80)).incomplete.size, 0)
   })
 
   it("very wide and very deep arguments are compared as whole values, and are incomplete", () => {
