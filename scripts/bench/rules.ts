@@ -1,14 +1,18 @@
 /**
  * Processor time of judging one step by a list of rules, in microseconds: with 500 rules of 10 conditions each, all different, of which
- * only the last one of each rule does not hold; and by lists without conditions, beside the evaluation before conditions existed.
+ * only the last one of each rule does not hold, without and with shadow rules of the same size; and by lists without conditions, beside
+ * the evaluation before conditions existed. Then a test of rules on a million past steps: its processor time, and its memory, which does
+ * not depend on their number.
  */
-import { Effect, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import type { ApprovalRule } from "../../src/domain/approvals/ApprovalRule.ts"
 import { compileRules } from "../../src/domain/approvals/CompiledRules.ts"
 import { compileTextPattern } from "../../src/domain/approvals/CompiledRules/compileTextPattern.ts"
 import { RuleCondition } from "../../src/domain/approvals/RuleCondition.ts"
 import { RuleId } from "../../src/domain/Ids.ts"
+import { noRules, ruleNewStep } from "../../src/server/approvals/Rules/RuleList.ts"
 import { atMost, line, machine } from "./measure.ts"
+import { measurePastSteps } from "./rules/pastSteps.ts"
 
 /** Limit of a step judged by 500 rules with 10 conditions each. */
 const LIMIT_MICROS = 200
@@ -89,6 +93,23 @@ if (compiled.evaluate(step).rule_id !== null || compiled.exceeded !== undefined)
   throw new Error("not the case to measure")
 const judged = measure(1_000, () => compiled.evaluate(step))
 console.log(atMost("500 rules with 10 conditions each", judged, LIMIT_MICROS, "µs"))
+const live = { ...noRules, rules: conditional, compiled }
+const shadowRules = Array.from({ length: 500 }, (_, index) => ruleOf({ when: conditionsOf(500 + index) }))
+const shadow = { rules: shadowRules, compiled: compileRules(shadowRules), since: DateTime.makeUnsafe(0) }
+console.log(
+  line(
+    "a new step, without shadow rules",
+    measure(1_000, () => ruleNewStep(live, step)),
+    "µs"
+  )
+)
+console.log(
+  line(
+    "a new step, with shadow rules of the same size",
+    measure(1_000, () => ruleNewStep({ ...live, shadow }, step)),
+    "µs"
+  )
+)
 const compiling = measure(5, () => compileRules(conditional))
 console.log(line("compile them, once per revision", compiling, "µs"))
 
@@ -123,3 +144,7 @@ for (const count of [1, 5, 50, 500]) {
     )
   )
 }
+
+console.log("\nTest of rules on past steps\n")
+await Effect.runPromise(measurePastSteps)
+process.exit()
