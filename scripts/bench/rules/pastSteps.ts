@@ -41,7 +41,9 @@ const seed = Effect.fnUntraced(function* (session_id: string, from: number, to: 
 })
 
 /** A test of the rules on all steps: the steps, the processor time of this process for each, and the growth of its memory. */
-const measureTest = Effect.fnUntraced(function* (client: Effect.Success<ReturnType<Countersign["Service"]["client"]>>) {
+const measureTest = Effect.fnUntraced(function* (
+  client: Effect.Success<ReturnType<Countersign["Service"]["client"]>>
+) {
   const start = megabytes()
   let peak = start
   const sampling = setInterval(() => (peak = Math.max(peak, megabytes())), SAMPLE_MILLIS)

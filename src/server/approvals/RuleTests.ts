@@ -153,7 +153,10 @@ const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: 
       arguments: text === null ? undefined : parseArguments(text)
     })
     const approval = approval_id === null ? null : { outcome, decision_source }
-    const finding = tally.add({ decision: step.decision, approval }, ruling)
+    // Rules that ask leave the step to the grant or the counter-proposal that allowed it.
+    const isAllowedBefore = step.was_allowed_before && ruling.effect === "require_approval"
+    const effect = isAllowedBefore ? "allow" : ruling.effect
+    const finding = tally.add({ decision: step.decision, approval }, { effect })
     if (finding === undefined || approval_id === null || listed[finding] >= MAX_LISTED_STEPS) return undefined
     listed[finding]++
     return {

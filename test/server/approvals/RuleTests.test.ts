@@ -72,7 +72,7 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
     })
   )
 
-  it.effect("a step that a counter-proposal allowed counts as one that the rules ask about", () =>
+  it.effect("a step that a counter-proposal allowed counts as allowed, also by rules that ask about it", () =>
     Effect.gen(function* () {
       const { admin, agent, params, reviewer } = yield* team("proposals")
       const rules = [{ effect: "require_approval" as const }]
@@ -97,7 +97,11 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
       assert.deepInclude(result, { steps: 2, changes: [], more_questions: 0, fewer_questions: 0 })
       assert.strictEqual(result.approvals.rejected, 1)
       const { result: allowed } = yield* test(admin, [{ effect: "allow" }])
-      assert.strictEqual(allowed.fewer_questions, 2)
+      // Only the first step was a question.
+      assert.strictEqual(allowed.fewer_questions, 1)
+      const { result: rejected } = yield* test(admin, [{ effect: "reject" }])
+      assert.deepInclude(rejected.tested, { reject: 2 })
+      assert.strictEqual(rejected.fewer_questions, 1)
     })
   )
 

@@ -451,6 +451,44 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
     })
   )
 
+  it.effect(
+    "a step that a grant allowed differs only from rules that reject it, as in a test of these rules",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const { admin, ask } = yield* team("granted")
+        const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ada" }, "granted")
+        yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+        const { approval_id } = yield* ask("first", "pay")
+        if (approval_id === null) return assert.fail("it waits for a person")
+        const { grant } = yield* reviewer.approvals.decide({
+          params: { id: approval_id },
+          payload: { decision: "approve", grant: { scope: "tool" } }
+        })
+        assert.isNotNull(grant)
+        for (const effect of ["require_approval", "allow", "reject"] as const) {
+          const rules = [{ effect }]
+          const { since } = yield* admin.approval_rules.replace_shadow({ payload: { rules } })
+          if (since === null) return assert.fail("there are shadow rules")
+          assert.strictEqual((yield* ask(effect, "pay")).decision, "allow")
+          const { changes } = yield* admin.approval_rules.shadow_differences({ query: {} })
+          assert.deepStrictEqual(
+            changes,
+            effect === "reject" ? [{ live: "allow", shadow: "reject", steps: 1 }] : []
+          )
+          const lines = yield* Stream.runCollect(
+            yield* admin.approval_rules.test({ payload: { rules, since } })
+          )
+          const result = lines.at(-1)
+          if (result?.type !== "result") return assert.fail("the last line is the result")
+          assert.deepStrictEqual(
+            result.changes,
+            effect === "reject" ? [{ recorded: "allow", tested: "reject", steps: 1 }] : []
+          )
+        }
+      })
+  )
+
   it.effect("erasing a session removes its differences", () =>
     Effect.gen(function* () {
       const { admin, agent } = yield* team("erased")

@@ -27,8 +27,10 @@ const StepOfPage = Schema.Struct({
   has_arguments: Schema.Boolean,
   /** JSON text; null if there are none, or if they are to be read by `readArguments`. */
   arguments: Schema.NullOr(Schema.String),
-  /** The first decision, as the rules made it: `pending` also for a step that a counter-proposal allowed. */
+  /** The first decision. */
   decision: StepDecision,
+  /** Whether a grant or a counter-proposal allowed the step, although the rules required an approval. */
+  was_allowed_before: Schema.Boolean,
   requested_at: TimestampFromDate,
   approval_id: Schema.NullOr(ApprovalId),
   outcome: Schema.NullOr(ApprovalOutcome),
@@ -80,7 +82,8 @@ export const stepsStatement = (
           END`
         : sql.literal("NULL::text")
     } AS arguments,
-    CASE WHEN step.proposal_approval_id IS NULL THEN step.decision ELSE 'pending' END AS decision, step.requested_at, step.approval_id, approval.outcome, approval.decision_source, approval.decided_at,
+    step.decision, (step.grant_id IS NOT NULL OR step.proposal_approval_id IS NOT NULL) AS was_allowed_before,
+    step.requested_at, step.approval_id, approval.outcome, approval.decision_source, approval.decided_at,
     approval.decided_by_id, approval.decided_by_name, approval.comment
   FROM (
     SELECT *

@@ -64,8 +64,8 @@ export interface AdvanceDecision {
 }
 
 /**
- * Decides a step by the ruling of the live rules, or by the counter-proposal or the grant that allows it if that requires an approval. The ruling of the
- * shadow rules is recorded if it differs.
+ * Decides a step by the ruling of the live rules, or by the counter-proposal or the grant that allows it if that requires an approval. The
+ * ruling of the shadow rules is recorded if it differs.
  */
 export const newStep = Effect.fnUntraced(function* (
   principal: Principal,
