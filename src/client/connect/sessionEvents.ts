@@ -59,7 +59,7 @@ export const makeFollower = (connection: Connection, timeout: number): SessionFo
       for (;;) {
         signal.throwIfAborted()
         const input = { params: { id }, query: { after } }
-        const request = buildRequest(connection, operation, entry, input, timeout)
+        const request = buildRequest(connection, operation, streamEntry(), input, timeout)
         // Listeners of a connection end with it: a stream may have thousands.
         const attempt = linkSignals(signal)
         try {
@@ -96,7 +96,8 @@ export const makeFollower = (connection: Connection, timeout: number): SessionFo
   return { stream, lastSeen: (id) => latest.get(id) }
 }
 
-const entry = operationTable["sessions"]?.["stream"] ?? { method: "GET", path: "", status: 200 }
+/** A function, so that a bundle without streams is free of the table: reading a member could have an effect. */
+const streamEntry = () => operationTable["sessions"]?.["stream"] ?? { method: "GET", path: "", status: 200 }
 
 /** The state of a stream's connections. */
 interface Progress {

@@ -91,9 +91,10 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("an upgrade of repli
         })
       )
       assert.deepStrictEqual(Object.fromEntries(read.filter(([, count]) => count > 0)), {
+        approvals: 1,
         comparison_results: 2,
         feedback: 5,
-        governed_steps: 1
+        governed_steps: 2
       })
     })
   )
