@@ -1,7 +1,7 @@
 import type { Schema } from "effect"
 import { type KeyId, RuleId } from "../Ids.ts"
-import type { Ruling } from "./ApprovalRule.ts"
-import { type CompiledRules, compileRules } from "./CompiledRules.ts"
+import type { ApprovalRule, Ruling } from "./ApprovalRule.ts"
+import type { CompiledRules } from "./CompiledRules.ts"
 import { defaultRule } from "./defaultRule.ts"
 import type { GrantScope } from "./Grant.ts"
 import type { RuleCondition } from "./RuleCondition.ts"
@@ -40,19 +40,24 @@ export interface GrantConditions extends Pick<CompiledRules, "faults" | "exceede
 /** The conditions are those of a rule that allows: of no list, so its id is never seen. */
 const NO_RULE = RuleId.make(`rul_${"0".repeat(32)}`)
 
-/** Compiles conditions. The places of faults begin with `#/rules/0/when`. */
-export const compileGrantConditions = (when: ReadonlyArray<RuleCondition>): GrantConditions => {
-  const { evaluate, exceeded, faults, weight } = compileRules([
-    { ...defaultRule, id: NO_RULE, effect: "allow", when }
-  ])
-  return {
-    faults,
-    exceeded,
-    weight,
-    hold: (stepArguments) =>
-      evaluate({ tool: "", action_class: "", task_id: null, arguments: stepArguments }).effect === "allow"
-  }
-}
+/** The list of rules whose only conditions are those of a grant. The places of faults begin with `#/rules/0/when`. */
+export const rulesOfGrant = (when: ReadonlyArray<RuleCondition>): ReadonlyArray<ApprovalRule> => [
+  { ...defaultRule, id: NO_RULE, effect: "allow", when }
+]
+
+/** The conditions of a grant, from its compiled rules. */
+export const conditionsOfGrant = ({
+  evaluate,
+  exceeded,
+  faults,
+  weight
+}: CompiledRules): GrantConditions => ({
+  faults,
+  exceeded,
+  weight,
+  hold: (stepArguments) =>
+    evaluate({ tool: "", action_class: "", task_id: null, arguments: stepArguments }).effect === "allow"
+})
 
 /**
  * Whether a grant allows a step instead of a person. It stands for the approval of the person who made it, as the key is now: a step that

@@ -1,13 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Ruling } from "../../../src/domain/approvals/ApprovalRule.ts"
+import { compileRules } from "../../../src/domain/approvals/CompiledRules.ts"
 import {
   type AskingStep,
-  compileGrantConditions,
+  conditionsOfGrant,
   grantAllows,
+  rulesOfGrant,
   type StandingGrant
 } from "../../../src/domain/approvals/grantAllows.ts"
 import { type GrantedContent, grantDigest } from "../../../src/domain/approvals/grantDigest.ts"
 import { KeyId } from "../../../src/domain/Ids.ts"
+import type { RuleCondition } from "../../../src/domain/approvals/RuleCondition.ts"
+
+const compiledConditions = (when: ReadonlyArray<RuleCondition>) =>
+  conditionsOfGrant(compileRules(rulesOfGrant(when)))
 
 const key = (digit: string) => KeyId.make(`key_${digit.repeat(32)}`)
 const ada = { id: key("a"), name: "Ada" }
@@ -17,7 +23,7 @@ const grant: StandingGrant = {
   tool: "payments.refund",
   action_class: "write",
   content_digest: null,
-  conditions: compileGrantConditions([]),
+  conditions: compiledConditions([]),
   granter: { actor: ada, makers: [], groups: ["finance"] }
 }
 
@@ -105,7 +111,7 @@ describe("grantAllows", () => {
     const conditional: StandingGrant = {
       ...grant,
       scope: "condition",
-      conditions: compileGrantConditions([
+      conditions: compiledConditions([
         { pointer: "/amount", op: "at_most", value: 5 },
         { pointer: "/currency", op: "absent" }
       ])

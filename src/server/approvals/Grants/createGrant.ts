@@ -2,7 +2,7 @@ import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { NewGrant } from "../../../api/Grants.ts"
 import { GrantNotAllowed, InvalidRequest, LimitReached } from "../../../api/Problems.ts"
-import { compileGrantConditions, type GrantConditions } from "../../../domain/approvals/grantAllows.ts"
+import type { GrantConditions } from "../../../domain/approvals/grantAllows.ts"
 import { grantDigest } from "../../../domain/approvals/grantDigest.ts"
 import {
   DEFAULT_GRANT_SECONDS,
@@ -19,6 +19,7 @@ import { formatTimestamp, type Timestamp } from "../../../domain/Time.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import { rowBytes, type StoredUsage } from "../../identity/StoredUsage.ts"
 import type { ApprovalRow } from "../approvalRows.ts"
+import { compileConditions } from "./compileConditions.ts"
 import { countOpenGrants, findGrant, insertGrant } from "./rows.ts"
 
 /** A requested grant whose conditions are valid. */
@@ -55,7 +56,7 @@ export const prepareGrant = Effect.fnUntraced(function* (
   if (JSON.stringify(when).length > MAX_GRANT_CONDITIONS_TEXT) {
     return yield* invalid("#/grant/when", `Expected at most ${MAX_GRANT_CONDITIONS_TEXT} characters of JSON.`)
   }
-  const conditions = compileGrantConditions(when)
+  const conditions = yield* compileConditions(when)
   const faults = [...(conditions.exceeded === undefined ? [] : [conditions.exceeded]), ...conditions.faults]
   if (faults.length > 0) {
     return yield* new InvalidRequest({

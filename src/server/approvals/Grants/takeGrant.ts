@@ -1,11 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import {
-  type AskingStep,
-  compileGrantConditions,
-  grantAllows,
-  type GrantConditions
-} from "../../../domain/approvals/grantAllows.ts"
+import { type AskingStep, grantAllows, type GrantConditions } from "../../../domain/approvals/grantAllows.ts"
 import { GrantScope, MAX_SESSION_GRANTS } from "../../../domain/approvals/Grant.ts"
 import { RuleCondition } from "../../../domain/approvals/RuleCondition.ts"
 import { GrantId, KeyId, type OrgId, type SessionId } from "../../../domain/Ids.ts"
@@ -14,6 +9,7 @@ import { LruCache } from "../../concurrency/LruCache.ts"
 import { keyMakers } from "../../identity/keyMakers.ts"
 import { mayDecide } from "../../identity/mayDecide.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { compileConditions } from "./compileConditions.ts"
 
 /** Grants whose conditions one replica keeps compiled, and their weight in all: about 1 kB a unit. */
 const MAX_COMPILED = 1_000
@@ -53,13 +49,13 @@ export const makeTakeGrant = (sql: SqlClient.SqlClient) => {
   const compiled = new LruCache<GrantConditions>({ entries: MAX_COMPILED, weight: MAX_COMPILED_WEIGHT })
 
   /** The conditions of a grant never change. */
-  const conditionsOf = ({ conditions, grant_id }: typeof CandidateRow.Type): GrantConditions => {
+  const conditionsOf = Effect.fnUntraced(function* ({ conditions, grant_id }: typeof CandidateRow.Type) {
     const known = compiled.get(grant_id)
     if (known !== undefined) return known
-    const fresh = compileGrantConditions(conditions)
+    const fresh = yield* compileConditions(conditions)
     compiled.set(grant_id, fresh, fresh.weight)
     return fresh
-  }
+  })
 
   /** The active grants of the step's session for its tool, whose makers can still decide approvals. */
   const findCandidates = ({ action_class, now, org_id, session_id, tool }: GrantRequest) =>
@@ -112,7 +108,7 @@ export const makeTakeGrant = (sql: SqlClient.SqlClient) => {
           tool: row.tool,
           action_class: row.action_class,
           content_digest: row.content_digest,
-          conditions: conditionsOf(row),
+          conditions: yield* conditionsOf(row),
           granter: {
             actor: { id: row.created_by_id, name: row.created_by_name },
             makers: row.makers,
