@@ -125,8 +125,11 @@ export const shapeOf = (ast: SchemaAST.AST): Shape => {
     case "Literal":
       if (typeof ast.literal !== "bigint") return { kind: "literals", values: [ast.literal] }
       break
-    case "Union":
-      return union(ast)
+    case "Union": {
+      // The members that callers send, if it is decoded to more: such as evaluators of unknown kinds.
+      const sent = ast.encoding?.at(-1)?.to
+      return sent !== undefined && SchemaAST.isUnion(sent) ? shapeOf(sent) : union(ast)
+    }
     case "Objects":
       return structure(ast)
     case "Arrays": {

@@ -1,4 +1,4 @@
-import { JsonPointer, Schema } from "effect"
+import { Effect, JsonPointer, Schema, SchemaGetter } from "effect"
 import { documented } from "../documented.ts"
 
 /** Most evaluators of one comparison. */
@@ -120,6 +120,28 @@ export const NewEvaluator = Schema.Union([
 })
 export type NewEvaluator = typeof NewEvaluator.Type
 
+/** Stands for an evaluator of an unknown kind. */
+const UNKNOWN: string = "unknown"
+const UnknownEvaluator = Schema.Struct({ kind: Schema.Literal("unknown") })
+
+/** Without an inner issue, no kind matches. */
+const withUnknownKinds = NewEvaluator.pipe(
+  Schema.decodeTo(Schema.Union([Schema.toType(NewEvaluator), UnknownEvaluator]), {
+    decode: SchemaGetter.passthrough({ strict: false }),
+    encode: SchemaGetter.passthrough({ strict: false })
+  }),
+  Schema.catchDecoding((issue) => {
+    const cause = issue._tag === "Encoding" ? issue.issue : issue
+    return cause._tag === "AnyOf" && cause.issues.length === 0
+      ? Effect.succeedSome({ kind: "unknown" } as const)
+      : Effect.fail(issue)
+  })
+)
+
+/** An evaluator, or one of an unknown kind, which `evaluatorFaults` names, so that it is refused with 422 like others that do not fit. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an unknown kind is refused before an evaluator is used
+const DecodedEvaluator = withUnknownKinds as Schema.Codec<NewEvaluator, typeof NewEvaluator.Encoded>
+
 /** How the values of answers are compared, by JSON pointer (RFC 6901). `*` in place of an index means every item of an array. */
 export const Evaluators = Schema.Record(Schema.String, Evaluator)
 export type Evaluators = typeof Evaluators.Type
@@ -131,7 +153,7 @@ export const NewEvaluators = Schema.Record(
       expected: "a JSON pointer such as /total or /lines/*/amount"
     })
   ),
-  NewEvaluator
+  DecodedEvaluator
 ).check(
   Schema.makeFilter((evaluators) => Object.keys(evaluators).length <= MAX_EVALUATORS, {
     expected: `at most ${MAX_EVALUATORS} evaluators`
@@ -168,6 +190,9 @@ export interface EvaluatorTree {
   readonly evaluator: Evaluator | undefined
   readonly members: ReadonlyMap<string, EvaluatorTree>
 }
+
+/** Whether an evaluator that was decoded is of a known kind. */
+export const isKnownKind = ({ kind }: NewEvaluator): boolean => kind !== UNKNOWN
 
 /** The segments of a JSON pointer, unescaped. */
 export const pointerSegments = (pointer: string): ReadonlyArray<string> =>

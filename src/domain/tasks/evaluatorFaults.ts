@@ -1,10 +1,10 @@
 import { JsonPointer, Predicate, type Schema } from "effect"
 import { formatPointer, type SchemaFault } from "./CompiledSchema/SchemaFault.ts"
-import { type NewEvaluator, type NewEvaluators, pointerSegments } from "./Evaluator.ts"
+import { isKnownKind, type NewEvaluator, type NewEvaluators, pointerSegments } from "./Evaluator.ts"
 import type { JsonSchema } from "./Task.ts"
 
 /**
- * Returns what does not fit the answer schema: evaluators of values that the schema does not have, of values that are
+ * Returns what does not fit the answer schema: evaluators of unknown kinds, evaluators of values that the schema does not have, of values that are
  * never of the evaluator's type, and weights below the top level. `at` is the pointer of the evaluators in the request.
  */
 export const evaluatorFaults = (
@@ -16,6 +16,7 @@ export const evaluatorFaults = (
     const fault = (detail: string, ...below: ReadonlyArray<string>): ReadonlyArray<SchemaFault> => [
       { pointer: formatPointer(at, [pointer, ...below]), detail }
     ]
+    if (!isKnownKind(evaluator)) return fault("must be equal, number, text, unordered or ignore", "kind")
     const segments = pointerSegments(pointer)
     const types = typesAt(schema, segments)
     if (types === undefined) return fault("names no value of the answer schema")

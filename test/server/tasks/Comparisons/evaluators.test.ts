@@ -123,15 +123,27 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           [...pointersOf(refused)],
           ["#/evaluators/~1totl", "#/evaluators/~1vendor/kind", "#/evaluators/~1tags~1*/weight"]
         )
-        // An unknown kind is malformed, as any unknown value of an enumeration.
         const key = yield* countersign.key({}, "misfits")
-        const unknown = yield* send(`/v1/tasks/${params.task_id}/comparisons`, {
-          key,
-          method: "POST",
-          body: JSON.stringify({ evaluators: { "/total": { kind: "magic" } } })
+        const compare = (evaluators: object) =>
+          send(`/v1/tasks/${params.task_id}/comparisons`, {
+            key,
+            method: "POST",
+            body: JSON.stringify({ evaluators })
+          })
+        const unknown = yield* compare({
+          "/total": { kind: "magic" },
+          "/tags": {},
+          "/vendor": { kind: "ignore" }
         })
-        assert.strictEqual(unknown.status, 400)
-        assert.match(String(pointersOf(unknown.body)[0]), /^#\/evaluators\/~1total/)
+        assert.strictEqual(unknown.status, 422)
+        assert.deepStrictEqual(
+          unknown.errors.map(({ pointer }) => pointer),
+          ["#/evaluators/~1total/kind", "#/evaluators/~1tags/kind"]
+        )
+        // Of a known kind, but malformed.
+        const malformed = yield* compare({ "/total": { kind: "number", absolute_tolerance: -1 } })
+        assert.strictEqual(malformed.status, 400)
+        assert.match(malformed.errors[0]?.pointer ?? "", /^#\/evaluators\/~1total/)
       }).pipe(Effect.scoped)
     )
 
