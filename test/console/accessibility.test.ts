@@ -31,6 +31,12 @@ const pressAndWait = (name: string, text: string | RegExp) => async (page: Page)
   await page.getByText(text).first().waitFor()
 }
 
+/** Opens the sheet that decides the selected approvals. */
+const openSheet = async (page: Page) => {
+  await page.getByRole("button", { name: "Review and decide" }).click()
+  await page.getByRole("button", { name: "Approve 1" }).waitFor()
+}
+
 /** Opens the changes of the next release whose changes are closed, and waits until they show a text. */
 const openChanges = (text: string) => async (page: Page) => {
   await page.locator("details:not([open])").getByText("Changes", { exact: true }).first().click()
@@ -45,7 +51,15 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
   {
     path: `/approvals/${at.approval_id}`,
     shows: "Arguments",
-    open: [press(/^Approve/), press("Cancel"), press(/^Reject/)]
+    open: [
+      press(/^Approve/),
+      press("Cancel"),
+      press(/^Reject/),
+      press("Cancel"),
+      press(/^Select/),
+      openSheet,
+      press("Cancel")
+    ]
   },
   { path: `/approvals/${at.decided_id}`, shows: /Returned to the agent/ },
   { path: "/feedback", shows: "✕ Incorrect" },

@@ -90,11 +90,36 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
         await page.getByLabel("Name").fill("Reader")
         await page.getByLabel("tasks.read").check()
         await page.getByRole("button", { name: "Create key" }).click()
-        await page.getByRole("dialog", { name: "New API key" }).waitFor()
+        // The form has the same title as the secret: only the button tells that the key was created.
+        await page.getByRole("button", { name: "I have saved it" }).waitFor()
       })
       const { keys } = yield* (yield* client({}, "narrow")).api_keys.list()
       const made = keys.find(({ name }) => name === "Reader")
       assert.deepStrictEqual(made?.scopes, ["tasks.read"])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a reviewer's key is created with groups, which the list shows, and an invalid group is reported at its field", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const { page } = yield* openSignedIn(yield* key({ name: "Owner" }, "groups"), "/keys")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "New key" }).click()
+        await page.getByLabel("Name").fill("Ben")
+        const groups = page.getByLabel("Groups")
+        await groups.fill("finance, Le gal")
+        await page.getByRole("button", { name: "Create key" }).click()
+        await groups.and(page.locator("[aria-invalid]")).waitFor()
+        await groups.fill("finance, legal")
+        await page.getByRole("button", { name: "Create key" }).click()
+        await page.getByRole("button", { name: "I have saved it" }).click()
+        await page.getByRole("row").filter({ hasText: "Ben" }).getByText("groups finance, legal").waitFor()
+        // Only keys that decide approvals are in groups.
+        await page.getByRole("button", { name: "New key" }).click()
+        await page.getByLabel(/^runtime/).check()
+        await page.getByLabel("Groups").waitFor({ state: "detached" })
+      })
+      const { keys } = yield* (yield* client({}, "groups")).api_keys.list()
+      assert.deepStrictEqual(keys.find(({ name }) => name === "Ben")?.groups, ["finance", "legal"])
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("signed-in browsers are listed, and ending one signs it out", () =>
