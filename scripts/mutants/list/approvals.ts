@@ -17,6 +17,13 @@ const digest = "domain/approvals/StepDigest.ts"
 const digestTests = ["domain/approvals/StepDigest.test.ts"]
 const storedProposalTests = ["domain/approvals/StoredProposal.test.ts"]
 const proposals = ["server/approvals/Approvals/proposals.test.ts"]
+const grantAllows = "domain/approvals/grantAllows.ts"
+const grantAllowsTests = ["domain/approvals/grantAllows.test.ts"]
+const takeGrant = "server/approvals/Grants/takeGrant.ts"
+const createGrant = "server/approvals/Grants/createGrant.ts"
+const grantRows = "server/approvals/Grants/rows.ts"
+const grants = ["server/approvals/Grants.test.ts"]
+const grantReplicas = ["server/approvals/Grants/twoReplicas.test.ts"]
 const decisionTests = ["domain/approvals/StepDecision.test.ts"]
 const decisions = ["server/approvals/Approvals.test.ts"]
 const deadlines = ["server/approvals/Deadlines.test.ts", "server/approvals/Approvals.test.ts"]
@@ -509,5 +516,119 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     from: "const redacted = yield* redactTexts(principal, request)",
     to: "const redacted = request",
     tests: ["server/redaction/RedactionSettings.test.ts"]
+  },
+  {
+    file: grantAllows,
+    from: "step.ruling.unjudged !== true &&",
+    to: "",
+    tests: grantAllowsTests
+  },
+  {
+    file: grantAllows,
+    from: 'step.ruling.effect === "require_approval" &&',
+    to: "",
+    tests: grantAllowsTests
+  },
+  {
+    file: grantAllows,
+    from: "mayAnswer(grant.granter, step.ruling.terms, step.requesters) &&",
+    to: "",
+    tests: grantAllowsTests
+  },
+  {
+    file: grantAllows,
+    from: "if (grant.tool !== step.tool || grant.action_class !== step.action_class) return false",
+    to: "",
+    tests: grantAllowsTests
+  },
+  {
+    file: grantAllows,
+    from: "return grant.content_digest === step.contentDigest()",
+    to: "return true",
+    tests: grantAllowsTests
+  },
+  {
+    file: grantAllows,
+    from: "return grant.conditions.hold(step.arguments)",
+    to: "return true",
+    tests: grantAllowsTests
+  },
+  {
+    file: "domain/approvals/grantDigest.ts",
+    from: "if (content.arguments !== undefined) parts.push(content.arguments)",
+    to: "parts.push(content.arguments ?? null)",
+    tests: grantAllowsTests
+  },
+  {
+    file: rule,
+    from: "unjudged: true",
+    to: "",
+    tests: grants
+  },
+  {
+    file: takeGrant,
+    from: "AND grants.session_id = ${session_id}",
+    to: "",
+    tests: grants
+  },
+  {
+    file: takeGrant,
+    from: "AND ${isKeyUsable(sql, now)}",
+    to: "",
+    tests: grants
+  },
+  {
+    file: takeGrant,
+    from: "uses = uses + 1,",
+    to: "",
+    tests: [...grants, ...grantReplicas]
+  },
+  {
+    file: grantRows,
+    from: "SET grants_until = greatest(grants_until, ${toDate(row.expires_at)})",
+    to: "SET grants_until = grants_until",
+    tests: grants
+  },
+  {
+    file: createGrant,
+    from: "approvalsRequired(quorum ?? DEFAULT_QUORUM) > 1",
+    to: "false",
+    tests: grants
+  },
+  {
+    file: createGrant,
+    from: 'if (request.scope === "condition" && !conditions.hold(stepArguments))',
+    to: "if (false)",
+    tests: grants
+  },
+  {
+    file: createGrant,
+    from: "if (open.session >= limits.session)",
+    to: "if (false)",
+    tests: grants
+  },
+  {
+    file: "server/approvals/Approvals.ts",
+    from: "result.refusal === null && result.grant === undefined",
+    to: "false",
+    tests: grants
+  },
+  {
+    file: "server/approvals/Sessions.ts",
+    from: "if (canHaveGrants(locked?.grants_until ?? null, now))",
+    to: "if (false)",
+    tests: grants
+  },
+  {
+    file: "server/approvals/SessionWriter/writeStatement.ts",
+    from: "AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)",
+    to: "",
+    tests: grants
+  },
+  {
+    file: "server/approvals/Steps/stepsInTransaction.ts",
+    from: "requesters: [actor.id, created_by_id],",
+    to: "requesters: [],",
+    tests: grants
   }
 ]

@@ -62,7 +62,7 @@ export const conditionsOfGrant = ({
 /**
  * Whether a grant allows a step instead of a person. It stands for the approval of the person who made it, as the key is now: a step that
  * this person could not approve alone still asks. So a grant neither replaces a quorum of several people or of other groups, nor allows what
- * the same key, or one that this key has made, asks for, unless the rule permits self-approval. A step that a rule might reject, because
+ * this key, or a key that made it, asks for, unless the rule permits self-approval. A step that a rule might reject, because
  * its conditions cannot be judged, always asks.
  */
 export const grantAllows = (grant: StandingGrant, step: AskingStep): boolean =>
