@@ -573,7 +573,7 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   },
   {
     file: takeGrant,
-    from: "AND ${isKeyUsable(sql, now)}",
+    from: "AND ${mayDecide(sql, now)}",
     to: "",
     tests: grants
   },

@@ -89,6 +89,33 @@ export interface ApprovalEntry extends ApprovalStateColumns {
   readonly proposal_step_id: string | null
 }
 
+/** A row of `grants`. */
+export interface GrantEntry {
+  readonly org_id: string
+  readonly grant_id: string
+  readonly session_id: string
+  readonly approval_id: string
+  readonly step_id: string
+  readonly scope: string
+  readonly tool: string
+  readonly action_class: string
+  readonly content_digest: string | null
+  /** JSON text. */
+  readonly conditions: string
+  readonly reason: string
+  readonly uses: number
+  readonly max_uses: number | null
+  readonly last_used_at: number | null
+  readonly created_at: number
+  readonly created_by_id: string
+  readonly created_by_name: string
+  readonly expires_at: number
+  readonly ended_at: number | null
+  readonly end_reason: string | null
+  readonly revoked_by_id: string | null
+  readonly revoked_by_name: string | null
+}
+
 /** A row of `session_events`. */
 export interface EventEntry {
   readonly org_id: string
@@ -156,6 +183,7 @@ export interface Commit {
   readonly sessions: ReadonlyArray<Change<SessionEntry>>
   readonly steps: ReadonlyArray<Change<StepEntry>>
   readonly approvals: ReadonlyArray<Change<ApprovalEntry>>
+  readonly grants: ReadonlyArray<Change<GrantEntry>>
   /** In the order of insertion. */
   readonly events: ReadonlyArray<EventEntry>
   readonly notifications: ReadonlyArray<NotificationEntry>
@@ -173,6 +201,7 @@ interface Writes {
   readonly sessions: Written<SessionEntry>
   readonly steps: Written<StepEntry>
   readonly approvals: Written<ApprovalEntry>
+  readonly grants: Written<GrantEntry>
   readonly rules: Written<RulesEntry>
   readonly endpoints: Written<EndpointEntry>
   readonly events: Array<EventEntry>
@@ -193,12 +222,16 @@ export const stepKey = (row: {
 export const approvalKey = (row: { readonly org_id: string; readonly approval_id: string }): string =>
   `${row.org_id} ${row.approval_id}`
 
+export const grantKey = (row: { readonly org_id: string; readonly grant_id: string }): string =>
+  `${row.org_id} ${row.grant_id}`
+
 /** The tables of approvals, sessions and their notifications in the model of the store. */
 export class ApprovalModel {
   readonly store: Store
   readonly sessions = new Table<SessionEntry>("agent_sessions")
   readonly steps = new Table<StepEntry>("governed_steps", sessionKey)
   readonly approvals = new Table<ApprovalEntry>("approvals", sessionKey)
+  readonly grants = new Table<GrantEntry>("grants", sessionKey)
   readonly events = new Table<EventEntry>("session_events", sessionKey)
   readonly rules = new Table<RulesEntry>("approval_rules")
   readonly endpoints = new Table<EndpointEntry>("notification_endpoints", (row) => row.org_id)
@@ -225,6 +258,10 @@ export class ApprovalModel {
 
   writeApproval(transaction: Transaction, row: ApprovalEntry): void {
     this.#write(transaction, this.approvals, this.#of(transaction).approvals, approvalKey(row), row)
+  }
+
+  writeGrant(transaction: Transaction, row: GrantEntry): void {
+    this.#write(transaction, this.grants, this.#of(transaction).grants, grantKey(row), row)
   }
 
   writeRules(transaction: Transaction, row: RulesEntry): void {
@@ -296,6 +333,7 @@ export class ApprovalModel {
       sessions: new Map(),
       steps: new Map(),
       approvals: new Map(),
+      grants: new Map(),
       rules: new Map(),
       endpoints: new Map(),
       events: [],
@@ -312,6 +350,7 @@ export class ApprovalModel {
         sessions: [...writes.sessions.values()],
         steps: [...writes.steps.values()],
         approvals: [...writes.approvals.values()],
+        grants: [...writes.grants.values()],
         rules: [...writes.rules.values()],
         endpoints: [...writes.endpoints.values()]
       })

@@ -15,12 +15,15 @@ import {
   type Change,
   type Commit,
   type EventEntry,
+  type GrantEntry,
+  grantKey,
   sessionKey,
   type StepEntry,
   stepKey
 } from "./ApprovalModel.ts"
 import { approvalEventsOf, closesApproval, sessionEventsOf } from "./expectedEvents.ts"
 import type { Follower } from "./Follower.ts"
+import { GROUPS } from "./Plan.ts"
 import type { Replica } from "./Replica.ts"
 import type { World } from "./World.ts"
 
@@ -107,13 +110,17 @@ export class Checks {
     streams: 0,
     received: 0,
     /** Steps that counter-proposals allowed. */
-    proposals: 0
+    proposals: 0,
+    /** Steps that standing grants allowed. */
+    grants: 0
   }
   readonly #names = new Map<string, string>()
   /** The number of the last committed event of each session. */
   readonly #lastEvents = new Map<string, number>()
   /** When each approval was closed, in milliseconds of the simulation. */
   readonly #closedAt = new Map<string, number>()
+  /** When each grant was made, in milliseconds of the simulation. */
+  readonly #grantedAt = new Map<string, number>()
   readonly #rules = new History<ReadonlyArray<ApprovalRule>>()
   readonly #subscriptions = new History<Subscriptions>()
   /** Outcomes that were acknowledged, by step. */
@@ -195,6 +202,8 @@ export class Checks {
       (decision_source === "counter_proposal") !== (step.proposal_approval_id !== null)
     )
       return this.fail(`${name}: allowed by ${String(decision_source)}, which is not what is stored`)
+    if (decision === "allow" && (step.grant_id ?? null) !== exit.value.grant_id)
+      return this.fail(`${name}: allowed by another grant than is stored`)
     const approval = step.approval_id === null ? undefined : this.#approval(org_id, step.approval_id)
     if (approval === undefined) {
       if (decision !== step.decision)
@@ -216,7 +225,11 @@ export class Checks {
   decided(
     { actor, groups, org_id, scopes }: Principal,
     approval_id: string,
-    { approves, proposes }: { readonly approves: boolean; readonly proposes: boolean },
+    {
+      approves,
+      grants,
+      proposes
+    }: { readonly approves: boolean; readonly proposes: boolean; readonly grants: boolean },
     exit: Exit.Exit<{ readonly status: string }, { readonly _tag: string }>
   ): void {
     const name = this.nameOf("approval", approval_id)
@@ -225,7 +238,10 @@ export class Checks {
     const votes = row === undefined ? [] : votesOf(row)
     const hasApproved = approves && votes.some(({ voted_by }) => voted_by.id === actor.id)
     // All who propose other arguments for a step propose the same.
-    const isSame = row?.status === verdict && (!proposes || row.proposed_digest !== null)
+    const isSame =
+      row?.status === verdict &&
+      (!proposes || row.proposed_digest !== null) &&
+      (!grants || this.#grantsOf(row).some((grant) => grant.approval_id === approval_id))
     const isOwn = isSame && (row.decided_by_id === actor.id || hasApproved)
     const refusal = refusalOf(exit)
     if (row === undefined) return this.fail(`${name} has disappeared`)
@@ -254,6 +270,10 @@ export class Checks {
         if (row.stage !== "admin" || scopes.has("approvals.admin"))
           this.fail(`${name}: ${actor.name} was told that admins decide, in stage ${row.stage}`)
         return
+      case "GRANT_NOT_ALLOWED":
+        if (!grants || row.approvals_required < 2)
+          this.fail(`${name}: ${actor.name} was told that it takes several people`)
+        return
       case "GROUP_REQUIRED":
         if (row.quorum === null || groups.length === 2)
           this.fail(`${name}: ${actor.name} was told that its groups do not decide`)
@@ -269,6 +289,15 @@ export class Checks {
       default:
         this.fail(`${name}: ${actor.name} is refused with ${refusal}`)
     }
+  }
+
+  /** A grant was revoked, or had ended before. */
+  revoked(org_id: string, grant_id: string, exit: Exit.Exit<{ readonly status: string }, unknown>): void {
+    if (!Exit.isSuccess(exit)) return
+    const row = this.model.grants.committedRow(grantKey({ org_id, grant_id }))
+    const { status } = exit.value
+    if (row === undefined || status === "active" || (row.end_reason ?? "expired") !== status)
+      this.fail(`${this.nameOf("grant", grant_id)} was told to be ${status}, and is not`)
   }
 
   completed(
@@ -441,6 +470,7 @@ export class Checks {
     }
     for (const change of commit.steps) this.#checkStep(change, commit)
     for (const change of commit.approvals) this.#checkApproval(change, commit)
+    for (const change of commit.grants) this.#checkGrant(change, commit)
     this.#checkEvents(commit)
     this.#checkNotifications(commit)
   }
@@ -450,7 +480,9 @@ export class Checks {
     if (before === undefined) {
       const rulings = this.#rulings(after, commit.from, commit.at)
       const expected = rulings.map(({ effect }) => (effect === "require_approval" ? "pending" : effect))
-      const byRules = after.proposal_approval_id === null ? after.decision : "pending"
+      const byRules =
+        after.proposal_approval_id === null && after.grant_id === null ? after.decision : "pending"
+      if (byRules === "pending") this.#checkGrantOf(after, rulings, commit)
       if (byRules === "pending") this.#checkProposalOf(after, rulings, commit)
       if (!expected.some((one) => one === byRules))
         this.fail(`${name} is stored with ${after.decision}, and the rules say ${expected.join(" or ")}`)
@@ -461,6 +493,93 @@ export class Checks {
     if (before.outcome_at !== null) this.fail(`${name} changes after its outcome`)
     if (after.outcome_at !== null && (after.last_decision ?? after.decision) === "reject")
       this.fail(`${name} was rejected, and its outcome is stored`)
+  }
+
+  #grantsOf(session: { readonly org_id: string; readonly session_id: string }): ReadonlyArray<GrantEntry> {
+    const key = sessionKey(session)
+    return [...this.model.grants.committed()].map(([, row]) => row).filter((row) => sessionKey(row) === key)
+  }
+
+  /** Each use of a grant is that of one new step, within its time and its count, and none follows its end. */
+  #checkGrant({ after, before }: Change<GrantEntry>, commit: Commit): void {
+    const name = this.nameOf("grant", after.grant_id)
+    const audits = commit.audits.filter(({ target_id }) => target_id === after.grant_id)
+    if (before === undefined) {
+      this.#grantedAt.set(grantKey(after), commit.at)
+      const approval = commit.approvals.find((one) => one.after.approval_id === after.approval_id)?.after
+      if (approval?.status !== "approved" || approval.decided_by_id !== after.created_by_id)
+        this.fail(`${name} is made without its approval`)
+      if (approval !== undefined && approval.approvals_required > 1)
+        this.fail(`${name} is made by one of several people`)
+      if (audits.length !== 1) this.fail(`${name} is made with ${audits.length} entries of the audit log`)
+      return
+    }
+    if (before.ended_at !== null) this.fail(`${name} changes after it has ended`)
+    const steps = commit.steps.filter(
+      (one) => one.before === undefined && one.after.grant_id === after.grant_id
+    )
+    if (after.uses - before.uses !== steps.length)
+      this.fail(`${name} counts ${after.uses - before.uses} uses for ${steps.length} steps`)
+    if (after.max_uses !== null && after.uses > after.max_uses) this.fail(`${name} is used too often`)
+    if (after.end_reason === "revoked" && audits.length !== 1)
+      this.fail(`${name} is revoked with ${audits.length} entries of the audit log`)
+  }
+
+  /** A step that would wait is allowed by a grant exactly if there is one of a person who could have allowed it alone. */
+  #checkGrantOf(step: StepEntry, rulings: ReadonlyArray<Ruling>, commit: Commit): void {
+    const name = `${step.step_id} of ${this.nameOf("session", step.session_id)}`
+    const asking = rulings.filter(({ effect }) => effect === "require_approval")
+    const requesters = [
+      step.requested_by_id,
+      this.model.sessions.committedRow(sessionKey(step))?.created_by_id ?? ""
+    ]
+    const covers = (grant: GrantEntry) =>
+      grant.tool === step.tool &&
+      grant.expires_at > step.requested_at &&
+      (grant.scope === "tool" || this.#argumentsOf(step, grant.step_id) === step.arguments)
+    const mayAllow = (grant: GrantEntry, { terms }: Ruling) => {
+      const [part, ...others] = terms.quorum
+      const groups = GROUPS[Number.parseInt(grant.created_by_id.slice(-6), 16) % 100] ?? []
+      return (
+        part?.count === 1 &&
+        others.length === 0 &&
+        (part.group === null || groups.includes(part.group)) &&
+        (terms.self_approval ||
+          !requesters.some((requested_by_id) =>
+            this.#isOwnRequest({ org_id: step.org_id, requested_by_id }, grant.created_by_id)
+          ))
+      )
+    }
+    if (step.grant_id === null) {
+      if (step.proposal_approval_id !== null) return
+      // A grant that a transaction has made which ended before this one began.
+      const ignored = this.#grantsOf(step).find(
+        (grant) =>
+          grant.ended_at === null &&
+          (this.#grantedAt.get(grantKey(grant)) ?? Infinity) < commit.from &&
+          covers(grant) &&
+          asking.length > 0 &&
+          asking.every((ruling) => mayAllow(grant, ruling))
+      )
+      if (ignored !== undefined && step.decision === "pending")
+        this.fail(`${name} waits, and ${this.nameOf("grant", ignored.grant_id)} allows it`)
+      return
+    }
+    this.counts.grants++
+    const used = commit.grants.find(({ after }) => after.grant_id === step.grant_id)
+    if (
+      used?.before === undefined ||
+      used.before.ended_at !== null ||
+      sessionKey(used.after) !== sessionKey(step)
+    )
+      return this.fail(`${name} is allowed by a grant that it does not use`)
+    if (!covers(used.after)) this.fail(`${name} is allowed by a grant of something else, or that has expired`)
+    if (!asking.some((ruling) => mayAllow(used.after, ruling)))
+      this.fail(`${name} is allowed by a grant of a person who could not allow it alone`)
+  }
+
+  #argumentsOf({ org_id, session_id }: StepEntry, step_id: string): string | null | undefined {
+    return this.model.steps.committedRow(stepKey({ org_id, session_id, step_id }))?.arguments
   }
 
   /**
@@ -662,6 +781,11 @@ export class Checks {
     for (const [, approval] of this.model.approvals.committed()) {
       if (sessionKey(approval) === key && approval.status === "pending")
         this.fail(`${name} is closed with a pending approval`)
+    }
+    const closedAt = this.model.sessions.committedRow(key)?.closed_at ?? 0
+    for (const [, grant] of this.model.grants.committed()) {
+      if (sessionKey(grant) === key && grant.ended_at === null && grant.expires_at > closedAt)
+        this.fail(`${name} is closed with an active grant`)
     }
   }
 

@@ -4,6 +4,13 @@ import { RuleId } from "../../../src/domain/Ids.ts"
 import { type Fault, makeFault } from "../core/Faults.ts"
 import { RandomStream } from "../core/RandomStream.ts"
 
+/** A standing grant that a person asks for. */
+export interface GrantPlan {
+  readonly scope: "arguments" | "tool"
+  readonly lasts_seconds: number
+  readonly max_uses: number | null
+}
+
 /** Something that a client does. Sessions, keys and followers are numbered from 0; steps from 0 in their session. */
 export type Request = {
   readonly at: number
@@ -21,8 +28,12 @@ export type Request = {
       readonly approves: boolean
       /** Whether a rejection proposes the arguments of the steps of the other parity. */
       readonly proposes: boolean
+      /** The standing grant that an approval asks for; null: none. */
+      readonly grant: GrantPlan | null
       readonly key: number
     }
+  /** Revokes the grant that was made with the approval of a step. */
+  | { readonly _tag: "Revoke"; readonly session: number; readonly step: number; readonly key: number }
   | { readonly _tag: "Complete"; readonly session: number; readonly step: number }
   | { readonly _tag: "Close"; readonly session: number }
   | { readonly _tag: "ReplaceRules"; readonly organization: number; readonly rules: number }
@@ -88,7 +99,17 @@ export const GROUPS: ReadonlyArray<ReadonlyArray<string>> = [["finance"], ["lega
 export const DECIDING_KEYS = 4
 
 const isRequest = ({ _tag }: Action): boolean =>
-  ["Open", "Step", "Decide", "Complete", "Close", "ReplaceRules", "ChangeEndpoint", "Follow"].includes(_tag)
+  [
+    "Open",
+    "Step",
+    "Decide",
+    "Revoke",
+    "Complete",
+    "Close",
+    "ReplaceRules",
+    "ChangeEndpoint",
+    "Follow"
+  ].includes(_tag)
 
 export const isFault = (action: Action): action is Fault => !isRequest(action)
 
@@ -203,12 +224,41 @@ export const makePlan = (seed: number): Plan => {
         const approves = random.chance(0.6)
         const proposes = random.chance(0.6)
         const key = random.int(0, DECIDING_KEYS - 1)
-        actions.push({ _tag: "Decide", at: decidedAt, session, step, approves, proposes, key, ...request() })
-        if (approves || !proposes) continue
-        // The agent tries all steps with the proposed arguments, at about the same time.
+        const grant: GrantPlan | null =
+          approves && random.chance(0.7)
+            ? {
+                scope: random.pick(["arguments", "tool"] as const),
+                lasts_seconds: random.int(2, 40),
+                max_uses: random.pick([null, 1, 1, 2, 3])
+              }
+            : null
+        actions.push({
+          _tag: "Decide",
+          at: decidedAt,
+          session,
+          step,
+          approves,
+          proposes,
+          grant,
+          key,
+          ...request()
+        })
+        if (grant !== null && random.chance(0.5)) {
+          const revokedAt = decidedAt + random.logarithmic(10, 8_000)
+          actions.push({
+            _tag: "Revoke",
+            at: revokedAt,
+            session,
+            step,
+            key: random.int(0, DECIDING_KEYS - 1),
+            ...request()
+          })
+        }
+        if (approves ? grant === null : !proposes) continue
+        // The agent tries all steps with the proposed arguments, or of the granted tool, at about the same time.
         const tryAgainAt = decidedAt + random.logarithmic(1, 3_000)
         for (const [other, tool] of list.entries()) {
-          if (tool !== list[step] || other % 2 === step % 2) continue
+          if (tool !== list[step] || (!approves && other % 2 === step % 2)) continue
           const again = { _tag: "Step", session, step: other } as const
           actions.push({ ...again, at: tryAgainAt + random.next() * 20, ...request() })
         }

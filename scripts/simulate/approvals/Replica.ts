@@ -4,6 +4,7 @@ import type { Principal } from "../../../src/domain/identity/Principal.ts"
 import type { SessionId } from "../../../src/domain/Ids.ts"
 import type { Approvals } from "../../../src/server/approvals/Approvals.ts"
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
+import type { Grants } from "../../../src/server/approvals/Grants.ts"
 import type { Rules } from "../../../src/server/approvals/Rules.ts"
 import type { Sessions } from "../../../src/server/approvals/Sessions.ts"
 import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
@@ -30,7 +31,7 @@ const DRAIN_MILLIS = 10_000
 
 /** The services whose code runs in a simulation. */
 export type Simulated =
-  Approvals | Deadlines | Notifications | Rules | Sessions | SessionStream | Steps | StoreClock
+  Approvals | Deadlines | Grants | Notifications | Rules | Sessions | SessionStream | Steps | StoreClock
 
 /** What a request's effect may use. */
 export type RequestServices = Simulated | CurrentPrincipal

@@ -1,10 +1,11 @@
 import { Effect, Exit } from "effect"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { approvalEventTypes } from "../../../src/domain/approvals/ApprovalEvent.ts"
-import { ApprovalId, KeyId, OrgId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
+import { ApprovalId, GrantId, KeyId, OrgId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
 import type { Principal } from "../../../src/domain/identity/Principal.ts"
 import { scopes } from "../../../src/domain/identity/Scope.ts"
 import { Approvals } from "../../../src/server/approvals/Approvals.ts"
+import { Grants } from "../../../src/server/approvals/Grants.ts"
 import { Rules } from "../../../src/server/approvals/Rules.ts"
 import { Sessions } from "../../../src/server/approvals/Sessions.ts"
 import { Steps } from "../../../src/server/approvals/Steps.ts"
@@ -270,17 +271,39 @@ export class World {
         const principal = this.person(organization, action.key)
         const decision = action.approves ? "approve" : "reject"
         const proposes = action.proposes && !action.approves
+        const grant = action.grant === null ? {} : { grant: action.grant }
         const proposal = proposes ? { proposed_arguments: argumentsOf(action.step + 1) } : {}
         const decide = withScope(
           "approvals.decide",
           principal
         )(
           Effect.flatMap(Approvals, (one) =>
-            one.decide(ApprovalId.make(approval_id), { decision, ...proposal })
+            one.decide(ApprovalId.make(approval_id), { decision, ...proposal, ...grant })
           )
         )
         return this.#send(replica, principal, action.patienceMillis, decide, (exit) =>
-          checks.decided(principal, approval_id, { approves: action.approves, proposes }, exit)
+          checks.decided(
+            principal,
+            approval_id,
+            { approves: action.approves, proposes, grants: action.grant !== null },
+            exit
+          )
+        )
+      }
+      case "Revoke": {
+        const step_id = this.stepId(action.step)
+        const made = [...this.model.grants.committed()].find(
+          ([, row]) => row.session_id === session_id && row.step_id === step_id
+        )
+        if (made === undefined) return
+        const principal = this.person(organization, action.key)
+        const grant_id = GrantId.make(made[1].grant_id)
+        const revoke = withScope(
+          "approvals.decide",
+          principal
+        )(Effect.flatMap(Grants, (one) => one.revoke(grant_id)))
+        return this.#send(replica, principal, action.patienceMillis, revoke, (exit) =>
+          checks.revoked(principal.org_id, grant_id, exit)
         )
       }
       case "Complete": {

@@ -39,6 +39,26 @@ export const approvalBugs: Readonly<Record<string, PlantedBug>> = {
     from: "approvalsRequired(terms.quorum) === 1 &&",
     to: ""
   },
+  "grant-ignored": {
+    file: `${approvals}/SessionWriter/writeStatement.ts`,
+    from: "AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)",
+    to: ""
+  },
+  "grant-of-the-requester": {
+    file: "src/domain/approvals/grantAllows.ts",
+    from: "mayAnswer(grant.granter, step.ruling.terms, step.requesters) &&",
+    to: ""
+  },
+  "grant-for-other-arguments": {
+    file: "src/domain/approvals/grantAllows.ts",
+    from: "return grant.content_digest === step.contentDigest()",
+    to: "return true"
+  },
+  "grant-outlives-its-session": {
+    file: `${approvals}/Sessions.ts`,
+    from: "if (canHaveGrants(locked?.grants_until ?? null, now))",
+    to: "if (false)"
+  },
   "decision-without-lock": {
     file: `${approvals}/approvalRows.ts`,
     from: "FOR NO KEY UPDATE OF agent_sessions, approvals",

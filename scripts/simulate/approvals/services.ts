@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { DeliveryId } from "../../../src/domain/Ids.ts"
 import { Approvals } from "../../../src/server/approvals/Approvals.ts"
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
+import { Grants } from "../../../src/server/approvals/Grants.ts"
 import { Rules } from "../../../src/server/approvals/Rules.ts"
 import { SessionEvents } from "../../../src/server/approvals/SessionEvents.ts"
 import { SessionFacts } from "../../../src/server/approvals/SessionFacts.ts"
@@ -90,6 +91,7 @@ export const layerServices = (options: ServiceOptions) =>
     Sessions.layer,
     Steps.layer,
     Approvals.layer,
+    Grants.layer,
     Deadlines.layer({ batch: options.deadlineBatch })
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(SessionWriter.layer, SessionFacts.layer)),

@@ -14,6 +14,7 @@ import {
   stepKey
 } from "./ApprovalModel.ts"
 import { Given } from "./Given.ts"
+import { grantStatements } from "./grantStatements.ts"
 import { queuedDeliveries } from "./queuedDeliveries.ts"
 import {
   approvalRow,
@@ -29,7 +30,8 @@ import {
 import { GROUPS } from "./Plan.ts"
 import { writeSessions } from "./writeSessions.ts"
 
-type Handler = (model: ApprovalModel, given: Given) => ModelStatement
+/** Makes the statement of one kind. */
+export type Handler = (model: ApprovalModel, given: Given) => ModelStatement
 
 /** Makes the statement for an SQL text and its parameters. */
 export const statementOf = (
@@ -420,6 +422,7 @@ const kinds: ReadonlyArray<readonly [RegExp, Handler]> = [
     /^INSERT INTO approvals /,
     inserts((model, { scalars }, transaction) => model.writeApproval(transaction, newApproval(scalars)))
   ],
+  ...grantStatements,
   [/^WITH proposed AS \( UPDATE approvals /, insertProposal],
   [/^SELECT approvals\.approval_id, .* AND proposed_digest = /, findProposals],
   [/^WITH used AS \( UPDATE approvals SET proposal_step_id = /, useProposal],

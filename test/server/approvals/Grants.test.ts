@@ -51,7 +51,7 @@ const team = Effect.fnUntraced(function* (
   const grantFor = Effect.fnUntraced(function* (
     grant: NewGrant,
     stepArguments?: Schema.Json,
-    { by = reviewer, ...options }: Pick<Submission, "by" | "tool"> = {}
+    { by = reviewer, ...options }: Omit<Submission, "step_id"> = {}
   ) {
     const { approval_id } = yield* submit(stepArguments, options)
     const id = approval_id ?? assert.fail("the step waits")
@@ -140,8 +140,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Grants",
       yield* grantFor({ scope: "tool" }, { amount: 1 })
       assert.strictEqual(yield* decisionOf({ amount: 2 }), "allow")
       assert.strictEqual(yield* decisionOf(), "allow")
-      const other = yield* agent.sessions.create({})
-      assert.strictEqual(yield* decisionOf({ amount: 1 }, { session: other.session_id }), "pending")
+      const { session_id: session } = yield* agent.sessions.create({})
+      assert.strictEqual(yield* decisionOf({ amount: 1 }, { session }), "pending")
+      // Also if that session has a grant of its own, for another tool.
+      yield* grantFor({ scope: "tool" }, 1, { session, tool: "payments.pay" })
+      assert.strictEqual(yield* decisionOf({ amount: 1 }, { session, tool: "payments.pay" }), "allow")
+      assert.strictEqual(yield* decisionOf({ amount: 1 }, { session }), "pending")
     })
   )
 
