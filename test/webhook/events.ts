@@ -36,7 +36,8 @@ const pending = {
   decision_source: null,
   decided_at: null,
   decided_by: null,
-  comment: "not for receivers"
+  comment: "not for receivers",
+  proposal: null
 }
 
 const decided = {
@@ -56,7 +57,13 @@ const approvals: Record<ApprovalEventType, object> = {
   },
   "approval.vote_recorded": { ...pending, approvals_required: 2, approvals_given: 1 },
   "approval.approved": { ...pending, ...decided, status: "approved", outcome: "allow" },
-  "approval.rejected": { ...pending, ...decided, status: "rejected", outcome: "reject" },
+  "approval.rejected": {
+    ...pending,
+    ...decided,
+    status: "rejected",
+    outcome: "reject",
+    proposal: { arguments: "not for receivers", expires_at: "2026-11-21T03:40:00.000Z", used_by: null }
+  },
   "approval.expired": { ...pending, status: "expired", outcome: "reject", decision_source: "timeout" }
 }
 
