@@ -259,7 +259,11 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
             { acceptProposal: () => true }
           )
         const paid = yield* pay("1", 500)
-        assert.deepInclude(paid, { decision: "allow", step_id: "1~2", arguments: { amount: 20 } })
+        assert.deepInclude(paid, {
+          decision: "allow",
+          step_id: StepId.make("1~2"),
+          arguments: { amount: 20 }
+        })
         // They propose nothing for a step that has the arguments already.
         const again = yield* pay("2", 20)
         assert.deepInclude(again, { decision: "reject", proposal: null })
