@@ -125,7 +125,7 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Consume
         const ada = yield* client({ preset: "reviewer", name: "Ada" }, "old consumers")
         const ben = yield* client({ preset: "reviewer", name: "Ben" }, "old consumers")
 
-        // Several people, a rejection by one of them, a counter-proposal and its use, conditions, an escalation and its end.
+        // Several people, a rejection by one of them, a counter-proposal and its use, a standing grant, conditions, an escalation and its end.
         const paid = yield* step("paid", "payments.pay")
         yield* decide(ada, paid, { decision: "approve" })
         yield* decide(ben, paid, { decision: "approve" })
@@ -135,6 +135,9 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Consume
         const other = yield* step("proposed", "crm.update", { a: 1 })
         yield* decide(ada, other, { decision: "reject", proposed_arguments: { a: 2 } })
         yield* step("accepted", "crm.update", { a: 2 })
+        const asked = yield* step("asked", "files.move")
+        yield* decide(ada, asked, { decision: "approve", grant: { scope: "tool" } })
+        yield* step("granted", "files.move", { to: "/archive" })
         yield* step("by condition", "mail.send", { to: "maria@example.com" })
         yield* step("expires", "cache.clear")
         const deliveries = yield* awaitDeliveries(
@@ -183,9 +186,9 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Consume
             .map(({ step_id }) => step_id)
             .toSorted()
         assert.deepStrictEqual(idsOf("approval:decided"), idsOf("approval:requested"))
-        assert.lengthOf(idsOf("approval:decided"), 4)
+        assert.lengthOf(idsOf("approval:decided"), 5)
         assert.strictEqual(events.at(-1)?.type, "session:closed")
-        for (const name of ["accepted", "by condition"]) {
+        for (const name of ["accepted", "granted", "by condition"]) {
           assert.strictEqual(events.find(({ step_id }) => step_id === name)?.decision, "allow")
         }
       }).pipe(Effect.scoped, Effect.orDie)
