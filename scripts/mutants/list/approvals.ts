@@ -630,5 +630,17 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     from: "requesters: [actor.id, created_by_id],",
     to: "requesters: [],",
     tests: grants
+  },
+  {
+    file: "server/approvals/deleteSessions.ts",
+    from: '{ table: "grants", bytes: `${rowBytes.grant} + octet_length(conditions::text)` }',
+    to: "",
+    tests: grants
+  },
+  {
+    file: "server/approvals/SessionWriter/writeStatement.ts",
+    from: "OR s.grants_until <= o.at)",
+    to: ")",
+    tests: grants
   }
 ]

@@ -6,6 +6,7 @@ import type { GrantFilter, NewGrant } from "../../../src/api/Grants.ts"
 import { type GrantId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
 import type { PageRequest } from "../../../src/api/Pagination.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { eventually } from "../../support/eventually.ts"
 import { pointersOf, service } from "../../support/service.ts"
 
 type Client = Effect.Success<ReturnType<Countersign["Service"]["client"]>>
@@ -425,6 +426,54 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Grants",
       assert.deepStrictEqual((yield* list({ tool: "a", session_id })).ids, [a])
       const other = yield* agent.sessions.create({})
       assert.deepStrictEqual((yield* list({ session_id: other.session_id })).ids, [])
+    })
+  )
+
+  it.effect("steps of a session without active grants are written by one statement, as before", () =>
+    Effect.gen(function* () {
+      const { agent, decisionOf, grantFor, session_id } = yield* team("one statement")
+      const sql = yield* SqlClient.SqlClient
+      /** Whether the step and its approval were inserted by one statement: by the same command of the same transaction. */
+      const isShared = Effect.fnUntraced(function* (session: SessionId, step_id: string) {
+        assert.strictEqual(yield* decisionOf(step_id, { session, step_id }), "pending")
+        const rows = yield* sql<{ readonly shared: boolean }>`
+          SELECT step.xmin = approval.xmin AND step.cmin = approval.cmin AS shared
+          FROM governed_steps AS step
+            JOIN approvals AS approval USING (org_id, approval_id)
+          WHERE step.session_id = ${session}
+            AND step.step_id = ${step_id}
+        `
+        return rows[0]?.shared
+      })
+      const other = yield* agent.sessions.create({})
+      assert.isTrue(yield* isShared(session_id, "before"))
+      yield* grantFor({ scope: "arguments", lasts_seconds: 2 }, "granted")
+      assert.isFalse(yield* isShared(session_id, "while there is a grant"))
+      assert.isTrue(yield* isShared(other.session_id, "in another session"))
+      yield* Effect.sleep("2100 millis")
+      assert.isTrue(yield* isShared(session_id, "after the grant has expired"))
+    })
+  )
+
+  it.effect("the grants of a session are deleted with it", () =>
+    Effect.gen(function* () {
+      const { admin, agent, grantFor } = yield* team("deleted")
+      const { session_id: session } = yield* agent.sessions.create({
+        payload: { metadata: { customer: "4711" } }
+      })
+      const deleted = yield* grantFor({ scope: "tool" }, 1, { session })
+      const kept = yield* grantFor({ scope: "tool" }, 1)
+      const { id } = yield* admin.deletions.erase({
+        payload: { metadata_key: "customer", metadata_value: "4711" }
+      })
+      yield* eventually(admin.deletions.get({ params: { id } }), ({ deleted }) => deleted.sessions === 1)
+      const { grants } = yield* admin.grants.list({ query: {} })
+      assert.deepStrictEqual(
+        grants.map(({ grant_id }) => grant_id),
+        [kept.grant_id]
+      )
+      const missing = yield* Effect.flip(admin.grants.get({ params: { id: deleted.grant_id } }))
+      assert.strictEqual(missing._tag, "NOT_FOUND")
     })
   )
 
