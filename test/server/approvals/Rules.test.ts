@@ -407,11 +407,8 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
       const sql = yield* SqlClient.SqlClient
       const replaced = yield* sql.withTransaction(
         Effect.gen(function* () {
-          yield* sql`
-            UPDATE approval_rules
-            SET revision = revision + 1, rules = ${JSON.stringify(rules.map((rule) => ({ ...rule, when })))}
-            WHERE rules::jsonb @> ${JSON.stringify([{ id: rules[0]?.id }])}
-          `
+          const isOurs = sql`rules::jsonb @> ${JSON.stringify([{ id: rules[0]?.id }])}`
+          yield* sql`SELECT 1 FROM approval_rules WHERE ${isOurs} FOR NO KEY UPDATE`
           const replacing = yield* Effect.forkDetach(
             Effect.flip(admin.approval_rules.replace({ payload: { rules: older } }))
           )
@@ -420,6 +417,11 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
             sql`SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`,
             (rows) => rows.length > 0
           )
+          yield* sql`
+            UPDATE approval_rules
+            SET revision = revision + 1, rules = ${JSON.stringify(rules.map((rule) => ({ ...rule, when })))}
+            WHERE ${isOurs}
+          `
           return replacing
         })
       )
