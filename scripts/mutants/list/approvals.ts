@@ -642,5 +642,11 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     from: "OR s.grants_until <= o.at)",
     to: ")",
     tests: grants
+  },
+  {
+    file: createGrant,
+    from: "if (open.organization >= limits.organization)",
+    to: "if (false)",
+    tests: grants
   }
 ]

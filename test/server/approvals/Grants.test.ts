@@ -403,6 +403,36 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Grants",
     })
   )
 
+  it.effect("limits the active grants of an organization; ended ones do not count", () =>
+    Effect.gen(function* () {
+      const { reviewer, submit } = yield* team("organization limit")
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        INSERT INTO grants (
+          org_id, grant_id, session_id, approval_id, step_id, scope, tool, action_class, conditions, reason, created_at,
+          created_by_id, created_by_name, expires_at
+        )
+        SELECT
+          org_id, 'grt_' || lpad(to_hex(number), 32, '0'), 'other', 'approval ' || number, 'step', 'tool', 'pay', 'write', '[]', '',
+          now(), 'key', 'key', now() + interval '1 hour'
+        FROM organizations, generate_series(1, 1000) AS number
+        WHERE name = 'organization limit'
+      `
+      const { approval_id } = yield* submit(1)
+      const params = { id: approval_id ?? assert.fail("the step waits") }
+      const payload = { decision: "approve", grant: { scope: "tool" } } as const
+      const refused = yield* Effect.flip(reviewer.approvals.decide({ params, payload }))
+      assert.strictEqual(refused._tag, "LIMIT_REACHED")
+      yield* sql`
+        UPDATE grants
+        SET ended_at = now(), end_reason = 'revoked'
+        WHERE approval_id = 'approval 7'
+      `
+      const decided = yield* reviewer.approvals.decide({ params, payload })
+      assert.strictEqual(decided.grant?.status, "active")
+    })
+  )
+
   it.effect("lists pages of grants, newest first, by session, tool and state", () =>
     Effect.gen(function* () {
       const { agent, grantFor, reviewer, session_id } = yield* team("list")
