@@ -163,19 +163,19 @@ export const identity: ReadonlyArray<ListedMutant> = [
     tests: keyTests
   },
   {
-    file: keys,
+    file: "server/identity/ApiKeys/keyLimits.ts",
     from: "DateTime.isGreaterThan(requested, maker) ?",
     to: "false ?",
     tests: keyTests
   },
   {
-    file: keys,
+    file: "server/identity/ApiKeys/keyLimits.ts",
     from: "if (maker === null || requested === null) return Effect.succeed(requested ?? maker) return DateTime",
     to: "if (maker === null || requested === null) return Effect.succeed(requested); return DateTime",
     tests: keyTests
   },
   {
-    file: keys,
+    file: "server/identity/ApiKeys/keyLimits.ts",
     from: "if (maker === null || requested === null) return Effect.succeed(requested ?? maker) const outside",
     to: "if (maker === null || requested === null) return Effect.succeed(requested); const outside",
     tests: networkTests

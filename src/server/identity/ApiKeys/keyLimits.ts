@@ -1,0 +1,71 @@
+/** The rights of a new key: its scopes, its expiry and its allowed networks, as requested and within those of its maker. */
+import { DateTime, Effect } from "effect"
+import { IpNetwork } from "effect/net"
+import type { NewApiKey } from "../../../api/ApiKeys.ts"
+import { InvalidRequest } from "../../../api/Problems.ts"
+import { findNetworkOutside } from "../../../domain/identity/AllowedNetworks.ts"
+import { presetScopes, type Scope } from "../../../domain/identity/Scope.ts"
+import { formatTimestamp, type Timestamp } from "../../../domain/Time.ts"
+import type { KeyRow } from "./rows.ts"
+
+/** Refuses a request because of one of its members. */
+export const invalid = (pointer: string, detail: string) =>
+  Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
+
+/** A key's expiry and allowed networks. Null: it never expires, and may be used from anywhere. */
+export type KeyLimits = Pick<KeyRow, "expires_at" | "allowed_networks">
+
+/** The requested limits: an expiry in the future, and networks in their canonical notation. */
+export const limitsIn = Effect.fnUntraced(function* (
+  { allowed_networks = null, expires_at = null }: NewApiKey,
+  now: Timestamp
+): Effect.fn.Return<KeyLimits, InvalidRequest> {
+  if (expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)) {
+    return yield* invalid("#/expires_at", "Expected a time in the future.")
+  }
+  const networks = allowed_networks?.map((network) => IpNetwork.format(IpNetwork.fromStringUnsafe(network)))
+  return { expires_at, allowed_networks: networks === undefined ? null : [...new Set(networks)] }
+})
+
+/** The requested expiry, or the maker's, which is the latest possible. */
+export const expiryWithin = (requested: Timestamp | null, maker: Timestamp | null) => {
+  if (maker === null || requested === null) return Effect.succeed(requested ?? maker)
+  return DateTime.isGreaterThan(requested, maker)
+    ? invalid(
+        "#/expires_at",
+        `The calling key expires at ${formatTimestamp(maker)}; a key that it creates cannot expire later.`
+      )
+    : Effect.succeed(requested)
+}
+
+/** The requested networks, or the maker's, which must contain them. */
+export const networksWithin = (
+  requested: ReadonlyArray<string> | null,
+  maker: ReadonlyArray<string> | null
+) => {
+  if (maker === null || requested === null) return Effect.succeed(requested ?? maker)
+  const outside = findNetworkOutside(
+    requested.map(IpNetwork.fromStringUnsafe),
+    maker.map(IpNetwork.fromStringUnsafe)
+  )
+  return outside < 0
+    ? Effect.succeed(requested)
+    : invalid(
+        `#/allowed_networks/${outside}`,
+        `The calling key may be used from ${maker.join(", ")} only, and so may a key that it creates.`
+      )
+}
+
+/** The scopes of a new key: `scopes`, each of which must be in `preset` if there is one, or else all scopes of `preset`. */
+export const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, InvalidRequest> => {
+  const preset = input.preset === undefined ? undefined : presetScopes(input.preset)
+  if (input.scopes === undefined) {
+    return preset === undefined
+      ? invalid("#/scopes", "A preset or at least one scope is required.")
+      : Effect.succeed(preset)
+  }
+  const extra = input.scopes.find((scope) => preset !== undefined && !preset.includes(scope))
+  return extra === undefined
+    ? Effect.succeed([...new Set(input.scopes)])
+    : invalid("#/scopes", `The preset does not include ${extra}.`)
+}
