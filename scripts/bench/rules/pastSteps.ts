@@ -7,6 +7,9 @@ import { atMost, line } from "../measure.ts"
 /** Limit of the growth of the resident memory, in MB, of service and client in one process, whatever the number of steps. */
 const LIMIT_MEGABYTES = 200
 
+/** Steps that one statement inserts. */
+const SEED_BATCH = 50_000
+
 /** How often the memory is read, in milliseconds. */
 const SAMPLE_MILLIS = 20
 
@@ -33,11 +36,10 @@ const seed = Effect.fnUntraced(function* (session_id: string, from: number, to: 
     SELECT
       org_id, session_id, 'step ' || n, 'payments.refund', 'write',
       json_build_object('amount', n % 200, 'currency', 'EUR', 'to', 'person' || n || '@acme.com', 'note', repeat(md5(n::text), 4)),
-      '', 'allow', '', 'key', now() - n * interval '10 milliseconds'
+      '', 'allow', '', 'key', date_trunc('milliseconds', now()) - n * interval '10 milliseconds'
     FROM agent_sessions, generate_series(${from}::int, ${to}::int) AS n
     WHERE session_id = ${session_id}
   `
-  yield* sql`ANALYZE governed_steps`
 })
 
 /** A test of the rules on all steps: the steps, the processor time of this process for each, and the growth of its memory. */
@@ -63,12 +65,13 @@ const measureTest = Effect.fnUntraced(function* (
 /** Tests rules on a hundred thousand steps, and on a million. */
 export const measurePastSteps = Effect.gen(function* () {
   const countersign = yield* Countersign
+  const sql = yield* SqlClient.SqlClient
   const client = yield* countersign.client()
   const { session_id } = yield* client.sessions.create({})
   let seeded = 0
   for (const steps of [100_000, 1_000_000]) {
-    yield* seed(session_id, seeded + 1, steps)
-    seeded = steps
+    for (; seeded < steps; seeded += SEED_BATCH) yield* seed(session_id, seeded + 1, seeded + SEED_BATCH)
+    yield* sql`ANALYZE governed_steps`
     const test = yield* measureTest(client)
     if (test.steps !== steps) throw new Error(`${test.steps} steps were tested of ${steps}`)
     const what = `${steps.toLocaleString("en")} steps, 50 rules`
