@@ -120,7 +120,6 @@ const Row = memo(function Row({
       onClick={(event) => (event.shiftKey ? onExtend : onSelect)(approval.approval_id)}
     >
       {/* Not a form control: an option cannot contain one. The page handles the key for it. */}
-      {/* oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-static-element-interactions -- as above */}
       <span
         className="row-check"
         aria-hidden="true"
