@@ -2,6 +2,8 @@
  * A task's dataset and the corrections of its runs: a rejected correction stays rejected, and a promoted one promoted; a promotion takes
  * exactly what was staged, if neither the dataset nor the staged set has changed since the preview, and makes the next
  * version of it; a repeated `Idempotency-Key` gets the first answer.
+ *
+ * A reviewer does not wait for a promotion, which may take minutes: what is staged while one runs stays staged.
  */
 import { isAnswer, isRefusal, type Model } from "../Model.ts"
 
@@ -31,6 +33,8 @@ export interface DatasetState {
   /** The versions, newest first. */
   readonly versions: ReadonlyArray<Version>
   readonly statuses: Readonly<Record<string, Status>>
+  /** When the staging of each correction was answered. */
+  readonly stagedUntil: Readonly<Record<string, number>>
   /** The answers of promotions under an `Idempotency-Key`. */
   readonly answers: Readonly<Record<string, string>>
 }
@@ -65,6 +69,7 @@ export const datasetModel = (
   initial: {
     versions: initial === null ? [] : [initial],
     statuses: Object.fromEntries(feedback.map((id) => [id, "pending" as const])),
+    stagedUntil: {},
     answers: {}
   },
   apply: (state, operation) => {
@@ -78,7 +83,12 @@ export const datasetModel = (
     switch (call.kind) {
       case "stage": {
         const status = state.statuses[call.feedback]
-        if (status === "pending") return answers("staged", withStatus(call.feedback, "staged"))
+        if (status === "pending") {
+          return answers("staged", {
+            ...withStatus(call.feedback, "staged"),
+            stagedUntil: { ...state.stagedUntil, [call.feedback]: operation.answeredAt }
+          })
+        }
         return answers(status === undefined || status === "rejected" ? "FEEDBACK_NOT_PENDING" : status)
       }
       case "reject": {
@@ -102,14 +112,21 @@ export const datasetModel = (
         if (earlier !== undefined) return answers(earlier)
         const current = newestOf(state)
         if (base !== current) return answers(`DATASET_BASE_CHANGED: ${current ?? "no version"}`)
-        const taken = sortedStaged(state)
-        if (taken.length === 0) return answers("NOTHING_STAGED")
-        if (taken.join(" ") !== staged.join(" ")) return answers("FEEDBACK_CHANGED")
+        const present = sortedStaged(state)
+        if (present.length === 0) return answers("NOTHING_STAGED")
+        /** Without what was staged while this promotion ran. */
+        const taken = present.filter(
+          (id) => staged.includes(id) || (state.stagedUntil[id] ?? 0) <= operation.invokedAt
+        )
+        if (taken.join(" ") !== staged.join(" ") || operation.answer === "FEEDBACK_CHANGED") {
+          return present.join(" ") === staged.join(" ") ? undefined : answers("FEEDBACK_CHANGED")
+        }
         const version = versions.find((one) => one.base === current)
         if (version === undefined || version.version !== (state.versions[0]?.version ?? 0) + 1)
           return undefined
         const answer = datasetAnswers.promoted(version, taken)
         return answers(answer, {
+          ...state,
           versions: [version, ...state.versions],
           statuses: {
             ...state.statuses,
@@ -120,8 +137,12 @@ export const datasetModel = (
       }
     }
   },
-  key: ({ answers, statuses, versions: [newest] }) =>
-    `${newest?.id ?? ""} ${feedback.map((id) => statuses[id]).join(",")} ${Object.keys(answers).toSorted().join(",")}`,
+  key: ({ answers, stagedUntil, statuses, versions: [newest] }) => {
+    const corrections = feedback.map((id) =>
+      statuses[id] === "staged" ? `staged ${stagedUntil[id]}` : statuses[id]
+    )
+    return `${newest?.id ?? ""} ${corrections.join(",")} ${Object.keys(answers).toSorted().join(",")}`
+  },
   isRead: ({ answer, call }) =>
     isRefusal(answer) || !(call.kind === "stage" || call.kind === "reject" || call.kind === "promote"),
   describe: (call) => {

@@ -376,6 +376,30 @@ describe("datasetModel", () => {
     assert.strictEqual(verdict(model, operations), "Violation")
   })
 
+  it("accept that a correction staged during a promotion stays staged, and reject it of one staged before", () => {
+    const operations = (invokedAt: number): ReadonlyArray<Operation<DatasetCall>> => [
+      { client: "1", call: stage("a"), answer: "staged", invokedAt: 0, answeredAt: 1 },
+      { client: "1", call: stage("b"), answer: "staged", invokedAt: 2, answeredAt: 4 },
+      {
+        client: "2",
+        call: promote("dst_1", ["a"]),
+        answer: datasetAnswers.promoted(second, ["a"]),
+        invokedAt,
+        answeredAt: 9
+      },
+      // The new version is not visible yet.
+      {
+        client: "3",
+        call: { kind: "preview" },
+        answer: datasetAnswers.preview("dst_1", ["a", "b"]),
+        invokedAt: 6,
+        answeredAt: 7
+      }
+    ]
+    assert.strictEqual(verdict(model, operations(3)), "Linearizable")
+    assert.strictEqual(verdict(model, operations(5)), "Violation")
+  })
+
   it("accept the rejection of a staged correction, and reject the staging of a rejected one", () => {
     const rejection: DatasetCall = { kind: "reject", feedback: "a" }
     const staged: readonly [DatasetCall, string] = [stage("a"), "staged"]
