@@ -494,7 +494,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("The model of the st
     "answers requests as PostgreSQL does, also while other transactions hold rows, and stores the same",
     () =>
       Effect.gen(function* () {
-        const run = Effect.runPromiseWith(yield* Effect.context<SqlClient.SqlClient | PgClient.PgClient>())
+        const run = Effect.runPromiseWith(
+          yield* Effect.context<TestDatabase | SqlClient.SqlClient | PgClient.PgClient>()
+        )
         yield* Effect.promise(() =>
           fc.assert(
             fc.asyncProperty(fc.array(command, { minLength: 30, maxLength: 60 }), (commands) =>

@@ -25,6 +25,8 @@ import { StoreClient, StoreNetwork } from "../../../scripts/simulate/core/StoreC
 import { ApprovalModel } from "../../../scripts/simulate/approvals/ApprovalModel.ts"
 import { makeModelClient } from "../../../scripts/simulate/approvals/ModelClient.ts"
 import { layerClient, layerServices } from "../../../scripts/simulate/approvals/services.ts"
+import type { TestDatabase } from "../../support/postgres.ts"
+import { observeLockWaits } from "./observeLockWaits.ts"
 
 /** Approvals that one transaction of the deadline worker transitions: few, so that there are several. */
 const DEADLINE_BATCH = 2
@@ -120,9 +122,10 @@ const addKey = (
 export const makeSqlSubject: Effect.Effect<
   Subject,
   SqlError.SqlError,
-  SqlClient.SqlClient | PgClient.PgClient | Scope.Scope
+  TestDatabase | SqlClient.SqlClient | PgClient.PgClient | Scope.Scope
 > = Effect.gen(function* () {
   const sql = yield* PgClient.PgClient
+  const isWaiting = yield* observeLockWaits
   const { advance, clock } = makeClock()
   for (const table of [
     "session_events",
@@ -154,15 +157,7 @@ export const makeSqlSubject: Effect.Effect<
           effect.pipe(Effect.provideService(CurrentPrincipal, principal), Effect.provideContext(services))
         )
         while (fiber.pollUnsafe() === undefined) {
-          const [locks] = yield* Effect.orDie(
-            sql<{ readonly waiting: number }>`
-              SELECT count(*)::int AS waiting
-              FROM pg_stat_activity
-              WHERE datname = current_database()
-                AND wait_event_type = 'Lock'
-            `
-          )
-          if ((locks?.waiting ?? 0) > 0) break
+          if (yield* isWaiting) break
         }
         return { exit: Fiber.await(fiber), isWaiting: fiber.pollUnsafe() === undefined }
       }),

@@ -370,7 +370,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("The model of the st
     "does what PostgreSQL does with the statements of the delivery engine, also when they wait for each other",
     () =>
       Effect.gen(function* () {
-        const run = Effect.runPromiseWith(yield* Effect.context<SqlClient.SqlClient | PgClient.PgClient>())
+        const run = Effect.runPromiseWith(
+          yield* Effect.context<TestDatabase | SqlClient.SqlClient | PgClient.PgClient>()
+        )
         yield* Effect.promise(() =>
           fc.assert(
             fc.asyncProperty(fc.array(command, { minLength: 10, maxLength: 40 }), (commands) =>

@@ -31,6 +31,8 @@ import { DeliveryModel } from "../../../scripts/simulate/delivery/DeliveryModel.
 import { modelDeliveryStore, modelShardStore } from "../../../scripts/simulate/delivery/stores.ts"
 import { ownedShard } from "../../support/delivery.ts"
 import { monotonicMillis } from "../../../src/server/concurrency/monotonicMillis.ts"
+import type { TestDatabase } from "../../support/postgres.ts"
+import { observeLockWaits } from "./observeLockWaits.ts"
 
 /** The queue limit of the contract's destinations: small, so that it is reached. */
 export const QUEUE_LIMIT = 6
@@ -145,9 +147,10 @@ const channelOf = (): Channel => ({
 export const makeSqlSubject: Effect.Effect<
   Subject,
   SqlError.SqlError,
-  SqlClient.SqlClient | PgClient.PgClient | Scope.Scope
+  TestDatabase | SqlClient.SqlClient | PgClient.PgClient | Scope.Scope
 > = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
+  const isWaiting = yield* observeLockWaits
   let now = Date.UTC(2026, 0, 1)
   const clock: StoreClock["Service"] = {
     now: Effect.die("Not used"),
@@ -232,15 +235,7 @@ export const makeSqlSubject: Effect.Effect<
         const fiber = yield* Effect.forkDetach(effect)
         // Until it has ended, or waits for the open transaction.
         while (fiber.pollUnsafe() === undefined) {
-          const [locks] = yield* Effect.orDie(
-            sql<{ readonly waiting: number }>`
-                SELECT count(*)::int AS waiting
-                FROM pg_stat_activity
-                WHERE datname = current_database()
-                  AND wait_event_type = 'Lock'
-              `
-          )
-          if ((locks?.waiting ?? 0) > 0) break
+          if (yield* isWaiting) break
         }
         return { result: Fiber.join(fiber) }
       }),
