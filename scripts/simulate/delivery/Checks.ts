@@ -314,6 +314,12 @@ export class Checks {
       this.fail(`${replica.owner} exceeds its slots for retries`)
   }
 
+  #destinationsOf(receiver: string): number {
+    return this.world.destinations.filter(
+      ({ destination_id }) => this.world.receiverOf(destination_id) === receiver
+    ).length
+  }
+
   /** Within any second a receiver gets at most its rate, and a burst of as many again. */
   #checkRates({ delivery, replica }: Attempt): void {
     if (this.plan.rates === undefined) return
@@ -326,8 +332,10 @@ export class Checks {
     ] as const) {
       const times = [...(this.#paced.get(name) ?? []).filter((at) => at > now - 1_000), now]
       this.#paced.set(name, times)
-      // One more, whose turn came a moment late.
-      if (times.length > 2 * perSecond + 1) {
+      // One more, whose turn came a moment late; after a freeze, one for each destination whose turn came during it.
+      const isThawed = this.world.faults.isExplained(replica.number, ["Freeze", "Suspend"], 1_000)
+      const late = isThawed ? this.#destinationsOf(receiver) : 1
+      if (times.length > 2 * perSecond + late) {
         this.fail(`${replica.owner} makes ${times.length} requests within a second to ${receiver}`)
       }
     }
