@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
 import { type KeyId, type OrgId, type SessionId, StepId } from "../../../../src/domain/Ids.ts"
@@ -7,29 +7,10 @@ import type { Principal } from "../../../../src/domain/identity/Principal.ts"
 import { Approvals } from "../../../../src/server/approvals/Approvals.ts"
 import { Sessions } from "../../../../src/server/approvals/Sessions.ts"
 import { Steps } from "../../../../src/server/approvals/Steps.ts"
-import { generateMasterKey } from "../../../../src/server/secrets/SecretBox.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { cloneDatabase } from "../../../support/postgres.ts"
+import { layerTwoReplicas, SecondReplica } from "../../../support/twoReplicas.ts"
 
-class SecondReplica extends Context.Service<SecondReplica, Steps["Service"]>()("test/SecondReplica") {}
-
-layer(
-  Layer.unwrap(
-    Effect.map(Effect.all([cloneDatabase, generateMasterKey]), ([databaseUrl, masterKey]) => {
-      const options = { databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: Redacted.value(masterKey) } }
-      return Layer.merge(
-        Countersign.layer(options),
-        Layer.effect(
-          SecondReplica,
-          Effect.flatMap(Layer.build(Layer.fresh(Countersign.layer(options))), (context) =>
-            Effect.provideContext(Steps, context)
-          )
-        )
-      )
-    })
-  ),
-  { excludeTestServices: true }
-)("Counter-proposals › two replicas", (it) => {
+layer(layerTwoReplicas, { excludeTestServices: true })("Counter-proposals › two replicas", (it) => {
   it.effect("of steps that use a proposal at once through both replicas, one is allowed, each time", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -50,7 +31,7 @@ layer(
       const agent = personNamed("agent")
       const ada = personNamed("Ada")
       const approvals = yield* Approvals
-      const replicas = [yield* Steps, yield* SecondReplica]
+      const replicas = [yield* Steps, yield* Effect.provideContext(Steps, yield* SecondReplica)]
       const { session_id } = yield* Effect.provideService(
         Effect.flatMap(Sessions, ({ create }) => create({})),
         Authorized("sessions.write"),

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
 import { KeyId, type OrgId, StepId } from "../../../../src/domain/Ids.ts"
@@ -8,29 +8,10 @@ import { Approvals } from "../../../../src/server/approvals/Approvals.ts"
 import { Rules } from "../../../../src/server/approvals/Rules.ts"
 import { Sessions } from "../../../../src/server/approvals/Sessions.ts"
 import { Steps } from "../../../../src/server/approvals/Steps.ts"
-import { generateMasterKey } from "../../../../src/server/secrets/SecretBox.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { cloneDatabase } from "../../../support/postgres.ts"
+import { layerTwoReplicas, SecondReplica } from "../../../support/twoReplicas.ts"
 
-class SecondReplica extends Context.Service<SecondReplica, Approvals["Service"]>()("test/SecondReplica") {}
-
-layer(
-  Layer.unwrap(
-    Effect.map(Effect.all([cloneDatabase, generateMasterKey]), ([databaseUrl, masterKey]) => {
-      const options = { databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: Redacted.value(masterKey) } }
-      return Layer.merge(
-        Countersign.layer(options),
-        Layer.effect(
-          SecondReplica,
-          Effect.flatMap(Layer.build(Layer.fresh(Countersign.layer(options))), (context) =>
-            Effect.provideContext(Approvals, context)
-          )
-        )
-      )
-    })
-  ),
-  { excludeTestServices: true }
-)("Approvals with a quorum › two replicas", (it) => {
+layer(layerTwoReplicas, { excludeTestServices: true })("Approvals with a quorum › two replicas", (it) => {
   it.effect("a vote through another replica is kept by one that has cached the approval without it", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -49,7 +30,7 @@ layer(
         }))
       const agent = yield* person("agent")
       const first = yield* Approvals
-      const second = yield* SecondReplica
+      const second = yield* Effect.provideContext(Approvals, yield* SecondReplica)
 
       yield* Effect.provideService(
         Effect.flatMap(Rules, ({ replace }) =>

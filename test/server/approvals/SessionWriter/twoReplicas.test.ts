@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Console, Context, Effect, Layer, Redacted, Result } from "effect"
+import { Array as Arr, Console, Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
 import type { StepDecision } from "../../../../src/domain/approvals/AgentSession.ts"
@@ -20,9 +20,8 @@ import { Sessions } from "../../../../src/server/approvals/Sessions.ts"
 import { Steps } from "../../../../src/server/approvals/Steps.ts"
 import { textArray } from "../../../../src/server/store/pgArrays.ts"
 import { Notifications } from "../../../../src/server/notifications/Notifications.ts"
-import { generateMasterKey } from "../../../../src/server/secrets/SecretBox.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { cloneDatabase } from "../../../support/postgres.ts"
+import { layerTwoReplicas, SecondReplica } from "../../../support/twoReplicas.ts"
 import { randomFrom } from "../../../support/robustness/random.ts"
 
 /** Set it to repeat a failed run. */
@@ -52,8 +51,6 @@ const replica = Effect.gen(function* () {
   }
   return services
 })
-
-class SecondReplica extends Context.Service<SecondReplica, Replica>()("test/SecondReplica") {}
 
 /** Tools whose rule never changes, and `flips`, whose rule does. */
 const tools = ["allowed", "waits", "flips"] as const
@@ -282,23 +279,7 @@ const effectsDuring = ({ ruleChanges }: Team, { began, ended }: Checked): Readon
   )
 }
 
-layer(
-  Layer.unwrap(
-    Effect.map(Effect.all([cloneDatabase, generateMasterKey]), ([databaseUrl, masterKey]) => {
-      const options = { databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: Redacted.value(masterKey) } }
-      return Layer.merge(
-        Countersign.layer(options),
-        Layer.effect(
-          SecondReplica,
-          Effect.flatMap(Layer.build(Layer.fresh(Countersign.layer(options))), (context) =>
-            Effect.provideContext(replica, context)
-          )
-        )
-      )
-    })
-  ),
-  { excludeTestServices: true }
-)("SessionWriter › two replicas", (it) => {
+layer(layerTwoReplicas, { excludeTestServices: true })("SessionWriter › two replicas", (it) => {
   it.effect(
     "random concurrent requests of two replicas keep every guarantee of steps, approvals, events and deliveries",
     () =>
@@ -306,7 +287,10 @@ layer(
         yield* Console.log(`COUNTERSIGN_REPLICAS_SEED=${SEED}`)
         const random = randomFrom(SEED)
         const sql = yield* SqlClient.SqlClient
-        const replicas = [yield* replica, yield* SecondReplica] as const
+        const replicas = [
+          yield* replica,
+          yield* Effect.provideContext(replica, yield* SecondReplica)
+        ] as const
         const teams = [
           yield* seedTeam("first team", replicas[0]),
           yield* seedTeam("second team", replicas[1])

@@ -1,34 +1,15 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { StepId } from "../../../../src/domain/Ids.ts"
-import { generateMasterKey } from "../../../../src/server/secrets/SecretBox.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { cloneDatabase } from "../../../support/postgres.ts"
+import { layerTwoReplicas, SecondReplica } from "../../../support/twoReplicas.ts"
 
-class SecondReplica extends Context.Service<SecondReplica, Countersign["Service"]>()("test/SecondReplica") {}
-
-layer(
-  Layer.unwrap(
-    Effect.map(Effect.all([cloneDatabase, generateMasterKey]), ([databaseUrl, masterKey]) => {
-      const options = { databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: Redacted.value(masterKey) } }
-      return Layer.merge(
-        Countersign.layer(options),
-        Layer.effect(
-          SecondReplica,
-          Effect.map(Layer.build(Layer.fresh(Countersign.layer(options))), (context) =>
-            Context.get(context, Countersign)
-          )
-        )
-      )
-    })
-  ),
-  { excludeTestServices: true }
-)("ShadowRules › two replicas", (it) => {
+layer(layerTwoReplicas, { excludeTestServices: true })("ShadowRules › two replicas", (it) => {
   it.effect("each step is compared with the newest shadow rules, whichever replica stored them", () =>
     Effect.gen(function* () {
       const first = yield* Countersign
-      const second = yield* SecondReplica
+      const second = yield* Effect.provideContext(Countersign, yield* SecondReplica)
       const key = yield* first.key({}, "replicas")
       const [here, there] = [yield* first.clientWith(key), yield* second.clientWith(key)]
       const { session_id } = yield* here.sessions.create({})
@@ -78,7 +59,7 @@ layer(
   it.effect("no step between a change of the shadow rules and its end is compared with another list", () =>
     Effect.gen(function* () {
       const first = yield* Countersign
-      const second = yield* SecondReplica
+      const second = yield* Effect.provideContext(Countersign, yield* SecondReplica)
       const key = yield* first.key({}, "concurrent")
       const clients = [yield* first.clientWith(key), yield* second.clientWith(key)] as const
       const sessions = yield* Effect.forEach(clients, (client) => client.sessions.create({}))
