@@ -19,7 +19,7 @@ export type ApprovalEventType = typeof ApprovalEventType.Type
 /** Every event type, in the order of an approval's life. */
 export const approvalEventTypes: ReadonlyArray<ApprovalEventType> = ApprovalEventType.literals
 
-/** The event types that an endpoint subscribes to by default: a later type widens nobody's subscription. */
+/** The event types that an endpoint subscribes to by default: a later type widens no existing subscription. */
 export const defaultEventTypes: ReadonlyArray<ApprovalEventType> = approvalEventTypes.filter(
   (type) => type !== "approval.vote_recorded"
 )

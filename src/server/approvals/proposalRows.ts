@@ -67,7 +67,7 @@ export interface ProposalUse {
 
 /**
  * The proposal that allows a step: of those with its arguments, the first to expire whose proposer may answer for the question. The
- * proposer's key must still be able to decide: nobody acts by a key that was revoked.
+ * proposer's key must still be able to decide: a revoked key's proposals allow nothing.
  */
 export const findProposal = (
   sql: SqlClient.SqlClient,
