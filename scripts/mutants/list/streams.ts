@@ -33,6 +33,7 @@ export const streams: ReadonlyArray<ListedMutant> = [
     to: "if (subscription.isReading) return",
     tests: hubTests
   },
+  { file: hub, from: "if (followed.newest > newest)", to: "if (false)", tests: hubTests },
   { file: hub, from: "followed.subscriptions.size === 0 &&", to: "", tests: hubTests },
   { file: hub, from: "&& heartbeats < HEARTBEATS_PER_SWEEP", to: "", tests: hubTests },
   { file: hub, from: ".filter(({ key_id }) => keys.has(key_id))", to: "", tests: hubTests },

@@ -198,8 +198,11 @@ export const makeHub = (options: HubOptions): Hub => {
     options.fork(
       Effect.map(options.read(followed, cursor, isWanted), (result) => {
         followed.reads.delete(cursor)
+        const { newest } = followed
         updateNewest(followed, started.newestAtStart, result)
         for (const one of started.subscriptions) deliver(one, result)
+        // The signal of these events is still to come, and then changes nothing; nor does the poll find them.
+        if (followed.newest > newest) followed.subscriptions.forEach(readIfBehind)
       })
     )
   }

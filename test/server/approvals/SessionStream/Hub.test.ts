@@ -147,6 +147,23 @@ describe("Hub", () => {
     })
   )
 
+  it.effect("a stream that waits gets the events that a new stream reads before their signal arrives", () =>
+    Effect.gen(function* () {
+      const { add, hub, store, stream } = yield* hubOver()
+      const waiting = yield* follow(stream())
+      store.newest = 2
+      const opened = yield* follow(stream(1))
+      assert.strictEqual(opened.text, `${PREAMBLE}2-2;`)
+      assert.strictEqual(waiting.text, `${PREAMBLE}1-2;`)
+      assert.strictEqual(hub.followedSessions()[0]?.newest, 2)
+      // The late signal reads nothing again.
+      store.reads = 0
+      add(0)
+      yield* settled
+      assert.strictEqual(store.reads, 0)
+    })
+  )
+
   it.effect("a client that does not read its stream causes no reads of the database", () =>
     Effect.gen(function* () {
       const { add, store, stream } = yield* hubOver()
