@@ -6,8 +6,8 @@
  * If the running Node is too old, Node 24 is installed too (`scripts/node`, with a lockfile of its own); npm scripts
  * find it first, as `node_modules/.bin/node`.
  *
- * `node scripts/setup.js bench lint` also installs the packages of benchmarks and `npm test`, which are separate so
- * that starting the service does not download them.
+ * `node scripts/setup.js bench frameworks lint` also installs the packages of benchmarks, of the adapters' tests and
+ * examples, and of `npm test`, which are separate so that starting the service does not download them.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -191,7 +191,10 @@ const matching = (pattern) =>
   )
 
 /** Packages in `scripts` that only some commands need. */
-const TOOLS = ["bench", "lint"]
+const TOOLS = ["bench", "frameworks", "lint"]
+
+/** Folders outside of `scripts` whose modules import packages of a tool: Node searches `node_modules` upwards from a module. */
+const USERS = { frameworks: [join("examples", "frameworks"), join("test", "adapters")] }
 
 /** Every folder of installed packages, apart from Node's. */
 const packageFolders = () =>
@@ -217,6 +220,17 @@ const prune = () => {
   ]))
     if (basename(copy) !== version) rmSync(copy, { recursive: true, force: true })
   for (const file of packageFolders().flatMap(filesBelow)) if (/\.[cm]?[jt]s\.map$/.test(file)) rmSync(file)
+}
+
+/** Makes the packages of a tool available to the folders that use them. */
+const linkPackages = (name) => {
+  for (const user of USERS[name] ?? []) {
+    const link = join(root, user, "node_modules")
+    if (!existsSync(join(root, user)) || existsSync(link)) continue
+    const target = join(root, "scripts", name, "node_modules")
+    if (onWindows) symlinkSync(target, link, "junction")
+    else symlinkSync(relative(join(root, user), target), link)
+  }
 }
 
 /** Links `countersign` into `node_modules/.bin`, so that `npx countersign` runs it without asking to install a package. */
@@ -374,12 +388,13 @@ const ensureInstalled = () => {
 /** Installs one of `TOOLS`, unless it is in place. */
 const ensureTools = (name) => {
   const directory = join(root, "scripts", name)
-  if (isStamped(directory)) return
+  if (isStamped(directory)) return linkPackages(name)
   exclusively(() => {
-    if (isStamped(directory)) return
+    if (isStamped(directory)) return linkPackages(name)
     say(`installing the packages of scripts/${name}`)
     if (!isInstalled(directory)) install(directory)
     prune()
+    linkPackages(name)
     writeFileSync(stampIn(directory), stampOf(directory))
   })
 }

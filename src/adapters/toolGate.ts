@@ -1,0 +1,290 @@
+import type { Duration } from "effect"
+import type { GovernedDecision } from "../client/connect/govern.ts"
+import type { GovernedStep, OutcomeReport, StepRequest } from "../client/connect/Operations.ts"
+import { isProblem, type Problem } from "../client/connect/Problem.ts"
+import type { CountersignClient } from "../client/connect.ts"
+import { isUnavailable } from "../client/isTransient.ts"
+import { describeDenial, describePending, describeProblem } from "./toolGate/messages.ts"
+import { errorText, recordable, toJson } from "./toolGate/recordable.ts"
+import { retryUnavailable } from "./toolGate/retryUnavailable.ts"
+
+/** A call of a tool that a model asked for. */
+export interface ToolCall {
+  /**
+   * The framework's ID of the call. It becomes the step's ID, so it must be unique in the session: a model server that numbers the calls of
+   * each response anew (`call_0`) needs {@link GateSettings.stepId}.
+   */
+  readonly id: string
+  readonly tool: string
+  /** The validated arguments, exactly as the tool gets them: the decision is bound to them. */
+  readonly arguments: unknown
+}
+
+/** Something that went wrong between the gate and the service. */
+export interface GateFault {
+  readonly call: Pick<ToolCall, "id" | "tool">
+  /** What the gate was doing: asking for the decision, or reporting the outcome of the tool. */
+  readonly operation: "ask" | "report"
+  readonly error: unknown
+}
+
+/** Settings of every adapter. `Context` is what the framework tells about the run. */
+export interface GateSettings<Context = undefined> {
+  /** The client: `connect({ url, key })`, with a key of the preset `runtime`. */
+  readonly client: Pick<CountersignClient, "approvals" | "govern" | "sessions">
+  /** ID of the agent session that the steps belong to, or how to find it for a run. Resume a run with the session that it began with. */
+  readonly session: string | ((context: Context) => string | Promise<string>)
+  /** The class of actions that rules match, by tool. Default: `write` for every tool. */
+  readonly actionClass?: string | ((call: ToolCall) => string)
+  /** The task of the steps. Default: the session's. */
+  readonly taskId?: string
+  /** The step's ID. Default: the ID of the call. It must be the same when the run is resumed, so it must not be random. */
+  readonly stepId?: (call: ToolCall, context: Context) => string
+  /**
+   * How long a call waits for a person. After it the call is denied, and the approval stays pending: the same call asks again. Default: until
+   * the rule's own windows end.
+   */
+  readonly timeout?: Duration.Input
+  /** Whether results of tools are recorded with the outcome. Default: `true`. Otherwise only success or failure, and the error, are. */
+  readonly recordResults?: boolean
+  /**
+   * What happens to a call if the service cannot be reached, is busy, or has a fault of its own. `allow` executes the call without a
+   * decision and without a record of it, and requires `onFault`. A refusal by the service, such as of the key, always denies. Default: `deny`.
+   */
+  readonly whenUnreachable?: "deny" | "allow"
+  /** Called with every fault. Default: a line on `console.warn`. */
+  readonly onFault?: (fault: GateFault) => void
+}
+
+/** Settings, of which those that allow calls without a decision must not do it unnoticed. */
+export type GateOptions<Context = undefined> = GateSettings<Context> &
+  (
+    | { readonly whenUnreachable?: "deny" }
+    | { readonly whenUnreachable: "allow"; readonly onFault: (fault: GateFault) => void }
+  )
+
+/**
+ * Why a call is denied:
+ *
+ * - `person`, `rule`, `timeout`, `session_closed`: what decided, as {@link GovernedStep.decision_source} says;
+ * - `executed`: the step has an outcome already, so the call is not executed again;
+ * - `unreachable`: the service gave no answer;
+ * - `refused`: the service refused the request, such as for a wrong key, another call with the same ID, or a closed session.
+ */
+export type DenialCause =
+  "person" | "rule" | "timeout" | "session_closed" | "executed" | "unreachable" | "refused"
+
+/** The call may be executed. */
+export interface Allowed {
+  readonly verdict: "allow"
+  /** The decision. Undefined if the service was not reached and `whenUnreachable` is `allow`. */
+  readonly decision: GovernedStep | undefined
+}
+
+/** The call must not be executed. */
+export interface Denied {
+  readonly verdict: "deny"
+  readonly cause: DenialCause
+  /** What to tell the model: what decided and why, and what it can do. */
+  readonly message: string
+  /** The decision, if the service gave one. It has the arguments that a person proposed instead, if any. */
+  readonly decision: GovernedDecision | GovernedStep | undefined
+  /** Why the service gave no decision, if it gave none. */
+  readonly problem: Problem | undefined
+}
+
+/** Nobody has decided yet. The same call can be asked again. */
+export interface Pending {
+  readonly verdict: "pending"
+  /** What to tell the model if the run does not wait longer. */
+  readonly message: string
+  readonly decision: GovernedStep
+}
+
+export type Verdict = Allowed | Denied | Pending
+
+/** How one call is asked. */
+export interface AskOptions {
+  /** Aborts the wait; `ask` rejects with its reason, and the approval stays pending. */
+  readonly signal?: AbortSignal | undefined
+  /** `false`: returns at once, with {@link Pending} if a person has to decide. Default: `true`. */
+  readonly wait?: boolean
+}
+
+/** How a tool ended. */
+export type ToolEnd =
+  | { readonly status: "succeeded"; readonly result?: unknown }
+  | { readonly status: "failed"; readonly error: unknown }
+
+/** Asks the service before tools are called, and reports how they ended. The part that all adapters share. */
+export interface ToolGate<Context> {
+  /**
+   * Asks whether a call may be executed, and waits for the person who decides. Rejects only if its signal was aborted: every other fault
+   * is a verdict. Calls that wait share one stream of the session's events.
+   */
+  readonly ask: (call: ToolCall, context: Context, options?: AskOptions) => Promise<Verdict>
+  /** Reports how an allowed call ended. Never rejects: what cannot be recorded is a fault (`onFault`). */
+  readonly report: (call: ToolCall, context: Context, end: ToolEnd) => Promise<void>
+  /** Asks, executes the call if it is allowed, and reports how it ended. Rejects with the error of `execute`. */
+  readonly run: <Result>(
+    call: ToolCall,
+    context: Context,
+    execute: () => Promise<Result> | Result,
+    options?: AskOptions
+  ) => Promise<{ readonly verdict: "executed"; readonly result: Result } | Denied | Pending>
+}
+
+const warn = ({ call, error, operation }: GateFault): void => {
+  const reason = error instanceof Error ? error.message : String(error)
+  const name = `${call.tool} (${call.id})`
+  // oxlint-disable-next-line no-console -- a library that has no logger of its application
+  console.warn(
+    operation === "ask"
+      ? `countersign: no decision about ${name}: ${reason}`
+      : `countersign: the outcome of ${name} was not recorded: ${reason}`
+  )
+}
+
+/** Creates the gate of an adapter. */
+export const makeToolGate = <Context = undefined>(options: GateOptions<Context>): ToolGate<Context> => {
+  const { client, onFault = warn, recordResults = true, whenUnreachable = "deny" } = options
+
+  const sessionOf = async (context: Context): Promise<string> =>
+    typeof options.session === "string" ? options.session : options.session(context)
+
+  const stepIdOf = (call: ToolCall, context: Context): string => options.stepId?.(call, context) ?? call.id
+
+  const stepOf = (call: ToolCall, context: Context): StepRequest => {
+    const { actionClass = "write" } = options
+    return {
+      step_id: stepIdOf(call, context),
+      tool: call.tool,
+      action_class: typeof actionClass === "string" ? actionClass : actionClass(call),
+      ...(options.taskId === undefined ? {} : { task_id: options.taskId }),
+      ...(call.arguments === undefined ? {} : { arguments: toJson(call.arguments) })
+    }
+  }
+
+  const decide = async (
+    call: ToolCall,
+    context: Context,
+    { signal, wait = true }: AskOptions
+  ): Promise<GovernedStep | GovernedDecision> => {
+    const id = await sessionOf(context)
+    const payload = stepOf(call, context)
+    const callOptions = signal === undefined ? {} : { signal }
+    const step = () =>
+      retryUnavailable(() => client.sessions.step({ params: { id }, payload }, callOptions), signal)
+    if (!wait) return step()
+    const { timeout } = options
+    try {
+      return await client.govern(
+        id,
+        payload,
+        timeout === undefined ? callOptions : { ...callOptions, timeout }
+      )
+    } catch (error) {
+      if (!isProblem(error, "DECISION_TIMEOUT")) throw error
+      return step()
+    }
+  }
+
+  /** The comment of the person who rejected a step, if it came without one: after a wait that another process began. */
+  const commentOn = async (decision: GovernedStep | GovernedDecision): Promise<string | null> => {
+    if ("approval" in decision && decision.approval !== null) return decision.approval.comment
+    const { approval_id, decision_source } = decision
+    if (approval_id === null || decision_source !== "human") return null
+    // A key without `approvals.read` may not read it, and the verdict stands without it.
+    return client.approvals.get({ params: { id: approval_id } }).then(
+      ({ comment }) => comment,
+      () => null
+    )
+  }
+
+  const verdictOf = async (decision: GovernedStep | GovernedDecision): Promise<Verdict> => {
+    if (decision.decision === "allow") return { verdict: "allow", decision }
+    if (decision.decision === "pending") {
+      return { verdict: "pending", message: describePending(decision), decision }
+    }
+    const cause = causeOf(decision)
+    const message = describeDenial(cause, decision, await commentOn(decision))
+    return { verdict: "deny", cause, message, decision, problem: undefined }
+  }
+
+  const ask: ToolGate<Context>["ask"] = async (call, context, askOptions = {}) => {
+    try {
+      return await verdictOf(await decide(call, context, askOptions))
+    } catch (error) {
+      askOptions.signal?.throwIfAborted()
+      const problem = isProblem(error) ? error : undefined
+      if (isProblem(error, "STEP_ALREADY_COMPLETED")) return denial("executed", problem)
+      onFault({ call, operation: "ask", error })
+      // Without an answer of the service; what it refuses is denied whatever the settings.
+      const isUnreachable = isUnavailable(error) || (problem !== undefined && statusOf(problem) >= 500)
+      if (isUnreachable && whenUnreachable === "allow") return { verdict: "allow", decision: undefined }
+      return denial(isUnreachable ? "unreachable" : "refused", problem)
+    }
+  }
+
+  const report: ToolGate<Context>["report"] = async (call, context, end) => {
+    try {
+      const id = await sessionOf(context)
+      const payload: OutcomeReport =
+        end.status === "failed"
+          ? { status: "failed", error: errorText(end.error) }
+          : {
+              status: "succeeded",
+              ...(recordResults && end.result !== undefined ? { result: recordable(end.result) } : {})
+            }
+      const params = { id, step_id: stepIdOf(call, context) }
+      await retryUnavailable(() => client.sessions.complete({ params, payload }))
+    } catch (error) {
+      // A report whose response was lost is sent again: the first one counts.
+      if (!isProblem(error, "STEP_ALREADY_COMPLETED")) onFault({ call, operation: "report", error })
+    }
+  }
+
+  return {
+    ask,
+    report,
+    run: async (call, context, execute, askOptions) => {
+      const answer = await ask(call, context, askOptions)
+      if (answer.verdict !== "allow") return answer
+      let result
+      try {
+        result = await execute()
+      } catch (error) {
+        await report(call, context, { status: "failed", error })
+        throw error
+      }
+      await report(call, context, { status: "succeeded", result })
+      return { verdict: "executed", result }
+    }
+  }
+}
+
+const statusOf = (problem: Problem): number => ("status" in problem ? problem.status : 0)
+
+const denial = (cause: "executed" | "unreachable" | "refused", problem: Problem | undefined): Denied => ({
+  verdict: "deny",
+  cause,
+  message: describeProblem(cause, problem),
+  decision: undefined,
+  problem
+})
+
+const causeOf = ({
+  decision_source
+}: GovernedStep): Extract<DenialCause, "person" | "rule" | "timeout" | "session_closed"> => {
+  switch (decision_source) {
+    case "human":
+    case "counter_proposal":
+      return "person"
+    case "timeout":
+      return "timeout"
+    case "session_closed":
+      return "session_closed"
+    default:
+      return "rule"
+  }
+}

@@ -1,0 +1,92 @@
+/** A session of an agent with usual rules, and a person who decides. For the tests of all adapters. */
+import { Effect, Redacted, type Schema } from "effect"
+import { connect, type CountersignClient } from "../../src/client/connect/index.ts"
+import { ApprovalId } from "../../src/domain/Ids.ts"
+import { Countersign } from "../../src/testing/index.ts"
+
+/** What a test of an adapter works with. The tool of a test is `refund`; each waits for a person by default. */
+export interface GovernedRun {
+  /** The agent's client. */
+  readonly client: CountersignClient
+  /** The agent's session. */
+  readonly session: string
+  readonly url: string
+  /** The agent's key, for another process. */
+  readonly key: string
+  /** Waits until a call of the tool with these arguments waits for a person, and decides it. */
+  readonly decide: (
+    decision: "approve" | "reject",
+    tool: string,
+    options?: {
+      readonly comment?: string
+      readonly proposes?: Readonly<Record<string, Schema.Json>>
+      readonly arguments?: Schema.Json
+    }
+  ) => Promise<void>
+  /** How the session's calls ended, in the order of their reports: `refund succeeded`. */
+  readonly outcomes: () => Promise<ReadonlyArray<{ step_id: string; tool: string; status: string }>>
+}
+
+/** The rules of every test: `read` runs, `forbidden` does not, everything else waits for a person. */
+const rules = [
+  { tool: "read", effect: "allow" as const },
+  { tool: "forbidden", effect: "reject" as const, reason: "Nobody may do this" },
+  { effect: "require_approval" as const, review_seconds: 3_600 }
+]
+
+/** Creates a session in an organization of the test's own. */
+export const governedRun = (organization: string) =>
+  Effect.gen(function* () {
+    const countersign = yield* Countersign
+    const admin = yield* countersign.client({ name: "admin" }, organization)
+    yield* admin.approval_rules.replace({ payload: { rules } })
+    const key = Redacted.value(yield* countersign.key({ preset: "runtime", name: "agent" }, organization))
+    const client = connect({ url: countersign.url, key })
+    yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
+    const { session_id } = yield* Effect.promise(() => client.sessions.create())
+
+    const decide: GovernedRun["decide"] = (decision, tool, options = {}) =>
+      Effect.gen(function* () {
+        const { approvals } = yield* admin.approvals.list({ query: { status: "pending" } })
+        const found = approvals.find(
+          (approval) =>
+            approval.tool === tool &&
+            (options.arguments === undefined ||
+              JSON.stringify(approval.arguments) === JSON.stringify(options.arguments))
+        )
+        if (found === undefined) return false
+        const comment = options.comment === undefined ? {} : { comment: options.comment }
+        yield* admin.approvals.decide({
+          params: { id: ApprovalId.make(found.approval_id) },
+          payload:
+            decision === "approve"
+              ? { decision, ...comment }
+              : {
+                  decision,
+                  ...comment,
+                  ...(options.proposes === undefined ? {} : { proposed_arguments: options.proposes })
+                }
+        })
+        return true
+      }).pipe(
+        Effect.repeat({ until: (isDecided) => isDecided }),
+        Effect.timeout("30 seconds"),
+        Effect.asVoid,
+        Effect.orDie,
+        Effect.runPromise
+      )
+
+    const outcomes = async () => {
+      const ended: Array<{ step_id: string; tool: string; status: string }> = []
+      await client.sessions.close({ params: { id: session_id } })
+      for await (const event of client.stream(session_id, { after: 0 })) {
+        if (event.type === "tool:outcome") {
+          ended.push({ step_id: event.step_id, tool: event.tool, status: event.status })
+        }
+      }
+      return ended
+    }
+
+    const run: GovernedRun = { client, session: session_id, url: countersign.url, key, decide, outcomes }
+    return run
+  }).pipe(Effect.orDie)

@@ -1,0 +1,174 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { type GateFault, makeToolGate } from "../../src/adapters/toolGate.ts"
+import { connect } from "../../src/client/connect/index.ts"
+import { service } from "../support/service.ts"
+import { startScriptedServer } from "../support/scripted.ts"
+import { governedRun } from "./governedRun.ts"
+
+const refund = (id: string, amount = 50) => ({ id, tool: "refund", arguments: { amount } })
+
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeToolGate", (it) => {
+  it.effect("executes what a rule allows, and records its result", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("gate allows")
+      const gate = makeToolGate({ client, session })
+      yield* Effect.promise(async () => {
+        const call = { id: "call_1", tool: "read", arguments: { file: "a" } }
+        const executed = await gate.run(call, undefined, () => "text")
+        assert.deepStrictEqual(executed, { verdict: "executed", result: "text" })
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "read", status: "succeeded" }])
+      })
+    })
+  )
+
+  it.effect("tells the model what rejected a call", () =>
+    Effect.gen(function* () {
+      const { client, decide, session } = yield* governedRun("gate rejects")
+      const gate = makeToolGate({ client, session })
+      const denied = async (id: string, tool: string, person?: () => Promise<void>) => {
+        const asked = gate.ask({ id, tool, arguments: { amount: 50 } }, undefined)
+        await person?.()
+        const verdict = await asked
+        return verdict.verdict === "deny" ? verdict : assert.fail(verdict.verdict)
+      }
+      yield* Effect.promise(async () => {
+        const byRule = await denied("1", "forbidden")
+        assert.strictEqual(byRule.cause, "rule")
+        assert.include(byRule.message, "Nobody may do this.")
+
+        const byPerson = await denied("2", "refund", () =>
+          decide("reject", "refund", { comment: "Wrong order" })
+        )
+        assert.strictEqual(byPerson.cause, "person")
+        assert.include(byPerson.message, 'Their comment: "Wrong order".')
+
+        const proposed = await denied("3", "refund", () =>
+          decide("reject", "refund", { proposes: { amount: 20 } })
+        )
+        assert.include(proposed.message, "exactly these is allowed until")
+        assert.include(proposed.message, '{"amount":20}')
+        const second = await gate.ask({ id: "4", tool: "refund", arguments: { amount: 20 } }, undefined)
+        assert.strictEqual(second.verdict, "allow")
+      })
+    })
+  )
+
+  it.effect("tells the comment of a rejection that another process waited for", () =>
+    Effect.gen(function* () {
+      const { client, decide, session } = yield* governedRun("gate resumes")
+      const gate = makeToolGate({ client, session })
+      yield* Effect.promise(async () => {
+        const pending = await gate.ask(refund("call_1"), undefined, { wait: false })
+        assert.strictEqual(pending.verdict, "pending")
+        await decide("reject", "refund", { comment: "Not today" })
+        const verdict = await gate.ask(refund("call_1"), undefined, { wait: false })
+        assert.include(verdict.verdict === "deny" ? verdict.message : "", "Not today")
+      })
+    })
+  )
+
+  it.effect("does not execute a call twice", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("gate once")
+      const gate = makeToolGate({ client, session })
+      const call = { id: "call_1", tool: "read", arguments: {} }
+      yield* Effect.promise(async () => {
+        await gate.run(call, undefined, () => "text")
+        const again = await gate.run(call, undefined, () => assert.fail("executed again"))
+        assert.strictEqual(again.verdict === "deny" ? again.cause : again.verdict, "executed")
+      })
+    })
+  )
+
+  it.effect("reports a failure, and rejects with it", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("gate failure")
+      const gate = makeToolGate({ client, session })
+      yield* Effect.promise(async () => {
+        const failure = new Error("The bank is closed")
+        const call = { id: "call_1", tool: "read", arguments: {} }
+        const error = await gate.run(call, undefined, () => Promise.reject(failure)).catch((e: unknown) => e)
+        assert.strictEqual(error, failure)
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "read", status: "failed" }])
+      })
+    })
+  )
+
+  it.effect("records in place of a result that cannot be recorded why it is missing", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("gate results")
+      const gate = makeToolGate({ client, session })
+      const cycle: Record<string, unknown> = {}
+      cycle["self"] = cycle
+      yield* Effect.promise(async () => {
+        for (const [id, result] of [1n, cycle, "x".repeat(5_000_000), () => 1, undefined].entries()) {
+          await gate.run({ id: String(id), tool: "read", arguments: {} }, undefined, () => result)
+        }
+        assert.strictEqual((await outcomes()).length, 5)
+      })
+    })
+  )
+
+  it.effect("denies what cannot be asked, and says so", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("gate refused")
+      const faults: Array<GateFault> = []
+      const onFault = (fault: GateFault) => faults.push(fault)
+      const allowing = { onFault, whenUnreachable: "allow" } as const
+      const gate = makeToolGate({ client, session, ...allowing })
+      const lost = makeToolGate({ client, session: `ses_${"0".repeat(32)}`, ...allowing })
+      yield* Effect.promise(async () => {
+        await gate.ask({ id: "same", tool: "read", arguments: { file: "a" } }, undefined)
+        const verdicts = [
+          await gate.ask({ id: "same", tool: "read", arguments: { file: "b" } }, undefined),
+          await gate.ask({ id: "", tool: "read", arguments: {} }, undefined),
+          await gate.ask({ id: "big", tool: "read", arguments: 1n }, undefined),
+          await lost.ask({ id: "1", tool: "read", arguments: {} }, undefined)
+        ]
+        assert.deepStrictEqual(
+          verdicts.map((verdict) => (verdict.verdict === "deny" ? verdict.cause : verdict.verdict)),
+          ["refused", "refused", "refused", "refused"]
+        )
+        assert.strictEqual(faults.length, verdicts.length)
+      })
+    })
+  )
+
+  it.effect("denies a call if the service has a fault, unless told otherwise", () =>
+    Effect.gen(function* () {
+      const { session } = yield* governedRun("gate unreachable")
+      const server = yield* startScriptedServer([{ status: 502, text: "bad gateway" }])
+      const broken = connect({ url: server.url, key: "csk_any", retries: 0 })
+      yield* Effect.addFinalizer(() => Effect.promise(() => broken.close()))
+      const faults: Array<GateFault> = []
+      const onFault = (fault: GateFault) => faults.push(fault)
+      yield* Effect.promise(async () => {
+        const call = { id: "1", tool: "read", arguments: {} }
+        const verdict = await makeToolGate({ client: broken, session, onFault }).ask(call, undefined)
+        assert.strictEqual(verdict.verdict === "deny" ? verdict.cause : verdict.verdict, "unreachable")
+        const open = makeToolGate({ client: broken, session, onFault, whenUnreachable: "allow" })
+        assert.strictEqual((await open.ask(call, undefined)).verdict, "allow")
+        assert.strictEqual(faults.length, 2)
+      })
+    })
+  )
+
+  it.effect("stops waiting when it is aborted or has waited long enough; the approval stays pending", () =>
+    Effect.gen(function* () {
+      const { client, decide, session } = yield* governedRun("gate aborted")
+      const gate = makeToolGate({ client, session, timeout: "100 millis" })
+      yield* Effect.promise(async () => {
+        const verdict = await gate.ask(refund("call_1"), undefined)
+        assert.strictEqual(verdict.verdict, "pending")
+        const aborting = new AbortController()
+        const patient = makeToolGate({ client, session })
+        const asked = patient.ask(refund("call_1"), undefined, { signal: aborting.signal })
+        aborting.abort(new Error("The run was aborted"))
+        assert.include(String(await asked.catch((error: unknown) => error)), "The run was aborted")
+        await decide("approve", "refund")
+        assert.strictEqual((await gate.ask(refund("call_1"), undefined)).verdict, "allow")
+      })
+    })
+  )
+})
