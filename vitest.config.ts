@@ -21,6 +21,9 @@ const OWN_PROCESS = [
 ]
 
 const ALL = ["test/**/*.test.ts"]
+
+/** Packages have tests too. `exclude` replaces Vitest's own default, which has this. */
+const PACKAGES = "**/node_modules/**"
 const cores = availableParallelism()
 
 /** Many tests wait most of their time: for a lease, a deadline, a page. */
@@ -50,18 +53,24 @@ export default defineConfig({
         test: {
           name: "shared",
           include: ALL,
-          exclude: [...OWN_PROCESS, ...TIMED],
+          exclude: [PACKAGES, ...OWN_PROCESS, ...TIMED],
           isolate: false,
           maxWorkers
         }
       },
       {
         extends: true,
-        test: { name: "own process", include: OWN_PROCESS, exclude: TIMED, maxWorkers }
+        test: { name: "own process", include: OWN_PROCESS, exclude: [PACKAGES, ...TIMED], maxWorkers }
       },
       {
         extends: true,
-        test: { name: "timed", include: TIMED, maxWorkers: cores, sequence: { groupOrder: 1 } }
+        test: {
+          name: "timed",
+          include: TIMED,
+          exclude: [PACKAGES],
+          maxWorkers: cores,
+          sequence: { groupOrder: 1 }
+        }
       }
     ]
   }

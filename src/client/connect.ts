@@ -1,4 +1,5 @@
 import { baseUrl, type ClientOptions, redactedKey } from "./ClientOptions.ts"
+import { makeApprovalWaits } from "./connect/approvalWaits.ts"
 import { call, type CallInput } from "./connect/call.ts"
 import type { CallOptions } from "./connect/CallOptions.ts"
 import { govern, type GovernedDecision, type WaitOptions } from "./connect/govern.ts"
@@ -77,6 +78,7 @@ export const connect = (options: ClientOptions): CountersignClient => {
   const operations = groups as unknown as Operations
 
   const follower = makeFollower(connection, timeout)
+  const waits = makeApprovalWaits(follower)
   const close = async () => closed.close(new Error("The client was closed"))
   return {
     ...operations,
@@ -84,7 +86,7 @@ export const connect = (options: ClientOptions): CountersignClient => {
     govern: (id, step, waitOptions = {}) => {
       const submit = (payload: StepRequest, signal: AbortSignal): Promise<GovernedStep> =>
         operations.sessions.step({ params: { id }, payload }, { signal })
-      return govern(submit, follower, id, step, waitOptions, closed)
+      return govern(submit, waits, id, step, waitOptions, closed)
     },
     close,
     [Symbol.asyncDispose]: close

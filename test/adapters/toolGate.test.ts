@@ -68,6 +68,36 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
     })
   )
 
+  it.effect("asks parallel calls at once over one stream", () =>
+    Effect.gen(function* () {
+      const { decide, key, outcomes, session, url } = yield* governedRun("gate parallel")
+      const opened: Array<string> = []
+      const original = globalThis.fetch
+      const counted = connect({ url, key })
+      yield* Effect.addFinalizer(() => Effect.promise(() => counted.close()))
+      globalThis.fetch = (input, init) => {
+        opened.push(input instanceof Request ? input.url : String(input))
+        return original(input, init)
+      }
+      yield* Effect.addFinalizer(() => Effect.sync(() => (globalThis.fetch = original)))
+      const gate = makeToolGate({ client: counted, session })
+      yield* Effect.promise(async () => {
+        const executed: Array<number> = []
+        const amounts = [1, 2, 3, 4, 5]
+        const runs = amounts.map((amount) =>
+          gate.run(refund(`call_${amount}`, amount), undefined, () => executed.push(amount))
+        )
+        // The last is decided first: none waits for another.
+        for (const amount of amounts.toReversed())
+          await decide("approve", "refund", { arguments: { amount } })
+        await Promise.all(runs)
+        assert.sameMembers(executed, amounts)
+        assert.strictEqual(opened.filter((url) => url.includes("/events/stream")).length, 1)
+        assert.strictEqual((await outcomes()).length, 5)
+      })
+    })
+  )
+
   it.effect("does not execute a call twice", () =>
     Effect.gen(function* () {
       const { client, session } = yield* governedRun("gate once")

@@ -6,7 +6,7 @@ import { DecisionTimeout } from "./DecisionTimeout.ts"
 import { MAX_PROPOSALS, proposedStepId } from "../proposedStepId.ts"
 import type { ApprovalSnapshot, CounterProposal, GovernedStep, StepRequest } from "./Operations.ts"
 import { isProblem } from "./Problem.ts"
-import type { SessionFollower } from "./sessionEvents.ts"
+import type { ApprovalListener, ApprovalWaits } from "./approvalWaits.ts"
 import { type AbortSource, linkSignals, sleep, toMillis } from "./wait.ts"
 
 /** A decided step. */
@@ -54,7 +54,7 @@ type Submit = (step: StepRequest, signal: AbortSignal) => Promise<GovernedStep>
  */
 export const govern = async (
   submit: Submit,
-  follower: SessionFollower,
+  waits: ApprovalWaits,
   id: string,
   step: StepRequest,
   options: WaitOptions,
@@ -66,7 +66,7 @@ export const govern = async (
       ? undefined
       : setTimeout(() => abort(new DecisionTimeout()), toMillis(options.timeout))
   try {
-    let result = await decide(submit, follower, id, step, { ...options, signal })
+    let result = await decide(submit, waits, id, step, { ...options, signal })
     for (let attempt = 2; attempt < 2 + MAX_PROPOSALS; attempt++) {
       const { decision, proposal } = result
       if (decision !== "reject" || proposal?.arguments === undefined) break
@@ -74,7 +74,7 @@ export const govern = async (
       signal.throwIfAborted()
       const step_id = proposedStepId(step.step_id, attempt)
       const next = { ...step, step_id, arguments: proposal.arguments }
-      result = await decide(submit, follower, id, next, { ...options, signal })
+      result = await decide(submit, waits, id, next, { ...options, signal })
     }
     return result
   } finally {
@@ -86,33 +86,37 @@ export const govern = async (
 /** Submits one step until it is decided. */
 const decide = async (
   submit: Submit,
-  follower: SessionFollower,
+  waits: ApprovalWaits,
   id: string,
   step: StepRequest,
   options: WaitOptions & { readonly signal: AbortSignal }
 ): Promise<GovernedDecision> => {
   const { signal } = options
   const submitStep = () => submit(step, signal)
-  // Taken before the request: the event that decides a step pending now comes after it.
-  let after = follower.lastSeen(id)
-  let answer = await submitUntilAnswered(submitStep, FIRST_RETRIES, signal)
-  let approval: ApprovalSnapshot | undefined
-  while (!isDecided(answer)) {
-    const pending = answer
-    approval = await awaitClosing(follower, id, pending, after, options)
-    after = approval === undefined ? undefined : follower.lastSeen(id)
-    try {
-      answer = await submitUntilAnswered(submitStep, Infinity, signal)
-    } catch (error) {
-      // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
-      if (!isProblem(error, "SESSION_CLOSED") || approval?.outcome !== "reject") throw error
-      answer = { ...pending, decision: "reject", reason: error.title }
+  // Before the request: the event that decides a step pending now comes after it.
+  const listener = waits.listen(id)
+  try {
+    let answer = await submitUntilAnswered(submitStep, FIRST_RETRIES, signal)
+    let approval: ApprovalSnapshot | undefined
+    while (!isDecided(answer)) {
+      const pending = answer
+      approval = await closingOf(listener, pending, options)
+      if (approval === undefined) listener.rewind()
+      try {
+        answer = await submitUntilAnswered(submitStep, Infinity, signal)
+      } catch (error) {
+        // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
+        if (!isProblem(error, "SESSION_CLOSED") || approval?.outcome !== "reject") throw error
+        answer = { ...pending, decision: "reject", reason: error.title }
+      }
     }
-  }
-  return {
-    ...answer,
-    ...(step.arguments === undefined ? {} : { arguments: step.arguments }),
-    approval: approval ?? null
+    return {
+      ...answer,
+      ...(step.arguments === undefined ? {} : { arguments: step.arguments }),
+      approval: approval ?? null
+    }
+  } finally {
+    listener.end()
   }
 }
 
@@ -139,28 +143,19 @@ const submitUntilAnswered = async (
   }
 }
 
-/** Waits for the event that closes the step's approval; undefined if the session closed without it, or the event was deleted. */
-const awaitClosing = async (
-  follower: SessionFollower,
-  id: string,
+/** Waits for the step's approval to close; undefined if the session closed without it, or the event was deleted. */
+const closingOf = async (
+  listener: ApprovalListener,
   { approval_id }: GovernedStep,
-  after: number | undefined,
-  { reconnect, signal }: WaitOptions
+  { reconnect, signal }: WaitOptions & { readonly signal: AbortSignal }
 ): Promise<ApprovalSnapshot | undefined> => {
-  const options = {
-    ...(after === undefined ? {} : { after }),
-    ...(reconnect === undefined ? {} : { reconnect }),
-    ...(signal === undefined ? {} : { signal })
-  }
   try {
-    for await (const event of follower.stream(id, options)) {
-      if (event.type === "approval:decided" && event.approval.approval_id === approval_id)
-        return event.approval
-    }
+    return await listener.closing(approval_id, { signal, ...(reconnect === undefined ? {} : { reconnect }) })
   } catch (error) {
+    signal.throwIfAborted()
     // So many events followed that the next one was deleted. The next request returns the decision; if still pending, the stream starts at
     // the oldest retained event.
     if (!isProblem(error, "CURSOR_EXPIRED")) throw error
+    return undefined
   }
-  return undefined
 }

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { afterEach, vi } from "vitest"
+import { makeApprovalWaits } from "../../../src/client/connect/approvalWaits.ts"
 import { govern, type WaitOptions } from "../../../src/client/connect/govern.ts"
 import { ProblemError } from "../../../src/client/connect/Problem.ts"
 import type { SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
@@ -105,7 +106,7 @@ const session = (script: {
   }
   const start = (options: WaitOptions = {}) => {
     vi.useFakeTimers()
-    return govern(submit, follower, id, step, options, new AbortController().signal)
+    return govern(submit, makeApprovalWaits(follower), id, step, options, new AbortController().signal)
   }
   return { followed, asked: () => calls, requested, start }
 }
@@ -259,11 +260,14 @@ describe("connect's govern", () => {
     vi.useFakeTimers()
     const open = new AbortController().signal
     const submit = () => Promise.resolve(answer("pending"))
-    const late = await after(600_000, govern(submit, never, id, step, { timeout: "10 minutes" }, open))
+    const late = await after(
+      600_000,
+      govern(submit, makeApprovalWaits(never), id, step, { timeout: "10 minutes" }, open)
+    )
     assert.isTrue(isProblem(late.error, "DECISION_TIMEOUT"))
     assert.strictEqual(late.took, 600_000)
     const stop = new AbortController()
-    const stopped = govern(submit, never, id, step, { signal: stop.signal }, open)
+    const stopped = govern(submit, makeApprovalWaits(never), id, step, { signal: stop.signal }, open)
     stop.abort("enough")
     assert.strictEqual((await after(0, stopped)).error, "enough")
   })

@@ -1,0 +1,195 @@
+import { assert, describe, it } from "@effect/vitest"
+import { makeApprovalWaits } from "../../../src/client/connect/approvalWaits.ts"
+import type { SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
+import type { ApprovalSnapshot, SessionEvent } from "../../../src/client/index.ts"
+
+const id = `ses_${"a".repeat(32)}`
+const at = new Date("2026-11-21T02:33:05.123Z")
+
+const snapshot = (approval_id: string): ApprovalSnapshot => ({
+  approval_id,
+  session_id: id,
+  step_id: approval_id,
+  task_id: null,
+  tool: "shell",
+  action_class: "write",
+  arguments_digest: "0".repeat(64),
+  status: "approved",
+  stage: "reviewer",
+  requested_at: at,
+  review_deadline_at: at,
+  escalation_deadline_at: null,
+  escalated_at: null,
+  expires_at: at,
+  timeout_action: "reject",
+  outcome: "allow",
+  decision_source: "human",
+  decided_at: at,
+  decided_by: null,
+  comment: null
+})
+
+/** A session whose events a test publishes. A stream first repeats those after its cursor, as the service does. */
+const makeSession = () => {
+  const events: Array<SessionEvent> = []
+  /** The cursors of all streams. */
+  const opened: Array<number | undefined> = []
+  const running = new Set<{ readonly wake: () => void; readonly fail: (error: unknown) => void }>()
+  let latest: number | undefined
+  let isClosed = false
+
+  const follower: SessionFollower = {
+    lastSeen: () => latest,
+    async *stream(_, { after = 0, signal } = {}) {
+      opened.push(after === 0 ? undefined : after)
+      let position = after
+      for (;;) {
+        for (const event of events.filter((each) => each.id > position)) {
+          signal?.throwIfAborted()
+          position = event.id
+          latest = Math.max(latest ?? 0, event.id)
+          yield event
+        }
+        if (isClosed) return
+        if (events.some((event) => event.id > position)) continue
+        await new Promise<void>((resolve, reject) => {
+          const entry = { wake: resolve, fail: reject }
+          running.add(entry)
+          const stop = () => {
+            running.delete(entry)
+            reject(signal?.reason)
+          }
+          if (signal?.aborted === true) stop()
+          signal?.addEventListener("abort", stop)
+        })
+      }
+    }
+  }
+
+  const wake = () => {
+    const waiting = [...running]
+    running.clear()
+    for (const entry of waiting) entry.wake()
+  }
+  return {
+    waits: makeApprovalWaits(follower),
+    follower,
+    opened,
+    running,
+    decide: (approval_id: string) => {
+      events.push({
+        id: events.length + 1,
+        type: "approval:decided",
+        session_id: id,
+        step_id: approval_id,
+        occurred_at: at,
+        approval: snapshot(approval_id)
+      })
+      wake()
+    },
+    close: () => {
+      isClosed = true
+      wake()
+    },
+    fail: (error: unknown) => {
+      for (const entry of running) entry.fail(error)
+      running.clear()
+    }
+  }
+}
+
+const signal = new AbortController().signal
+
+/** Lets promises settle that wait for nothing else. */
+const settle = async () => {
+  for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+}
+
+describe("waits for approvals of one session", () => {
+  it("share one stream, which ends with the last of them", async () => {
+    const { decide, opened, running, waits } = makeSession()
+    const [first, second, third] = [waits.listen(id), waits.listen(id), waits.listen(id)]
+    const both = [first.closing("a", { signal }), second.closing("b", { signal })]
+    await settle()
+    const late = third.closing("c", { signal })
+    decide("b")
+    decide("c")
+    assert.strictEqual((await both[1])?.approval_id, "b")
+    assert.strictEqual((await late)?.approval_id, "c")
+    await settle()
+    assert.strictEqual(running.size, 1)
+    decide("a")
+    assert.strictEqual((await both[0])?.approval_id, "a")
+    await settle()
+    assert.strictEqual(running.size, 0)
+    assert.deepStrictEqual(opened, [undefined])
+  })
+
+  it("see a decision that the stream received while the step was requested", async () => {
+    const { decide, opened, waits } = makeSession()
+    const first = waits.listen(id).closing("a", { signal })
+    const second = waits.listen(id)
+    await settle()
+    decide("b")
+    await settle()
+    assert.strictEqual((await second.closing("b", { signal }))?.approval_id, "b")
+    decide("a")
+    await first
+    assert.strictEqual(opened.length, 1)
+  })
+
+  it("see a decision that another stream of the client received before theirs was opened", async () => {
+    const { decide, follower, opened, waits } = makeSession()
+    decide("x")
+    const other = follower.stream(id)
+    await other.next()
+    const early = waits.listen(id)
+    decide("early")
+    await other.next()
+    const late = waits.listen(id)
+    const waitOfLate = late.closing("late", { signal })
+    await settle()
+    assert.strictEqual((await early.closing("early", { signal }))?.approval_id, "early")
+    decide("late")
+    assert.strictEqual((await waitOfLate)?.approval_id, "late")
+    assert.deepStrictEqual(opened, [undefined, 1])
+  })
+
+  it("end one by one when they are aborted", async () => {
+    const { decide, running, waits } = makeSession()
+    const stop = new AbortController()
+    const stopped = waits.listen(id).closing("a", { signal: stop.signal })
+    const waiting = waits.listen(id).closing("b", { signal })
+    await settle()
+    stop.abort("enough")
+    assert.strictEqual(await stopped.catch((error: unknown) => error), "enough")
+    assert.strictEqual(running.size, 1)
+    decide("b")
+    assert.strictEqual((await waiting)?.approval_id, "b")
+  })
+
+  it("all fail with their stream, and all end with their session; the next one opens another", async () => {
+    const { close, fail, opened, waits } = makeSession()
+    const listeners = [waits.listen(id), waits.listen(id)]
+    const failing = listeners.map((listener) => listener.closing("a", { signal }))
+    await settle()
+    fail("no such session")
+    for (const wait of failing)
+      assert.strictEqual(await wait.catch((error: unknown) => error), "no such session")
+    const ending = listeners.map((listener) => listener.closing("a", { signal }))
+    await settle()
+    close()
+    assert.deepStrictEqual(await Promise.all(ending), [undefined, undefined])
+    assert.strictEqual(opened.length, 2)
+  })
+
+  it("read from the oldest event after a rewind", async () => {
+    const { decide, follower, opened, waits } = makeSession()
+    decide("old")
+    await follower.stream(id).next()
+    const listener = waits.listen(id)
+    listener.rewind()
+    assert.strictEqual((await listener.closing("old", { signal }))?.approval_id, "old")
+    assert.deepStrictEqual(opened, [undefined, undefined])
+  })
+})
