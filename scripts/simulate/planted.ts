@@ -150,10 +150,18 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
       from: "return row?.attempt === attempt && transaction.get",
       to: "return row !== undefined && transaction.get"
     },
-    { file: model, from: "if (row?.attempt !== one.attempt) continue", to: "if (row === undefined) continue" }
+    {
+      file: model,
+      from: 'if (row === "locked" || row?.attempt !== one.attempt) {',
+      to: 'if (row === "locked" || row === undefined) {'
+    }
   ],
   "attempt-fence-after-lock": [
-    { file: model, from: "if (row?.attempt !== one.attempt) continue", to: "if (row === undefined) continue" }
+    {
+      file: model,
+      from: 'if (row === "locked" || row?.attempt !== one.attempt) {',
+      to: 'if (row === "locked" || row === undefined) {'
+    }
   ],
   "epoch-fence": [
     {

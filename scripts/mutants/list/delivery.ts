@@ -26,9 +26,21 @@ export const delivery: ReadonlyArray<ListedMutant> = [
   },
   {
     file: writeResults,
-    from: "FOR UPDATE OF q",
+    from: "FOR UPDATE OF q SKIP LOCKED",
     to: "",
     tests: ["server/delivery/Delivery/writeResults.test.ts"]
+  },
+  {
+    file: writeResults,
+    from: "FOR UPDATE OF q SKIP LOCKED",
+    to: "FOR UPDATE OF q",
+    tests: ["server/delivery/Delivery/Finisher.test.ts"]
+  },
+  {
+    file: "server/delivery/Delivery/Finisher.ts",
+    from: "monotonicMillis(clock) < lockedRetryAt",
+    to: "false",
+    tests: ["server/delivery/Delivery/Finisher.test.ts"]
   },
   {
     file: shards,

@@ -4,6 +4,7 @@ import type { HeadRow } from "../../../src/server/delivery/Delivery/QueueReads.t
 import { SWEEP_LANES } from "../../../src/server/delivery/Delivery/QueueReads.ts"
 import type { InsertedDelivery, PreparedDelivery } from "../../../src/server/delivery/Delivery/QueueWrites.ts"
 import { shardOf, SHARDS } from "../../../src/server/delivery/Delivery/Shards.ts"
+import type { RecordedResults } from "../../../src/server/delivery/Delivery/writeResults.ts"
 import type { Heartbeat } from "../../../src/server/delivery/Delivery/ShardStore.ts"
 import { type Statement, type Store, Table, type Transaction, type Wait } from "../core/Store.ts"
 
@@ -271,23 +272,25 @@ export class DeliveryModel {
     }
   }
 
-  /** Returns the numbers of the rows that were still at the recorded attempt, under the epoch of the result. */
-  recordResults(batch: ReadonlyArray<RecordedResult>): Statement<ReadonlySet<number>> {
+  /** Rows that another transaction has locked, or has changed since the snapshot, are left to another statement. */
+  recordResults(batch: ReadonlyArray<RecordedResult>): Statement<RecordedResults> {
     const model = this
     return function* (transaction) {
-      const candidates = batch
-        .filter(({ attempt, epoch, seq, shard }) => {
-          const row = transaction.get(model.queue, String(seq))
-          return row?.attempt === attempt && transaction.get(model.shards, String(shard))?.epoch === epoch
-        })
-        .toSorted((a, b) => a.shard - b.shard || a.seq - b.seq)
+      const candidates = batch.filter(({ attempt, epoch, seq, shard }) => {
+        const row = transaction.get(model.queue, String(seq))
+        return row?.attempt === attempt && transaction.get(model.shards, String(shard))?.epoch === epoch
+      })
       yield PAUSE
       const written = new Set<number>()
+      const locked = new Set<number>()
       const recorded: Array<RecordedAttempt> = []
       transaction.onCommit(() => model.observer.recorded(recorded))
       for (const one of candidates) {
-        const row = yield* transaction.lock(model.queue, String(one.seq))
-        if (row?.attempt !== one.attempt) continue
+        const row = transaction.tryLock(model.queue, String(one.seq))
+        if (row === "locked" || row?.attempt !== one.attempt) {
+          locked.add(one.seq)
+          continue
+        }
         written.add(one.seq)
         const { sent, seq, status, status_after } = one
         recorded.push({
@@ -326,7 +329,7 @@ export class DeliveryModel {
         })
       }
       yield PAUSE
-      return written
+      return { written, locked }
     }
   }
 

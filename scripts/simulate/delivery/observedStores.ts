@@ -35,7 +35,7 @@ export const observedDeliveryStore = (replica: Replica, store: DeliveryStore): D
       Effect.suspend(() =>
         batch.some(isRejected) ? Effect.fail(REJECTED) : store.recordResults(batch, withinTransaction)
       ).pipe(
-        Effect.tap((written) =>
+        Effect.tap(({ locked, written }) =>
           Effect.sync(() => {
             const recorded = batch.filter(({ result }) => written.has(result.delivery.seq))
             checks.knows(
@@ -46,7 +46,8 @@ export const observedDeliveryStore = (replica: Replica, store: DeliveryStore): D
               }))
             )
             for (const { result } of batch) {
-              if (!written.has(result.delivery.seq)) checks.stale.refused(replica, result.lane.owned)
+              const { seq } = result.delivery
+              if (!written.has(seq) && !locked.has(seq)) checks.stale.refused(replica, result.lane.owned)
             }
           })
         )

@@ -57,7 +57,7 @@ export const modelDeliveryStore = (
     return withinTransaction === undefined
       ? client.statement("record results", statement)
       : client.transaction((execute) =>
-          Effect.tap(execute(statement), (written) =>
+          Effect.tap(execute(statement), ({ written }) =>
             Effect.provideService(withinTransaction(written), CurrentTransaction, execute)
           )
         )

@@ -76,7 +76,7 @@ const command = fc.oneof(
   fc.record({ tag: fc.constant("insertUnderLock"), destination, count: fc.integer({ min: 1, max: 4 }) }),
   fc.record({
     tag: fc.constant("open"),
-    blocker: fc.constantFrom("Insert", "Attempt", "Health"),
+    blocker: fc.constantFrom("Insert", "Attempt", "Log", "Health"),
     destination
   }),
   fc.record({ tag: fc.constant("end"), how: fc.constantFrom("commit", "rollback") }),
@@ -275,7 +275,7 @@ class Course {
     const blocker: Blocker =
       tag === "Insert"
         ? { _tag: "Insert", list: this.#prepare(number, 1, 300) }
-        : { _tag: tag === "Attempt" ? "Attempt" : "Health", to }
+        : { _tag: tag === "Attempt" || tag === "Log" ? tag : "Health", to }
     return Effect.map(this.subject.open(blocker), (open) => {
       this.#open = open
     })
@@ -311,11 +311,13 @@ class Course {
         return [concluded(row, (epochs.get(row.shard) ?? 0) + epoch, row.attempt + attempt, verdict)]
       })
       const names = new Map(rows.map((row) => [row.seq, row.delivery_id]))
-      const recorded = Effect.map(subject.store.recordResults(batch), (written) =>
-        Array.from(written, (seq) => names.get(seq)).toSorted()
-      )
+      const namesOf = (rows: ReadonlySet<number>) => Array.from(rows, (seq) => names.get(seq)).toSorted()
+      const recorded = Effect.map(subject.store.recordResults(batch), ({ locked, written }) => ({
+        written: namesOf(written),
+        locked: namesOf(locked)
+      }))
       if (this.#open === undefined) return yield* subject.run(recorded)
-      // It may have to wait for the open transaction.
+      // It waits for the open transaction if that has locked its deliveries in the log.
       this.#waiting.push(yield* subject.start(recorded))
       return yield* this.end(results.length % 2 === 0 ? "commit" : "rollback")
     })

@@ -47,6 +47,8 @@ export type Blocker =
   | { readonly _tag: "Insert"; readonly list: ReadonlyArray<PreparedDelivery> }
   /** Locks the queue rows of a destination and counts one more attempt of each. */
   | { readonly _tag: "Attempt"; readonly to: { readonly org_id: OrgId; readonly destination_id: string } }
+  /** Locks the deliveries of a destination in the log. */
+  | { readonly _tag: "Log"; readonly to: { readonly org_id: OrgId; readonly destination_id: string } }
   /** Locks the stored health of a destination. */
   | { readonly _tag: "Health"; readonly to: { readonly org_id: OrgId; readonly destination_id: string } }
 
@@ -183,6 +185,11 @@ export const makeSqlSubject: Effect.Effect<
         return sql`
             UPDATE delivery_queue SET attempt = attempt + 1
             WHERE org_id = ${blocker.to.org_id} AND destination_id = ${blocker.to.destination_id}
+          `
+      case "Log":
+        return sql`
+            SELECT FROM deliveries
+            WHERE org_id = ${blocker.to.org_id} AND destination_id = ${blocker.to.destination_id} FOR UPDATE
           `
       case "Health":
         return sql`
@@ -393,6 +400,13 @@ function blockingStatement(model: DeliveryModel, blocker: Blocker): Statement<un
           const row = yield* transaction.lock(model.queue, key)
           if (row !== undefined) transaction.write(model.queue, key, { ...row, attempt: row.attempt + 1 })
         }
+        return
+      }
+      case "Log": {
+        const found = [...transaction.scan(model.log)].filter(
+          ([, row]) => row.org_id === blocker.to.org_id && row.destination_id === blocker.to.destination_id
+        )
+        for (const [key] of found) yield* transaction.lock(model.log, key)
         return
       }
       case "Health":

@@ -6,19 +6,19 @@ import { transaction } from "../../store/transaction.ts"
 import type { Lane } from "./Lane.ts"
 import { makeQueueReads, type QueueReads } from "./QueueReads.ts"
 import { writeHealth } from "./writeHealth.ts"
-import { type ConcludedAttempt, writeResults } from "./writeResults.ts"
+import { type ConcludedAttempt, type RecordedResults, writeResults } from "./writeResults.ts"
 
 /** The engine's statements on the queue, the log and the health of destinations, of shards that it owns. */
 export interface DeliveryStore extends QueueReads {
   /**
-   * Records the results of attempts. Returns the numbers of the rows that were still at the recorded attempt and under
-   * the epoch of their lane; the others are unchanged. `withinTransaction` gets these numbers, and its writes commit
-   * together with the results.
+   * Records the results of attempts whose rows are still at the recorded attempt and under the epoch of their lane; the
+   * others are unchanged. Never waits for the lock of a row. `withinTransaction` gets the numbers of the written rows,
+   * and its writes commit together with the results.
    */
   readonly recordResults: (
     batch: ReadonlyArray<ConcludedAttempt>,
     withinTransaction?: (written: ReadonlySet<number>) => Effect.Effect<void, SqlError.SqlError>
-  ) => Effect.Effect<ReadonlySet<number>, SqlError.SqlError>
+  ) => Effect.Effect<RecordedResults, SqlError.SqlError>
   /**
    * Stores the health of lanes, except those whose shard has another owner by now. Never waits for a row lock: returns
    * the keys of lanes whose row is locked and was not written.
@@ -34,8 +34,8 @@ export const makeDeliveryStore = (sql: SqlClient.SqlClient, clock: StoreClock["S
   recordResults: (batch, withinTransaction) =>
     withinTransaction === undefined
       ? writeResults(sql, clock, batch)
-      : transaction(Effect.tap(writeResults(sql, clock, batch), withinTransaction)).pipe(
-          Effect.provideService(SqlClient.SqlClient, sql)
-        ),
+      : transaction(
+          Effect.tap(writeResults(sql, clock, batch), ({ written }) => withinTransaction(written))
+        ).pipe(Effect.provideService(SqlClient.SqlClient, sql)),
   saveHealth: (lanes) => writeHealth(sql, clock, lanes)
 })

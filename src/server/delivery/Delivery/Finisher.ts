@@ -23,7 +23,7 @@ import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
-import type { ConcludedAttempt } from "./writeResults.ts"
+import type { ConcludedAttempt, RecordedResults } from "./writeResults.ts"
 
 /**
  * How long the first result of a batch waits for others, in milliseconds, unless a full batch waits already. The statement costs
@@ -37,6 +37,9 @@ const BATCH_SIZE = 512
 
 /** The pause between attempts to write while the database is unavailable, in milliseconds. */
 const RETRY_MILLIS = 250
+
+/** The pause before results whose rows are locked are written again, in milliseconds. */
+const LOCKED_RETRY_MILLIS = 250
 
 /** How many times a rejected result is written alone before it is recorded as a failure. */
 const POISON_TRIES = 3
@@ -52,7 +55,10 @@ export const UNWRITABLE = "internal error: the result could not be written"
 
 /** Records the results of attempts. */
 export interface Finisher {
-  /** Records a batch of results. A run ends when they are recorded, however long the database is unavailable. */
+  /**
+   * Records a batch of results. A run ends when they are recorded, however long the database is unavailable. Results
+   * whose rows another transaction has locked are left to a later run.
+   */
   readonly worker: Worker<never, never>
 }
 
@@ -79,6 +85,9 @@ export const makeFinisher = (
     const disablePermits = Semaphore.makeUnsafe(1)
     /** Results of the current batch that the dispatcher has not been notified of. */
     const unacknowledged = new Set<AttemptResult>()
+    /** Results whose rows another transaction has locked, and when they are written again. */
+    let locked: ReadonlyArray<ConcludedAttempt> = []
+    let lockedRetryAt = 0
 
     /**
      * Writes results, together with the `onCompleted` hooks of their channels in one transaction. Without hooks it is a
@@ -86,7 +95,7 @@ export const makeFinisher = (
      */
     const writeAndNotify = (
       batch: ReadonlyArray<ConcludedAttempt>
-    ): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
+    ): Effect.Effect<RecordedResults, SqlError.SqlError> => {
       const completed = Map.groupBy(
         batch.filter(
           ({ result, verdict }) => hasCompletionHook(result.lane.channel) && verdict._tag !== "RetryLater"
@@ -101,7 +110,7 @@ export const makeFinisher = (
       )
     }
 
-    const write = (batch: ReadonlyArray<ConcludedAttempt>): Effect.Effect<ReadonlySet<number>, WriteError> =>
+    const write = (batch: ReadonlyArray<ConcludedAttempt>): Effect.Effect<RecordedResults, WriteError> =>
       Effect.catchDefect(
         Effect.suspend(() => writeAndNotify(batch)),
         (defect) => Effect.fail(new WriteDefect({ defect }))
@@ -110,17 +119,25 @@ export const makeFinisher = (
     /** `writtenFrom`: when the write began. */
     const acknowledge = (
       batch: ReadonlyArray<ConcludedAttempt>,
-      written: ReadonlySet<number>,
+      recorded: RecordedResults,
       writtenFrom: number
     ) => {
+      const { written } = recorded
+      const ended = batch.filter(({ result }) => !recorded.locked.has(result.delivery.seq))
+      if (ended.length < batch.length) {
+        const left = batch.filter(({ result }) => recorded.locked.has(result.delivery.seq))
+        for (const { result } of left) unacknowledged.delete(result)
+        if (locked.length === 0) lockedRetryAt = monotonicMillis(clock) + LOCKED_RETRY_MILLIS
+        locked = [...locked, ...left]
+      }
       // A clock of its own is one that a test moves, perhaps during the write, whose statement has counted from before.
       const now = dueClock === clock ? monotonicMillis(dueClock) : writtenFrom
-      for (const { result } of batch) {
+      for (const { result } of ended) {
         unacknowledged.delete(result)
         if (!written.has(result.delivery.seq)) onRefused(result.lane)
       }
       dispatcher.acknowledge(
-        batch.map(({ result, verdict }) => ({
+        ended.map(({ result, verdict }) => ({
           result,
           retryAt:
             verdict._tag === "RetryLater" && written.has(result.delivery.seq) ? now + verdict.delay : null
@@ -147,13 +164,13 @@ export const makeFinisher = (
      */
     const writeAlone = (concluded: ConcludedAttempt, from = monotonicMillis(dueClock)): Effect.Effect<void> =>
       retryUntilWritten(write([concluded])).pipe(
-        Effect.map((written) => acknowledge([concluded], written, from)),
+        Effect.map((recorded) => acknowledge([concluded], recorded, from)),
         Effect.catch((error) => {
           const failed = unwritable(concluded)
           return Effect.logError("The result of a delivery was rejected; recording it as failed", error).pipe(
             Effect.andThen(retryUntilWritten(write([failed]))),
             Effect.catch(() => retryUntilWritten(store.recordResults([failed]))),
-            Effect.map((written) => acknowledge([failed], written, from))
+            Effect.map((recorded) => acknowledge([failed], recorded, from))
           )
         }),
         Effect.catch((error) =>
@@ -173,7 +190,7 @@ export const makeFinisher = (
     ): Effect.Effect<void> =>
       write(batch).pipe(
         Effect.matchEffect({
-          onSuccess: (written) => Effect.sync(() => acknowledge(batch, written, from)),
+          onSuccess: (recorded) => Effect.sync(() => acknowledge(batch, recorded, from)),
           onFailure: (error) =>
             isUnavailable(error)
               ? logFailure("Could not record delivery results; retrying", Cause.fail(error)).pipe(
@@ -227,20 +244,43 @@ export const makeFinisher = (
         Effect.sync(() => unacknowledged.forEach(abandon))
       )
 
+    /** Takes the results to write again, if it is time. */
+    const takeLocked = (): ReadonlyArray<ConcludedAttempt> => {
+      if (locked.length === 0 || monotonicMillis(clock) < lockedRetryAt) return []
+      const taken = locked.slice(0, BATCH_SIZE)
+      locked = locked.slice(BATCH_SIZE)
+      lockedRetryAt = monotonicMillis(clock) + LOCKED_RETRY_MILLIS
+      return taken
+    }
+
+    const hasResults = Effect.andThen(
+      Queue.peek(dispatcher.results),
+      Effect.raceFirst(dispatcher.hasFullBatch.await, Effect.sleep(GATHER_MILLIS))
+    )
+
     return {
       worker: {
         name: "delivery_results",
-        wakeUp: Effect.andThen(
-          Queue.peek(dispatcher.results),
-          Effect.raceFirst(dispatcher.hasFullBatch.await, Effect.sleep(GATHER_MILLIS))
+        wakeUp: Effect.suspend(() =>
+          locked.length === 0
+            ? hasResults
+            : Effect.raceFirst(
+                hasResults,
+                Effect.sleep(Math.max(0, Math.ceil(lockedRetryAt - monotonicMillis(clock))))
+              )
         ),
         runOnce: Effect.gen(function* () {
-          const taken = yield* dispatcher.takeResults(BATCH_SIZE)
+          const waits = locked.length === 0
+          const again = takeLocked()
+          const taken =
+            waits || Queue.sizeUnsafe(dispatcher.results) > 0 ? yield* dispatcher.takeResults(BATCH_SIZE) : []
           for (const result of taken) unacknowledged.add(result)
+          for (const { result } of again) unacknowledged.add(result)
           const gone = new Set(taken.filter(({ outcome }) => outcome._tag === "Gone").map(({ lane }) => lane))
           yield* disableDestinations(gone).pipe(
             Effect.andThen(Effect.forEach(taken, concludeAttempt)),
-            Effect.flatMap((batch) => writeBatch(batch)),
+            Effect.map((batch) => [...again, ...batch]),
+            Effect.flatMap((batch) => (batch.length === 0 ? Effect.void : writeBatch(batch))),
             Effect.catchDefect(dropUnacknowledged)
           )
           return { counts: { results: taken.length } }

@@ -20,18 +20,27 @@ const statusAfter: Readonly<Record<Conclusion["_tag"], "pending" | "delivered" |
   Failed: "failed"
 }
 
+/** What became of a batch of results, by the numbers of their rows. A row in neither set has another attempt or owner, or is gone. */
+export interface RecordedResults {
+  /** Rows whose result is recorded. */
+  readonly written: ReadonlySet<number>
+  /** Rows that another transaction has locked: nothing is recorded yet. */
+  readonly locked: ReadonlySet<number>
+}
+
 /**
  * Records the results of attempts in one statement: the queue, the log and the attempts. Fenced twice, by the row's
- * attempt and by the shard's epoch. Returns the numbers of the rows that were still at the recorded attempt.
+ * attempt and by the shard's epoch. Never waits for the lock of a queued row (SKIP LOCKED): a transaction that removes
+ * one destination would otherwise hold back the results of all others.
  */
 export const writeResults = (
   sql: SqlClient.SqlClient,
   clock: StoreClock["Service"],
   batch: ReadonlyArray<ConcludedAttempt>
-): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
+): Effect.Effect<RecordedResults, SqlError.SqlError> => {
   const column = <A>(of: (attempt: ConcludedAttempt) => A): Array<A> => batch.map(of)
   return Effect.map(
-    sql<{ readonly seq: number }>`
+    sql<{ readonly seq: number; readonly is_locked: boolean }>`
       WITH given AS (
         SELECT *
         FROM unnest(
@@ -53,8 +62,7 @@ export const writeResults = (
         FROM given e
         JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
         JOIN delivery_shards s ON s.shard = e.shard AND s.epoch = e.epoch
-        ORDER BY e.shard, e.seq
-        FOR UPDATE OF q
+        FOR UPDATE OF q SKIP LOCKED
       ), done AS (
         DELETE FROM delivery_queue q
         USING locked h
@@ -90,9 +98,19 @@ export const writeResults = (
           AND d.destination_id = h.destination_id
           AND d.delivery_id = h.delivery_id
       )
-      SELECT seq::float8 AS seq
+      SELECT seq::float8 AS seq, false AS is_locked
       FROM locked
+      UNION ALL
+      SELECT e.seq::float8, true
+      FROM given e
+      JOIN delivery_queue USING (shard, seq, attempt)
+      JOIN delivery_shards USING (shard, epoch)
+      WHERE (SELECT count(*) FROM locked) < ${batch.length}::int
+        AND e.seq NOT IN (SELECT seq FROM locked)
     `,
-    (rows) => new Set(rows.map((row) => row.seq))
+    (rows) => ({
+      written: new Set(rows.flatMap(({ is_locked, seq }) => (is_locked ? [] : [seq]))),
+      locked: new Set(rows.flatMap(({ is_locked, seq }) => (is_locked ? [seq] : [])))
+    })
   )
 }

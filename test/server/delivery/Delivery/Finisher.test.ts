@@ -4,6 +4,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, type CompletedDelivery } from "../../../../src/server/delivery/Delivery.ts"
+import { runWorker } from "../../../../src/server/concurrency/Worker.ts"
 import type { DeliveryStore } from "../../../../src/server/delivery/Delivery/DeliveryStore.ts"
 import { makeFinisher } from "../../../../src/server/delivery/Delivery/Finisher.ts"
 import {
@@ -129,6 +130,49 @@ describe("Finisher", () => {
   )
 
   testWithDatabase(
+    "results of other destinations are recorded while the rows of one are locked, and those of that one afterwards",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(quickPolicy({ retry: singleAttempt }))
+        yield* Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const [removed, kept, other] = [yield* newDestination, yield* newDestination, yield* newDestination]
+          const held = yield* Deferred.make<void>()
+          const end = yield* Deferred.make<void>()
+          const sent = yield* Effect.forEach([removed, kept, other], (to) =>
+            Effect.andThen(publish(to), Queue.take(attempts))
+          )
+          const removal = yield* Effect.forkChild(
+            transaction(
+              sql`DELETE FROM delivery_queue WHERE destination_id = ${removed.destination_id}`.pipe(
+                Effect.andThen(
+                  sql`SELECT FROM delivery_queue WHERE destination_id = ${kept.destination_id} FOR UPDATE`
+                ),
+                Effect.andThen(Deferred.succeed(held, undefined)),
+                Effect.andThen(Deferred.await(end))
+              )
+            )
+          )
+          yield* Deferred.await(held)
+          yield* Effect.gen(function* () {
+            yield* Effect.forEach(sent, (attempt) => attempt.complete(delivered))
+            yield* awaitRecords(other, allHaveStatus("delivered"))
+            // A later batch is recorded too.
+            yield* publish(other)
+            yield* (yield* Queue.take(attempts)).complete(delivered)
+            yield* awaitRecords(other, (list) => list.length === 2 && allHaveStatus("delivered")(list))
+            yield* awaitRecords(kept, allHaveStatus("pending"))
+          }).pipe(Effect.ensuring(Deferred.succeed(end, undefined)))
+          yield* Fiber.join(removal)
+          const [record] = yield* awaitRecords(kept, allHaveStatus("delivered"))
+          assert.strictEqual(record?.attempts, 1)
+          assert.strictEqual(yield* queueLength, 0)
+          assert.strictEqual(yield* Queue.size(attempts), 0)
+        }).pipe(withEngine([channel]))
+      })
+  )
+
+  testWithDatabase(
     "health of other destinations is stored while one health row is locked, and of that one afterwards",
     () =>
       Effect.gen(function* () {
@@ -249,7 +293,7 @@ describe("Finisher", () => {
           ...unreadStore,
           recordResults: (batch, onWritten) => {
             const written = new Set(owner === "this" ? batch.map(({ result }) => result.delivery.seq) : [])
-            return Effect.as(onWritten?.(written) ?? Effect.void, written)
+            return Effect.as(onWritten?.(written) ?? Effect.void, { written, locked: new Set<number>() })
           }
         }
         const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher, ({ key }) => {
@@ -274,9 +318,10 @@ describe("Finisher", () => {
       const store: DeliveryStore = {
         ...unreadStore,
         recordResults: (batch) =>
-          Effect.succeed(
-            new Set(batch.map(({ result }) => result.delivery.seq).filter((seq) => seq === own.seq))
-          )
+          Effect.succeed({
+            written: new Set(batch.map(({ result }) => result.delivery.seq).filter((seq) => seq === own.seq)),
+            locked: new Set()
+          })
       }
       const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher, () => {})
       dispatcher.offer([own, lost], 0, 0)
@@ -293,6 +338,45 @@ describe("Finisher", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("a locked result is written again every 250 ms until it is recorded, with others meanwhile", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const { dispatcher, owned } = yield* startDispatcher(channel)
+      const locked = new Set([1])
+      const written: Array<ReadonlyArray<number>> = []
+      const store: DeliveryStore = {
+        ...unreadStore,
+        recordResults: (batch) => {
+          const rows = batch.map(({ result }) => result.delivery.seq)
+          written.push(rows)
+          return Effect.succeed({
+            written: new Set(rows.filter((seq) => !locked.has(seq))),
+            locked: new Set(locked)
+          })
+        }
+      }
+      const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher, () =>
+        assert.fail("No result was refused")
+      )
+      yield* Effect.forkScoped(runWorker(worker))
+      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 }), queueRow({ seq: 3 })], 0, 0)
+      const [first, second, third] = yield* Queue.takeN(attempts, 3)
+      yield* first?.complete(delivered) ?? Effect.void
+      yield* TestClock.adjust("100 millis")
+      yield* second?.complete(delivered) ?? Effect.void
+      yield* TestClock.adjust("150 millis")
+      assert.deepStrictEqual(written, [[1], [2]])
+      yield* TestClock.adjust("300 millis")
+      assert.deepStrictEqual(written, [[1], [2], [1], [1]])
+      assert.strictEqual(owned.get(0)?.unfinished, 2)
+      locked.clear()
+      yield* third?.complete(delivered) ?? Effect.void
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(written.slice(4), [[3], [1]])
+      assert.strictEqual(owned.get(0)?.unfinished, 0)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect(
     "after a defect while results are recorded, their shard can be released, and nothing is sent twice",
     () =>
@@ -305,7 +389,10 @@ describe("Finisher", () => {
           recordResults: (batch) =>
             hasDefect
               ? Effect.die("a defect of the store")
-              : Effect.succeed(new Set(batch.map(({ result }) => result.delivery.seq)))
+              : Effect.succeed({
+                  written: new Set(batch.map(({ result }) => result.delivery.seq)),
+                  locked: new Set()
+                })
         }
         const { worker } = yield* makeFinisher(store, yield* Clock.Clock, dispatcher, () => {})
         const rows = [queueRow({ seq: 1 }), queueRow({ seq: 2 })]
