@@ -338,6 +338,3 @@ const componentName = (name: string): string => {
         .map((word) => word.charAt(0) + word.slice(1).toLowerCase())
         .join("")
 }
-
-/** The API whose generated document is the published one, for pages that render it. */
-export const documentedApi = Api.annotate(OpenApi.Transform, () => openApiDocument())

@@ -247,11 +247,17 @@ const ofElements = <Condition extends Schema.Top>(condition: Condition) =>
 
 const unknownOp = "Expected a condition with one of the documented values of `op`"
 
-export const ValueCondition = Schema.Union(leaves).annotate({
+const valueCondition = Schema.Union(leaves).annotate({
   identifier: "ValueCondition",
   message: unknownOp,
   description: "A condition on one value."
 })
+export type ValueCondition = typeof valueCondition.Type
+
+// Interfaces, because declarations name them. They repeat the whole type of a constant wherever it is a part of another.
+
+export interface ValueConditionSchema extends Schema.Codec<ValueCondition, typeof valueCondition.Encoded> {}
+export const ValueCondition: ValueConditionSchema = valueCondition
 
 const leafConditions = ofElements(ValueCondition)
 
@@ -259,11 +265,18 @@ export const InnerEveryCondition = withValue("every", leafConditions, "InnerEver
 
 export const InnerSomeCondition = withValue("some", leafConditions, "InnerSomeCondition", someDescription)
 
-export const ElementCondition = Schema.Union([...leaves, InnerEveryCondition, InnerSomeCondition]).annotate({
+const elementCondition = Schema.Union([...leaves, InnerEveryCondition, InnerSomeCondition]).annotate({
   identifier: "ElementCondition",
   message: unknownOp,
   description: "A condition on an element of an array."
 })
+export type ElementCondition = typeof elementCondition.Type
+
+export interface ElementConditionSchema extends Schema.Codec<
+  ElementCondition,
+  typeof elementCondition.Encoded
+> {}
+export const ElementCondition: ElementConditionSchema = elementCondition
 
 const elementConditions = ofElements(ElementCondition)
 
@@ -271,17 +284,21 @@ export const EveryCondition = withValue("every", elementConditions, "EveryCondit
 
 export const SomeCondition = withValue("some", elementConditions, "SomeCondition", someDescription)
 
-/**
- * A condition on a step's arguments. It holds, does not hold, or cannot be judged, because the value is missing, of another type or too
- * large: see `judgeCondition`.
- */
-export const RuleCondition = Schema.Union([...leaves, EveryCondition, SomeCondition]).annotate({
+const ruleCondition = Schema.Union([...leaves, EveryCondition, SomeCondition]).annotate({
   identifier: "RuleCondition",
   message: unknownOp,
   description:
     "A condition on the step's arguments. If the value is missing or has another type, the condition cannot be judged: a rule that allows does not match then, and a rule that rejects or requires approval makes the step wait for a person."
 })
-export type RuleCondition = typeof RuleCondition.Type
+export type RuleCondition = typeof ruleCondition.Type
+
+export interface RuleConditionSchema extends Schema.Codec<RuleCondition, typeof ruleCondition.Encoded> {}
+
+/**
+ * A condition on a step's arguments. It holds, does not hold, or cannot be judged, because the value is missing, of another type or too
+ * large: see `judgeCondition`.
+ */
+export const RuleCondition: RuleConditionSchema = ruleCondition
 
 export type ConditionOp = RuleCondition["op"]
 

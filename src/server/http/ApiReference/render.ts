@@ -1,8 +1,9 @@
 import { Effect } from "effect"
 import { HttpRouter } from "effect/http"
-import { HttpApiScalar } from "effect/http-api"
+import { HttpApiScalar, OpenApi } from "effect/http-api"
 import { createHash } from "node:crypto"
-import { documentedApi, openApiDocument } from "../../../api/openApiDocument.ts"
+import { Api } from "../../../api/Api.ts"
+import { openApiDocument } from "../../../api/openApiDocument.ts"
 import { type EncodedDocument, encodeDocument } from "./EncodedDocument.ts"
 
 /** The bodies of `/openapi.json` and `/docs`. */
@@ -35,6 +36,9 @@ const scalar = {
   authentication: { preferredSecurityScheme: "api_key" },
   favicon: "/favicon.ico"
 }
+
+/** The API whose generated document is the published one. */
+const documentedApi = Api.annotate(OpenApi.Transform, () => openApiDocument())
 
 const makePage = Effect.promise(async (): Promise<ReferencePage> => {
   const { dispose, handler } = HttpRouter.toWebHandler(
