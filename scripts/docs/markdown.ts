@@ -20,7 +20,7 @@ export interface CodeBlock {
 }
 
 /** Folders whose Markdown is checked, in the order in which a reader meets it; files of a folder by name. */
-const folders = ["", "docs", "docs/architecture", "examples"]
+const folders = ["", "docs", "docs/architecture", "docs/adapters", "examples"]
 
 /** Documents that are run first, because others depend on their setup. */
 const first = ["README.md", "docs/README.md", "docs/webhooks.md"]

@@ -134,6 +134,12 @@ export interface ToolGate<Context> {
   ) => Promise<{ readonly verdict: "executed"; readonly result: Result } | Denied | Pending>
 }
 
+/** Retries of a question, as in `govern`: an address without a service should fail soon. */
+const ASK_RETRIES = 3
+
+/** Retries of a report, for a service that restarts: about 15 seconds together. */
+const REPORT_RETRIES = 5
+
 const warn = ({ call, error, operation }: GateFault): void => {
   const reason = error instanceof Error ? error.message : String(error)
   const name = `${call.tool} (${call.id})`
@@ -173,9 +179,8 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
     const id = await sessionOf(context)
     const payload = stepOf(call, context)
     const callOptions = signal === undefined ? {} : { signal }
-    const step = () =>
-      retryUnavailable(() => client.sessions.step({ params: { id }, payload }, callOptions), signal)
-    if (!wait) return step()
+    const step = () => client.sessions.step({ params: { id }, payload }, callOptions)
+    if (!wait) return retryUnavailable(step, { signal, retries: ASK_RETRIES })
     const { timeout } = options
     try {
       return await client.govern(
@@ -185,7 +190,7 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
       )
     } catch (error) {
       if (!isProblem(error, "DECISION_TIMEOUT")) throw error
-      return step()
+      return retryUnavailable(step, { signal, retries: ASK_RETRIES })
     }
   }
 
@@ -237,7 +242,7 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
               ...(recordResults && end.result !== undefined ? { result: recordable(end.result) } : {})
             }
       const params = { id, step_id: stepIdOf(call, context) }
-      await retryUnavailable(() => client.sessions.complete({ params, payload }))
+      await retryUnavailable(() => client.sessions.complete({ params, payload }), { retries: REPORT_RETRIES })
     } catch (error) {
       // A report whose response was lost is sent again: the first one counts.
       if (!isProblem(error, "STEP_ALREADY_COMPLETED")) onFault({ call, operation: "report", error })

@@ -27,10 +27,11 @@ export interface GovernedRun {
   readonly outcomes: () => Promise<ReadonlyArray<{ step_id: string; tool: string; status: string }>>
 }
 
-/** The rules of every test: `read` runs, `forbidden` does not, everything else waits for a person. */
+/** The rules of every test: `read` runs, `forbidden` does not, everything else waits for a person, `unattended` for a second. */
 const rules = [
   { tool: "read", effect: "allow" as const },
   { tool: "forbidden", effect: "reject" as const, reason: "Nobody may do this" },
+  { tool: "unattended", effect: "require_approval" as const, review_seconds: 1 },
   { effect: "require_approval" as const, review_seconds: 3_600 }
 ]
 

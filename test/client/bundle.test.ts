@@ -1,4 +1,4 @@
-import { assert, describe, it } from "@effect/vitest"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { build } from "esbuild"
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -8,7 +8,10 @@ import { gzipSync } from "node:zlib"
 import { libraryOptions } from "../../scripts/bundle.js"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
+/** The adapters of agent frameworks, each with what a program imports. */
+const adapters = { "ai-sdk": "governTools" }
 const entries = {
+  "ai-sdk": path.join(root, "src", "adapters", "aiSdk.ts"),
   api: path.join(root, "src", "api", "index.ts"),
   client: path.join(root, "src", "client", "index.ts"),
   connect: path.join(root, "src", "client", "connect", "index.ts"),
@@ -45,19 +48,27 @@ const bundledSize = async (directory: string, program: string): Promise<number> 
 }
 
 describe("a bundle of the published client", () => {
-  it("holds little more than connect", { timeout: 120_000 }, async () => {
-    const directory = mkdtempSync(path.join(tmpdir(), "countersign-bundle-"))
-    try {
-      await buildPackage(directory)
-      const connect = `import { connect, isProblem, ServiceUnreachable } from "countersign/client"
+  let directory = ""
+  beforeAll(async () => {
+    directory = mkdtempSync(path.join(tmpdir(), "countersign-bundle-"))
+    await buildPackage(directory)
+  }, 120_000)
+  afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+  it("holds little more than connect", async () => {
+    const connect = `import { connect, isProblem, ServiceUnreachable } from "countersign/client"
         console.log(connect, isProblem, ServiceUnreachable)`
-      const size = await bundledSize(directory, connect)
-      assert.isAbove(size, 5_000)
-      assert.isBelow(size, 30_000)
-      const guard = `import { isProblem } from "countersign/client"; console.log(isProblem)`
-      assert.isBelow(await bundledSize(directory, guard), 3_000)
-    } finally {
-      rmSync(directory, { recursive: true, force: true })
-    }
+    const size = await bundledSize(directory, connect)
+    assert.isAbove(size, 5_000)
+    assert.isBelow(size, 30_000)
+    const guard = `import { isProblem } from "countersign/client"; console.log(isProblem)`
+    assert.isBelow(await bundledSize(directory, guard), 3_000)
+  })
+
+  it.each(Object.entries(adapters))("holds little of the client for the adapter %s", async (name, govern) => {
+    const program = `import { ${govern} } from "countersign/${name}"; console.log(${govern})`
+    const size = await bundledSize(directory, program)
+    assert.isAbove(size, 1_000)
+    assert.isBelow(size, 10_000)
   })
 })
