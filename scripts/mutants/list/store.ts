@@ -119,6 +119,12 @@ export const store: ReadonlyArray<ListedMutant> = [
   },
   {
     file: errors,
+    from: "sqlState(error) === IDLE_IN_TRANSACTION_TIMEOUT ||",
+    to: "",
+    tests: ["server/store/Database/lostTransactions.test.ts"]
+  },
+  {
+    file: errors,
     from: "|25006|58\\d{3})$/",
     to: "|58\\d{3})$/",
     tests: ["server/store/DatabaseHealth.test.ts"]

@@ -17,7 +17,7 @@ const CONNECT_MILLIS = 5_000
 const KEEP_ALIVE_MILLIS = 30_000
 
 /** As `idle_in_transaction_session_timeout` of callers. */
-const IDLE_IN_TRANSACTION_MILLIS = 30_000
+const IDLE_IN_TRANSACTION_MILLIS = 10_000
 
 type Result<A> = { readonly value: A } | { readonly error: SqlError.SqlError }
 

@@ -23,8 +23,15 @@ const RESPONSE_MARGIN_MILLIS = 2_000
 /** How long a TCP connection may be unused before the operating system checks whether its peer is there. */
 const KEEP_ALIVE = "10 seconds"
 
-/** How long a transaction of a dedicated pool may pause between two statements. */
-const IDLE_TRANSACTION_TIMEOUT_MILLIS = 5_000
+/**
+ * When the server ends the session of a client that is silent: after this time, and this many unanswered probes with
+ * this pause between them; in seconds. By default that takes two hours, and every replica that was cut off a few times
+ * would leave behind more sessions than `max_connections` allows.
+ */
+const SERVER_KEEP_ALIVE = { idle: 10, interval: 5, count: 3 }
+
+/** How long a transaction of a dedicated pool may pause between two statements. It computes little meanwhile. */
+const DEDICATED_IDLE_TRANSACTION_TIMEOUT_MILLIS = 5_000
 
 /** An unused connection is closed after this time. */
 const IDLE_CONNECTION_TIMEOUT = "60 seconds"
@@ -42,7 +49,11 @@ export interface DatabaseOptions {
   readonly url: Redacted.Redacted
   /** Connections of the pool, including those reserved by transactions and listeners. Default 12. */
   readonly maxConnections?: number
-  /** Statement timeout in milliseconds. A longer statement is cancelled, and the request gets 503. Default 10,000. */
+  /**
+   * Statement timeout in milliseconds. A longer statement is cancelled, and the request gets 503. Default 10,000. A
+   * transaction may pause for as long between two statements: if its connection dies silently, the server keeps its row
+   * locks until then.
+   */
   readonly statementTimeoutMillis?: number
 }
 
@@ -67,8 +78,9 @@ const layerLimited = (
  */
 export const layer = (
   options: DatabaseOptions
-): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> =>
-  layerLimited({
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> => {
+  const statementTimeout = String(options.statementTimeoutMillis ?? STATEMENT_TIMEOUT_MILLIS)
+  return layerLimited({
     url: options.url,
     keepAlive: KEEP_ALIVE,
     // Unique per process: metrics count the process's own connections by it.
@@ -85,12 +97,16 @@ export const layer = (
       // ANALYZE: that took seconds. For a statement without an index, the cost penalty alone would start JIT compilation.
       enable_seqscan: "off",
       jit: "off",
-      statement_timeout: String(options.statementTimeoutMillis ?? STATEMENT_TIMEOUT_MILLIS),
+      statement_timeout: statementTimeout,
       lock_timeout: String(LOCK_TIMEOUT_MILLIS),
-      idle_in_transaction_session_timeout: "30000",
+      idle_in_transaction_session_timeout: statementTimeout,
+      tcp_keepalives_idle: String(SERVER_KEEP_ALIVE.idle),
+      tcp_keepalives_interval: String(SERVER_KEEP_ALIVE.interval),
+      tcp_keepalives_count: String(SERVER_KEEP_ALIVE.count),
       timezone: "UTC"
     }
   })
+}
 
 /**
  * A second client for the same database with a pool of its own, for background work that must not wait for callers' transactions, nor delay
@@ -99,9 +115,7 @@ export const layer = (
  * - It does not pipeline. Pipelining fills the first connection before it uses the next, so a read would wait behind another statement's
  *   commit, and a statement that takes too long could not be cancelled alone.
  * - It has no lock time-out: a statement waits for a row lock until its statement time-out.
- *
- * - Its transactions pause for 5 s at most. If a connection dies silently in the middle of one, the server keeps its row
- *   locks until then, and other replicas wait for them.
+ * - Its transactions pause for 5 s at most.
  */
 export const layerDedicatedPool = (
   maxConnections: number
@@ -117,7 +131,7 @@ export const layerDedicatedPool = (
           startupParameters: {
             ...client.config.startupParameters,
             lock_timeout: "0",
-            idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_TIMEOUT_MILLIS)
+            idle_in_transaction_session_timeout: String(DEDICATED_IDLE_TRANSACTION_TIMEOUT_MILLIS)
           }
         },
         client

@@ -21,7 +21,8 @@ const isDatabaseError = (error: unknown): error is SqlError.SqlError | Schema.Sc
   SqlError.isSqlError(error) || Schema.isSchemaError(error)
 
 /**
- * Whether an error is transient: no connection, a time-out, no disk space, or a lost race for a lock. The library classifies a server that
+ * Whether an error is transient: no connection, a time-out, no disk space, or a lost race for a lock. The server ends
+ * the session of a transaction that pauses for too long, as in a process that was suspended. The library classifies a server that
  * stops, starts or closes a connection (57P01 to 57P03) and a lack of resources (class 53) as faults of the statement, so the SQLSTATE is
  * checked too.
  */
@@ -33,9 +34,12 @@ export const isDatabaseUnavailable = (error: SqlError.SqlError): boolean => {
     case "SerializationError":
       return true
     default:
-      return isDatabaseOutage(error)
+      return sqlState(error) === IDLE_IN_TRANSACTION_TIMEOUT || isDatabaseOutage(error)
   }
 }
+
+/** `idle_in_transaction_session_timeout`. */
+const IDLE_IN_TRANSACTION_TIMEOUT = "25P03"
 
 /**
  * Whether the error belongs to an outage: all statements, or all writes, fail until its cause is removed. A lost race

@@ -13,7 +13,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("databaseErrors", (i
     })
   const raised = (code: string) => Effect.map(errorWith(code), describeDatabaseError)
 
-  it.effect.each(["40P01", "40001", "55P03", "57014", "53300"])(
+  it.effect.each(["40P01", "40001", "55P03", "57014", "53300", "25P03"])(
     "a caller whose request lost a race for locks or time, or met an outage, may retry (%s)",
     (code) => Effect.map(errorWith(code), (error) => assert.isTrue(isDatabaseUnavailable(error)))
   )

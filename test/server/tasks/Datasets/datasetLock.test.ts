@@ -27,7 +27,8 @@ layer(layerDatabase, { excludeTestServices: true })("datasetLock", (it) => {
       const release = yield* Deferred.make<void>()
       const first = yield* Effect.forkChild(
         transaction(
-          acquireDatasetLock(sql, org_id, task_id).pipe(
+          sql`SET LOCAL idle_in_transaction_session_timeout = 0`.pipe(
+            Effect.andThen(acquireDatasetLock(sql, org_id, task_id)),
             Effect.andThen(Deferred.succeed(acquired, undefined)),
             Effect.andThen(Deferred.await(release))
           )
