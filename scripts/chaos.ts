@@ -12,7 +12,6 @@ import { Effect, Layer } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { parseArgs } from "node:util"
 import { layerWebhookDependencies } from "../test/support/delivery.ts"
 import { seededRandom } from "../test/support/breakingProxy.ts"
 import { runClockFaults } from "./chaos/faults/clock.ts"
@@ -22,8 +21,9 @@ import { runMemoryFaults } from "./chaos/faults/memory.ts"
 import { brokenGuarantees, faultsFor, missedDeadlines } from "./chaos/plan.ts"
 import { chaos } from "./chaos/run.ts"
 import { startDatabase } from "./chaos/store.ts"
+import { parseOptions } from "./parseOptions.ts"
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = parseOptions(import.meta.filename, {
   allowPositionals: true,
   options: { faults: { type: "string" }, rounds: { type: "string" }, seed: { type: "string" } }
 })

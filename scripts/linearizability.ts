@@ -16,14 +16,14 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
-import { parseArgs } from "node:util"
 import { bundleService } from "./linearizability/bundleService.ts"
 import { type PlantedFault, plantedFaults } from "./linearizability/plantedFaults.ts"
 import { checkWithPorcupine } from "./linearizability/porcupine.ts"
 import { runLinearizability, type RunOptions, type RunReport } from "./linearizability/run.ts"
 import { summaryOf, violationsOf } from "./linearizability/violations.ts"
+import { parseOptions } from "./parseOptions.ts"
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = parseOptions(import.meta.filename, {
   allowPositionals: true,
   options: {
     seconds: { type: "string", default: "60" },

@@ -12,8 +12,8 @@
  * later run on the same machine is faster: it first tries the test that noticed a mutant the last time.
  */
 import { availableParallelism } from "node:os"
-import { parseArgs } from "node:util"
 import { checkList, mutants, type Outcome, unexplained } from "./mutants/list.ts"
+import { failUsage, parseOptions } from "./parseOptions.ts"
 
 const print = ({ killedBy, millis, mutant }: Outcome): void => {
   const outcome =
@@ -23,7 +23,7 @@ const print = ({ killedBy, millis, mutant }: Outcome): void => {
   console.log(`${outcome} src/${mutant.file}: ${change} ${reason} (${Math.round(millis / 1_000)} s)`)
 }
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = parseOptions(import.meta.filename, {
   allowPositionals: true,
   options: {
     check: { type: "boolean", default: false },
@@ -45,8 +45,13 @@ else {
         [area, file, from, to].some((text) => text.toLowerCase().includes(word.toLowerCase()))
       )
   )
+  if (chosen.length === 0) failUsage(import.meta.filename, `No mutant matches ${positionals.join(" ")}`)
+  const [shard = NaN, shards = NaN] = values.shard.split("/").map(Number)
+  if (!(shard >= 1 && shard <= shards))
+    failUsage(import.meta.filename, `--shard is like 2/5, not ${values.shard}`)
+  if (!(Number(values.workers) >= 1))
+    failUsage(import.meta.filename, `--workers is a number, not ${values.workers}`)
   const { runMutants } = await import("./mutants/run.ts")
-  const [shard = 1, shards = 1] = values.shard.split("/").map(Number)
   const some = chosen.filter((_, index) => index % shards === shard - 1)
   const outcomes = await runMutants(some, Number(values.workers), print)
   const survivors = unexplained(outcomes)

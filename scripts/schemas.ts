@@ -9,14 +9,14 @@
  */
 import path from "node:path"
 import { fileURLToPath } from "node:url"
-import { parseArgs } from "node:util"
 import { fuzz } from "./schemas/fuzz.ts"
 import { prepareSuite, prepareValidator } from "./schemas/install.ts"
 import { runSuite } from "./schemas/suite.ts"
+import { parseOptions } from "./parseOptions.ts"
 
 const directory = fileURLToPath(new URL("../node_modules/.cache/schemas", import.meta.url))
 
-const { values } = parseArgs({
+const { values } = parseOptions(import.meta.filename, {
   options: {
     installed: { type: "boolean", default: false },
     schemas: { type: "string", default: "1000" },

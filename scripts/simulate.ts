@@ -15,13 +15,13 @@
  * docs/architecture/simulation.md says what is simulated and checked, and what is not.
  */
 import { availableParallelism } from "node:os"
-import { parseArgs } from "node:util"
 import { Worker } from "node:worker_threads"
 import type { Profiler } from "node:inspector"
 import { mergeCoverage } from "./simulate/coverage.ts"
 import { plant } from "./simulate/planted.ts"
 import { isSimulated, type SeedOutcome, simulations } from "./simulate/simulations.ts"
 import type { WorkerOptions } from "./simulate/worker.ts"
+import { failUsage, parseOptions } from "./parseOptions.ts"
 
 /** How long a failing seed is shrunk at most, in milliseconds. */
 const SHRINK_MILLIS = 120_000
@@ -29,7 +29,7 @@ const SHRINK_MILLIS = 120_000
 /** Seeds that a planted bug may survive. */
 const PLANTED_SEEDS = 1_000
 
-const { values } = parseArgs({
+const { values } = parseOptions(import.meta.filename, {
   options: {
     what: { type: "string", default: "delivery" },
     seeds: { type: "string", default: "200" },
@@ -45,8 +45,24 @@ const { values } = parseArgs({
 })
 
 const { what } = values
-if (!isSimulated(what)) throw new Error(`--what is one of ${Object.keys(simulations).join(", ")}`)
+if (!isSimulated(what))
+  throw failUsage(import.meta.filename, `--what is one of ${Object.keys(simulations).join(", ")}`)
 const simulation = simulations[what]
+
+for (const [name, value] of Object.entries({
+  seeds: values.seeds,
+  from: values.from,
+  seed: values.seed,
+  workers: values.workers
+})) {
+  if (value !== undefined && !/^\d+$/.test(value))
+    failUsage(import.meta.filename, `--${name} is a number, not ${value}`)
+}
+if (values.plant !== undefined && !Object.hasOwn(simulation.bugs, values.plant))
+  failUsage(
+    import.meta.filename,
+    `--plant is one of ${Object.keys(simulation.bugs).join(", ")}, not ${values.plant}`
+  )
 
 /** The options of the command that choose what is simulated, as a part of the commands that it prints. */
 const chosen = what === "delivery" ? "" : ` --what ${what}`

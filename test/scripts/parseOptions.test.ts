@@ -1,0 +1,35 @@
+import { assert, describe, it } from "@effect/vitest"
+import { spawnSync } from "node:child_process"
+import { fileURLToPath } from "node:url"
+
+const run = (script: string, ...args: ReadonlyArray<string>) => {
+  const file = fileURLToPath(new URL(`../../scripts/${script}.ts`, import.meta.url))
+  const { status, stderr, stdout } = spawnSync(process.execPath, [file, ...args], { encoding: "utf8" })
+  return { status, stderr, stdout }
+}
+
+describe("Options of scripts", () => {
+  for (const script of ["mutants", "simulate", "chaos", "linearizability", "schemas"]) {
+    it(`npm run ${script} -- --help prints the usage`, () => {
+      const { status, stderr, stdout } = run(script, "--help")
+      assert.strictEqual(status, 0, stderr)
+      assert.include(stdout, `npm run ${script}`)
+      assert.notInclude(stdout, "*")
+    })
+  }
+
+  it.each([
+    ["mutants", ["--nothing"], "Unknown option '--nothing'"],
+    ["mutants", ["nothing-like-it"], "No mutant matches nothing-like-it"],
+    ["mutants", ["shards", "--shard", "3/2"], "--shard is like 2/5, not 3/2"],
+    ["simulate", ["--what", "nothing"], "--what is one of delivery, approvals"],
+    ["simulate", ["--seeds", "many"], "--seeds is a number, not many"],
+    ["simulate", ["--plant", "nothing"], "--plant is one of lease-margin"]
+  ] as const)("npm run %s -- %j prints what is wrong, and the usage", (script, args, problem) => {
+    const { status, stderr } = run(script, ...args)
+    assert.strictEqual(status, 2)
+    assert.isTrue(stderr.startsWith(problem), stderr)
+    assert.include(stderr, `npm run ${script}`)
+    assert.notInclude(stderr, "    at ")
+  })
+})
