@@ -125,6 +125,12 @@ export interface ToolGate<Context> {
   readonly ask: (call: ToolCall, context: Context, options?: AskOptions) => Promise<Verdict>
   /** Reports how an allowed call ended. Never rejects: what cannot be recorded is a fault (`onFault`). */
   readonly report: (call: ToolCall, context: Context, end: ToolEnd) => Promise<void>
+  /** Executes a call that is allowed, and reports how it ended. Rejects with the error of `execute`. */
+  readonly execute: <Result>(
+    call: ToolCall,
+    context: Context,
+    execute: () => Promise<Result> | Result
+  ) => Promise<Result>
   /** Asks, executes the call if it is allowed, and reports how it ended. Rejects with the error of `execute`. */
   readonly run: <Result>(
     call: ToolCall,
@@ -249,21 +255,26 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
     }
   }
 
+  const execute: ToolGate<Context>["execute"] = async (call, context, execute) => {
+    let result
+    try {
+      result = await execute()
+    } catch (error) {
+      await report(call, context, { status: "failed", error })
+      throw error
+    }
+    await report(call, context, { status: "succeeded", result })
+    return result
+  }
+
   return {
     ask,
     report,
-    run: async (call, context, execute, askOptions) => {
+    execute,
+    run: async (call, context, body, askOptions) => {
       const answer = await ask(call, context, askOptions)
       if (answer.verdict !== "allow") return answer
-      let result
-      try {
-        result = await execute()
-      } catch (error) {
-        await report(call, context, { status: "failed", error })
-        throw error
-      }
-      await report(call, context, { status: "succeeded", result })
-      return { verdict: "executed", result }
+      return { verdict: "executed", result: await execute(call, context, body) }
     }
   }
 }

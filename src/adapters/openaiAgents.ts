@@ -1,0 +1,221 @@
+/**
+ * `countersign/openai-agents`: Countersign in front of the tools of the OpenAI Agents SDK (`@openai/agents`).
+ *
+ * ```ts
+ * import * as agents from "@openai/agents"
+ *
+ * const { run, tool } = governAgents(agents, { client, session })
+ * ```
+ *
+ * `tool` and `run` have the types of the SDK's own, and replace them. A call that waits for a person interrupts the run, whose state can be
+ * saved and resumed by another process.
+ */
+import { type AskOptions, type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
+
+export type {
+  Allowed,
+  AskOptions,
+  Denied,
+  DenialCause,
+  GateFault,
+  GateOptions,
+  GateSettings,
+  Pending,
+  ToolCall,
+  Verdict
+} from "./toolGate.ts"
+
+/** The functions of the SDK: the module itself, or an object with these two. */
+export interface AgentsModule {
+  readonly tool: (definition: never) => unknown
+  readonly run: (agent: never, input: never, options?: never) => Promise<unknown>
+}
+
+/** The SDK's `RunContext`. */
+export interface RunContext {
+  /** What the application passed to `run` as `context`. */
+  readonly context: unknown
+}
+
+/** A call that waits for a decision: the SDK's `RunToolApprovalItem`. */
+export interface ApprovalItem {
+  readonly type: "tool_approval_item"
+  readonly rawItem: object
+}
+
+/** A result of the SDK's `run`. */
+export interface RunResult {
+  readonly interruptions?: ReadonlyArray<ApprovalItem>
+  readonly runContext: RunContext
+  readonly state: {
+    approve(item: ApprovalItem): void
+    reject(item: ApprovalItem, options: { message: string }): void
+    toString(): string
+  }
+}
+
+/** Options of {@link governAgents}. */
+export type AgentsOptions<Run extends RunContext = RunContext> = GateOptions<Run> & {
+  /**
+   * Called with `RunState.toString()` before the run waits for a person. To go on in another process, pass `RunState.fromString(agent, state)`
+   * to `run` there.
+   */
+  readonly save?: (state: string, run: Run) => void | Promise<void>
+}
+
+/** What {@link governAgents} returns. */
+export interface GovernedAgents<Module extends AgentsModule> {
+  /**
+   * The SDK's `tool`, for tools that ask Countersign before they are executed, and report how they ended. `needsApproval` of the definition is
+   * replaced.
+   */
+  readonly tool: Module["tool"]
+  /**
+   * The SDK's `run`, which also waits for people and resumes the run. It returns a result with `interruptions` only if a call still waits after
+   * the `timeout`, or if a tool that is not governed asks for approval. A streamed run is not waited for: use `decide` when it has ended.
+   */
+  readonly run: Module["run"]
+  /**
+   * Waits for the decisions about the interruptions of a result, and approves or rejects them in its state. Returns whether the run can be
+   * resumed: false if a call still waits, or is not of a governed tool. With `wait: false` it returns at once.
+   */
+  readonly decide: (result: RunResult, options?: AskOptions) => Promise<boolean>
+}
+
+/** The part of a tool's definition that is replaced. */
+interface ToolDefinition {
+  readonly name?: string
+  readonly execute: (input: unknown, context?: RunContext, details?: CallDetails) => unknown
+}
+
+interface CallDetails {
+  readonly toolCall?: { readonly callId: string }
+  readonly signal?: AbortSignal
+}
+
+interface RunOptions {
+  readonly signal?: AbortSignal
+  readonly stream?: boolean
+}
+
+/** The SDK's functions as they are called here. */
+interface CallableModule {
+  readonly tool: (definition: object) => { readonly name: string }
+  readonly run: (agent: unknown, input: unknown, options?: RunOptions) => Promise<RunResult>
+}
+
+/** A call that the SDK wants to execute, and the service's last verdict. */
+interface AskedCall {
+  readonly call: ToolCall
+  readonly verdict: Verdict
+}
+
+/** Most calls that are remembered between the question and the execution. A call that is forgotten is asked about again, or stays undecided. */
+const MAX_ASKED_CALLS = 10_000
+
+/** Returns `tool` and `run` of the SDK, governed. */
+export const governAgents = <Module extends AgentsModule, Run extends RunContext = RunContext>(
+  module: Module,
+  options: AgentsOptions<Run>
+): GovernedAgents<Module> => {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its definitions and results have these parts; the rest is passed through
+  const sdk = module as unknown as CallableModule
+  const gate = makeToolGate(options)
+  const asked = new Map<string, AskedCall>()
+
+  /** Identifies a step: another run of this process can have a call with the same ID, in another session. */
+  const keyOf = async (context: Run, callId: string): Promise<string> =>
+    `${typeof options.session === "string" ? "" : await options.session(context)} ${callId}`
+
+  const remember = (key: string, call: AskedCall): void => {
+    asked.delete(key)
+    asked.set(key, call)
+    const [oldest] = asked.keys()
+    if (asked.size > MAX_ASKED_CALLS && oldest !== undefined) asked.delete(oldest)
+  }
+
+  const tool = (definition: ToolDefinition): unknown => {
+    const governed = sdk.tool({
+      ...definition,
+      name: definition.name ?? definition.execute.name,
+      // The SDK calls it before each execution of a call that was not approved or rejected, with a copy of the validated input.
+      needsApproval: async (context: Run, input: unknown, callId = ""): Promise<boolean> => {
+        const call = { id: callId, tool: governed.name, arguments: input }
+        const verdict = await gate.ask(call, context, { wait: false })
+        remember(await keyOf(context, callId), { call, verdict })
+        return verdict.verdict !== "allow"
+      },
+      execute: async (input: unknown, context: Run, details?: CallDetails): Promise<unknown> => {
+        const id = details?.toolCall?.callId ?? ""
+        const call = { id, tool: governed.name, arguments: input }
+        const key = await keyOf(context, id)
+        const before = asked.get(key)
+        asked.delete(key)
+        // What the state says was approved is asked about again: it may have been approved without asking, or long ago.
+        const isAllowed = before?.verdict.verdict === "allow" && isSame(before.call.arguments, input)
+        const verdict = isAllowed
+          ? before.verdict
+          : await gate.ask(call, context, { signal: details?.signal, wait: false })
+        // Not thrown: by default the SDK hides the text of a tool's error from the model.
+        if (verdict.verdict !== "allow") return verdict.message
+        return gate.execute(call, context, () => definition.execute(input, context, details))
+      }
+    })
+    return governed
+  }
+
+  const decide = async (
+    { interruptions = [], runContext, state }: RunResult,
+    { signal, wait = true }: AskOptions = {}
+  ): Promise<boolean> => {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the SDK passes to `needsApproval` too
+    const context = runContext as Run
+    const verdicts = await Promise.all(
+      interruptions.map(async (item) => {
+        const key = await keyOf(context, callIdOf(item))
+        return { item, key, before: asked.get(key) }
+      })
+    )
+    const isWaiting = verdicts.some(({ before }) => before?.verdict.verdict === "pending")
+    if (isWaiting && wait) await options.save?.(state.toString(), context)
+    const decided = await Promise.all(
+      verdicts.map(async ({ before, item, key }) => {
+        if (before === undefined) return false
+        const verdict =
+          before.verdict.verdict === "pending"
+            ? await gate.ask(before.call, context, { signal, wait })
+            : before.verdict
+        if (verdict.verdict === "pending") return false
+        asked.delete(key)
+        if (verdict.verdict === "allow") state.approve(item)
+        else state.reject(item, { message: verdict.message })
+        return true
+      })
+    )
+    return decided.every(Boolean)
+  }
+
+  const run = async (agent: unknown, input: unknown, runOptions?: RunOptions): Promise<RunResult> => {
+    let result = await sdk.run(agent, input, runOptions)
+    if (runOptions?.stream === true) return result
+    while (result.interruptions !== undefined && result.interruptions.length > 0) {
+      if (!(await decide(result, { signal: runOptions?.signal }))) break
+      result = await sdk.run(agent, result.state, runOptions)
+    }
+    return result
+  }
+
+  return { tool, run, decide }
+}
+
+const callIdOf = ({ rawItem }: ApprovalItem): string =>
+  "callId" in rawItem && typeof rawItem.callId === "string" ? rawItem.callId : ""
+
+/** Whether two inputs have the same JSON. If only their order of keys differs, the service is asked, which compares without it. */
+const isSame = (left: unknown, right: unknown): boolean => {
+  try {
+    return JSON.stringify(left) === JSON.stringify(right)
+  } catch {
+    return false
+  }
+}
