@@ -330,61 +330,49 @@ const layerMetricCollection = ({ ownTelemetry }: Pick<Settings, "ownTelemetry">)
         )
       )
 
-/** The handlers of the API contract. */
-const layerContractHandlers = layerHandlers(
-  Layer.mergeAll(
-    ApiKeysHttp,
-    TasksHttp,
-    RunsHttp,
-    DatasetsHttp,
-    ComparisonsHttp,
-    ReleasesHttp,
-    CanariesHttp,
-    FeedbackHttp,
-    FeedbackSettingsHttp,
-    SessionsHttp,
-    ApprovalsHttp,
-    GrantsHttp,
-    RulesHttp,
-    NotificationsHttp,
-    RedactionSettingsHttp,
-    RetentionSettingsHttp,
-    DeletionsHttp,
-    TelemetryHttp,
-    AuditLogHttp
-  ),
-  [
-    ApiKeys,
-    Approvals,
-    Audit,
-    AuditChain,
-    Comparisons,
-    Datasets,
-    Deletions,
-    Feedback,
-    FeedbackSettings,
-    FeedbackTokens,
-    Grants,
-    Notifications,
-    RedactionSettings,
-    RetentionSettings,
-    Releases,
-    Canaries,
-    RequestCharges,
-    Rules,
-    RuleSuggestions,
-    RuleTests,
-    ShadowRules,
-    RunImports,
-    RunLog,
-    Runs,
-    Sessions,
-    SessionStream,
-    Steps,
-    Tasks,
-    Telemetry,
-    TrainingExports
-  ]
+const {
+  api_keys,
+  approval_rules,
+  approvals,
+  audit_log,
+  canaries,
+  comparisons,
+  datasets,
+  deletions,
+  feedback,
+  feedback_settings,
+  grants,
+  notification_endpoints,
+  redaction_settings,
+  releases,
+  retention_settings,
+  runs,
+  sessions,
+  tasks,
+  telemetry_destinations
+} = Api.groups
+
+/** The handlers of the API contract, by group, each with the services that they take. */
+const layerContractHandlers = Layer.mergeAll(
+  layerHandlers(api_keys, ApiKeysHttp, [ApiKeys]),
+  layerHandlers(tasks, TasksHttp, [Tasks, Runs]),
+  layerHandlers(runs, RunsHttp, [RunLog, RunImports]),
+  layerHandlers(datasets, DatasetsHttp, [Datasets, TrainingExports]),
+  layerHandlers(comparisons, ComparisonsHttp, [Comparisons]),
+  layerHandlers(releases, ReleasesHttp, [Releases]),
+  layerHandlers(canaries, CanariesHttp, [Canaries]),
+  layerHandlers(feedback, FeedbackHttp, [Feedback, FeedbackTokens]),
+  layerHandlers(feedback_settings, FeedbackSettingsHttp, [FeedbackSettings]),
+  layerHandlers(sessions, SessionsHttp, [Sessions, SessionStream, Steps]),
+  layerHandlers(approvals, ApprovalsHttp, [Approvals, RequestCharges]),
+  layerHandlers(grants, GrantsHttp, [Grants]),
+  layerHandlers(approval_rules, RulesHttp, [Rules, RuleSuggestions, RuleTests, ShadowRules]),
+  layerHandlers(notification_endpoints, NotificationsHttp, [Notifications]),
+  layerHandlers(redaction_settings, RedactionSettingsHttp, [RedactionSettings]),
+  layerHandlers(retention_settings, RetentionSettingsHttp, [RetentionSettings]),
+  layerHandlers(deletions, DeletionsHttp, [Deletions]),
+  layerHandlers(telemetry_destinations, TelemetryHttp, [Telemetry]),
+  layerHandlers(audit_log, AuditLogHttp, [Audit, AuditChain])
 )
 
 /** The routes of the API contract with one kind of authentication. */
