@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto"
+import { hash } from "node:crypto"
 import { Result, type Schema } from "effect"
 import { canonicalJson } from "../json/CanonicalJson.ts"
 
@@ -41,7 +41,5 @@ export const stepDigest = (step: StepContent): string =>
 
 const digest = (names: ReadonlyArray<string>, stepArguments: Schema.Json | undefined): string => {
   const parts: ReadonlyArray<Schema.Json> = stepArguments === undefined ? names : [...names, stepArguments]
-  return createHash("sha256")
-    .update(Result.getOrThrow(canonicalJson(parts)))
-    .digest("hex")
+  return hash("sha256", Result.getOrThrow(canonicalJson(parts)))
 }

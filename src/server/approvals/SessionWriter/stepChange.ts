@@ -55,15 +55,18 @@ export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeO
     )`
 }
 
-/** The steps that were saved before, so that a resume takes no second statement. Their sessions are not locked. */
+/**
+ * The steps that were saved before, so that a resume takes no second statement. Their sessions are not locked. Steps are looked up first,
+ * because most are new: each of the outer joins that follow is executed for a saved step only.
+ */
 export const savedSteps = (sql: SqlClient.SqlClient) => sql`
   saved AS MATERIALIZED (
     SELECT o.op, ${sql.literal(resumedStepJson)} AS saved
     FROM new_steps n
       JOIN ops o ON o.op = n.op
-      JOIN agent_sessions session ON session.org_id = o.org_id AND session.session_id = o.session_id
       JOIN governed_steps step
         ON step.org_id = o.org_id AND step.session_id = o.session_id AND step.step_id = n.step_id
+      LEFT JOIN agent_sessions session ON session.org_id = step.org_id AND session.session_id = step.session_id
       LEFT JOIN approvals approval ON approval.org_id = o.org_id AND approval.approval_id = step.approval_id
       LEFT JOIN approval_rules rules ON rules.org_id = o.org_id
   )`
