@@ -4,7 +4,8 @@ import { SqlClient } from "effect/sql"
 import * as FastCheck from "fast-check"
 import { MAX_RULE_TESTS, type NewApprovalRule } from "../../../src/api/ApprovalRules.ts"
 import { MAX_LISTED_STEPS, type RuleTestLine } from "../../../src/domain/approvals/RuleTest.ts"
-import { type OrgId, StepId, TaskId } from "../../../src/domain/Ids.ts"
+import { OrgId, StepId, TaskId } from "../../../src/domain/Ids.ts"
+import { PAGE_STEPS, stepsStatement } from "../../../src/server/approvals/RuleTests/readSteps.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../../support/eventually.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
@@ -283,6 +284,31 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
       assert.strictEqual(newer.result.steps + older.result.steps, 11_111)
       // Three steps share each second; those at the boundary belong to the window that starts there.
       assert.strictEqual(newer.result.steps, 6_002)
+    })
+  )
+
+  it.effect("a page is read by the index of the steps' times alone, wherever the page before it ended", () =>
+    Effect.gen(function* () {
+      const { org_id = OrgId.make(""), session_id } = yield* team("plans")
+      yield* insertSteps(org_id, session_id, 5_000)
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`ANALYZE governed_steps`
+      const until = yield* DateTime.now
+      const window = { org_id, since: DateTime.subtract(until, { days: 1 }), until, withArguments: true }
+      const after = {
+        requested_at: DateTime.subtract(until, { minutes: 10 }),
+        session_id,
+        step_id: StepId.make("seeded 1800")
+      }
+      for (const cursor of [undefined, after]) {
+        const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
+          EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) ${stepsStatement(sql, window, cursor)}
+        `
+        const plan = rows.map((row) => row["QUERY PLAN"]).join("\n")
+        const [, read] =
+          /using governed_steps_requested_at on governed_steps \(actual rows=(\d+)/.exec(plan) ?? []
+        assert.isAtMost(Number(read), 2 * PAGE_STEPS, plan)
+      }
     })
   )
 

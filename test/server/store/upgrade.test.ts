@@ -94,7 +94,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("an upgrade of repli
         approvals: 1,
         comparison_results: 2,
         feedback: 5,
-        governed_steps: 2
+        governed_steps: 3
       })
     })
   )

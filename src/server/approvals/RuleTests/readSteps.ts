@@ -57,7 +57,7 @@ export interface StepWindow {
 const pageRows = rowsOf(StepOfPage)
 
 /**
- * Reads a page of the steps of a window, newest first, by the index `governed_steps_requested`. Each page is a statement of its own, so that
+ * Reads a page of the steps of a window, newest first, by the index `governed_steps_requested_at`. Each page is a statement of its own, so that
  * no snapshot or connection is kept while a test runs.
  */
 export const readSteps = (sql: SqlClient.SqlClient, window: StepWindow, after: StepCursor | undefined) =>

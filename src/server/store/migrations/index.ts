@@ -60,6 +60,7 @@ import stepTimes from "./0061_step_times.ts"
 import counterProposals from "./0062_counter_proposals.ts"
 import shadowRules from "./0063_shadow_rules.ts"
 import grants from "./0064_grants.ts"
+import shortStepTimes from "./0065_short_step_times.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -122,5 +123,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0061_step_times": stepTimes,
   "0062_counter_proposals": counterProposals,
   "0063_shadow_rules": shadowRules,
-  "0064_grants": grants
+  "0064_grants": grants,
+  "0065_short_step_times": shortStepTimes
 }
