@@ -1,4 +1,15 @@
-import { countersign } from "./cli/countersign.ts"
-import { run } from "./cli/run.ts"
+import { readHookArguments } from "./cli/hook/hookOptions.ts"
 
-run(countersign(process.argv.slice(2)))
+const args = process.argv.slice(2)
+const hook = readHookArguments(args)
+// A coding agent starts a hook for each call of a tool, so it does not load the command line's library.
+if (hook === undefined) {
+  const [{ countersign }, { run }] = await Promise.all([
+    import("./cli/countersign.ts"),
+    import("./cli/run.ts")
+  ])
+  run(countersign(args))
+} else {
+  const { main } = await import("./cli/hook/main.ts")
+  await main(hook.vendor, hook.flags)
+}

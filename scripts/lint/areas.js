@@ -21,7 +21,7 @@ const folders = {
   console: ["api", "client", "domain"],
   server: ["api", "domain", "webhook"],
   testing: ["api", "cli", "client", "domain", "server", "webhook"],
-  cli: ["api", "client", "domain", "server", "testing", "webhook"]
+  cli: ["adapters", "api", "client", "domain", "server", "testing", "webhook"]
 }
 
 const upToStore = ["observability", "concurrency", "store"]

@@ -6,6 +6,7 @@ import { auditCommand } from "./audit.ts"
 import { configCommand } from "./config.ts"
 import { datasetsCommand } from "./datasets.ts"
 import { demoCommand } from "./demo.ts"
+import { hookCommand } from "./hook.ts"
 import { keysCommand } from "./keys.ts"
 import { listenCommand } from "./listen.ts"
 import { migrateCommand } from "./migrate.ts"
@@ -27,6 +28,7 @@ const command = Command.make("countersign").pipe(
     auditCommand,
     configCommand,
     listenCommand,
+    hookCommand,
     demoCommand
   ])
 )

@@ -1,0 +1,73 @@
+import { Effect, Option } from "effect"
+import { Command, Flag } from "effect/cli"
+import type { HookVendor } from "../domain/hooks/hookVendors.ts"
+import { DEFAULT_URL, DEFAULT_WAIT } from "./hook/hookOptions.ts"
+
+const flags = {
+  url: Flag.String("url").pipe(
+    Flag.withDescription(
+      `Base URL of the service; default: the variable COUNTERSIGN_URL, else ${DEFAULT_URL}`
+    ),
+    Flag.optional
+  ),
+  keyFile: Flag.String("key-file").pipe(
+    Flag.withDescription(
+      "File with the API key, of the preset runtime. Default: the variable COUNTERSIGN_KEY"
+    ),
+    Flag.optional
+  ),
+  wait: Flag.String("wait").pipe(
+    Flag.withDescription(
+      `How long a call waits for a person, such as 90s or 2h; default: ${DEFAULT_WAIT}. The hook's timeout in the settings must be a minute ` +
+        "longer: the coding agents let a call pass whose hook takes too long"
+    ),
+    Flag.optional
+  ),
+  state: Flag.String("state").pipe(
+    Flag.withDescription(
+      "Directory for the hook's files; default: countersign/hooks in XDG_STATE_HOME or ~/.local/state"
+    ),
+    Flag.optional
+  ),
+  defer: Flag.Boolean("defer").pipe(
+    Flag.withDescription(
+      "Claude Code only: end a headless run at a call that needs a person, to resume it later"
+    ),
+    Flag.withDefault(false)
+  )
+}
+
+/** `main.ts` runs these commands without this module. It describes their flags, and refuses wrong ones. */
+const vendorCommand = (vendor: HookVendor, name: string) =>
+  Command.make(vendor, flags, ({ defer, ...texts }) =>
+    Effect.promise(async () => {
+      const { main } = await import("./hook/main.ts")
+      const { keyFile, state, url, wait } = texts
+      return main(vendor, {
+        defer,
+        keyFile: Option.getOrUndefined(keyFile),
+        state: Option.getOrUndefined(state),
+        url: Option.getOrUndefined(url),
+        wait: Option.getOrUndefined(wait)
+      })
+    })
+  ).pipe(
+    Command.withShortDescription(`Answer a hook of ${name}`),
+    Command.withDescription(
+      `Answer a hook of ${name}: reads its JSON from standard input and prints the answer. Exits with 2, which blocks, if it cannot answer.`
+    ),
+    Command.withExamples([
+      {
+        command: `countersign hook ${vendor} --wait 9m`,
+        description: `The command of a hook in the settings of ${name}`
+      }
+    ])
+  )
+
+export const hookCommand = Command.make("hook").pipe(
+  Command.withShortDescription("Govern a coding agent by its hooks"),
+  Command.withDescription(
+    "Govern the calls of tools of a coding agent: approval rules decide, or a person does, and outcomes are recorded."
+  ),
+  Command.withSubcommands([vendorCommand("claude-code", "Claude Code"), vendorCommand("codex", "Codex")])
+)
