@@ -9,13 +9,18 @@ import { libraryOptions } from "../../scripts/bundle.js"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 /** The adapters of agent frameworks, each with what a program imports. */
-const adapters = { "ai-sdk": "governTools", "openai-agents": "governAgents" }
+const adapters = {
+  "ai-sdk": "governTools",
+  langchain: "governMiddleware",
+  "openai-agents": "governAgents"
+}
 const entries = {
   "ai-sdk": path.join(root, "src", "adapters", "aiSdk.ts"),
   api: path.join(root, "src", "api", "index.ts"),
   client: path.join(root, "src", "client", "index.ts"),
   connect: path.join(root, "src", "client", "connect", "index.ts"),
   "openai-agents": path.join(root, "src", "adapters", "openaiAgents.ts"),
+  langchain: path.join(root, "src", "adapters", "langchain.ts"),
   testing: path.join(root, "src", "testing", "index.ts"),
   webhook: path.join(root, "src", "webhook", "index.ts")
 }

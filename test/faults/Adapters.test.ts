@@ -18,7 +18,7 @@ import { spawnCli } from "../support/process.ts"
  * The programs of examples/frameworks. Each looks an order up, which a rule allows, and refunds it, which a person allows; it takes the
  * session from COUNTERSIGN_SESSION, and keeps what it saves in the file AGENT_STATE.
  */
-const PROGRAMS = ["ai-sdk", "ai-sdk-durable", "openai-agents"]
+const PROGRAMS = ["ai-sdk", "ai-sdk-durable", "langchain", "langchain-durable", "openai-agents"]
 
 // All services have the same database.
 const masterKey = randomBytes(32).toString("base64")

@@ -1,0 +1,153 @@
+/**
+ * `countersign/langchain`: Countersign in front of the tools of LangChain and LangGraph agents, as a middleware.
+ *
+ * ```ts
+ * const agent = createAgent({ model, tools, middleware: [governMiddleware({ client, session, ToolMessage })] })
+ * ```
+ */
+import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
+import { validateArguments } from "./toolGate/validateArguments.ts"
+
+export type {
+  Allowed,
+  Denied,
+  DenialCause,
+  GateFault,
+  GateOptions,
+  GateSettings,
+  Pending,
+  ToolCall,
+  Verdict
+} from "./toolGate.ts"
+
+/** What LangChain tells about the run: its state, and the runtime with `context` and, from LangChain 1.1, `configurable`. */
+export interface MiddlewareRun {
+  readonly state: unknown
+  readonly runtime: {
+    readonly context?: unknown
+    readonly configurable?: unknown
+    readonly signal?: AbortSignal | undefined
+    readonly interrupt?: ((value: unknown) => unknown) | undefined
+  }
+}
+
+/** A call of a tool, as LangChain passes it to `wrapToolCall`. */
+export interface ToolCallRequest extends MiddlewareRun {
+  readonly toolCall: { readonly id?: string; readonly name: string; readonly args: unknown }
+  readonly tool: unknown
+}
+
+interface ToolMessageFields {
+  readonly content: string
+  readonly tool_call_id: string
+  readonly name: string
+  readonly status: "error"
+}
+
+/** Settings besides those of every adapter. */
+export interface MiddlewareSettings<Message> {
+  /**
+   * The class of your LangChain: `import { ToolMessage } from "langchain"`. The adapter imports no framework, so that it creates the messages
+   * of the version and the module format that your agent uses.
+   */
+  readonly ToolMessage: new (fields: ToolMessageFields) => Message
+  /**
+   * Whether a call that has to wait for a person interrupts the graph instead of waiting. It needs a checkpointer. Go on with
+   * `agent.invoke(null, config)`, also in another process: a call that was decided goes on, another one interrupts again. Default: `false`.
+   */
+  readonly pause?: boolean
+}
+
+/** The value of an interrupt. */
+export interface PausedCall {
+  readonly type: "countersign"
+  readonly tool: string
+  readonly tool_call_id: string
+  readonly approval_id: string | null
+  readonly message: string
+}
+
+/** The middleware, with the mark that `createMiddleware` sets. */
+export interface GovernMiddleware<Message> {
+  readonly name: string
+  readonly wrapToolCall: <Request extends ToolCallRequest, Result>(
+    request: Request,
+    handler: (request: Request) => Promise<Result> | Result
+  ) => Promise<Result | Message>
+}
+
+/**
+ * Creates a middleware that asks Countersign before a tool is executed, waits for the person who decides, and reports how the call ended. A
+ * denied call gets a tool message with the status `error`. So does a tool that throws, which LangChain without a middleware does too.
+ *
+ * Put it after middleware that changes arguments, and before middleware that retries tools or words their errors.
+ */
+export const governMiddleware = <Message>(
+  options: GateOptions<MiddlewareRun> & MiddlewareSettings<Message>
+): GovernMiddleware<Message> => {
+  const { pause = false, ToolMessage } = options
+  const gate = makeToolGate(options)
+  const middleware: GovernMiddleware<Message> = {
+    name: "Countersign",
+    wrapToolCall: async (request, handler) => {
+      const { id = "", name } = request.toolCall
+      const fail = (content: string) => new ToolMessage({ content, tool_call_id: id, name, status: "error" })
+
+      const input = await validateArguments(schemaOf(request.tool), request.toolCall.args)
+      if (!input.isValid) return fail(input.message)
+      const call = { id, tool: name, arguments: input.value }
+      const verdict = await ask(gate, call, request, pause)
+      if (verdict.verdict !== "allow") return fail(verdict.message)
+
+      let result
+      try {
+        result = await handler(request)
+      } catch (error) {
+        // The tool itself interrupted the graph: it has not ended.
+        if (isInterrupt(error)) throw error
+        await gate.report(call, request, { status: "failed", error })
+        request.runtime.signal?.throwIfAborted()
+        return fail(`${String(error)}\n Please fix your mistakes.`)
+      }
+      await gate.report(call, request, endOf(result))
+      return result
+    }
+  }
+  return Object.assign(middleware, { [MIDDLEWARE]: true })
+}
+
+/** The mark of a middleware. */
+const MIDDLEWARE = Symbol.for("AgentMiddleware")
+
+const ask = async (gate: ToolGate<MiddlewareRun>, call: ToolCall, run: MiddlewareRun, pause: boolean) => {
+  const { interrupt, signal } = run.runtime
+  if (!pause) return gate.ask(call, run, { signal })
+  const verdict = await gate.ask(call, run, { signal, wait: false })
+  if (verdict.verdict !== "pending" || interrupt === undefined) return verdict
+  const paused: PausedCall = {
+    type: "countersign",
+    tool: call.tool,
+    tool_call_id: call.id,
+    approval_id: verdict.decision.approval_id,
+    message: verdict.message
+  }
+  // Throws, unless the graph is resumed with a value: then the call waits here.
+  interrupt(paused)
+  return gate.ask(call, run, { signal })
+}
+
+const schemaOf = (tool: unknown): unknown =>
+  typeof tool === "object" && tool !== null && "schema" in tool ? tool.schema : undefined
+
+const isInterrupt = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && "is_bubble_up" in error && error.is_bubble_up === true
+
+/** How a tool ended, by its message. A command, which changes the graph's state, is a success without a recorded result. */
+const endOf = (result: unknown) => {
+  if (typeof result !== "object" || result === null || !("content" in result)) {
+    return { status: "succeeded" as const }
+  }
+  return "status" in result && result.status === "error"
+    ? { status: "failed" as const, error: result.content }
+    : { status: "succeeded" as const, result: result.content }
+}
