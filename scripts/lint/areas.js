@@ -18,6 +18,7 @@ const folders = {
   webhook: [],
   feedback: [],
   client: ["api", "domain"],
+  adapters: ["client"],
   console: ["api", "client", "domain"],
   server: ["api", "domain", "webhook"],
   testing: ["api", "cli", "client", "domain", "server", "webhook"],

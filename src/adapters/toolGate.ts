@@ -18,6 +18,8 @@ export interface ToolCall {
   readonly tool: string
   /** The validated arguments, exactly as the tool gets them: the decision is bound to them. */
   readonly arguments: unknown
+  /** The call's class of actions. Default: that of the settings. */
+  readonly actionClass?: string
 }
 
 /** Something that went wrong between the gate and the service. */
@@ -167,7 +169,7 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
   const stepIdOf = (call: ToolCall, context: Context): string => options.stepId?.(call, context) ?? call.id
 
   const stepOf = (call: ToolCall, context: Context): StepRequest => {
-    const { actionClass = "write" } = options
+    const actionClass = call.actionClass ?? options.actionClass ?? "write"
     return {
       step_id: stepIdOf(call, context),
       tool: call.tool,

@@ -9,6 +9,7 @@ import { demoCommand } from "./demo.ts"
 import { hookCommand } from "./hook.ts"
 import { keysCommand } from "./keys.ts"
 import { listenCommand } from "./listen.ts"
+import { mcpGateCommand } from "./mcpGate.ts"
 import { migrateCommand } from "./migrate.ts"
 import { rulesCommand } from "./rules.ts"
 import { runsCommand } from "./runs.ts"
@@ -29,6 +30,7 @@ const command = Command.make("countersign").pipe(
     configCommand,
     listenCommand,
     hookCommand,
+    mcpGateCommand,
     demoCommand
   ])
 )

@@ -29,7 +29,7 @@ export interface CliProcess {
 let built: string | undefined
 
 /** The entry point of the bundle that `npm start` runs, or of the sources: a bundle starts in a quarter of the time. */
-const entryPoint = (): string =>
+export const entryPoint = (): string =>
   (built ??= setup({ withConsole: false }) ?? fileURLToPath(new URL("../../src/main.ts", import.meta.url)))
 
 /**

@@ -1,0 +1,173 @@
+import { Option, Schema } from "effect"
+import { createHash } from "node:crypto"
+import path from "node:path"
+import { isObject, type JsonObject } from "../mcp/jsonRpc.ts"
+import { digestOf } from "./digest.ts"
+import { createDurably, makeDirectory, readIfExists, replaceDurably } from "./durableFiles.ts"
+
+/** A tool as its server defines it. */
+export type ToolDefinition = Readonly<Record<string, Schema.Json>> & { readonly name: string }
+
+const isDefinition = (value: unknown): value is ToolDefinition =>
+  isObject(value) && typeof value["name"] === "string"
+
+/** A definition that was accepted, in a file of its own. */
+const Pin = Schema.Struct({
+  digest: Schema.String,
+  definition: Schema.Record(Schema.String, Schema.Json)
+})
+const PinFile = Schema.fromJsonString(Pin)
+
+/** Most tools of a server, and the most characters of one. */
+const MAX_TOOLS = 2_000
+const MAX_DEFINITION_CHARACTERS = 500_000
+
+/** A definition that nobody has approved yet. */
+export interface ChangedDefinition {
+  readonly tool: string
+  /** The accepted definition; null for a tool that was added. */
+  readonly old: ToolDefinition | null
+  readonly new: ToolDefinition
+  readonly digest: string
+}
+
+/** What the gate knows of a tool of its server. */
+export type KnownTool =
+  | { readonly state: "accepted"; readonly definition: ToolDefinition }
+  /** Its definition changed. `question`: what the person who has to approve it was asked, as a text. */
+  | { readonly state: "changed"; readonly question: string | undefined }
+
+export interface Definitions {
+  /** What the client may see of a page of tools: changed ones with their accepted definition, added ones not at all. */
+  readonly examine: (page: ReadonlyArray<unknown>) => Promise<ReadonlyArray<unknown>>
+  /** The last page was examined: tools that appear from now on are additions. */
+  readonly listed: () => Promise<void>
+  /** Undefined: the server has not listed it. */
+  readonly find: (tool: string) => KnownTool | undefined
+}
+
+export interface DefinitionsOptions {
+  readonly directory: string
+  /** Whether changes are accepted without asking anybody. */
+  readonly acceptsChanges: boolean
+  /**
+   * Asks a person about a change, and resolves with their decision; `notify` tells what they were asked. `undefined`: nobody could be asked.
+   */
+  readonly ask: (
+    change: ChangedDefinition,
+    notify: (question: string) => void
+  ) => Promise<"approved" | "rejected" | undefined>
+  /** Called when the tools that a client sees have changed. */
+  readonly onChange: () => void
+  readonly log: (line: string) => void
+}
+
+/** What a model, a client or the rules go by. `_meta` and icons are not, and servers change them at every start. */
+const withoutMeta = ({ _meta, icons, ...definition }: ToolDefinition): JsonObject & Schema.JsonObject =>
+  definition
+
+/**
+ * Pins the definitions of a server's tools: the first one is trusted, and a changed one is used only after a person approved it. Until then
+ * its text reaches no model: it could carry instructions.
+ */
+export const openDefinitions = async (options: DefinitionsOptions): Promise<Definitions> => {
+  const { acceptsChanges, ask, log, onChange } = options
+  const directory = path.join(options.directory, "tools")
+  const listedFile = path.join(options.directory, "listed")
+  await makeDirectory(directory)
+  let isListed = (await readIfExists(listedFile)) !== undefined
+
+  const known = new Map<string, KnownTool>()
+  /** Digests that a person is being asked about, or has rejected. */
+  const asked = new Set<string>()
+
+  const fileOf = (tool: string) =>
+    path.join(directory, `${createHash("sha256").update(tool).digest("hex").slice(0, 32)}.json`)
+
+  const readPin = async (tool: string) =>
+    Option.getOrUndefined(Schema.decodeUnknownOption(PinFile)(await readIfExists(fileOf(tool))))
+
+  const accept = (definition: ToolDefinition) => {
+    known.set(definition.name, { state: "accepted", definition })
+    return definition
+  }
+
+  /** Asks once for every new definition; again if nobody could be asked. */
+  const askOnce = (change: ChangedDefinition) => {
+    known.set(change.tool, { state: "changed", question: undefined })
+    const key = `${change.tool} ${change.digest}`
+    if (asked.has(key)) return
+    asked.add(key)
+    log(
+      change.old === null
+        ? `the server added the tool ${JSON.stringify(change.tool)}: it is hidden until its definition is approved`
+        : `the definition of ${JSON.stringify(change.tool)} changed: its calls are denied until it is approved`
+    )
+    const decide = async () => {
+      const answer = await ask(change, (question) => {
+        if (known.get(change.tool)?.state === "changed")
+          known.set(change.tool, { state: "changed", question })
+      })
+      if (answer === undefined) asked.delete(key)
+      if (answer !== "approved") return
+      await replaceDurably(
+        fileOf(change.tool),
+        JSON.stringify({ digest: change.digest, definition: change.new })
+      )
+      asked.delete(key)
+      accept(change.new)
+      log(`the definition of ${JSON.stringify(change.tool)} was approved`)
+      onChange()
+    }
+    decide().catch((error: unknown) => {
+      asked.delete(key)
+      log(`the definition of ${JSON.stringify(change.tool)} is not approved: ${String(error)}`)
+    })
+  }
+
+  const examineTool = async (definition: ToolDefinition): Promise<ToolDefinition | undefined> => {
+    const { name } = definition
+    const text = JSON.stringify(withoutMeta(definition))
+    if (text.length > MAX_DEFINITION_CHARACTERS) {
+      log(
+        `the definition of ${JSON.stringify(name)} has more than ${MAX_DEFINITION_CHARACTERS} characters: it is hidden`
+      )
+      return undefined
+    }
+    const digest = digestOf(withoutMeta(definition))
+    const content = JSON.stringify({ digest, definition })
+    const isFirst = !isListed && (await createDurably(fileOf(name), content))
+    // Read after the attempt: another gate may have been the first.
+    const pin = await readPin(name)
+    if (isFirst || pin?.digest === digest) return accept(definition)
+    if (acceptsChanges) {
+      await replaceDurably(fileOf(name), content)
+      return accept(definition)
+    }
+    const old = pin !== undefined && isDefinition(pin.definition) ? pin.definition : null
+    askOnce({ tool: name, old, new: definition, digest })
+    return old ?? undefined
+  }
+
+  return {
+    examine: async (page) => {
+      const visible: Array<unknown> = []
+      for (const tool of page) {
+        if (!isDefinition(tool)) continue
+        if (known.size >= MAX_TOOLS && !known.has(tool.name)) {
+          log(`the server has more than ${MAX_TOOLS} tools: the others are hidden`)
+          break
+        }
+        const shown = await examineTool(tool)
+        if (shown !== undefined) visible.push(shown)
+      }
+      return visible
+    },
+    listed: async () => {
+      if (isListed) return
+      isListed = true
+      await createDurably(listedFile, "")
+    },
+    find: (tool) => known.get(tool)
+  }
+}

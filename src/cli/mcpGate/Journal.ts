@@ -1,0 +1,111 @@
+/**
+ * What the gate knows of its calls, on disk. A call has up to four files, named by its step:
+ *
+ * - `<step>.call.json`: the call was asked about;
+ * - `<step>.<leg>.started`: the call is sent to the server. A leg is one request: the server can answer one with a question;
+ * - `<step>.<leg>.answered`: the server answered a leg with a question;
+ * - `<step>.end.json`: the server's response.
+ *
+ * They are removed once the client has the response and the service the outcome.
+ */
+import { Option, Schema } from "effect"
+import { readdir } from "node:fs/promises"
+import path from "node:path"
+import { createDurably, makeDirectory, readIfExists, removeFiles, replaceDurably } from "./durableFiles.ts"
+
+/** A call that the service was asked about. */
+export const CallRecord = Schema.Struct({
+  session: Schema.String,
+  step_id: Schema.String,
+  tool: Schema.String,
+  action_class: Schema.String,
+  /** Digest of the tool and its arguments. */
+  digest: Schema.String
+})
+export type CallRecord = typeof CallRecord.Type
+
+/** How a call ended. */
+export const CallEnd = Schema.Struct({
+  /** The members `result` or `error` of the server's response. */
+  response: Schema.Union([Schema.Struct({ result: Schema.Json }), Schema.Struct({ error: Schema.Json })]),
+  /** Why the call failed; null if it succeeded. */
+  failure: Schema.NullOr(Schema.String)
+})
+export type CallEnd = typeof CallEnd.Type
+
+/**
+ * A call that an earlier process has left:
+ *
+ * - `asked`: it was not sent to the server;
+ * - `interrupted`: it was sent, and its response is unknown;
+ * - `ended`: the client may not have its response.
+ */
+export type LeftCall =
+  | { readonly state: "asked" | "interrupted"; readonly record: CallRecord }
+  | { readonly state: "ended"; readonly record: CallRecord; readonly end: CallEnd }
+
+export interface Journal {
+  /** The calls that an earlier process has left, in no order. */
+  readonly left: () => Promise<ReadonlyArray<LeftCall>>
+  /** One of them; undefined if the journal has no such call. */
+  readonly find: (step_id: string) => Promise<LeftCall | undefined>
+  readonly asked: (record: CallRecord) => Promise<void>
+  /** Returns `false` if the leg was started before, by any process: it must not be sent. */
+  readonly started: (step_id: string, leg: number) => Promise<boolean>
+  readonly answered: (step_id: string, leg: number) => Promise<void>
+  readonly ended: (step_id: string, end: CallEnd) => Promise<void>
+  /** Removes a call. */
+  readonly forget: (step_id: string) => Promise<void>
+}
+
+const RecordFile = Schema.fromJsonString(CallRecord)
+const EndFile = Schema.fromJsonString(CallEnd)
+
+const CALL_SUFFIX = ".call.json"
+
+/** Opens the journal of a directory. */
+export const openJournal = async (directory: string): Promise<Journal> => {
+  await makeDirectory(directory)
+  const fileOf = (step_id: string, suffix: string) => path.join(directory, `${step_id}${suffix}`)
+
+  const find = async (step_id: string, names: ReadonlyArray<string>): Promise<LeftCall | undefined> => {
+    const text = await readIfExists(fileOf(step_id, CALL_SUFFIX))
+    const record = Schema.decodeUnknownOption(RecordFile)(text)
+    if (Option.isNone(record)) return undefined
+    const end = Schema.decodeUnknownOption(EndFile)(await readIfExists(fileOf(step_id, ".end.json")))
+    if (Option.isSome(end)) return { state: "ended", record: record.value, end: end.value }
+    const isInterrupted = names.some(
+      (name) =>
+        name.startsWith(`${step_id}.`) &&
+        name.endsWith(".started") &&
+        !names.includes(name.replace(/\.started$/, ".answered"))
+    )
+    return { state: isInterrupted ? "interrupted" : "asked", record: record.value }
+  }
+
+  return {
+    left: async () => {
+      const names = await readdir(directory)
+      const steps = names.filter((name) => name.endsWith(CALL_SUFFIX))
+      const calls = await Promise.all(steps.map((name) => find(name.slice(0, -CALL_SUFFIX.length), names)))
+      return calls.filter((call) => call !== undefined)
+    },
+    find: async (step_id) => find(step_id, await readdir(directory)),
+    asked: (record) => replaceDurably(fileOf(record.step_id, CALL_SUFFIX), JSON.stringify(record)),
+    started: (step_id, leg) => createDurably(fileOf(step_id, `.${leg}.started`), ""),
+    answered: async (step_id, leg) => {
+      await createDurably(fileOf(step_id, `.${leg}.answered`), "")
+    },
+    ended: (step_id, end) => replaceDurably(fileOf(step_id, ".end.json"), JSON.stringify(end)),
+    forget: async (step_id) => {
+      const names = (await readdir(directory)).filter((name) => name.startsWith(`${step_id}.`))
+      // The record first: without the other files it would say that the call was not sent.
+      const [records, others] = [
+        names.filter((name) => name.endsWith(CALL_SUFFIX)),
+        names.filter((name) => !name.endsWith(CALL_SUFFIX))
+      ]
+      await removeFiles(records.map((name) => path.join(directory, name)))
+      await removeFiles(others.map((name) => path.join(directory, name)))
+    }
+  }
+}

@@ -1,0 +1,82 @@
+/** Small files that survive a kill of the process and a crash of the machine: each is on disk when the call returns. */
+import { mkdir, open, readFile, rename, rm } from "node:fs/promises"
+import path from "node:path"
+
+/** For the account of the process only: the files have arguments and results of calls. */
+const FILE_MODE = 0o600
+const DIRECTORY_MODE = 0o700
+
+const isCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && "code" in error && error.code === code
+
+/** Names of a new file are on disk once its directory is. Windows cannot open a directory, and needs no such step. */
+const syncDirectory = async (directory: string): Promise<void> => {
+  if (process.platform === "win32") return
+  const handle = await open(directory, "r")
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+const write = async (file: string, text: string, flag: "w" | "wx"): Promise<void> => {
+  const handle = await open(file, flag, FILE_MODE)
+  try {
+    await handle.writeFile(text)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Creates a directory and those above it. */
+export const makeDirectory = async (directory: string): Promise<void> => {
+  await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
+}
+
+/** Creates a file. Returns `false` if it exists: of several processes, one creates it. */
+export const createDurably = async (file: string, text: string): Promise<boolean> => {
+  try {
+    await write(file, text, "wx")
+  } catch (error) {
+    if (isCode(error, "EEXIST")) return false
+    throw error
+  }
+  await syncDirectory(path.dirname(file))
+  return true
+}
+
+/** Replaces a file, at once and whole. */
+export const replaceDurably = async (file: string, text: string): Promise<void> => {
+  const temporary = `${file}.${process.pid}.tmp`
+  await write(temporary, text, "w")
+  await rename(temporary, file)
+  await syncDirectory(path.dirname(file))
+}
+
+/** The text of a file; undefined if it does not exist. */
+export const readIfExists = async (file: string): Promise<string | undefined> => {
+  try {
+    return await readFile(file, "utf8")
+  } catch (error) {
+    if (isCode(error, "ENOENT")) return undefined
+    throw error
+  }
+}
+
+/** Removes files, if they exist. */
+export const removeFiles = async (files: ReadonlyArray<string>): Promise<void> => {
+  await Promise.all(files.map((file) => rm(file, { force: true })))
+}
+
+/** Renames a directory. Returns `false` if it does not exist: of several processes, one renames it. */
+export const claimDirectory = async (from: string, to: string): Promise<boolean> => {
+  try {
+    await rename(from, to)
+    return true
+  } catch (error) {
+    if (isCode(error, "ENOENT")) return false
+    throw error
+  }
+}

@@ -1,0 +1,206 @@
+import { createParser } from "eventsource-parser"
+import { formatMessage, forwardedMessage, isObject, type RpcMessage, SERVER_FAILED } from "../mcp/jsonRpc.ts"
+import { requestedVersion } from "../mcp/protocol.ts"
+import { MAX_MESSAGE_BYTES } from "../mcp/readLines.ts"
+import type { Upstream, UpstreamEvents } from "./Upstream.ts"
+
+/** Delay before a broken stream of notifications is opened again; it doubles up to the maximum. */
+const FIRST_DELAY_MILLIS = 1_000
+const MAX_DELAY_MILLIS = 30_000
+
+/** Methods whose name of a tool, prompt or resource is sent in a header too. */
+const NAMES: Readonly<Record<string, string>> = {
+  "tools/call": "name",
+  "prompts/get": "name",
+  "resources/read": "uri"
+}
+
+export interface HttpServerOptions extends UpstreamEvents {
+  readonly url: URL
+  /** Sent as `Authorization: Bearer …`. */
+  readonly token: string | undefined
+}
+
+/** A header value of the protocol: text beyond visible ASCII is in base64. */
+const headerValue = (text: string): string =>
+  /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !text.startsWith("=?")
+    ? text
+    : `=?base64?${Buffer.from(text, "utf8").toString("base64")}?=`
+
+/** The messages of a response: one as JSON, or several as an event stream. */
+async function* messagesOf(response: Response): AsyncGenerator<string> {
+  if (response.body === null) return
+  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true
+  const decoder = new TextDecoder()
+  const events: Array<string> = []
+  const parser = createParser({ onEvent: ({ data }) => events.push(data) })
+  let text = ""
+  let pending = 0
+  for await (const chunk of response.body) {
+    const part = decoder.decode(chunk, { stream: true })
+    pending += part.length
+    if (pending > MAX_MESSAGE_BYTES)
+      throw new Error(`a message has more than ${MAX_MESSAGE_BYTES} characters`)
+    if (isStream) {
+      parser.feed(part)
+      if (events.length > 0) pending = 0
+      yield* events.splice(0).filter((data) => data !== "")
+    } else text += part
+  }
+  if (!isStream && text.trim() !== "") yield text
+}
+
+/** Connects to an MCP server by streamable HTTP: each message is a request. A request is never sent twice. */
+export const connectHttpServer = ({ log, onEnd, onMessage, token, url }: HttpServerOptions): Upstream => {
+  const closing = new AbortController()
+  /** Aborts requests that the client has cancelled. */
+  const running = new Map<string | number, AbortController>()
+  let session: string | undefined
+  let version: string | undefined
+  let initializing: string | number | undefined
+  let isListening = false
+
+  const headers = (message?: RpcMessage): Headers => {
+    const all = new Headers({ accept: "application/json, text/event-stream" })
+    if (token !== undefined) all.set("authorization", `Bearer ${token}`)
+    if (session !== undefined) all.set("mcp-session-id", session)
+    if (message === undefined || message.kind === "response") {
+      if (version !== undefined) all.set("mcp-protocol-version", version)
+      return all
+    }
+    const stateless = requestedVersion(message.params)
+    const spoken = stateless ?? version
+    if (spoken !== undefined) all.set("mcp-protocol-version", spoken)
+    if (stateless !== undefined) {
+      all.set("mcp-method", message.method)
+      const member = NAMES[message.method]
+      const name = member === undefined || !isObject(message.params) ? undefined : message.params[member]
+      if (typeof name === "string") all.set("mcp-name", headerValue(name))
+    }
+    return all
+  }
+
+  /** Takes from the response to `initialize` what later requests have to send. */
+  const learn = (text: string): void => {
+    const message: unknown = JSON.parse(text)
+    if (!isObject(message) || message["id"] !== initializing || !isObject(message["result"])) return
+    const agreed = message["result"]["protocolVersion"]
+    if (typeof agreed === "string") version = agreed
+    initializing = undefined
+  }
+
+  const deliver = async (response: Response): Promise<void> => {
+    for await (const text of messagesOf(response)) {
+      if (initializing !== undefined) learn(text)
+      await onMessage(text)
+    }
+  }
+
+  /** Follows the server's own requests and notifications. A server may have no such stream. */
+  const listen = async (): Promise<void> => {
+    for (let attempt = 0; !closing.signal.aborted; attempt++) {
+      try {
+        const response = await fetch(url, {
+          headers: headers(),
+          redirect: "error",
+          signal: closing.signal
+        })
+        if (!response.ok) {
+          await response.body?.cancel()
+          return
+        }
+        await deliver(response)
+        attempt = 0
+      } catch (error) {
+        if (closing.signal.aborted) return
+        log(`the server's stream of notifications: ${String(error)}`)
+      }
+      const delay = Math.min(FIRST_DELAY_MILLIS * 2 ** attempt, MAX_DELAY_MILLIS)
+      await new Promise<void>((done) => {
+        const timer = setTimeout(done, delay)
+        closing.signal.addEventListener("abort", () => {
+          clearTimeout(timer)
+          done()
+        })
+      })
+    }
+  }
+
+  const post = async (message: RpcMessage, signal: AbortSignal): Promise<void> => {
+    const all = headers(message)
+    all.set("content-type", "application/json")
+    const response = await fetch(url, {
+      method: "POST",
+      headers: all,
+      body: forwardedMessage(message),
+      redirect: "error",
+      signal
+    })
+    session = response.headers.get("mcp-session-id") ?? session
+    const isRpc = /^(application\/json|text\/event-stream)/.test(response.headers.get("content-type") ?? "")
+    if (!response.ok && !(isRpc && message.kind === "request" && response.status === 400)) {
+      await response.body?.cancel()
+      throw new Error(`the MCP server answered with status ${response.status}`)
+    }
+    await deliver(response)
+    if (message.kind === "notification" && message.method === "notifications/initialized" && !isListening) {
+      isListening = true
+      void listen()
+    }
+  }
+
+  const send = async (message: RpcMessage): Promise<void> => {
+    if (message.kind === "notification" && message.method === "notifications/cancelled") {
+      const id = isObject(message.params) ? message.params["requestId"] : undefined
+      // In the stateless protocol, the end of the request cancels it.
+      if ((typeof id === "string" || typeof id === "number") && version === undefined)
+        running.get(id)?.abort()
+    }
+    if (message.kind === "request" && message.method === "initialize") initializing = message.id
+    const aborting = new AbortController()
+    if (message.kind === "request") running.set(message.id, aborting)
+    try {
+      await post(message, AbortSignal.any([closing.signal, aborting.signal]))
+    } finally {
+      if (message.kind === "request") running.delete(message.id)
+    }
+  }
+
+  return {
+    send: async (message) => {
+      if (message.kind !== "request") return send(message)
+      // The response arrives as a message; so does the failure.
+      send(message)
+        .then(
+          () => onMessage(failure(message.id, "The MCP server ended its response without an answer.")),
+          (error: unknown) => onMessage(failure(message.id, `The MCP server failed: ${describe(error)}.`))
+        )
+        .catch((error: unknown) => log(String(error)))
+    },
+    close: async () => {
+      if (closing.signal.aborted) return
+      closing.abort(new Error("the gate was stopped"))
+      if (session !== undefined) {
+        // Tells a server with sessions; it may not support it.
+        await fetch(url, {
+          method: "DELETE",
+          headers: headers(),
+          redirect: "error",
+          signal: AbortSignal.timeout(2_000)
+        }).then(
+          (response) => response.body?.cancel(),
+          () => undefined
+        )
+      }
+      onEnd("The connection was closed.")
+    }
+  }
+}
+
+const failure = (id: string | number, message: string): string =>
+  formatMessage({ id, error: { code: SERVER_FAILED, message } })
+
+const describe = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause instanceof Error ? error.cause.message : error.message
+}

@@ -1,0 +1,52 @@
+import { Effect, Redacted } from "effect"
+import { randomBytes } from "node:crypto"
+import { createServer } from "node:net"
+import { connect } from "../../../src/client/connect/index.ts"
+import * as ApiKeyFormat from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { listenOnFreePort } from "../../support/listenOnFreePort.ts"
+import { cloneDatabase } from "../../support/postgres.ts"
+import { spawnCli } from "../../support/process.ts"
+
+const freePort = Effect.promise(async () => {
+  const server = createServer()
+  const port = await listenOnFreePort(server)
+  await new Promise((done) => server.close(done))
+  return port
+})
+
+/** A service in a process of its own, which a test kills and starts again, with rules that make every call wait for a person. */
+export const restartableRun = Effect.gen(function* () {
+  const databaseUrl = yield* cloneDatabase
+  const { key } = yield* ApiKeyFormat.generateApiKey
+  const port = yield* freePort
+  const environment = {
+    PORT: String(port),
+    DATABASE_URL: Redacted.value(databaseUrl),
+    COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
+    COUNTERSIGN_ADMIN_KEY: Redacted.value(key)
+  }
+  const start = Effect.tap(spawnCli(["serve"], environment), ({ waitForStdout }) => waitForStdout(/is ready/))
+  let service = yield* start
+  const url = `http://127.0.0.1:${port}`
+  const admin = connect({ url, key })
+  yield* Effect.addFinalizer(() => Effect.promise(() => admin.close()))
+  // A key cannot decide what it has asked itself.
+  const agent = yield* Effect.promise(() =>
+    admin.api_keys.create({ payload: { name: "agent", preset: "runtime" } })
+  )
+  return {
+    url,
+    key: agent.secret,
+    kill: Effect.suspend(() => Effect.andThen(service.kill("SIGKILL"), service.ended)),
+    restart: Effect.map(start, (started) => {
+      service = started
+    }),
+    /** Approves the call that waits. */
+    approve: async () => {
+      const { approvals } = await admin.approvals.list({ query: { status: "pending" } })
+      for (const { approval_id } of approvals) {
+        await admin.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      }
+    }
+  }
+})
