@@ -1,3 +1,4 @@
+import { defaultLease } from "../../../src/server/delivery/Delivery/Shards.ts"
 import { isRetry, type QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { BEGINNING } from "../core/Host.ts"
 import type { QueueEntry } from "./DeliveryModel.ts"
@@ -165,6 +166,7 @@ export class Waits {
       checks.claimedAt(row.shard) + CLAIM_MILLIS,
       (this.#unwellAt.get(row.destination_id) ?? -Infinity) + 100,
       work.slowUntil,
+      full("lease"),
       full(`destination ${row.destination_id}`)
     )
     const isRetried = row.attempt > row.first_attempt
@@ -217,6 +219,7 @@ export class Waits {
     const { now } = this.#world.simulation
     const { concurrency, slots } = this.#world.plan
     this.#prune(replica, work)
+    if (this.#hasShortLease(replica)) work.fullAt.set("lease", now)
     const counts = new Map<string, number>()
     const count = (name: string) => counts.set(name, (counts.get(name) ?? 0) + 1)
     for (const delivery of work.open.keys()) {
@@ -236,6 +239,16 @@ export class Waits {
               : concurrency
       if (running >= limit) work.fullAt.set(name, now)
     }
+  }
+
+  /** Whether no attempt may start, as too little of a lease is left: each of the last renewals was slow. */
+  #hasShortLease({ owner }: Replica): boolean {
+    const { model, store } = this.#world
+    const until = store.clockMillis() + defaultLease.marginMillis + SLOW_MILLIS
+    for (const [, row] of model.shards.committed()) {
+      if (row.owner === owner && row.lease_until !== null && row.lease_until < until) return true
+    }
+    return false
   }
 
   /** What the engine no longer sends is not open. */
