@@ -38,6 +38,18 @@ export const delivery: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/delivery/Delivery/Finisher.ts",
+    from: "isLockTimeout(error) && batch.some(callsHook)",
+    to: "false",
+    tests: ["server/delivery/Delivery/Finisher.test.ts"]
+  },
+  {
+    file: "server/delivery/Delivery/DeliveryStore.ts",
+    from: "SET LOCAL lock_timeout = '500ms'",
+    to: "SET LOCAL lock_timeout = 0",
+    tests: ["server/delivery/Delivery/writeResults.test.ts"]
+  },
+  {
+    file: "server/delivery/Delivery/Finisher.ts",
     from: "monotonicMillis(clock) < lockedRetryAt",
     to: "false",
     tests: ["server/delivery/Delivery/Finisher.test.ts"]

@@ -13,7 +13,7 @@ export interface DeliveryStore extends QueueReads {
   /**
    * Records the results of attempts whose rows are still at the recorded attempt and under the epoch of their lane; the
    * others are unchanged. Never waits for the lock of a row. `withinTransaction` gets the numbers of the written rows,
-   * and its writes commit together with the results.
+   * and its writes commit together with the results; they wait for locks for half a second at most.
    */
   readonly recordResults: (
     batch: ReadonlyArray<ConcludedAttempt>,
@@ -35,7 +35,10 @@ export const makeDeliveryStore = (sql: SqlClient.SqlClient, clock: StoreClock["S
     withinTransaction === undefined
       ? writeResults(sql, clock, batch)
       : transaction(
-          Effect.tap(writeResults(sql, clock, batch), ({ written }) => withinTransaction(written))
+          sql`SET LOCAL lock_timeout = '500ms'`.pipe(
+            Effect.andThen(writeResults(sql, clock, batch)),
+            Effect.tap(({ written }) => withinTransaction(written))
+          )
         ).pipe(Effect.provideService(SqlClient.SqlClient, sql)),
   saveHealth: (lanes) => writeHealth(sql, clock, lanes)
 })

@@ -85,7 +85,7 @@ export const makeFinisher = (
     const disablePermits = Semaphore.makeUnsafe(1)
     /** Results of the current batch that the dispatcher has not been notified of. */
     const unacknowledged = new Set<AttemptResult>()
-    /** Results whose rows another transaction has locked, and when they are written again. */
+    /** Results whose rows, or those of their hooks, another transaction has locked; and when they are written again. */
     let locked: ReadonlyArray<ConcludedAttempt> = []
     let lockedRetryAt = 0
 
@@ -96,12 +96,7 @@ export const makeFinisher = (
     const writeAndNotify = (
       batch: ReadonlyArray<ConcludedAttempt>
     ): Effect.Effect<RecordedResults, SqlError.SqlError> => {
-      const completed = Map.groupBy(
-        batch.filter(
-          ({ result, verdict }) => hasCompletionHook(result.lane.channel) && verdict._tag !== "RetryLater"
-        ),
-        ({ result }) => result.lane.channel
-      )
+      const completed = Map.groupBy(batch.filter(callsHook), ({ result }) => result.lane.channel)
       if (completed.size === 0) return store.recordResults(batch)
       return store.recordResults(batch, (written) =>
         Effect.forEach(completed, ([channel, attempts]) => notifyChannel(channel, attempts, written), {
@@ -116,6 +111,13 @@ export const makeFinisher = (
         (defect) => Effect.fail(new WriteDefect({ defect }))
       )
 
+    /** Leaves results to a later run. */
+    const postpone = (list: ReadonlyArray<ConcludedAttempt>) => {
+      for (const { result } of list) unacknowledged.delete(result)
+      if (locked.length === 0) lockedRetryAt = monotonicMillis(clock) + LOCKED_RETRY_MILLIS
+      locked = [...locked, ...list]
+    }
+
     /** `writtenFrom`: when the write began. */
     const acknowledge = (
       batch: ReadonlyArray<ConcludedAttempt>,
@@ -124,12 +126,8 @@ export const makeFinisher = (
     ) => {
       const { written } = recorded
       const ended = batch.filter(({ result }) => !recorded.locked.has(result.delivery.seq))
-      if (ended.length < batch.length) {
-        const left = batch.filter(({ result }) => recorded.locked.has(result.delivery.seq))
-        for (const { result } of left) unacknowledged.delete(result)
-        if (locked.length === 0) lockedRetryAt = monotonicMillis(clock) + LOCKED_RETRY_MILLIS
-        locked = [...locked, ...left]
-      }
+      if (ended.length < batch.length)
+        postpone(batch.filter(({ result }) => recorded.locked.has(result.delivery.seq)))
       // A clock of its own is one that a test moves, perhaps during the write, whose statement has counted from before.
       const now = dueClock === clock ? monotonicMillis(dueClock) : writtenFrom
       for (const { result } of ended) {
@@ -192,14 +190,24 @@ export const makeFinisher = (
         Effect.matchEffect({
           onSuccess: (recorded) => Effect.sync(() => acknowledge(batch, recorded, from)),
           onFailure: (error) =>
-            isUnavailable(error)
-              ? logFailure("Could not record delivery results; retrying", Cause.fail(error)).pipe(
-                  Effect.andThen(Effect.sleep(RETRY_MILLIS)),
-                  Effect.andThen(Effect.suspend(() => writeBatch(batch)))
-                )
-              : Effect.forEach(batch, (concluded) => writeAlone(concluded), { discard: true })
+            isLockTimeout(error) && batch.some(callsHook)
+              ? writeWithoutHooks(batch)
+              : isUnavailable(error)
+                ? logFailure("Could not record delivery results; retrying", Cause.fail(error)).pipe(
+                    Effect.andThen(Effect.sleep(RETRY_MILLIS)),
+                    Effect.andThen(Effect.suspend(() => writeBatch(batch)))
+                  )
+                : Effect.forEach(batch, (concluded) => writeAlone(concluded), { discard: true })
         })
       )
+
+    /** Writes the results of which no channel is notified. A hook waited for too long for a lock; its results follow later. */
+    const writeWithoutHooks = (batch: ReadonlyArray<ConcludedAttempt>): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        postpone(batch.filter(callsHook))
+        const others = batch.filter((one) => !callsHook(one))
+        return others.length === 0 ? Effect.void : writeBatch(others)
+      })
 
     /**
      * Disables destinations that answered 410. If that takes long it continues in the background, so that one
@@ -292,6 +300,9 @@ export const makeFinisher = (
 const isUnavailable = (error: WriteError): boolean =>
   SqlError.isSqlError(error) && isDatabaseUnavailable(error)
 
+const isLockTimeout = (error: WriteError): boolean =>
+  SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
+
 /** The result as a failure that can be recorded. What was not sent is not logged as an attempt. */
 const unwritable = ({ result }: ConcludedAttempt): ConcludedAttempt => ({
   result: {
@@ -304,7 +315,9 @@ const unwritable = ({ result }: ConcludedAttempt): ConcludedAttempt => ({
   verdict: { _tag: "Failed", error: UNWRITABLE }
 })
 
-const hasCompletionHook = (channel: Channel): boolean => channel.onCompleted !== undefined
+/** Whether a channel is notified of this result. */
+const callsHook = ({ result, verdict }: ConcludedAttempt): boolean =>
+  result.lane.channel.onCompleted !== undefined && verdict._tag !== "RetryLater"
 
 /** Notifies a channel of its deliveries that reached their final status and whose row was still at the recorded attempt. */
 const notifyChannel = (

@@ -173,6 +173,47 @@ describe("Finisher", () => {
   )
 
   testWithDatabase(
+    "results are recorded while the completion hook of another channel waits for a lock, and its own afterwards, once",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`CREATE TABLE hook_counts AS SELECT 0 AS completed`
+        const { channel } = yield* respondingChannel(quickPolicy(), () => delivered)
+        const counting: Channel = {
+          ...channel,
+          name: "counting",
+          // On the caller's connections, so that its count remains although the results roll back.
+          onCompleted: (list) =>
+            Effect.asVoid(sql`UPDATE hook_counts SET completed = completed + ${list.length}`)
+        }
+        yield* Effect.gen(function* () {
+          const [to, other] = [yield* newDestination, yield* newDestination]
+          const held = yield* Deferred.make<void>()
+          const end = yield* Deferred.make<void>()
+          const lock = yield* Effect.forkChild(
+            transaction(
+              sql`SELECT FROM hook_counts FOR UPDATE`.pipe(
+                Effect.andThen(Deferred.succeed(held, undefined)),
+                Effect.andThen(Deferred.await(end))
+              )
+            )
+          )
+          yield* Deferred.await(held)
+          yield* Effect.gen(function* () {
+            yield* publish(to, 1, "counting")
+            yield* publish(other, 2)
+            yield* awaitRecords(other, allHaveStatus("delivered"))
+            yield* awaitRecords(to, allHaveStatus("pending"))
+          }).pipe(Effect.ensuring(Deferred.succeed(end, undefined)))
+          yield* Fiber.join(lock)
+          const [record] = yield* awaitRecords(to, allHaveStatus("delivered"))
+          assert.strictEqual(record?.attempts, 1)
+          assert.deepStrictEqual(yield* sql`SELECT completed FROM hook_counts`, [{ completed: 1 }])
+        }).pipe(withEngine([channel, counting]))
+      })
+  )
+
+  testWithDatabase(
     "health of other destinations is stored while one health row is locked, and of that one afterwards",
     () =>
       Effect.gen(function* () {

@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
 import type { AttemptResult } from "../../../../src/server/delivery/Delivery/Attempt.ts"
 import { makeDeliveryStore } from "../../../../src/server/delivery/Delivery/DeliveryStore.ts"
@@ -33,9 +33,12 @@ const failedAttempt = Effect.gen(function* () {
   const delivery = toQueuedDelivery(row, 0)
   const lane = new Lane("", channel, { ...ownedShard(0), shard, epoch: 0 }, delivery, healthy)
   const result: AttemptResult = { lane, delivery, outcome: failing, startedAt: 0, durationMillis: 1 }
+  const recordWith = (hook?: (written: ReadonlySet<number>) => Effect.Effect<void, SqlError.SqlError>) =>
+    store.recordResults([{ result, verdict: { _tag: "RetryLater", delay: 0, error: "HTTP 503" } }], hook)
   return {
     row,
-    record: store.recordResults([{ result, verdict: { _tag: "RetryLater", delay: 0, error: "HTTP 503" } }]),
+    recordWith,
+    record: recordWith(),
     attempts: sql`
       SELECT q.attempt, d.attempts, (SELECT count(*)::int FROM delivery_attempts a WHERE a.delivery_id = d.delivery_id) AS logged
       FROM delivery_queue q
@@ -57,6 +60,18 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("writeResults", (it)
         assert.deepStrictEqual(yield* record, { written: none, locked: none })
         assert.deepStrictEqual(yield* attempts, [{ attempt: 1, attempts: 1, logged: 1 }])
       })
+  )
+
+  it.effect("what commits together with results waits for locks for half a second at most", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { recordWith } = yield* failedAttempt
+      const timeouts: Array<unknown> = []
+      yield* recordWith(() =>
+        Effect.map(sql`SHOW lock_timeout`, ([row]) => void timeouts.push(row?.["lock_timeout"]))
+      )
+      assert.deepStrictEqual(timeouts, ["500ms"])
+    })
   )
 
   it.effect(
