@@ -1,6 +1,7 @@
 import { Effect, Option } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Argument, Command, Flag } from "effect/cli"
 import type { HookVendor } from "../domain/hooks/hookVendors.ts"
+import { lazily } from "./lazily.ts"
 import { DEFAULT_URL, DEFAULT_WAIT } from "./hook/hookOptions.ts"
 
 const flags = {
@@ -64,10 +65,85 @@ const vendorCommand = (vendor: HookVendor, name: string) =>
     ])
   )
 
+const place = {
+  user: Flag.Boolean("user").pipe(
+    Flag.withDescription("Write the user's settings. Default: those of the project in the current directory"),
+    Flag.withDefault(false)
+  ),
+  yes: Flag.Boolean("yes").pipe(
+    Flag.withDescription("Write without asking. Required if this is not a terminal"),
+    Flag.withDefault(false)
+  ),
+  agent: Argument.Literals("agent", ["claude-code", "codex"]).pipe(
+    Argument.withDescription("The coding agent")
+  )
+}
+
+const install = Command.make(
+  "install",
+  {
+    http: Flag.Boolean("http").pipe(
+      Flag.withDescription(
+        "Claude Code only: let it post to the service, instead of starting a command for each call"
+      ),
+      Flag.withDefault(false)
+    ),
+    program: Flag.String("program").pipe(
+      Flag.withDescription(
+        "Command line that starts Countersign, such as `npx countersign`; default: countersign"
+      ),
+      Flag.withDefault("countersign")
+    ),
+    url: Flag.String("url").pipe(
+      Flag.withDescription(
+        "Base URL of the service that the hooks call; default: the variable COUNTERSIGN_URL"
+      ),
+      Flag.optional
+    ),
+    wait: flags.wait,
+    defer: flags.defer,
+    ...place
+  },
+  lazily(async () => (await import("./hook/install.ts")).installHooks)
+).pipe(
+  Command.withShortDescription("Write the hooks to a coding agent's settings"),
+  Command.withDescription(
+    "Write the hooks to a coding agent's settings. Shows the difference and asks. Keeps everything else in the file. The API key is not " +
+      "written: the hooks read it from COUNTERSIGN_KEY."
+  ),
+  Command.withExamples([
+    { command: "countersign hook install claude-code", description: "Govern Claude Code in this project" },
+    {
+      command: "countersign hook install codex --user --wait 30m",
+      description: "Govern Codex in every project"
+    }
+  ])
+)
+
+const uninstall = Command.make(
+  "uninstall",
+  place,
+  lazily(async () => (await import("./hook/install.ts")).uninstallHooks)
+).pipe(
+  Command.withShortDescription("Remove the hooks from a coding agent's settings"),
+  Command.withDescription("Remove the hooks from a coding agent's settings. Shows the difference and asks."),
+  Command.withExamples([
+    {
+      command: "countersign hook uninstall claude-code",
+      description: "Stop governing Claude Code in this project"
+    }
+  ])
+)
+
 export const hookCommand = Command.make("hook").pipe(
   Command.withShortDescription("Govern a coding agent by its hooks"),
   Command.withDescription(
     "Govern the calls of tools of a coding agent: approval rules decide, or a person does, and outcomes are recorded."
   ),
-  Command.withSubcommands([vendorCommand("claude-code", "Claude Code"), vendorCommand("codex", "Codex")])
+  Command.withSubcommands([
+    vendorCommand("claude-code", "Claude Code"),
+    vendorCommand("codex", "Codex"),
+    install,
+    uninstall
+  ])
 )
