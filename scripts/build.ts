@@ -11,10 +11,12 @@ import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { build as buildPage } from "vite"
 import { bundleOptions } from "./bundle.js"
+import { filesBelow } from "./freshness.js"
 import { buildLibraries, dependencies, modules } from "./libraries.ts"
 import { bundledPackages } from "./package/bundledPackages.ts"
 import { readPublishedPackages } from "./package/lockedPackages.ts"
 import { makeBom } from "./package/sbom.ts"
+import { writePackages } from "./package/writePackages.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const dist = path.join(root, "dist")
@@ -81,4 +83,13 @@ writeFileSync(
   `${JSON.stringify(makeBom(published, bundled), null, 2)}\n`
 )
 
-process.stdout.write("build: dist has every export of package.json\n")
+const consoleFiles = filesBelow(path.join(dist, "console")).map((file) => path.relative(dist, file))
+const packages = writePackages(path.join(dist, "packages"), {
+  dist,
+  library: library.metafile,
+  program: program.metafile,
+  serverFiles: [...consoleFiles, "sbom.cdx.json"]
+})
+process.stdout.write(
+  `build: ${packages.map((folder) => path.relative(root, folder)).join(", ")} can be packed\n`
+)

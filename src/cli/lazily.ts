@@ -1,5 +1,17 @@
 import { Effect } from "effect"
 
+/** The command needs a module that its package leaves out: `countersign-cli` has no commands that work on the database. */
+export class NotInPackage extends Error {
+  override readonly name = "NotInPackage"
+
+  constructor(options: ErrorOptions) {
+    super("this command needs the whole service: npm install countersign-server, in place of countersign-cli", options)
+  }
+}
+
+const isModuleNotFound = (error: unknown): boolean =>
+  error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND"
+
 /**
  * The handler of a command, from a module that is loaded when the command runs. A command's own module has only its
  * name, flags and descriptions, so that `countersign --help` and a mistyped flag load neither the server nor the
@@ -10,4 +22,9 @@ export const lazily =
     load: () => Promise<(...args: Args) => Effect.Effect<A, unknown, R>>
   ): ((...args: Args) => Effect.Effect<A, unknown, R>) =>
   (...args) =>
-    Effect.flatMap(Effect.promise(load), (handler) => handler(...args))
+    Effect.tryPromise({ try: load, catch: (cause) => cause }).pipe(
+      Effect.catch((cause) =>
+        isModuleNotFound(cause) ? Effect.fail(new NotInPackage({ cause })) : Effect.die(cause)
+      ),
+      Effect.flatMap((handler) => handler(...args))
+    )

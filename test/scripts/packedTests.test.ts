@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync
 } from "node:fs"
@@ -15,6 +16,7 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { buildLibraries } from "../../scripts/libraries.ts"
+import { writePackages } from "../../scripts/package/writePackages.ts"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -42,24 +44,35 @@ const linkPackages = (modules: string) => {
   }
 }
 
-/** Packs the libraries as `npm pack` does, without the command and the console; returns the unpacked package. */
-const installPackage = async (temporary: string, modules: string) => {
-  const source = path.join(temporary, "source")
-  mkdirSync(source)
-  const manifest: object = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"))
-  writeFileSync(path.join(source, "package.json"), JSON.stringify({ ...manifest, scripts: {}, bin: {} }))
-  // The gate checks the types by a step of its own.
-  await buildLibraries(path.join(source, "dist"), { check: false })
-  run("npm", ["pack", "--pack-destination", temporary], source)
-  const tarball = readdirSync(temporary).find((name) => name.endsWith(".tgz"))
-  if (tarball === undefined) assert.fail("npm pack wrote no tarball")
+/** Packs a package as `npm publish` does and unpacks it into a project. */
+const installTarball = (folder: string, temporary: string, modules: string) => {
+  const tarball = run("npm", ["pack", "--silent", "--pack-destination", temporary], folder).trim()
   run("tar", ["-xzf", path.join(temporary, tarball), "-C", modules], temporary)
   // A tarball has its files in a folder of this name.
-  run("mv", ["package", "countersign"], modules)
+  run("mv", ["package", path.basename(folder)], modules)
 }
+
+/** Installs `countersign` and the libraries of `countersign-server`, without the command and the console. */
+const installPackages = async (temporary: string, modules: string) => {
+  const dist = path.join(temporary, "dist")
+  // The gate checks the types by a step of its own.
+  const { metafile: library } = await buildLibraries(dist, { check: false })
+  const folders = writePackages(path.join(temporary, "packages"), { dist, library })
+  for (const folder of folders) installTarball(folder, temporary, modules)
+}
+
+/** Bytes of the files in a folder. */
+const sizeOf = (folder: string): number =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, entry) => sum + statSync(path.join(entry.parentPath, entry.name)).size, 0)
 
 const Imports = Schema.fromJsonString(
   Schema.Struct({ light: Schema.Int, all: Schema.Int, isSame: Schema.Boolean, code: Schema.String })
+)
+
+const Exports = Schema.fromJsonString(
+  Schema.Struct({ exports: Schema.Record(Schema.String, Schema.Unknown) })
 )
 
 /** Imports `countersign/connect`, then the whole client; prints how many modules of Effect each loads. */
@@ -84,7 +97,7 @@ const importsOfConnect = `
   console.log(JSON.stringify({ light, all: loaded, isSame: connect === client.connect, code }))
 `
 
-describe("the packed package", () => {
+describe("the packed packages", () => {
   let temporary: string
   let project: string
 
@@ -94,7 +107,7 @@ describe("the packed package", () => {
     const modules = path.join(project, "node_modules")
     mkdirSync(modules, { recursive: true })
     linkPackages(modules)
-    await installPackage(temporary, modules)
+    await installPackages(temporary, modules)
   }, 300_000)
 
   afterAll(() => rmSync(temporary, { recursive: true, force: true }))
@@ -111,6 +124,32 @@ describe("the packed package", () => {
       assert.deepStrictEqual([isSame, code], [true, "SERVICE_UNREACHABLE"])
     }
   )
+
+  it("the client's package is small, and needs nothing of the server's", { timeout: 120_000 }, () => {
+    const client = path.join(project, "node_modules", "countersign")
+    assert.isBelow(sizeOf(client), 4_500_000)
+    const alone = path.join(temporary, "alone")
+    const modules = path.join(alone, "node_modules")
+    mkdirSync(modules, { recursive: true })
+    for (const name of ["effect", "eventsource-parser", "uuid"])
+      symlinkSync(path.join(root, "node_modules", name), path.join(modules, name))
+    cpSync(client, path.join(modules, "countersign"), { recursive: true })
+    const { exports } = Schema.decodeUnknownSync(Exports)(
+      readFileSync(path.join(client, "package.json"), "utf8")
+    )
+    const names = Object.keys(exports).filter(
+      (name) => !/^\.\/(?:dist\/|server$|testing$)|\.json$/.test(name)
+    )
+    assert.includeMembers(names, ["./api", "./client", "./connect", "./feedback", "./webhook"])
+    writeFileSync(
+      path.join(alone, "all.mjs"),
+      names.map((name) => `await import("countersign/${name.slice(2)}")\n`).join("")
+    )
+    run(process.execPath, ["all.mjs"], alone)
+    writeFileSync(path.join(alone, "server.mjs"), 'await import("countersign/testing")')
+    const missing = spawnSync(process.execPath, ["server.mjs"], { cwd: alone, encoding: "utf8" })
+    assert.include(missing.stderr, "Cannot find package 'countersign-server'")
+  })
 
   it("tests that compose layers compile and pass against the packed tarball", { timeout: 300_000 }, () => {
     const tests = readdirSync(path.join(root, "examples")).filter((name) => name.endsWith(".test.ts"))
