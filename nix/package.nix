@@ -45,6 +45,7 @@ buildNpmPackage {
 
   installPhase = ''
     runHook preInstall
+    rm -r dist/packages
     npm prune --omit=dev --ignore-scripts --offline
     mkdir -p $out/lib/countersign
     cp -r dist node_modules package.json LICENSE THIRD_PARTY_LICENSES $out/lib/countersign/

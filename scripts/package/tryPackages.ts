@@ -124,10 +124,7 @@ const checkTypes = (project: string, names: ReadonlyArray<string>): void => {
     types: ["node"],
     typeRoots: [path.join(tools, "node_modules", "@types")]
   }
-  writeFileSync(
-    path.join(project, "tsconfig.json"),
-    JSON.stringify({ compilerOptions, include: ["all.ts"] })
-  )
+  writeFileSync(path.join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["all.ts"] }))
   for (const version of TYPESCRIPTS) {
     const tsc = path.join(tools, "node_modules", `typescript-${version}`, "bin", "tsc")
     execute(process.execPath, [tsc, "-p", project], project)

@@ -194,7 +194,12 @@ export const writePackages = (folder: string, build: Build): ReadonlyArray<strin
     }
     const reexports = serverModules.map(({ name }) => {
       const file = path.basename(name)
-      return { name, file: `${file}.js`, types: `types/${file}.d.ts`, text: `export * from "countersign-server/${file}"\n` }
+      return {
+        name,
+        file: `${file}.js`,
+        types: `types/${file}.d.ts`,
+        text: `export * from "countersign-server/${file}"\n`
+      }
     })
     for (const { file, text, types } of reexports) {
       write(path.join(client, "dist", file), text)
@@ -210,8 +215,12 @@ export const writePackages = (folder: string, build: Build): ReadonlyArray<strin
       ...common(manifest),
       engines: manifest.engines,
       exports: {
-        ...Object.fromEntries([...clientModules, ...reexports].map((module) => [module.name, inDist(module)])),
-        ...Object.fromEntries(Object.entries(manifest.exports).filter(([, file]) => typeof file === "string")),
+        ...Object.fromEntries(
+          [...clientModules, ...reexports].map((module) => [module.name, inDist(module)])
+        ),
+        ...Object.fromEntries(
+          Object.entries(manifest.exports).filter(([, file]) => typeof file === "string")
+        ),
         // The modules that countersign-server of the same version shares. Not for applications.
         "./dist/*": "./dist/*"
       },

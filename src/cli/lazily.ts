@@ -5,7 +5,10 @@ export class NotInPackage extends Error {
   override readonly name = "NotInPackage"
 
   constructor(options: ErrorOptions) {
-    super("this command needs the whole service: npm install countersign-server, in place of countersign-cli", options)
+    super(
+      "this command needs the whole service: npm install countersign-server, in place of countersign-cli",
+      options
+    )
   }
 }
 

@@ -140,6 +140,7 @@ describe("the packed packages", () => {
     const names = Object.keys(exports).filter(
       (name) => !/^\.\/(?:dist\/|server$|testing$)|\.json$/.test(name)
     )
+    assert.strictEqual(exports["./package.json"], "./package.json")
     assert.includeMembers(names, ["./api", "./client", "./connect", "./feedback", "./webhook"])
     writeFileSync(
       path.join(alone, "all.mjs"),
