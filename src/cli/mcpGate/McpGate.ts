@@ -353,18 +353,17 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
 
   const forward = (message: RpcRequest): Promise<ServerResponse> =>
     new Promise((done) => {
+      if (serverEnd !== undefined) return done({ state: "lost", reason: serverEnd })
       const resolve = (response: ServerResponse) => {
-        forwarded.delete(message.id)
+        if (forwarded.get(message.id) === resolve) forwarded.delete(message.id)
         done(response)
       }
-      if (serverEnd !== undefined) return resolve({ state: "lost", reason: serverEnd })
       forwarded.set(message.id, resolve)
-      upstream.send(message).catch((error: unknown) =>
-        resolve({
-          state: "lost",
-          reason: serverEnd ?? `The MCP server cannot be reached: ${describe(error)}.`
-        })
-      )
+      upstream
+        .send(message)
+        .catch((error: unknown) =>
+          resolve({ state: "lost", reason: serverEnd ?? `the MCP server failed: ${describe(error)}.` })
+        )
     })
 
   /** Reads a page of tools, and shows what the client may see of it. */

@@ -2,7 +2,7 @@ import type { RpcMessage } from "../mcp/jsonRpc.ts"
 
 /** The MCP server behind the gate. */
 export interface Upstream {
-  /** Sends a message. Rejects if the server cannot get it. */
+  /** Sends a message. Rejects if no response to it will come any more; one that came before counts. */
   readonly send: (message: RpcMessage) => Promise<void>
   /** Ends the connection, and the server's process if it is one. */
   readonly close: () => Promise<void>

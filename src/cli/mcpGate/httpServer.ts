@@ -1,5 +1,5 @@
 import { createParser } from "eventsource-parser"
-import { formatMessage, forwardedMessage, isObject, type RpcMessage, SERVER_FAILED } from "../mcp/jsonRpc.ts"
+import { forwardedMessage, isObject, type RpcMessage } from "../mcp/jsonRpc.ts"
 import { requestedVersion } from "../mcp/protocol.ts"
 import { MAX_MESSAGE_BYTES } from "../mcp/readLines.ts"
 import type { Upstream, UpstreamEvents } from "./Upstream.ts"
@@ -156,27 +156,22 @@ export const connectHttpServer = ({ log, onEnd, onMessage, token, url }: HttpSer
       if ((typeof id === "string" || typeof id === "number") && version === undefined)
         running.get(id)?.abort()
     }
-    if (message.kind === "request" && message.method === "initialize") initializing = message.id
+    if (message.kind !== "request") return post(message, closing.signal)
+    if (message.method === "initialize") initializing = message.id
     const aborting = new AbortController()
-    if (message.kind === "request") running.set(message.id, aborting)
+    running.set(message.id, aborting)
     try {
       await post(message, AbortSignal.any([closing.signal, aborting.signal]))
+    } catch (error) {
+      throw error instanceof Error && error.cause instanceof Error ? error.cause : error
     } finally {
-      if (message.kind === "request") running.delete(message.id)
+      running.delete(message.id)
     }
+    throw new Error("it ended its response without an answer")
   }
 
   return {
-    send: async (message) => {
-      if (message.kind !== "request") return send(message)
-      // The response arrives as a message; so does the failure.
-      send(message)
-        .then(
-          () => onMessage(failure(message.id, "The MCP server ended its response without an answer.")),
-          (error: unknown) => onMessage(failure(message.id, `The MCP server failed: ${describe(error)}.`))
-        )
-        .catch((error: unknown) => log(String(error)))
-    },
+    send,
     close: async () => {
       if (closing.signal.aborted) return
       closing.abort(new Error("the gate was stopped"))
@@ -195,12 +190,4 @@ export const connectHttpServer = ({ log, onEnd, onMessage, token, url }: HttpSer
       onEnd("The connection was closed.")
     }
   }
-}
-
-const failure = (id: string | number, message: string): string =>
-  formatMessage({ id, error: { code: SERVER_FAILED, message } })
-
-const describe = (error: unknown): string => {
-  if (!(error instanceof Error)) return String(error)
-  return error.cause instanceof Error ? error.cause.message : error.message
 }

@@ -61,4 +61,5 @@ const make = () => {
   return server
 }
 
+if (process.env["COUNTERSIGN_KEY"] !== undefined) executed("the server has the key")
 serveStdio(make)
