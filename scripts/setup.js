@@ -97,12 +97,15 @@ const npmFailureReason = (output) => {
   return output.trim().split("\n").slice(0, 3).join(" ") || "npm printed no reason"
 }
 
+/** Tools whose optional packages nothing needs: of the agent frameworks, programs of several 100 MB. */
+const WITHOUT_OPTIONAL = new Set(["frameworks"])
+
 /** Installs the packages of a lockfile. */
 const install = (directory) => {
   const flags = [
     "ci",
     "--include=dev",
-    "--include=optional",
+    WITHOUT_OPTIONAL.has(basename(directory)) ? "--omit=optional" : "--include=optional",
     "--ignore-scripts",
     "--no-audit",
     "--no-fund",

@@ -11,11 +11,13 @@ const root = fileURLToPath(new URL("../..", import.meta.url))
 /** The adapters of agent frameworks, each with what a program imports. */
 const adapters = {
   "ai-sdk": "governTools",
+  "claude-agent": "governHooks",
   langchain: "governMiddleware",
   "openai-agents": "governAgents"
 }
 const entries = {
   "ai-sdk": path.join(root, "src", "adapters", "aiSdk.ts"),
+  "claude-agent": path.join(root, "src", "adapters", "claudeAgent.ts"),
   api: path.join(root, "src", "api", "index.ts"),
   client: path.join(root, "src", "client", "index.ts"),
   connect: path.join(root, "src", "client", "connect", "index.ts"),

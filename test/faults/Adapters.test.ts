@@ -18,7 +18,14 @@ import { spawnCli } from "../support/process.ts"
  * The programs of examples/frameworks. Each looks an order up, which a rule allows, and refunds it, which a person allows; it takes the
  * session from COUNTERSIGN_SESSION, and keeps what it saves in the file AGENT_STATE.
  */
-const PROGRAMS = ["ai-sdk", "ai-sdk-durable", "langchain", "langchain-durable", "openai-agents"]
+const PROGRAMS = [
+  "ai-sdk",
+  "ai-sdk-durable",
+  "claude-agent",
+  "langchain",
+  "langchain-durable",
+  "openai-agents"
+]
 
 // All services have the same database.
 const masterKey = randomBytes(32).toString("base64")
@@ -122,7 +129,8 @@ layer(TestDatabase.layer, { excludeTestServices: true })("Adapters › faults", 
         const approvals = new Set<string>()
         yield* Effect.promise(async () => {
           for await (const event of admin.stream(session_id, { after: 0 })) {
-            if (event.type === "tool:outcome") outcomes.push(`${event.tool} ${event.status}`)
+            if (event.type === "tool:outcome")
+              outcomes.push(`${event.tool.replace(/^mcp__orders__/, "")} ${event.status}`)
             if ("approval" in event) approvals.add(event.approval.approval_id)
           }
         })
