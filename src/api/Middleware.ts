@@ -51,6 +51,17 @@ export const collectFieldErrors: SchemaAST.ParseOptions = {
   }
 }
 
+/**
+ * Refuses members of a body that its schema does not have, at any depth. Other operations ignore them; where what is missing means more, as in
+ * a rule without its misspelled `when`, that would be dangerous.
+ */
+export const refuseUnknownMembers: SchemaAST.ParseOptions = {
+  onExcessProperty: "error",
+  get errors() {
+    return collectFieldErrors.errors
+  }
+}
+
 /** Largest body in bytes: 1 MiB unless an operation is annotated otherwise. */
 export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/BodyLimit", {
   defaultValue: () => ByteSize.mebibytes(1)

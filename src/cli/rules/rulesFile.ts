@@ -24,7 +24,7 @@ export type FileFault = string
 const MAX_FAULTS = 20
 
 /**
- * Unknown members are faults, although the API ignores them: a misspelled condition would otherwise make a rule match every step.
+ * Unknown members are faults, as in the API: a misspelled condition would otherwise make a rule match every step.
  */
 const decodeRulesFile = Schema.decodeUnknownResult(Schema.toCodecJson(RulesFile), {
   onExcessProperty: "error",

@@ -785,6 +785,7 @@ export interface ApprovalRulesOperations {
    *
    * Replaces the complete list. It applies from the next step on. With `revision`, fails with 409
    * `RULES_CHANGED` if the rules changed since. A list beyond a limit gets 422 `RULES_TOO_LARGE`.
+   * Unknown members are refused: a rule without its misspelled `when` would match every step.
    *
    * @throws RULES_CHANGED, RULES_TOO_LARGE, UNKNOWN_GROUP, or a problem of any operation.
    */

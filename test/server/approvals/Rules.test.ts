@@ -316,6 +316,35 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
     })
   )
 
+  it.effect("a member that rules do not have is refused, wherever rules are sent", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const admin = yield* key({}, "misspelled")
+      const condition = { pointer: "/amount", op: "at_most", value: 100 }
+      const misspelled = { rules: [{ tool: "refund", effect: "allow", wen: [condition] }] }
+      const places = [
+        { path: "/v1/approval-rules", method: "PUT" },
+        { path: "/v1/approval-rules/shadow", method: "PUT" },
+        { path: "/v1/approval-rules/test", method: "POST" }
+      ]
+      for (const { method, path } of places) {
+        const refused = yield* send(path, { method, key: admin, body: JSON.stringify(misspelled) })
+        assert.strictEqual(refused.status, 400, path)
+        assert.deepStrictEqual(
+          refused.errors.map(({ pointer }) => pointer),
+          ["#/rules/0/wen"]
+        )
+      }
+      const negated = {
+        rules: [{ effect: "allow", when: [{ pointer: "/amount", op: "exists", value: false }] }]
+      }
+      const body = JSON.stringify(negated)
+      const refused = yield* send("/v1/approval-rules", { method: "PUT", key: admin, body })
+      assert.strictEqual(refused.status, 400)
+      assert.deepStrictEqual((yield* send("/v1/approval-rules", { key: admin })).body["rules"], [])
+    })
+  )
+
   it.effect("a list beyond a limit is refused with RULES_TOO_LARGE", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
