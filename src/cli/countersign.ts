@@ -10,6 +10,7 @@ import { hookCommand } from "./hook.ts"
 import { keysCommand } from "./keys.ts"
 import { listenCommand } from "./listen.ts"
 import { mcpGateCommand } from "./mcpGate.ts"
+import { mcpServerCommand } from "./mcpServer.ts"
 import { migrateCommand } from "./migrate.ts"
 import { rulesCommand } from "./rules.ts"
 import { runsCommand } from "./runs.ts"
@@ -31,6 +32,7 @@ const command = Command.make("countersign").pipe(
     listenCommand,
     hookCommand,
     mcpGateCommand,
+    mcpServerCommand,
     demoCommand
   ])
 )

@@ -7,3 +7,12 @@ const INVISIBLE = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Cod
  */
 export const escapeInvisible = (text: string): string =>
   text.replaceAll(INVISIBLE, (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ""}}`)
+
+/** The same for the text of a JSON value, which stays one: `\u009b`. */
+export const escapeInvisibleJson = (json: string): string =>
+  json.replaceAll(INVISIBLE, (character) =>
+    Array.from(
+      { length: character.length },
+      (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`
+    ).join("")
+  )

@@ -8,9 +8,9 @@ import { type Environment } from "../../server/config/Settings.ts"
 import { ProcessEnvironment } from "../environment.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
 import { readMessageLines } from "../mcp/readLines.ts"
+import { writeMessage } from "../mcp/stdio.ts"
 import { gateKey, serverToken } from "../mcpGate.ts"
 import { findSecret, SecretMissing } from "../secretFlag.ts"
-import { waitForDrain } from "../stdout.ts"
 import { startChildServer } from "./childServer.ts"
 import { connectHttpServer } from "./httpServer.ts"
 import { type McpGateOptions, startMcpGate } from "./McpGate.ts"
@@ -83,12 +83,6 @@ const findServer = Effect.fnUntraced(function* (flags: GateFlags, variables: Env
   return { connectTo, name: path.basename(command ?? ""), identity: [command ?? "", ...args] }
 })
 
-/** Writes to stdout, which carries the protocol and nothing else. */
-const writeLine = (line: string): Promise<void> => {
-  process.stdout.write(`${line}\n`)
-  return Effect.runPromise(waitForDrain())
-}
-
 const log = (line: string): void => {
   process.stderr.write(`countersign mcp-gate: ${escapeInvisible(line)}\n`)
 }
@@ -135,7 +129,7 @@ export const runGate = Effect.fnUntraced(function* (flags: GateFlags) {
           directory: path.join(path.resolve(state), identity.slice(0, 16)),
           acceptsChanges: flags.acceptChanges,
           connect: server.connectTo,
-          write: writeLine,
+          write: writeMessage,
           log
         }),
       catch: (error) => new GateTrouble({ message: error instanceof Error ? error.message : String(error) })
