@@ -13,6 +13,7 @@ const adapters = {
   "ai-sdk": "governTools",
   "claude-agent": "governHooks",
   langchain: "governMiddleware",
+  mastra: "governTools",
   "openai-agents": "governAgents"
 }
 const entries = {
@@ -23,6 +24,7 @@ const entries = {
   connect: path.join(root, "src", "client", "connect", "index.ts"),
   "openai-agents": path.join(root, "src", "adapters", "openaiAgents.ts"),
   langchain: path.join(root, "src", "adapters", "langchain.ts"),
+  mastra: path.join(root, "src", "adapters", "mastra.ts"),
   testing: path.join(root, "src", "testing", "index.ts"),
   webhook: path.join(root, "src", "webhook", "index.ts")
 }

@@ -24,6 +24,8 @@ const PROGRAMS = [
   "claude-agent",
   "langchain",
   "langchain-durable",
+  "mastra",
+  "mastra-durable",
   "openai-agents"
 ]
 
