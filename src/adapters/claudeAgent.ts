@@ -8,6 +8,7 @@
  * Hooks see every call, also those of subagents and those that a permission mode or rule allows. `canUseTool` sees only the calls that Claude
  * Code would ask a person about: see {@link governPermissions}.
  */
+import { CallMap } from "./toolGate/CallMap.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate, type Verdict } from "./toolGate.ts"
 
 export type {
@@ -94,9 +95,6 @@ export interface GovernedPermissions {
  */
 const HOOK_SECONDS = 2_073_600
 
-/** Most calls that are remembered until they end. */
-const MAX_CALLS = 10_000
-
 /**
  * Returns hooks that ask Countersign before each call, wait for the person who decides, and record how the call ended. A hook that fails
  * blocks the call. Deny and ask rules of Claude Code's settings still apply to what Countersign allows.
@@ -148,24 +146,18 @@ export const governPermissions = (options: GateOptions<ToolUse>): GovernedPermis
 /** Asks about calls, and records how those ended that it allowed. */
 const governCalls = (options: GateOptions<ToolUse>) => {
   const gate = makeToolGate(options)
-  const allowed = new Map<string, ToolCall>()
+  const allowed = new CallMap<ToolCall>()
 
   const ask = async (call: ToolCall, context: ToolUse, signal: AbortSignal): Promise<Verdict> => {
     const verdict = await gate.ask(call, context, { signal })
-    if (verdict.verdict === "allow") {
-      allowed.set(call.id, call)
-      const [oldest] = allowed.keys()
-      if (allowed.size > MAX_CALLS && oldest !== undefined) allowed.delete(oldest)
-    }
+    if (verdict.verdict === "allow") allowed.set(call.id, call)
     return verdict
   }
 
   const report =
     (endOf: (input: HookInput) => Parameters<ToolGate<ToolUse>["report"]>[2]): Hook<Record<string, never>> =>
     async (input) => {
-      const { id } = callOf(input)
-      const call = allowed.get(id)
-      allowed.delete(id)
+      const call = allowed.take(callOf(input).id)
       if (call !== undefined) await gate.report(call, input, endOf(input))
       return {}
     }

@@ -10,6 +10,7 @@
  * `tool` and `run` have the types of the SDK's own, and replace them. A call that waits for a person interrupts the run, whose state can be
  * saved and resumed by another process.
  */
+import { CallMap } from "./toolGate/CallMap.ts"
 import { type AskOptions, type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
 
 export type {
@@ -110,9 +111,6 @@ interface AskedCall {
   readonly verdict: Verdict
 }
 
-/** Most calls that are remembered between the question and the execution. A call that is forgotten is asked about again, or stays undecided. */
-const MAX_ASKED_CALLS = 10_000
-
 /** Returns `tool` and `run` of the SDK, governed. */
 export const governAgents = <Module extends AgentsModule, Run extends RunContext = RunContext>(
   module: Module,
@@ -121,18 +119,11 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its definitions and results have these parts; the rest is passed through
   const sdk = module as unknown as CallableModule
   const gate = makeToolGate(options)
-  const asked = new Map<string, AskedCall>()
+  const asked = new CallMap<AskedCall>()
 
   /** Identifies a step: another run of this process can have a call with the same ID, in another session. */
   const keyOf = async (context: Run, callId: string): Promise<string> =>
     `${typeof options.session === "string" ? "" : await options.session(context)} ${callId}`
-
-  const remember = (key: string, call: AskedCall): void => {
-    asked.delete(key)
-    asked.set(key, call)
-    const [oldest] = asked.keys()
-    if (asked.size > MAX_ASKED_CALLS && oldest !== undefined) asked.delete(oldest)
-  }
 
   const tool = (definition: ToolDefinition): unknown => {
     const governed = sdk.tool({
@@ -142,15 +133,13 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
       needsApproval: async (context: Run, input: unknown, callId = ""): Promise<boolean> => {
         const call = { id: callId, tool: governed.name, arguments: input }
         const verdict = await gate.ask(call, context, { wait: false })
-        remember(await keyOf(context, callId), { call, verdict })
+        asked.set(await keyOf(context, callId), { call, verdict })
         return verdict.verdict !== "allow"
       },
       execute: async (input: unknown, context: Run, details?: CallDetails): Promise<unknown> => {
         const id = details?.toolCall?.callId ?? ""
         const call = { id, tool: governed.name, arguments: input }
-        const key = await keyOf(context, id)
-        const before = asked.get(key)
-        asked.delete(key)
+        const before = asked.take(await keyOf(context, id))
         // What the state says was approved is asked about again: it may have been approved without asking, or long ago.
         const isAllowed = before?.verdict.verdict === "allow" && isSame(before.call.arguments, input)
         const verdict = isAllowed
@@ -186,7 +175,7 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
             ? await gate.ask(before.call, context, { signal, wait })
             : before.verdict
         if (verdict.verdict === "pending") return false
-        asked.delete(key)
+        asked.take(key)
         if (verdict.verdict === "allow") state.approve(item)
         else state.reject(item, { message: verdict.message })
         return true

@@ -10,6 +10,7 @@ import { libraryOptions } from "../../scripts/bundle.js"
 const root = fileURLToPath(new URL("../..", import.meta.url))
 /** The adapters of agent frameworks, each with what a program imports. */
 const adapters = {
+  adk: "governPlugin",
   "ai-sdk": "governTools",
   "claude-agent": "governHooks",
   langchain: "governMiddleware",
@@ -17,6 +18,7 @@ const adapters = {
   "openai-agents": "governAgents"
 }
 const entries = {
+  adk: path.join(root, "src", "adapters", "adk.ts"),
   "ai-sdk": path.join(root, "src", "adapters", "aiSdk.ts"),
   "claude-agent": path.join(root, "src", "adapters", "claudeAgent.ts"),
   api: path.join(root, "src", "api", "index.ts"),

@@ -19,6 +19,7 @@ import { spawnCli } from "../support/process.ts"
  * session from COUNTERSIGN_SESSION, and keeps what it saves in the file AGENT_STATE.
  */
 const PROGRAMS = [
+  "adk",
   "ai-sdk",
   "ai-sdk-durable",
   "claude-agent",

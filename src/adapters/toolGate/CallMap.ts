@@ -1,0 +1,25 @@
+/** Most calls that are remembered. A run that was aborted never takes its own. */
+const MAX_CALLS = 10_000
+
+/** What an adapter remembers about calls from one callback of its framework to a later one. The oldest are forgotten. */
+export class CallMap<Value> {
+  private readonly values = new Map<string, Value>()
+
+  get(key: string): Value | undefined {
+    return this.values.get(key)
+  }
+
+  set(key: string, value: Value): void {
+    this.values.delete(key)
+    this.values.set(key, value)
+    const [oldest] = this.values.keys()
+    if (this.values.size > MAX_CALLS && oldest !== undefined) this.values.delete(oldest)
+  }
+
+  /** Returns a value and forgets it. */
+  take(key: string): Value | undefined {
+    const value = this.values.get(key)
+    this.values.delete(key)
+    return value
+  }
+}
