@@ -7,6 +7,7 @@ import { Authentication } from "../api/Authorization.ts"
 import { Idempotent } from "../api/Middleware.ts"
 import type { EffectCalls } from "./Call.ts"
 import { baseUrl, type ClientOptions, redactedKey, type RetryOptions } from "./ClientOptions.ts"
+import { makeApprovalWaits } from "./approvalWaits.ts"
 import { type Govern, makeGovern } from "./govern.ts"
 import { hideFailedRequest, hideRequest, type RequestError } from "./hideRequest.ts"
 import { withRetries } from "./retry.ts"
@@ -78,7 +79,11 @@ const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
       })
       .pipe(Effect.mapError(hideFailedRequest("stream")))
   )
-  return { ...calls, stream: follower.stream, govern: makeGovern(calls.sessions.step, follower) }
+  return {
+    ...calls,
+    stream: follower.stream,
+    govern: makeGovern(calls.sessions.step, makeApprovalWaits(follower))
+  }
 })
 
 /** Without a tracing backend, spans are not exported: a server must not link its own to them. */

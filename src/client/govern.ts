@@ -1,13 +1,14 @@
-import { type Cause, Duration, Effect, Option, Schedule, type Schema, Stream } from "effect"
+import { type Cause, Duration, Effect, Schedule, type Schema } from "effect"
 import type { StepRequest } from "../api/AgentSessions.ts"
 import type { ApprovalSnapshot } from "../api/SessionStream.ts"
 import type { GovernedStep } from "../domain/approvals/AgentSession.ts"
 import type { CounterProposal } from "../domain/approvals/CounterProposal.ts"
 import { type SessionId, StepId } from "../domain/Ids.ts"
+import type { ApprovalWaits } from "./approvalWaits.ts"
 import type { EffectCalls, CallError, Operation } from "./Call.ts"
 import { isUnavailable, requestedDelay } from "./isTransient.ts"
 import { MAX_PROPOSALS, proposedStepId } from "./proposedStepId.ts"
-import type { SessionFollower, StreamError } from "./stream.ts"
+import type { StreamError } from "./stream.ts"
 import type { StreamOptions } from "./StreamOptions.ts"
 
 /** A decided step. */
@@ -63,15 +64,15 @@ const backoff = Schedule.exponential("500 millis").pipe(
 /** Maximum backoff that the service did not ask for. */
 const MAX_DELAY = Duration.seconds(30)
 
-/** Builds `govern` from the step operation and the stream. */
+/** Builds `govern` from the step operation and the client's waits. */
 export const makeGovern =
-  (step: EffectCalls["sessions"]["step"], follower: SessionFollower): Govern =>
+  (step: EffectCalls["sessions"]["step"], waits: ApprovalWaits): Govern =>
   (id, payload, options = {}) => {
     const decide = Effect.fnUntraced(function* (request: StepRequest) {
       const once = step({ params: { id }, payload: request })
       const retried = Effect.retry(once, { schedule: backoff, while: isUnavailable })
-      // Taken before the request: the event that decides a step pending now comes after it.
-      let after = follower.lastSeen(id)
+      // Before the request: the event that decides a step pending now comes after it.
+      const listener = yield* waits.listen(id)
       let answer = yield* Effect.retry(once, {
         schedule: backoff,
         while: isUnavailable,
@@ -80,12 +81,12 @@ export const makeGovern =
       let approval: ApprovalSnapshot | undefined
       while (!isDecided(answer)) {
         const pending = answer
-        approval = yield* awaitClosing(follower, id, pending, { ...options, after }).pipe(
+        approval = yield* listener.closing(pending.approval_id, options.reconnect).pipe(
           // So many events followed that the next one was deleted. The next request returns the decision; if still
           // pending, the stream starts at the oldest retained event.
           Effect.catchTag("CURSOR_EXPIRED", () => Effect.undefined)
         )
-        after = approval === undefined ? undefined : follower.lastSeen(id)
+        if (approval === undefined) yield* listener.rewind
         answer = yield* Effect.catchTag(retried, "SESSION_CLOSED", (problem) =>
           // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
           approval?.outcome === "reject"
@@ -98,7 +99,7 @@ export const makeGovern =
         ...(request.arguments === undefined ? {} : { arguments: request.arguments }),
         approval: approval ?? null
       }
-    })
+    }, Effect.scoped)
     const decided = Effect.gen(function* () {
       let request = payload
       let result: GovernResult = yield* decide(request)
@@ -119,22 +120,3 @@ export const makeGovern =
 const isDecided = (
   answer: GovernedStep
 ): answer is GovernedStep & { readonly decision: GovernResult["decision"] } => answer.decision !== "pending"
-
-/** Waits for the event that closes the step's approval; undefined if the session closed without it. */
-const awaitClosing = (
-  follower: SessionFollower,
-  id: SessionId,
-  { approval_id }: GovernedStep,
-  { after, reconnect }: { readonly after: number | undefined; readonly reconnect?: Duration.Input }
-): Effect.Effect<ApprovalSnapshot | undefined, StreamError> =>
-  follower
-    .stream(id, {
-      ...(after === undefined ? {} : { after }),
-      ...(reconnect === undefined ? {} : { reconnect })
-    })
-    .pipe(
-      Stream.map((event) => (event.type === "approval:decided" ? event.approval : undefined)),
-      Stream.filter((approval) => approval?.approval_id === approval_id),
-      Stream.runHead,
-      Effect.map(Option.getOrUndefined)
-    )

@@ -10,6 +10,7 @@ import {
   SessionClosed,
   Unavailable
 } from "../../src/api/Problems.ts"
+import { makeApprovalWaits } from "../../src/client/approvalWaits.ts"
 import type { CallError, Operation } from "../../src/client/Call.ts"
 import { type GovernOptions, makeGovern } from "../../src/client/govern.ts"
 import { proposedStepId } from "../../src/client/proposedStepId.ts"
@@ -99,7 +100,8 @@ const session = (options: {
       requested.push(request.payload)
       return options.answers[calls++] ?? Effect.die("asked too often")
     })
-  const start = (governOptions?: GovernOptions) => makeGovern(step, follower)(id, payload, governOptions)
+  const start = (governOptions?: GovernOptions) =>
+    makeGovern(step, makeApprovalWaits(follower))(id, payload, governOptions)
   return { followed, asked: () => calls, govern: start(), requested, start }
 }
 
