@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url"
 import { machine } from "./measure.ts"
 
 const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Promise<unknown>>> = {
+  adapters: () => import("./adapters.ts"),
   ground: () => import("./ground.ts"),
   deadlines: () => import("./deadlines.ts"),
   egress: () => import("./egress.ts"),
