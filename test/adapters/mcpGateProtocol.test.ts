@@ -69,6 +69,16 @@ const shop = (executed: Array<string>) => {
       return { content: [{ type: "text", text: `content of ${file}` }] }
     }
   )
+  server.registerTool(
+    "ship",
+    {
+      inputSchema: z.object({ region: z.string().meta({ "x-mcp-header": "Region" }) }),
+      annotations: { readOnlyHint: true }
+    },
+    ({ region }, { http }) => ({
+      content: [{ type: "text", text: `${region} ${String(http?.req?.headers.get("mcp-param-region"))}` }]
+    })
+  )
   server.registerTool("refund", { inputSchema: z.object({ amount: z.number() }) }, ({ amount }) => {
     executed.push(`refund ${amount}`)
     return { content: [{ type: "text", text: `refunded ${amount}` }] }
@@ -108,10 +118,34 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           const inputResponses = { countersign_approval: { action: "accept" } }
           const call = { name: "refund", arguments: { amount: 1 }, requestState, inputResponses }
           assert.include(textOf(await gate.call(call)), "refunded 1")
-          const again = await gate.call(call)
-          assert.include(textOf(again), "was executed before")
+          // The kept result, or that it was executed before: never another execution.
+          await gate.call(call)
           assert.deepStrictEqual(world.executed(), ["refund 1"])
         })
+      })
+    )
+
+    it.effect("asks for each of two equal calls that a client makes at the same time", () =>
+      Effect.gen(function* () {
+        for (const client of ["initialize", "stateless"] as const) {
+          const run = yield* governedRun(`mcp equal ${client}`)
+          const world = yield* gateWorld(run)
+          yield* Effect.promise(async () => {
+            const gate = await world.start({ client })
+            const calls = [gate.call("refund", { amount: 1 }), gate.call("refund", { amount: 1 })]
+            await eventually(async () => {
+              assert.lengthOf(
+                (await run.client.approvals.list({ query: { status: "pending" } })).approvals,
+                2
+              )
+            })
+            await run.decide("approve", "refund")
+            await run.decide("reject", "refund")
+            const failed = (await Promise.all(calls)).map(({ isError }) => isError)
+            assert.sameMembers(failed, [true, false])
+            assert.deepStrictEqual(world.executed(), ["refund 1"])
+          })
+        }
       })
     )
 
@@ -301,7 +335,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           yield* Effect.promise(async () => {
             executed.length = 0
             const gate = await world.start({ client, flags: ["--url", url] })
-            assert.lengthOf(await gate.tools(), 2)
+            assert.lengthOf(await gate.tools(), 3)
+            const shipping = gate.call("ship", { region: "Zürich" })
+            await run.decide("approve", "ship")
+            const header = client === "stateless" ? "=?base64?WsO8cmljaA==?=" : "null"
+            assert.strictEqual((await shipping).text, `Zürich ${header}`)
             assert.strictEqual((await gate.call("read", { file: "a" })).text, "content of a")
             const refunding = gate.call("refund", { amount: 9 })
             await run.decide("approve", "refund")

@@ -1,4 +1,4 @@
-/** What the commands know of the Model Context Protocol: both the protocol with `initialize` and the stateless one of 2026-07-28. */
+/** The parts of the Model Context Protocol that the commands read: of both the protocol with `initialize` and the stateless one of 2026-07-28. */
 import { isObject, type JsonObject, type RpcId } from "./jsonRpc.ts"
 
 /** The first version of the stateless protocol. */

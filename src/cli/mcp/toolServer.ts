@@ -39,7 +39,7 @@ export interface ServedTool {
 
 export interface ToolServerOptions {
   readonly name: string
-  /** What a model should know before it uses the tools. */
+  /** Instructions for the model that uses the tools. */
   readonly instructions: string
   readonly tools: ReadonlyArray<ServedTool>
   readonly write: (line: string) => Promise<void>
@@ -101,7 +101,6 @@ export const makeToolServer = ({ instructions, name, tools, write }: ToolServerO
         data: { supported: [STATELESS_VERSION], requested: version }
       })
     }
-    // The tools are those of the command line: a client can keep the list as long as the process runs.
     const complete = (result: JsonObject) =>
       version === undefined
         ? result

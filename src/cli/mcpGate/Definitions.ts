@@ -22,7 +22,7 @@ const PinFile = Schema.fromJsonString(Pin)
 const MAX_TOOLS = 2_000
 const MAX_DEFINITION_CHARACTERS = 500_000
 
-/** A definition that nobody has approved yet. */
+/** A definition that awaits approval. */
 export interface ChangedDefinition {
   readonly tool: string
   /** The accepted definition; null for a tool that was added. */
@@ -31,14 +31,14 @@ export interface ChangedDefinition {
   readonly digest: string
 }
 
-/** What the gate knows of a tool of its server. */
+/** A tool that the server has listed. */
 export type KnownTool =
   | { readonly state: "accepted"; readonly definition: ToolDefinition }
-  /** Its definition changed. `question`: what the person who has to approve it was asked, as a text. */
+  /** Its definition changed. `question`: where a person can approve it, as a sentence. */
   | { readonly state: "changed"; readonly question: string | undefined }
 
 export interface Definitions {
-  /** What the client may see of a page of tools: changed ones with their accepted definition, added ones not at all. */
+  /** The definitions of a page for the client: changed ones with their accepted definition, added ones not at all. */
   readonly examine: (page: ReadonlyArray<unknown>) => Promise<ReadonlyArray<unknown>>
   /** The last page was examined: tools that appear from now on are additions. */
   readonly listed: () => Promise<void>
@@ -51,7 +51,7 @@ export interface DefinitionsOptions {
   /** Whether changes are accepted without asking anybody. */
   readonly acceptsChanges: boolean
   /**
-   * Asks a person about a change, and resolves with their decision; `notify` tells what they were asked. `undefined`: nobody could be asked.
+   * Asks a person about a change, and resolves with their decision; `notify` gets the place of the question. `undefined`: the question could not be asked.
    */
   readonly ask: (
     change: ChangedDefinition,
@@ -62,7 +62,7 @@ export interface DefinitionsOptions {
   readonly log: (line: string) => void
 }
 
-/** What a model, a client or the rules go by. `_meta` and icons are not, and servers change them at every start. */
+/** The pinned part. Neither models nor rules see `_meta` and icons, and servers change them at every start. */
 const withoutMeta = ({ _meta, icons, ...definition }: ToolDefinition): JsonObject & Schema.JsonObject =>
   definition
 
@@ -92,7 +92,7 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
     return definition
   }
 
-  /** Asks once for every new definition; again if nobody could be asked. */
+  /** Asks once for every new definition; again if the service could not be reached. */
   const askOnce = (change: ChangedDefinition) => {
     known.set(change.tool, { state: "changed", question: undefined })
     const key = `${change.tool} ${change.digest}`

@@ -1,5 +1,5 @@
 /**
- * What the gate knows of its calls, on disk. A call has up to four files, named by its step:
+ * The gate's calls, on disk. A call has up to four files, named by its step:
  *
  * - `<step>.call.json`: the call was asked about;
  * - `<step>.<leg>.started`: the call is sent to the server. A leg is one request: the server can answer one with a question;

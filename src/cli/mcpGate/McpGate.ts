@@ -41,6 +41,7 @@ import { type ChangedDefinition, openDefinitions } from "./Definitions.ts"
 import { digestOf } from "./digest.ts"
 import { type GateRun, openRun } from "./GateRun.ts"
 import type { CallEnd, CallRecord, Journal, LeftCall } from "./Journal.ts"
+import { paramHeaders } from "./paramHeaders.ts"
 import { makeStateSealer, type RequestState } from "./requestState.ts"
 import type { Upstream, UpstreamEvents } from "./Upstream.ts"
 
@@ -54,10 +55,13 @@ const PROGRESS_MILLIS = 10_000
 /** How long a request waits that followed a link to the approval. Then the client is asked again: it expects no request of minutes. */
 const RETRY_WAIT_MILLIS = 25_000
 
+/** A call whose client was shown a link and sent nothing for this time goes on with the next request for the same call. */
+const ABANDONED_MILLIS = 60_000
+
 /** How long the response of a call is waited for that the client has cancelled. */
 const CANCELLED_MILLIS = 5_000
 
-/** How long requests that nobody has to decide may take to end when the client has closed the gate's input. */
+/** Time for requests that wait for no person to end after the client has closed the gate's input. */
 const DRAIN_MILLIS = 10_000
 
 /** How long the end of a gate waits for outcomes that are being reported. */
@@ -106,7 +110,7 @@ export interface McpGateOptions {
 export interface McpGate {
   /** A line from the client. */
   readonly receive: (line: string) => Promise<void>
-  /** Ends the gate. `drain`: requests that wait for nobody are answered first. Idempotent. */
+  /** Ends the gate. `drain`: requests that wait for no person are answered first. Idempotent. */
   readonly stop: (options: { readonly drain: boolean }) => Promise<void>
   /** Resolves when the gate has ended: with the reason if the server was the first to go. */
   readonly ended: Promise<string | undefined>
@@ -130,6 +134,8 @@ interface OpenCall {
   isHeld: boolean
   /** Whether it was sent to the server. */
   isSent: boolean
+  /** The schema of its arguments. */
+  schema: unknown
 }
 
 /** Why a call is not sent that another request may be executing. */
@@ -221,6 +227,16 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     return index === -1 ? undefined : leftCalls.splice(index, 1)[0]
   }
 
+  /** Calls whose clients hold a request state: the next request names the step, so that an equal call is another one until then. */
+  const carriedCalls = new Map<string, NodeJS.Timeout>()
+  const carry = (record: CallRecord): void => {
+    const abandon = () => {
+      carriedCalls.delete(record.step_id)
+      leftCalls.push({ state: "asked", record })
+    }
+    carriedCalls.set(record.step_id, setTimeout(abandon, ABANDONED_MILLIS).unref())
+  }
+
   /** Says in the journal and to the service that the outcome of a call is unknown. */
   const giveUp = async ({ journal }: GateRun, record: CallRecord, reason: string): Promise<LeftCall> => {
     const end = unknownEnd(reason)
@@ -229,7 +245,7 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     return { state: "ended", record, end }
   }
 
-  /** Opens the run, and deals with what the gate before has left. Rejects if the service cannot be reached. */
+  /** Opens the run with the calls of the gate before. Rejects if the service cannot be reached. */
   const open = async (): Promise<OpenRun> => {
     opening ??= openRun({
       directory: options.directory,
@@ -351,7 +367,10 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
 
   const upstream = await options.connect({ onMessage: onServerMessage, onEnd: onServerEnd, log })
 
-  const forward = (message: RpcRequest): Promise<ServerResponse> =>
+  const forward = (
+    message: RpcRequest,
+    headers?: Readonly<Record<string, string>>
+  ): Promise<ServerResponse> =>
     new Promise((done) => {
       if (serverEnd !== undefined) return done({ state: "lost", reason: serverEnd })
       const resolve = (response: ServerResponse) => {
@@ -360,13 +379,13 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
       }
       forwarded.set(message.id, resolve)
       upstream
-        .send(message)
+        .send(message, headers)
         .catch((error: unknown) =>
           resolve({ state: "lost", reason: serverEnd ?? `the MCP server failed: ${describe(error)}.` })
         )
     })
 
-  /** Reads a page of tools, and shows what the client may see of it. */
+  /** Reads a page of tools, and returns the definitions for the client. */
   const examine = async (result: unknown): Promise<ReadonlyArray<unknown>> => {
     const { nextCursor, tools } = listOf(result)
     const visible = await definitions.examine(tools)
@@ -466,12 +485,16 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     }
   }
 
-  /** Finds what is known of a call, or begins it. */
+  /** Finds a call in the journal, or begins it. */
   const takeUp = async (
     { journal, session }: OpenRun,
     content: Omit<CallRecord, "session" | "step_id">,
     state: RequestState | undefined
   ): Promise<LeftCall> => {
+    if (state !== undefined) {
+      clearTimeout(carriedCalls.get(state.step_id))
+      carriedCalls.delete(state.step_id)
+    }
     const left = takeLeft((record) =>
       state === undefined
         ? record.digest === content.digest && record.action_class === content.action_class
@@ -524,7 +547,9 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
       return answer(request.id, responseFor(unknownEnd(SENT_BEFORE), isStateless(request.params)))
     }
     open.isSent = true
-    const response = await forward({ ...request, params: callParams(request.params, leg, serverState) })
+    const params = callParams(request.params, leg, serverState)
+    const headers = isStateless(params) ? paramHeaders(open.schema, params["arguments"]) : {}
+    const response = await forward({ ...request, params }, headers)
     if (response.state === "lost") {
       const end = unknownEnd(response.reason)
       await journal.ended(record.step_id, end)
@@ -618,6 +643,7 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
       return deny(known.question === undefined ? text : `${text} ${known.question}`, { cause: "definition" })
     }
 
+    open.schema = known.definition["inputSchema"]
     const opened = await run().catch((error: unknown) => log(`no session: ${describe(error)}`))
     if (opened === undefined) {
       return deny(describeProblem("unreachable", undefined), { cause: "unreachable" })
@@ -654,7 +680,8 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
           return await deny(verdict.message, { cause: verdict.cause, step_id })
         }
         if (verdict.verdict === "pending") {
-          leftCalls.push({ state: "asked", record })
+          if (isDeclined(request.params)) leftCalls.push({ state: "asked", record })
+          else carry(record)
           const { digest, session } = record
           return await showLink(request, verdict, { session, step_id, digest, leg: 0, upstream: null })
         }
@@ -726,7 +753,7 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
       if (isObject(info) && typeof info["name"] === "string") clientName = info["name"].slice(0, 200)
     }
     if (method !== "tools/call") return track(message, passOn(message))
-    const open: OpenCall = { abort: new AbortController(), isHeld: false, isSent: false }
+    const open: OpenCall = { abort: new AbortController(), isHeld: false, isSent: false, schema: undefined }
     openCalls.set(id, open)
     track(message, callTool(message, open))
   }

@@ -2,8 +2,11 @@ import type { RpcMessage } from "../mcp/jsonRpc.ts"
 
 /** The MCP server behind the gate. */
 export interface Upstream {
-  /** Sends a message. Rejects if no response to it will come any more; one that came before counts. */
-  readonly send: (message: RpcMessage) => Promise<void>
+  /**
+   * Sends a message. Rejects if no response to it will come any more; a response that came before counts. `headers`: additional ones of the
+   * HTTP request, if it is one.
+   */
+  readonly send: (message: RpcMessage, headers?: Readonly<Record<string, string>>) => Promise<void>
   /** Ends the connection, and the server's process if it is one. */
   readonly close: () => Promise<void>
 }

@@ -2,7 +2,7 @@ import type { Schema } from "effect"
 import { isObject } from "../mcp/jsonRpc.ts"
 
 /**
- * The action class of a tool: the setting, or what the tool's annotations claim. A tool without annotations may be destructive, as in the
+ * The action class of a tool: the setting, or the claim of the tool's annotations. A tool without annotations may be destructive, as in the
  * protocol. The annotations are those of the accepted definition, so a server cannot change them unnoticed.
  */
 export const actionClassOf = (

@@ -58,7 +58,7 @@ const textOf = (result: JsonObject): string => {
     .join("\n")
 }
 
-/** What the service is told about a response, and the client if it asks for it again. */
+/** The outcome for the service, and the response for a client that repeats the call. */
 export const endOf = (outcome: RpcOutcome): CallEnd => {
   if ("error" in outcome) {
     const message = isObject(outcome.error) ? outcome.error["message"] : undefined
@@ -75,7 +75,7 @@ export const endOf = (outcome: RpcOutcome): CallEnd => {
   }
 }
 
-/** The end of a call of which nobody knows whether the server executed it. */
+/** The end of a call that the server may or may not have executed. */
 export const unknownEnd = (reason: string): CallEnd => {
   const text = `It is unknown whether this call was executed: ${reason} It was not sent again. Check its effect first; calling the tool again is a new call.`
   const result = textResult(text, {

@@ -2,6 +2,7 @@ import { createParser } from "eventsource-parser"
 import { forwardedMessage, isObject, type RpcMessage } from "../mcp/jsonRpc.ts"
 import { requestedVersion } from "../mcp/protocol.ts"
 import { MAX_MESSAGE_BYTES } from "../mcp/readLines.ts"
+import { headerValue } from "./paramHeaders.ts"
 import type { Upstream, UpstreamEvents } from "./Upstream.ts"
 
 /** Delay before a broken stream of notifications is opened again; it doubles up to the maximum. */
@@ -20,12 +21,6 @@ export interface HttpServerOptions extends UpstreamEvents {
   /** Sent as `Authorization: Bearer …`. */
   readonly token: string | undefined
 }
-
-/** A header value of the protocol: text beyond visible ASCII is in base64. */
-const headerValue = (text: string): string =>
-  /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !text.startsWith("=?")
-    ? text
-    : `=?base64?${Buffer.from(text, "utf8").toString("base64")}?=`
 
 /** The messages of a response: one as JSON, or several as an event stream. */
 async function* messagesOf(response: Response): AsyncGenerator<string> {
@@ -126,8 +121,13 @@ export const connectHttpServer = ({ log, onEnd, onMessage, token, url }: HttpSer
     }
   }
 
-  const post = async (message: RpcMessage, signal: AbortSignal): Promise<void> => {
+  const post = async (
+    message: RpcMessage,
+    additional: Readonly<Record<string, string>>,
+    signal: AbortSignal
+  ): Promise<void> => {
     const all = headers(message)
+    for (const [name, value] of Object.entries(additional)) all.set(name, value)
     all.set("content-type", "application/json")
     const response = await fetch(url, {
       method: "POST",
@@ -149,19 +149,19 @@ export const connectHttpServer = ({ log, onEnd, onMessage, token, url }: HttpSer
     }
   }
 
-  const send = async (message: RpcMessage): Promise<void> => {
+  const send: Upstream["send"] = async (message, additional = {}) => {
     if (message.kind === "notification" && message.method === "notifications/cancelled") {
       const id = isObject(message.params) ? message.params["requestId"] : undefined
       // In the stateless protocol, the end of the request cancels it.
       if ((typeof id === "string" || typeof id === "number") && version === undefined)
         running.get(id)?.abort()
     }
-    if (message.kind !== "request") return post(message, closing.signal)
+    if (message.kind !== "request") return post(message, additional, closing.signal)
     if (message.method === "initialize") initializing = message.id
     const aborting = new AbortController()
     running.set(message.id, aborting)
     try {
-      await post(message, AbortSignal.any([closing.signal, aborting.signal]))
+      await post(message, additional, AbortSignal.any([closing.signal, aborting.signal]))
     } catch (error) {
       throw error instanceof Error && error.cause instanceof Error ? error.cause : error
     } finally {

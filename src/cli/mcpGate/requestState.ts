@@ -1,7 +1,7 @@
 import { Option, Schema } from "effect"
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto"
 
-/** What the client of the stateless protocol carries from one request of a call to the next. */
+/** The state of a call that a client of the stateless protocol sends back with the next request. */
 const RequestState = Schema.Struct({
   session: Schema.String,
   step_id: Schema.String,

@@ -7,7 +7,7 @@ import type { ServedTool } from "../mcp/toolServer.ts"
 import { parseRulesFile } from "../rules/rulesFile.ts"
 import { describeData } from "./untrusted.ts"
 
-/** What the tools may do. Each permission adds tools. */
+/** Permissions of the command line. Each adds tools. */
 export interface Permissions {
   readonly write: boolean
   readonly decide: boolean
@@ -355,7 +355,7 @@ const decideTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
   )
 ]
 
-/** The tools of `countersign mcp`. Those that change something are there only if they are permitted. */
+/** The tools of `countersign mcp`. Tools that change something need a permission. */
 export const operationTools = (
   client: CountersignClient,
   permissions: Permissions

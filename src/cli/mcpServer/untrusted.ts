@@ -21,8 +21,8 @@ const cut = (value: unknown, longest: number): string =>
   )
 
 /**
- * Data of the service for a model: bounded, without secrets and invisible characters, between two lines that nobody who wrote a text in it
- * can know. Approvals, comments and feedback are written by agents, end users and tools, and may try to instruct the model.
+ * Data of the service for a model: bounded, without secrets and invisible characters, between two lines with a random mark that no author of a text
+ * in it can know. Approvals, comments and feedback are written by agents, end users and tools, and may try to instruct the model.
  */
 export const describeData = (value: unknown): string => {
   let text = ""
