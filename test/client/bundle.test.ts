@@ -15,7 +15,8 @@ const adapters = {
   "claude-agent": "governHooks",
   langchain: "governMiddleware",
   mastra: "governTools",
-  "openai-agents": "governAgents"
+  "openai-agents": "governAgents",
+  strands: "governIntervention"
 }
 const entries = {
   adk: path.join(root, "src", "adapters", "adk.ts"),
@@ -27,6 +28,7 @@ const entries = {
   "openai-agents": path.join(root, "src", "adapters", "openaiAgents.ts"),
   langchain: path.join(root, "src", "adapters", "langchain.ts"),
   mastra: path.join(root, "src", "adapters", "mastra.ts"),
+  strands: path.join(root, "src", "adapters", "strands.ts"),
   testing: path.join(root, "src", "testing", "index.ts"),
   webhook: path.join(root, "src", "webhook", "index.ts")
 }

@@ -27,7 +27,8 @@ const PROGRAMS = [
   "langchain-durable",
   "mastra",
   "mastra-durable",
-  "openai-agents"
+  "openai-agents",
+  "strands"
 ]
 
 // All services have the same database.

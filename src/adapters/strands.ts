@@ -1,0 +1,185 @@
+/**
+ * `countersign/strands`: Countersign in front of the tools of Strands Agents (`@strands-agents/sdk`).
+ *
+ * ```ts
+ * new Agent({ model, tools, interventions: [governIntervention({ client, session })] })
+ * ```
+ */
+import { CallMap } from "./toolGate/CallMap.ts"
+import { freeze } from "./toolGate/freeze.ts"
+import { withFallback } from "./toolGate/withFallback.ts"
+import { type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
+
+export type {
+  Allowed,
+  Denied,
+  DenialCause,
+  GateFault,
+  GateOptions,
+  GateSettings,
+  Pending,
+  ToolCall,
+  Verdict
+} from "./toolGate.ts"
+
+/** What the SDK tells about the invocation that makes a call. */
+export interface Invocation {
+  readonly agent: object
+  /** What the application passed to `invoke` as `invocationState`. */
+  readonly invocationState: Record<string, unknown>
+}
+
+/** The SDK's event of a call. */
+export interface ToolCallEvent extends Invocation {
+  readonly agent: { readonly cancelSignal: AbortSignal }
+  readonly toolUse: { readonly toolUseId: string; readonly name: string; readonly input: unknown }
+}
+
+/** The SDK's event before a call. */
+export interface BeforeToolCall extends ToolCallEvent {
+  /** Ends the invocation with the stop reason `interrupt`; returns once the agent is invoked with a response. */
+  interrupt(parameters: { name: string; reason: string }): unknown
+}
+
+/** The SDK's event after a call. */
+export interface AfterToolCall extends ToolCallEvent {
+  readonly result: { readonly status: "success" | "error"; readonly content: ReadonlyArray<unknown> }
+  readonly error?: Error
+}
+
+/** The SDK's event after a response of the model. */
+export interface AfterModelCall extends Invocation {
+  readonly agent: { readonly cancelSignal: AbortSignal }
+  readonly stopData?: {
+    readonly message: {
+      readonly content: ReadonlyArray<
+        ({ readonly type: "toolUseBlock" } & ToolCallEvent["toolUse"]) | { readonly type: string }
+      >
+    }
+  }
+}
+
+/** The SDK's action that lets an operation go on. */
+export interface Proceed {
+  type: "proceed"
+}
+
+/** The SDK's action that blocks an operation. */
+export interface Deny {
+  type: "deny"
+  reason: string
+}
+
+/** What {@link governIntervention} returns: the SDK's `InterventionHandler`. */
+export interface GovernedIntervention {
+  readonly name: string
+  readonly onError: "throw"
+  readonly beforeToolCall: (event: BeforeToolCall) => Promise<Proceed | Deny>
+  readonly afterToolCall: (event: AfterToolCall) => Promise<Proceed>
+  readonly afterModelCall: (event: AfterModelCall) => Promise<Proceed>
+  // The rest lets everything go on.
+  readonly beforeInvocation: () => Promise<Proceed>
+  readonly beforeModelCall: () => Promise<Proceed>
+}
+
+/** Options of {@link governIntervention}. */
+export type InterventionOptions = GateOptions<Invocation> & {
+  /**
+   * Whether the invocation ends, with the stop reason `interrupt`, when a call has to wait for a person. Take a snapshot of the agent, and
+   * resume it in any process: the call then waits for its decision, whatever the responses to the interrupts are. Default: `false`, the call
+   * waits within the invocation.
+   */
+  readonly pause?: boolean
+}
+
+type Callbacks = Pick<
+  GovernedIntervention,
+  "afterModelCall" | "afterToolCall" | "beforeToolCall" | "name" | "onError"
+>
+
+/** The calls of an agent. */
+interface AgentCalls {
+  /** Submitted with others of the same response. */
+  readonly asked: CallMap<Promise<Verdict>>
+  readonly allowed: CallMap<ToolCall>
+}
+
+/**
+ * Returns an intervention that asks Countersign before each call, waits for the person who decides, and records how the call ended. Put it
+ * last, so that it sees what others make of a call.
+ */
+export const governIntervention = (options: InterventionOptions): GovernedIntervention => {
+  const gate = makeToolGate(options)
+  const agents = new WeakMap<object, AgentCalls>()
+
+  const callsOf = ({ agent }: Invocation): AgentCalls => {
+    const known = agents.get(agent)
+    if (known !== undefined) return known
+    const calls = { asked: new CallMap<Promise<Verdict>>(), allowed: new CallMap<ToolCall>() }
+    agents.set(agent, calls)
+    return calls
+  }
+
+  const ask = async (call: ToolCall, event: BeforeToolCall): Promise<Verdict> => {
+    const { cancelSignal: signal } = event.agent
+    const early = await callsOf(event).asked.take(call.id)
+    if (early?.verdict === "deny") return early
+    if (options.pause === true) {
+      const verdict = await gate.ask(call, event, { signal, wait: false })
+      if (verdict.verdict !== "pending") return verdict
+      // Throws, unless the agent was resumed.
+      event.interrupt({ name: "countersign", reason: verdict.message })
+    }
+    return gate.ask(call, event, { signal })
+  }
+
+  const callbacks: Callbacks = {
+    name: "countersign",
+    onError: "throw",
+
+    // The SDK asks about the calls of a response one after the other. All are submitted when it comes, so that people see them together.
+    afterModelCall: async (event) => {
+      const uses = (event.stopData?.message.content ?? []).filter(isToolUse)
+      for (const { input, name, toolUseId: id } of uses.length < 2 ? [] : uses) {
+        const { cancelSignal: signal } = event.agent
+        const verdict = gate.ask({ id, tool: name, arguments: input }, event, { signal, wait: false })
+        // An abort is reported where the verdict is used.
+        verdict.catch(() => undefined)
+        callsOf(event).asked.set(id, verdict)
+      }
+      return { type: "proceed" }
+    },
+
+    beforeToolCall: async (event) => {
+      // Interventions and hooks that come later could change what was asked about.
+      const { input, name, toolUseId } = freeze(event.toolUse)
+      const call = { id: toolUseId, tool: name, arguments: input }
+      const verdict = await ask(call, event)
+      if (verdict.verdict !== "allow") return { type: "deny", reason: verdict.message }
+      callsOf(event).allowed.set(toolUseId, call)
+      return { type: "proceed" }
+    },
+
+    afterToolCall: async (event) => {
+      const call = callsOf(event).allowed.take(event.toolUse.toolUseId)
+      if (call !== undefined) {
+        const { error, result } = event
+        await gate.report(
+          call,
+          event,
+          result.status === "success"
+            ? { status: "succeeded", result: result.content }
+            : { status: "failed", error: error ?? result.content }
+        )
+      }
+      return { type: "proceed" }
+    }
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the fallback answers the other callbacks
+  return withFallback(callbacks, async () => ({ type: "proceed" })) as GovernedIntervention
+}
+
+type ContentBlock = NonNullable<AfterModelCall["stopData"]>["message"]["content"][number]
+
+const isToolUse = (block: ContentBlock): block is ContentBlock & ToolCallEvent["toolUse"] =>
+  block.type === "toolUseBlock"
