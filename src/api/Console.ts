@@ -4,9 +4,10 @@
  */
 import { ByteSize, Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
+import { AgentSession, OutcomeStatus, StepDecision } from "../domain/approvals/AgentSession.ts"
 import { Approval } from "../domain/approvals/Approval.ts"
 import { Example } from "../domain/tasks/Dataset.ts"
-import { ApprovalId, ConsoleSessionId, DatasetId } from "../domain/Ids.ts"
+import { ApprovalId, ConsoleSessionId, DatasetId, RuleId, StepId } from "../domain/Ids.ts"
 import { Actor } from "../domain/identity/Principal.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
@@ -127,6 +128,59 @@ export const InboxItem = Schema.Struct({
 }).annotate({ identifier: "InboxItem" })
 export type InboxItem = typeof InboxItem.Type
 
+/** The most earlier steps of the session that the context of an approval lists. */
+export const MAX_EARLIER_STEPS = 20
+
+/** The largest arguments and results of earlier steps that are read: more than a person reads of each. */
+export const MAX_CONTEXT_BYTES = 16 * 1024
+
+/** What a tool returned, as the agent reported it. */
+export const ContextOutcome = Schema.Struct({
+  status: OutcomeStatus,
+  /** JSON text. Null: there is none, or it is larger than `MAX_CONTEXT_BYTES`. */
+  result_json: Schema.NullOr(Schema.String),
+  /** Whether there is a result that is too large to be read. */
+  result_too_large: Schema.Boolean,
+  error: Schema.NullOr(Schema.String),
+  occurred_at: Timestamp
+}).annotate({ identifier: "ContextOutcome" })
+export type ContextOutcome = typeof ContextOutcome.Type
+
+/** A step that the session submitted before the one to decide. */
+export const EarlierStep = Schema.Struct({
+  step_id: StepId,
+  tool: Schema.String,
+  requested_at: Timestamp,
+  decision: StepDecision,
+  /** JSON text. Null: there are none, or they are larger than `MAX_CONTEXT_BYTES`. */
+  arguments_json: Schema.NullOr(Schema.String),
+  arguments_too_large: Schema.Boolean,
+  outcome: Schema.NullOr(ContextOutcome)
+}).annotate({ identifier: "EarlierStep" })
+export type EarlierStep = typeof EarlierStep.Type
+
+/** What surrounds a step that a person decides: who asks, why a person is asked, for whom, and what happened before. */
+export const ApprovalContext = Schema.Struct({
+  /** The key that submitted the step. */
+  requested_by: Actor,
+  /** Why a person decides: the reason of the rule. Null if the step is no longer stored. */
+  reason: Schema.NullOr(Schema.String),
+  rule_id: Schema.NullOr(RuleId),
+  /** What became of the tool. Null if it was not executed, or not reported yet. */
+  outcome: Schema.NullOr(ContextOutcome),
+  /** Null without the scope `sessions.read`. */
+  session: Schema.NullOr(
+    Schema.Struct({
+      metadata: AgentSession.fields.metadata,
+      /** The newest `MAX_EARLIER_STEPS`, oldest first. */
+      earlier_steps: Schema.Array(EarlierStep),
+      /** Whether the session has earlier steps than these. */
+      more: Schema.Boolean
+    })
+  )
+}).annotate({ identifier: "ApprovalContext" })
+export type ApprovalContext = typeof ApprovalContext.Type
+
 /** The largest arguments that are read to compare approvals: more than a person reads of many approvals. */
 export const MAX_COMPARED_BYTES = 16 * 1024
 
@@ -144,6 +198,9 @@ export const ComparedItem = Schema.Struct({
 }).annotate({ identifier: "ComparedItem" })
 export type ComparedItem = typeof ComparedItem.Type
 
+/** How often the stream of the inbox sends a `ping` event, in milliseconds. A page that misses two in a row is no longer connected. */
+export const INBOX_PING_MS = 10_000
+
 /** The inbox and the stream of its changes. */
 export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
   .add(
@@ -154,6 +211,11 @@ export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
     HttpApiEndpoint.get("get", "/approvals/:id", {
       params: { id: ApprovalId },
       success: InboxItem,
+      error: NotFound
+    }).middleware(requires("approvals.read")),
+    HttpApiEndpoint.get("context", "/approvals/:id/context", {
+      params: { id: ApprovalId },
+      success: ApprovalContext,
       error: NotFound
     }).middleware(requires("approvals.read")),
     // Approvals that do not exist are left out.

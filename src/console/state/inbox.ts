@@ -23,6 +23,7 @@ const decode = Schema.decodeUnknownExit(Schema.fromJsonString(ApprovalSnapshot))
 const openEventSource = (listener: InboxListener) => {
   const source = new EventSource(`${CONSOLE_PATH}/inbox/stream`)
   source.addEventListener("open", listener.opened)
+  source.addEventListener("ping", listener.ping)
   source.addEventListener("resync", listener.resync)
   source.addEventListener("approval", ({ data }: MessageEvent<unknown>) => {
     const approval = decode(data)
@@ -70,10 +71,12 @@ export const inboxAtom = Atom.make((get): InboxState => {
   )
   const onVisibilityChange = () => (document.hidden ? follower.pause() : follower.connect())
   document.addEventListener("visibilitychange", onVisibilityChange)
+  for (const type of ["online", "focus"]) addEventListener(type, follower.check)
   if (!document.hidden) follower.connect()
   currentFollower = follower
   get.addFinalizer(() => {
     document.removeEventListener("visibilitychange", onVisibilityChange)
+    for (const type of ["online", "focus"]) removeEventListener(type, follower.check)
     follower.pause()
     if (frame !== undefined) cancelAnimationFrame(frame)
   })

@@ -1,27 +1,26 @@
 /** JSON as a readable tree. Every string is rendered as untrusted text; long and deeply nested values are collapsed. */
-import { type ReactNode, useState } from "react"
+import { createContext, type ReactNode, useContext, useState } from "react"
 import type { Schema } from "effect"
+import { MAX_UNFOLDED_MEMBERS, OPEN_LEVELS, SHOWN_CHARACTERS, SHOWN_MEMBERS } from "./foldedParts.ts"
 import { UntrustedText } from "./UntrustedText.tsx"
 
-/** Characters of a string that are shown before it is expanded. */ const SHOWN_CHARACTERS = 600
+const Unfolded = createContext(false)
 
-/** Members of one array or object that are shown before it is expanded. */
-const SHOWN_MEMBERS = 50
-
-/** Nesting levels that are expanded initially. */
-const OPEN_LEVELS = 3
-
-/** A tree of any JSON value. `undefined`: no value was given. */
+/** A tree of any JSON value. `undefined`: no value was given. `unfolded`: nothing is collapsed. */
 export const JsonTree = ({
   label,
+  unfolded = false,
   value
 }: {
   readonly value: Schema.Json | undefined
   readonly label: string
+  readonly unfolded?: boolean
 }) => (
-  <div className="json" role="group" aria-label={label}>
-    {value === undefined ? <span className="quiet">none</span> : <Value value={value} level={0} />}
-  </div>
+  <Unfolded value={unfolded}>
+    <div className="json" role="group" aria-label={label}>
+      {value === undefined ? <span className="quiet">none</span> : <Value value={value} level={0} />}
+    </div>
+  </Unfolded>
 )
 
 const Value = ({ level, value }: { readonly value: Schema.Json; readonly level: number }): ReactNode => {
@@ -50,7 +49,8 @@ const Value = ({ level, value }: { readonly value: Schema.Json; readonly level: 
 }
 
 const Text = ({ text }: { readonly text: string }) => {
-  const [expanded, setExpanded] = useState(false)
+  const [isExpanded, setExpanded] = useState(false)
+  const expanded = useContext(Unfolded) || isExpanded
   const long = text.length > SHOWN_CHARACTERS
   return (
     <span className="json-text">
@@ -58,7 +58,7 @@ const Text = ({ text }: { readonly text: string }) => {
       <UntrustedText text={long && !expanded ? text.slice(0, SHOWN_CHARACTERS) : text} />
       {long && !expanded ? "…" : null}
       <span aria-hidden="true">”</span>
-      {long ? (
+      {long && (isExpanded || !expanded) ? (
         <button type="button" className="link" onClick={() => setExpanded(!expanded)}>
           {expanded ? "show less" : `show all ${text.length.toLocaleString("en")} characters`}
         </button>
@@ -76,8 +76,11 @@ const Members = ({
   readonly level: number
   readonly label: string
 }) => {
-  const [shown, setShown] = useState(SHOWN_MEMBERS)
-  const [open, setOpen] = useState(level < OPEN_LEVELS)
+  const unfolded = useContext(Unfolded)
+  const [limit, setLimit] = useState(SHOWN_MEMBERS)
+  const [isOpen, setOpen] = useState(level < OPEN_LEVELS)
+  const open = unfolded || isOpen
+  const shown = unfolded ? Math.max(limit, MAX_UNFOLDED_MEMBERS) : limit
   if (entries.length === 0) return <span className="quiet">{label === "object" ? "{ }" : "[ ]"}</span>
   if (!open) {
     return (
@@ -99,7 +102,7 @@ const Members = ({
         </div>
       ))}
       {entries.length > shown ? (
-        <button type="button" className="link" onClick={() => setShown(shown + 10 * SHOWN_MEMBERS)}>
+        <button type="button" className="link" onClick={() => setLimit(shown + 10 * SHOWN_MEMBERS)}>
           show more ({entries.length.toLocaleString("en")} in total)
         </button>
       ) : null}

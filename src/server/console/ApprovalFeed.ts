@@ -1,23 +1,26 @@
-import { type Cause, Context, Effect, Layer, Queue, Stream } from "effect"
+import { type Cause, Context, Duration, Effect, Layer, Queue, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import {
+  type ApprovalContext,
   type ComparedItem,
   type Inbox,
   INBOX_FIRST_PAGE,
   INBOX_PAGE,
-  type InboxItem
+  INBOX_PING_MS,
+  type InboxItem,
+  MAX_EARLIER_STEPS
 } from "../../api/Console.ts"
 import { type NotFound, Unavailable } from "../../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { isOwnRequest } from "../../domain/approvals/ApprovalState.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { changedApprovals, comparedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
+import { findContext, findEarlierSteps, toContextOutcome, toEarlierStep } from "./ApprovalFeed/contextRows.ts"
 import { makeSignalBuffer } from "./ApprovalFeed/SignalBuffer.ts"
 import { findApproval, toApproval } from "../approvals/approvalRows.ts"
 import { SessionSignals } from "../approvals/SessionSignals.ts"
-import { HEARTBEAT } from "../approvals/sseFrames.ts"
 import { makeFairSlots } from "../concurrency/FairSlots.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -38,9 +41,6 @@ const MAX_BUFFERED = 2_000
 /** How long signals are coalesced before one read. */
 const DEBOUNCE = "20 millis"
 
-/** How often every feed sends a heartbeat comment. */
-const HEARTBEAT_INTERVAL = "10 seconds"
-
 /**
  * The pending approvals of an organization and a stream of their changes, for the inbox of the console, which spans all sessions. The
  * signals that wake session streams also wake this feed; one query serves all subscribers. If a change may have been missed, subscribers
@@ -56,11 +56,18 @@ export class ApprovalFeed extends Context.Service<
     }) => Effect.Effect<Inbox, never, Authorized<"approvals.read">>
     /** One approval, pending or closed, with its arguments. */
     readonly get: (id: ApprovalId) => Effect.Effect<InboxItem, NotFound, Authorized<"approvals.read">>
+    /** Who asks, why a person is asked, for whom, and what the session did before. */
+    readonly context: (
+      id: ApprovalId
+    ) => Effect.Effect<ApprovalContext, NotFound, Authorized<"approvals.read">>
     /** What a person compares of these approvals before deciding them together, in this order. */
     readonly compare: (
       ids: ReadonlyArray<ApprovalId>
     ) => Effect.Effect<ReadonlyArray<ComparedItem>, never, Authorized<"approvals.read">>
-    /** A stream of changes as server-sent events: `approval` with a snapshot; `resync` if changes may have been missed. */
+    /**
+     * A stream of changes as server-sent events: `approval` with a snapshot; `resync` if changes may have been missed;
+     * `ping` every `INBOX_PING_MS`.
+     */
     readonly open: Effect.Effect<Stream.Stream<Uint8Array>, Unavailable, Authorized<"approvals.read">>
     /** Ends every feed, so that browsers reconnect to another replica. Feeds opened later end immediately. */
     readonly endAll: Effect.Effect<void>
@@ -143,8 +150,8 @@ export class ApprovalFeed extends Context.Service<
         }),
         runWorker({
           name: "approval_feed_heartbeat",
-          runOnce: Effect.sync(() => broadcast(HEARTBEAT)),
-          every: HEARTBEAT_INTERVAL,
+          runOnce: Effect.sync(() => broadcast(PING)),
+          every: Duration.millis(INBOX_PING_MS),
           firstRun: "after_pause"
         })
       ])
@@ -164,6 +171,27 @@ export class ApprovalFeed extends Context.Service<
           return {
             approval: toApproval(row),
             own_request: !row.self_approval && isOwnRequest(row.requested_by_id, principal)
+          }
+        }),
+        context: Effect.fn("ApprovalFeed.context")(function* (id) {
+          const { org_id, scopes } = yield* Authorized("approvals.read")
+          const row = yield* Effect.orDie(findContext(sql, org_id, id))
+          if (row === undefined) return yield* notFound("approval")
+          const context = {
+            requested_by: { id: row.requested_by_id, name: row.requested_by_name ?? row.requested_by_id },
+            reason: row.reason,
+            rule_id: row.rule_id,
+            outcome: toContextOutcome(row)
+          }
+          if (!scopes.has("sessions.read")) return { ...context, session: null }
+          const earlier = yield* Effect.orDie(findEarlierSteps(sql, org_id, row))
+          return {
+            ...context,
+            session: {
+              metadata: row.metadata,
+              earlier_steps: earlier.slice(0, MAX_EARLIER_STEPS).map(toEarlierStep).toReversed(),
+              more: earlier.length > MAX_EARLIER_STEPS
+            }
           }
         }),
         compare: Effect.fn("ApprovalFeed.compare")(function* (ids) {
@@ -221,3 +249,5 @@ interface FeedSubscriber {
 /** The first frame sets the browser's reconnection time to two seconds (server-sent events: WHATWG HTML, 9.2). */
 const OPENING = Buffer.from("retry: 2000\n\n")
 const RESYNC = Buffer.from("event: resync\ndata: {}\n\n")
+/** The heartbeat. An event, because pages do not see comments, and an event of them shows that the connection works. */
+const PING = Buffer.from("event: ping\ndata: {}\n\n")

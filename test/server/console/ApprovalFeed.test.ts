@@ -4,7 +4,12 @@ import { Sse } from "effect/encoding"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Authorized } from "../../../src/api/Authorization.ts"
-import { INBOX_FIRST_PAGE, MAX_COMPARED_BYTES } from "../../../src/api/Console.ts"
+import {
+  INBOX_FIRST_PAGE,
+  MAX_COMPARED_BYTES,
+  MAX_CONTEXT_BYTES,
+  MAX_EARLIER_STEPS
+} from "../../../src/api/Console.ts"
 import { SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
@@ -28,7 +33,7 @@ const asReviewer = <A, E, R>(organization: string, effect: Effect.Effect<A, E, R
 const decodeFeed = (bytes: Stream.Stream<Uint8Array>): Stream.Stream<string> => {
   const found: Array<string> = []
   const parser = Sse.makeParser((event) => {
-    if (event._tag !== "Event") return
+    if (event._tag !== "Event" || event.event === "ping") return
     const about = JSON.parse(event.data)
     found.push(event.event === "approval" ? `${about.step_id} ${about.status}` : event.event)
   })
@@ -112,6 +117,115 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         assert.deepStrictEqual([rest.approvals.length, rest.more], [1, false])
         const all = [...first.approvals, ...rest.approvals].map(({ step_id }) => step_id)
         assert.strictEqual(new Set(all).size, count)
+      }).pipe(Effect.orDie)
+    )
+  })
+
+  describe("context", () => {
+    it.effect("an approval's context has who asks, why, the session's metadata and the steps before it", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const feed = yield* ApprovalFeed
+        const admin = yield* client({}, "context")
+        yield* admin.approval_rules.replace({
+          payload: {
+            rules: [
+              { tool: "search.*", effect: "allow" },
+              { effect: "require_approval", reason: "Money leaves the house" }
+            ]
+          }
+        })
+        const agent = yield* client({ preset: "runtime", name: "support agent" }, "context")
+        const { session_id } = yield* agent.sessions.create({ payload: { metadata: { ticket: "SUP-9001" } } })
+        const submit = (step: string, tool: string, args: Schema.Json) =>
+          agent.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make(step), tool, action_class: "read", arguments: args }
+          })
+        const complete = (step: string, result: Schema.Json) =>
+          agent.sessions.complete({
+            params: { id: session_id, step_id: StepId.make(step) },
+            payload: { status: "succeeded", result }
+          })
+        yield* submit("0-before", "search.old", {})
+        for (let index = 1; index < MAX_EARLIER_STEPS; index++) yield* submit(`${index}`, "search.more", {})
+        yield* submit("search", "search.orders", { order: 4711 })
+        yield* complete("search", { total_cents: 12_900 })
+        const { approval_id } = yield* submit("refund", "payments.refund", { amount_cents: 129_000 })
+        // It is not before the refund.
+        yield* submit("later", "search.later", {})
+        const id = approval_id ?? assert.fail("the step waits for a person")
+        const context = yield* asReviewer("context", feed.context(id))
+        assert.strictEqual(context.requested_by.name, "support agent")
+        assert.strictEqual(context.reason, "Money leaves the house")
+        assert.isNotNull(context.rule_id)
+        assert.isNull(context.outcome)
+        assert.deepStrictEqual(context.session?.metadata, { ticket: "SUP-9001" })
+        assert.isTrue(context.session?.more)
+        const steps = context.session?.earlier_steps ?? []
+        assert.strictEqual(steps.length, MAX_EARLIER_STEPS)
+        assert.isFalse(steps.some(({ tool }) => tool === "search.later" || tool === "search.old"))
+        const last = steps.at(-1)
+        assert.deepStrictEqual(
+          [
+            last?.tool,
+            last?.decision,
+            last?.arguments_json,
+            last?.outcome?.status,
+            last?.outcome?.result_json
+          ],
+          ["search.orders", "allow", `{"order":4711}`, "succeeded", `{"total_cents":12900}`]
+        )
+        const hidden = yield* Effect.flip(asReviewer("context elsewhere", feed.context(id)))
+        assert.strictEqual(hidden.code, "NOT_FOUND")
+        // After the decision: what became of the tool.
+        yield* (yield* client({ preset: "reviewer" }, "context")).approvals.decide({
+          params: { id },
+          payload: { decision: "approve" }
+        })
+        yield* complete("refund", { refunded: true })
+        const after = yield* asReviewer("context", feed.context(id))
+        assert.strictEqual(after.outcome?.result_json, `{"refunded":true}`)
+        assert.isFalse(after.session?.earlier_steps.some(({ step_id }) => step_id === "refund"))
+      }).pipe(Effect.orDie)
+    )
+
+    it.effect("large arguments and results are left out, and sessions need their own scope", () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const feed = yield* ApprovalFeed
+        const agent = yield* client({ preset: "runtime" }, "large context")
+        const { session_id } = yield* agent.sessions.create({})
+        const submit = (step: string, args: Schema.Json) =>
+          agent.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make(step), tool: "mail.send", action_class: "write", arguments: args }
+          })
+        // The first compresses to less than the limit.
+        yield* submit("1", "x".repeat(MAX_CONTEXT_BYTES))
+        yield* submit("2", "x".repeat(MAX_CONTEXT_BYTES - 2))
+        const { approval_id } = yield* submit("3", {})
+        const id = approval_id ?? assert.fail("the step waits for a person")
+        const { session } = yield* asReviewer("large context", feed.context(id))
+        assert.deepStrictEqual(
+          session?.earlier_steps.map((step) => [
+            step.decision,
+            step.arguments_too_large,
+            step.arguments_json?.length ?? null
+          ]),
+          [
+            ["pending", true, null],
+            ["pending", false, MAX_CONTEXT_BYTES]
+          ]
+        )
+        const keys = yield* ApiKeys
+        const narrow = yield* keys.verify(yield* key({ scopes: ["approvals.read"] }, "large context"))
+        const withoutSession = yield* Effect.provideService(
+          feed.context(id),
+          Authorized("approvals.read"),
+          narrow
+        )
+        assert.isNull(withoutSession.session)
       }).pipe(Effect.orDie)
     )
   })

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
-import { useEffect } from "react"
+import { useEffect, useEffectEvent, useRef, useState } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
@@ -19,6 +19,8 @@ import { AbsoluteTime, Countdown } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { type DecisionExtras, DecideForm } from "./DecideForm.tsx"
 import { ApprovalProperties } from "./ApprovalProperties.tsx"
+import { ContextSection } from "./ContextSection.tsx"
+import { countFoldedParts } from "../../ui/foldedParts.ts"
 import { ClosedReason } from "./ClosedReason.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 import { ProposalSection } from "./ProposalSection.tsx"
@@ -97,10 +99,25 @@ const LoadedApproval = ({
         Effect.tap(({ grant: _, ...decided }) => Effect.sync(() => applyApproval(decided)))
       )
   )
+  const [hasSubmitted, setSubmitted] = useState(false)
   const submit = async (given: Verdict, comment: string, extras: DecisionExtras) => {
+    setSubmitted(true)
     await decide.run(given, comment, extras)
     onVerdict(undefined)
   }
+  const args = useRef<HTMLElement>(null)
+  /** `choosing`: the first choice to approve shows the folded parts, and nobody approves what they have not seen. */
+  const [unfolding, setUnfolding] = useState<"folded" | "choosing" | "shown">("folded")
+  const folded = unfolding === "folded" ? countFoldedParts(approval.arguments) : 0
+  if (verdict === "approve" && folded > 0) setUnfolding("choosing")
+  if (verdict === undefined && unfolding === "choosing") setUnfolding("shown")
+  const isBlocked = unfolding === "choosing"
+  const cancelChoice = useEffectEvent(() => onVerdict(undefined))
+  useEffect(() => {
+    if (!isBlocked) return
+    cancelChoice()
+    args.current?.focus()
+  }, [isBlocked])
   return (
     <article className="approval" aria-labelledby="approval-title">
       <Button small kind="bare" onClick={onBack}>
@@ -135,12 +152,13 @@ const LoadedApproval = ({
         <ClosedNotice
           approval={approval}
           closedMeanwhile={wasPending && decide.failure !== undefined}
+          takesFocus={hasSubmitted}
           onNext={onNext}
         />
       )}
-      <section aria-label="Arguments">
+      <section ref={args} tabIndex={-1} aria-label="Arguments">
         <h3>Arguments</h3>
-        <JsonTree label="Arguments" value={approval.arguments} />
+        <JsonTree label="Arguments" value={approval.arguments} unfolded={unfolding !== "folded"} />
       </section>
       {approval.proposal === null ? null : (
         <ProposalSection
@@ -148,6 +166,7 @@ const LoadedApproval = ({
           proposal={item.approval.proposal ?? approval.proposal}
         />
       )}
+      <ContextSection approval={approval} />
       <ApprovalProperties approval={approval} />
       {approval.status !== "pending" ? null : obstacle === "scope" ? (
         <p className="notice">{obstacleTexts.scope}</p>
@@ -161,7 +180,9 @@ const LoadedApproval = ({
           {obstacle === undefined ? null : <p className="notice">{obstacleTexts[obstacle]}</p>}
           {obstacle === "admin" || obstacle === "group" ? null : (
             <DecideForm
-              verdict={obstacle === undefined || verdict === "reject" ? verdict : undefined}
+              verdict={(obstacle === undefined && !isBlocked) || verdict === "reject" ? verdict : undefined}
+              foldedParts={folded}
+              onUnfold={() => onVerdict("approve")}
               canApprove={obstacle === undefined}
               canGrant={approval.approvals_required === 1}
               pending={decide.pending}
@@ -187,30 +208,39 @@ const obstacleTexts: Record<Obstacle, string> = {
 const ClosedNotice = ({
   approval,
   closedMeanwhile,
-  onNext
+  onNext,
+  takesFocus
 }: {
   readonly approval: Approval
   readonly closedMeanwhile: boolean
+  /** Whether its user has just decided: the form that had the focus is gone. */
+  readonly takesFocus: boolean
   readonly onNext: () => void
-}) => (
-  <div className="notice" role="status">
-    <p className="notice-title">
-      {closedMeanwhile ? "Closed before your decision: " : ""}
-      <ClosedReason approval={approval} />
-    </p>
-    {approval.comment === null || approval.comment === "" ? null : (
-      <blockquote>
-        <UntrustedText text={approval.comment} />
-      </blockquote>
-    )}
-    <p className="quiet">
-      <AbsoluteTime time={approval.decided_at} /> · Returned to the agent:{" "}
-      <strong>{approval.outcome ?? "reject"}</strong>
-    </p>
-    <div className="notice-actions">
-      <Button small onClick={onNext}>
-        Next <kbd>j</kbd>
-      </Button>
+}) => {
+  const notice = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (takesFocus) notice.current?.focus()
+  }, [takesFocus])
+  return (
+    <div ref={notice} tabIndex={-1} className="notice" role="status">
+      <p className="notice-title">
+        {closedMeanwhile ? "Closed before your decision: " : ""}
+        <ClosedReason approval={approval} />
+      </p>
+      {approval.comment === null || approval.comment === "" ? null : (
+        <blockquote>
+          <UntrustedText text={approval.comment} />
+        </blockquote>
+      )}
+      <p className="quiet">
+        <AbsoluteTime time={approval.decided_at} /> · Returned to the agent:{" "}
+        <strong>{approval.outcome ?? "reject"}</strong>
+      </p>
+      <div className="notice-actions">
+        <Button small onClick={onNext}>
+          Next <kbd>j</kbd>
+        </Button>
+      </div>
     </div>
-  </div>
-)
+  )
+}

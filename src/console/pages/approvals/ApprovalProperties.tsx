@@ -4,10 +4,12 @@ import { Link } from "../../app/router.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
+import { TaskLink } from "../tasks/TaskLink.tsx"
 
 /** The properties of an approval: session, step, assignee with deadline, progress of its quorum, timeout action and arguments digest. */
 export const ApprovalProperties = ({ approval }: { readonly approval: Approval }) => {
   const progress = describeProgress(approval)
+  const isPending = approval.status === "pending"
   return (
     <dl className="facts">
       <div>
@@ -26,7 +28,7 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
         <div>
           <dt>Task</dt>
           <dd>
-            <Link to={`/tasks/${approval.task_id}`}>View task</Link>
+            <TaskLink id={approval.task_id} />
           </dd>
         </div>
       )}
@@ -36,13 +38,15 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
           <AbsoluteTime time={approval.requested_at} />
         </dd>
       </div>
-      <div>
-        <dt>Assigned to</dt>
-        <dd>
-          {approval.stage === "admin" ? <Badge tone="note">Admins</Badge> : "Reviewers"} until{" "}
-          <AbsoluteTime time={approval.expires_at} />
-        </dd>
-      </div>
+      {isPending ? (
+        <div>
+          <dt>Assigned to</dt>
+          <dd>
+            {approval.stage === "admin" ? <Badge tone="note">Admins</Badge> : "Reviewers"} until{" "}
+            <AbsoluteTime time={approval.expires_at} />
+          </dd>
+        </div>
+      ) : null}
       {progress === "" ? null : (
         <div>
           <dt>Approvals</dt>
@@ -66,16 +70,18 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
               </dd>
             </div>
           ))}
-      <div>
-        <dt>On timeout</dt>
-        <dd>
-          {approval.escalation_deadline_at !== null && approval.stage === "reviewer"
-            ? "Escalate to admins"
-            : approval.timeout_action === "allow"
-              ? "Allow the step"
-              : "Reject the step"}
-        </dd>
-      </div>
+      {isPending ? (
+        <div>
+          <dt>On timeout</dt>
+          <dd>
+            {approval.escalation_deadline_at !== null && approval.stage === "reviewer"
+              ? "Escalate to admins"
+              : approval.timeout_action === "allow"
+                ? "Allow the step"
+                : "Reject the step"}
+          </dd>
+        </div>
+      ) : null}
       <div>
         <dt>Digest</dt>
         <dd className="id digest" title="SHA-256 of the step and its arguments">

@@ -1,5 +1,5 @@
 import { Result, type Schema } from "effect"
-import { useState } from "react"
+import { useEffect, useRef, useState } from "react"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { Button } from "../../ui/Button.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
@@ -27,7 +27,9 @@ export interface DecisionExtras {
 export const DecideForm = ({
   canApprove,
   canGrant,
+  foldedParts,
   onSubmit,
+  onUnfold,
   onVerdict,
   pending,
   stepArguments,
@@ -39,16 +41,40 @@ export const DecideForm = ({
   readonly canGrant: boolean
   readonly verdict: Verdict | undefined
   readonly pending: boolean
+  /** The number of parts of the arguments that are not shown. */
+  readonly foldedParts: number
+  /** Shows them. */
+  readonly onUnfold: () => void
   readonly onVerdict: (verdict: Verdict | undefined) => void
   readonly onSubmit: (verdict: Verdict, comment: string, extras: DecisionExtras) => Promise<void>
 }) => {
   const [comment, setComment] = useState("")
   const [proposalText, setProposalText] = useState<string>()
   const [grantDraft, setGrantDraft] = useState<GrantDraft>()
+  const buttons = useRef<HTMLDivElement>(null)
+  const isOpen = verdict !== undefined
+  const wasOpen = useRef(false)
+  useEffect(() => {
+    // The field that had the focus is gone.
+    if (wasOpen.current && !isOpen) buttons.current?.querySelector("button")?.focus()
+    wasOpen.current = isOpen
+  }, [isOpen])
   if (verdict === undefined) {
     return (
-      <div className="decide">
-        {canApprove ? (
+      <div ref={buttons} className="decide">
+        {canApprove && foldedParts > 0 ? (
+          <>
+            <p className="decide-hint">
+              {foldedParts === 1
+                ? "1 part of the arguments is"
+                : `${foldedParts.toLocaleString("en")} parts of the arguments are`}{" "}
+              not shown. Approving needs them shown.
+            </p>
+            <Button onClick={onUnfold}>
+              Show all arguments <kbd>a</kbd>
+            </Button>
+          </>
+        ) : canApprove ? (
           <Button kind="good" onClick={() => onVerdict("approve")}>
             Approve <kbd>a</kbd>
           </Button>

@@ -4,14 +4,17 @@
  * ```
  *  closed ──connect──> connecting ──opened──> streaming (reads everything once)
  *     ^                   │   ^                   │ resync: read again   │ read failed: retry with backoff
- *     └──pause────────────┴───┼──── broken ───────┘
+ *     └──pause────────────┴───┼─ broken, silent ──┘
  *                             └ refused: read, and reconnect with backoff
  * ```
  *
+ * A connection can be lost without an error, for example when the device sleeps or changes its network. A stream that sends no event and no
+ * heartbeat for `MAX_SILENCE` is therefore replaced by a new one.
+ *
  * Only one read runs at a time. Changes that the stream delivers during a read are newer than its result and are applied on top.
  */
-import { DateTime, Duration, Effect, Fiber, Schedule } from "effect"
-import type { Inbox } from "../../../api/Console.ts"
+import { Clock, DateTime, Duration, Effect, Fiber, Schedule } from "effect"
+import { type Inbox, INBOX_PING_MS } from "../../../api/Console.ts"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 
@@ -30,6 +33,8 @@ export interface InboxState {
 export interface InboxListener {
   readonly opened: () => void
   readonly approval: (approval: ApprovalSnapshot) => void
+  /** A heartbeat: the stream is connected, and nothing has changed. */
+  readonly ping: () => void
   /** Some changes may have been missed. */
   readonly resync: () => void
   /** `refused`: the browser does not reconnect by itself. */
@@ -53,6 +58,8 @@ export interface InboxFollower {
   /** Applies an approval from an API response. */
   readonly applyApproval: (approval: ApprovalSnapshot) => void
   readonly connect: () => void
+  /** Replaces the stream if a heartbeat is overdue: the device's network may have changed. */
+  readonly check: () => void
   /** Closes the stream and cancels reads and reconnects. The state is kept. */
   readonly pause: () => void
 }
@@ -73,6 +80,12 @@ const readBackoff = Schedule.exponential("1 second").pipe(
 
 /** The first delay before reconnecting a refused stream; it doubles with each refusal. */
 const RECONNECT_DELAY = Duration.seconds(3)
+
+/** The longest time without an event, or until a response: after two missed heartbeats, the stream is replaced. */
+const MAX_SILENCE = Duration.millis(2.5 * INBOX_PING_MS)
+
+/** The longest time until a new stream opens. A browser may send its request on another lost connection first. */
+const MAX_CONNECTING = Duration.seconds(10)
 
 const byDeadline = (left: ApprovalSnapshot, right: ApprovalSnapshot): number =>
   DateTime.toEpochMillis(left.expires_at) - DateTime.toEpochMillis(right.expires_at) ||
@@ -96,6 +109,7 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
   onChange
 }: InboxPort) {
   const fork = Effect.runForkWith(yield* Effect.context<never>())
+  const clock = yield* Clock.Clock
   let pending: Approvals = new Map()
   const closed: Approvals = new Map()
   let isLoaded = false
@@ -111,6 +125,8 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
   let reconnect: Fiber.Fiber<void> | undefined
   let refusals = 0
   let closeStream: (() => void) | undefined
+  let silence: Fiber.Fiber<void> | undefined
+  let lastHeardAt = 0
 
   const put = (into: Approvals, approval: ApprovalSnapshot) => {
     if (approval.status === "pending") {
@@ -150,7 +166,7 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
     }
     let last: ApprovalSnapshot | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
-      const { approvals, more } = yield* list(last)
+      const { approvals, more } = yield* Effect.timeout(list(last), MAX_SILENCE)
       for (const approval of approvals) put(found, approval)
       // The first page has the nearest deadlines, so it is shown before the rest is read.
       if (!isLoaded) show(true)
@@ -160,6 +176,12 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
     fullReads++
     show(false)
   }).pipe(Effect.tapError(() => Effect.sync(markStale)))
+
+  // A request on a lost connection gets no response, as the stream gets no event.
+  const isSignedInOrSilent = Effect.timeoutOrElse(isStillSignedIn, {
+    duration: MAX_SILENCE,
+    orElse: () => Effect.succeed(true)
+  })
 
   /** Reads until the result is complete. Retries stop once the stream is down, because reopening it starts a new read. */
   const readUntilComplete = readAll.pipe(
@@ -178,32 +200,51 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
     })
   }
 
+  const awaitEvent = (limit: Duration.Duration) => {
+    silence?.interruptUnsafe()
+    silence = fork(Effect.andThen(Effect.sleep(limit), Effect.sync(replaceStream)))
+  }
+
+  /** Notes an event of the stream, or its opening, and waits for the next one. */
+  const hear = () => {
+    lastHeardAt = clock.currentTimeMillisUnsafe()
+    awaitEvent(MAX_SILENCE)
+  }
+
   const listener: InboxListener = {
+    ping: hear,
     opened: () => {
+      hear()
       isStreaming = true
       refusals = 0
       // A new read covers everything before the stream opened. The running one may not, so it is replaced.
       startRead(
         isLoaded
-          ? Effect.flatMap(isStillSignedIn, (isSignedIn) => (isSignedIn ? readUntilComplete : Effect.void))
+          ? Effect.flatMap(isSignedInOrSilent, (isSignedIn) => (isSignedIn ? readUntilComplete : Effect.void))
           : readUntilComplete
       )
     },
-    approval: applyApproval,
+    approval: (approval) => {
+      hear()
+      applyApproval(approval)
+    },
     resync: () => {
+      hear()
       mustReadAgain = true
       if (read === undefined) startRead(readUntilComplete)
     },
     broken: (refused) => {
       isStreaming = false
       markStale()
+      // The reconnect below replaces the stream.
+      if (refused) silence?.interruptUnsafe()
       // Pending approvals are shown even without a stream.
       if (read === undefined && (refused || !isLoaded)) startRead(readUntilComplete)
       if (!refused) return
       const delay = Duration.min(Duration.times(RECONNECT_DELAY, 2 ** Math.min(refusals++, 10)), MAX_BACKOFF)
       reconnect = fork(
         Effect.sleep(delay).pipe(
-          Effect.andThen(isStillSignedIn),
+          Effect.andThen(isSignedInOrSilent),
           Effect.map((isSignedIn) => {
             if (isSignedIn) openStream()
           })
@@ -215,6 +256,15 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
   const openStream = () => {
     closeStream?.()
     closeStream = connect(listener)
+    // The connection may neither open nor fail.
+    lastHeardAt = clock.currentTimeMillisUnsafe()
+    awaitEvent(MAX_CONNECTING)
+  }
+
+  const replaceStream = () => {
+    isStreaming = false
+    markStale()
+    openStream()
   }
 
   const follower: InboxFollower = {
@@ -226,9 +276,14 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
     }),
     applyApproval,
     connect: openStream,
+    check: () => {
+      const isSilent = clock.currentTimeMillisUnsafe() - lastHeardAt > INBOX_PING_MS
+      if (closeStream !== undefined && isSilent) replaceStream()
+    },
     pause: () => {
       closeStream?.()
       closeStream = undefined
+      silence?.interruptUnsafe()
       read?.interruptUnsafe()
       reconnect?.interruptUnsafe()
       isStreaming = false

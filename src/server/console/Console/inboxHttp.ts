@@ -13,6 +13,7 @@ export const ConsoleInboxHttp = HttpApiBuilder.group(
     return handlers.handleAll({
       list: ({ query }) => feed.list(query),
       get: ({ params }) => feed.get(params.id),
+      context: ({ params }) => feed.context(params.id),
       compare: ({ payload }) => Effect.map(feed.compare(payload.approval_ids), (items) => ({ items })),
       stream: () =>
         Effect.map(feed.open, (events) =>

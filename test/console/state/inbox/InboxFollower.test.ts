@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import type { Inbox } from "../../../../src/api/Console.ts"
+import { type Inbox, INBOX_PING_MS } from "../../../../src/api/Console.ts"
 import { ApprovalSnapshot } from "../../../../src/api/SessionStream.ts"
 import { makeInboxFollower, type InboxListener } from "../../../../src/console/state/inbox/InboxFollower.ts"
 
@@ -184,6 +184,68 @@ describe("InboxFollower", () => {
         yield* TestClock.adjust("1 hour")
         assert.deepStrictEqual([streams.length, requestCount()], [2, 2])
       })
+  )
+
+  it.effect("a stream without heartbeats is no longer live, and is replaced until one answers", () =>
+    Effect.gen(function* () {
+      const { answer, connect, settled, shown, stream, streams } = yield* simulatedInbox
+      connect()
+      stream().opened()
+      yield* settled
+      yield* answer(0, page([1]))
+      for (let beat = 0; beat < 5; beat++) {
+        yield* TestClock.adjust(INBOX_PING_MS)
+        stream().ping()
+      }
+      assert.deepStrictEqual([shown(), streams.length], ["live 1", 1])
+      yield* TestClock.adjust(3 * INBOX_PING_MS)
+      assert.deepStrictEqual([shown(), streams.length, streams[0]?.closed], ["behind 1", 2, true])
+      // The new stream neither opens nor fails.
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual(streams.length, 3)
+      stream().opened()
+      yield* settled
+      yield* answer(1, page([1, 2]))
+      assert.strictEqual(shown(), "live 1 2")
+    })
+  )
+
+  it.effect("a read that gets no response is repeated", () =>
+    Effect.gen(function* () {
+      const { answer, connect, requestCount, settled, shown, stream } = yield* simulatedInbox
+      connect()
+      stream().opened()
+      yield* settled
+      for (let beat = 0; beat < 3; beat++) {
+        yield* TestClock.adjust(INBOX_PING_MS)
+        stream().ping()
+      }
+      yield* settled
+      assert.strictEqual(requestCount(), 2)
+      yield* answer(1, page([1]))
+      assert.strictEqual(shown(), "live 1")
+    })
+  )
+
+  it.effect("when the network changes, a stream with an overdue heartbeat is replaced at once", () =>
+    Effect.gen(function* () {
+      const { check, connect, pause, settled, stream, streams } = yield* simulatedInbox
+      check()
+      assert.strictEqual(streams.length, 0)
+      connect()
+      stream().opened()
+      yield* settled
+      yield* TestClock.adjust(INBOX_PING_MS)
+      check()
+      assert.strictEqual(streams.length, 1)
+      yield* TestClock.adjust(1)
+      check()
+      assert.strictEqual(streams.length, 2)
+      pause()
+      yield* TestClock.adjust("1 hour")
+      check()
+      assert.strictEqual(streams.length, 2)
+    })
   )
 
   it.effect(

@@ -1,0 +1,237 @@
+import { Option, Result, Schema } from "effect"
+import { AsyncResult, Atom } from "effect/reactivity"
+import { useEffect, useEffectEvent } from "react"
+import type {
+  ApprovalContext,
+  ContextOutcome as ContextOutcomeModel,
+  EarlierStep
+} from "../../../api/Console.ts"
+import type { Approval } from "../../../domain/approvals/Approval.ts"
+import type { ApprovalId } from "../../../domain/Ids.ts"
+import { JsonValue } from "../../../domain/json/JsonValue.ts"
+import { Link } from "../../app/router.tsx"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { consoleClient } from "../../state/consoleClient.ts"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { Badge } from "../../ui/Badge.tsx"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { summarizeJson } from "../../ui/summarizeJson.ts"
+import { TimeOfDay } from "../../ui/Time.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { findRelatedValues } from "./relatedValues.ts"
+
+const contextAtom = Atom.family((id: ApprovalId) =>
+  Atom.make(consoleClient.inbox.context({ params: { id } }))
+)
+
+const decodeJson = Schema.decodeUnknownResult(Schema.fromJsonString(JsonValue))
+
+/** A value from its JSON text; undefined if there is none. */
+const parse = (text: string | null): Schema.Json | undefined =>
+  text === null ? undefined : Result.getOrUndefined(decodeJson(text))
+
+/** The polling interval while the tool of an allowed step has no outcome, in milliseconds, and the most polls. */
+const OUTCOME_INTERVAL_MS = 3_000
+const MAX_POLLS = 100
+
+/** Reads the context again until the agent has reported what became of the tool. */
+const useOutcome = (id: ApprovalId, outcome: Approval["outcome"]) => {
+  const context = Option.getOrUndefined(AsyncResult.value(useAtomValue(contextAtom(id))))
+  const isAwaited = outcome === "allow" && context?.outcome === null
+  const poll = useEffectEvent(() => {
+    if (!document.hidden) refresh(contextAtom(id))
+  })
+  useEffect(() => {
+    if (!isAwaited) return undefined
+    let polls = 0
+    const timer = setInterval(() => {
+      poll()
+      if (++polls >= MAX_POLLS) clearInterval(timer)
+    }, OUTCOME_INTERVAL_MS)
+    return () => clearInterval(timer)
+  }, [isAwaited])
+}
+
+/** Who asks, why a person decides, for whom, and what the session did before. */
+export const ContextSection = ({ approval }: { readonly approval: Approval }) => {
+  const atom = contextAtom(approval.approval_id)
+  const result = useAtomValue(atom)
+  useOutcome(approval.approval_id, approval.outcome)
+  return (
+    <AsyncContent result={result} atom={atom}>
+      {(context) => <LoadedContext approval={approval} context={context} />}
+    </AsyncContent>
+  )
+}
+
+const LoadedContext = ({
+  approval,
+  context: { outcome, reason, requested_by, rule_id, session }
+}: {
+  readonly approval: Approval
+  readonly context: ApprovalContext
+}) => (
+  <>
+    {approval.outcome !== "allow" ? null : (
+      <section aria-label="Outcome">
+        <h3>Outcome</h3>
+        {outcome === null ? (
+          <p className="quiet">The agent has not reported an outcome yet.</p>
+        ) : (
+          <Outcome outcome={outcome} />
+        )}
+      </section>
+    )}
+    <section aria-label="Request">
+      <h3>Request</h3>
+      <dl className="facts">
+        <div>
+          <dt>Requested by</dt>
+          <dd>
+            <UntrustedText text={requested_by.name} />
+          </dd>
+        </div>
+        <div>
+          <dt>Why a person decides</dt>
+          <dd>
+            {reason === null || reason === "" ? (
+              rule_id === null ? (
+                "No rule matches"
+              ) : (
+                "A rule requires approval"
+              )
+            ) : (
+              <UntrustedText text={reason} />
+            )}{" "}
+            <Link to="/rules">Rules</Link>
+          </dd>
+        </div>
+      </dl>
+      {session === null || Object.keys(session.metadata).length === 0 ? null : (
+        <JsonTree label="Session metadata" value={session.metadata} />
+      )}
+    </section>
+    {session === null || session.earlier_steps.length === 0 ? null : (
+      <section aria-label="Earlier steps">
+        <h3>Earlier steps of the session</h3>
+        <RelatedValues args={approval.arguments} steps={session.earlier_steps} />
+        <ol className="earlier-steps">
+          {session.earlier_steps.map((step) => (
+            <Earlier key={step.step_id} step={step} />
+          ))}
+        </ol>
+        {session.more ? (
+          <p className="quiet small">
+            The session has earlier steps.{" "}
+            <Link to={`/sessions/${approval.session_id}`}>View the whole session</Link>
+          </p>
+        ) : null}
+      </section>
+    )}
+  </>
+)
+
+/** The numbers of the arguments that the earlier steps know, or know ten times smaller or larger. */
+const RelatedValues = ({
+  args,
+  steps
+}: {
+  readonly args: Schema.Json | undefined
+  readonly steps: ReadonlyArray<EarlierStep>
+}) => {
+  const related = findRelatedValues(
+    args,
+    steps.map(({ arguments_json, outcome, tool }) => ({
+      tool,
+      values: [arguments_json, outcome?.result_json ?? null].flatMap((text) => {
+        const value = parse(text)
+        return value === undefined ? [] : [value]
+      })
+    }))
+  )
+  return related.length === 0 ? null : (
+    <ul className="related-values">
+      {related.map(({ factor, otherPath, otherValue, path, tool, value }) => (
+        <li key={path} className={factor === 1 ? "" : "notice warn"}>
+          <UntrustedText text={path} /> <strong>{value.toLocaleString("en")}</strong>{" "}
+          {factor === 1
+            ? "is equal to"
+            : factor > 1
+              ? `is ${factor.toLocaleString("en")} times`
+              : `is 1/${Math.round(1 / factor).toLocaleString("en")} of`}{" "}
+          <UntrustedText text={otherPath} />
+          {factor === 1 ? "" : ` ${otherValue.toLocaleString("en")}`} of <UntrustedText text={tool} />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+const decisions = {
+  allow: ["good", "Allowed"],
+  reject: ["bad", "Rejected"],
+  pending: ["wait", "Pending"]
+} as const
+
+const Earlier = ({ step }: { readonly step: EarlierStep }) => {
+  const [tone, text] = decisions[step.decision]
+  const args = parse(step.arguments_json)
+  return (
+    <li>
+      <p className="earlier-step-head">
+        <span className="tool-name">
+          <UntrustedText text={step.tool} />
+        </span>
+        <Badge tone={tone}>{text}</Badge>
+        <span className="quiet small">
+          <TimeOfDay time={step.requested_at} />
+        </span>
+      </p>
+      {step.arguments_too_large ? (
+        <p className="quiet small">The arguments are too large to show here.</p>
+      ) : args === undefined ? null : (
+        <Value label={`Arguments of ${step.step_id}`} title="Arguments" value={args} />
+      )}
+      {step.outcome === null ? null : <Outcome outcome={step.outcome} />}
+    </li>
+  )
+}
+
+const Outcome = ({ outcome }: { readonly outcome: ContextOutcomeModel }) => {
+  const result = parse(outcome.result_json)
+  return (
+    <>
+      {outcome.status === "failed" ? (
+        <p className="small">
+          ✕ Tool failed{outcome.error === null ? "" : ": "}
+          <UntrustedText text={outcome.error ?? ""} />
+        </p>
+      ) : (
+        <p className="small">✓ Tool succeeded</p>
+      )}
+      {outcome.result_too_large ? (
+        <p className="quiet small">The result is too large to show here.</p>
+      ) : result === undefined ? null : (
+        <Value label="Result" title="Result" value={result} />
+      )}
+    </>
+  )
+}
+
+/** A value in one line, which opens as a tree. */
+const Value = ({
+  label,
+  title,
+  value
+}: {
+  readonly label: string
+  readonly title: string
+  readonly value: Schema.Json
+}) => (
+  <details className="earlier-value">
+    <summary>
+      <span className="quiet">{title}</span> <UntrustedText text={summarizeJson(value).join(" · ")} />
+    </summary>
+    <JsonTree label={label} value={value} />
+  </details>
+)
