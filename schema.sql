@@ -542,6 +542,42 @@ COMMENT ON COLUMN audit_log.occurred_at IS 'When it was done.';
 COMMENT ON COLUMN audit_log.request_id IS 'Id of the API request; null: not done by a request.';
 COMMENT ON COLUMN audit_log.detail IS 'Details of the action, as a JSON object without secrets.';
 
+CREATE TABLE coding_calls (
+  org_id text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  call_id text COLLATE "C" NOT NULL,
+  step_id text COLLATE "C" NOT NULL,
+  content_digest text COLLATE "C" NOT NULL,
+  waiting boolean NOT NULL,
+  CONSTRAINT coding_calls_pkey PRIMARY KEY (org_id, session_id, call_id)
+);
+CREATE INDEX coding_calls_waiting ON coding_calls USING btree (org_id, session_id, content_digest, call_id) WHERE waiting;
+COMMENT ON TABLE coding_calls IS 'Calls of coding agents that waited for a person longer than the request.';
+COMMENT ON COLUMN coding_calls.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN coding_calls.session_id IS 'Agent session.';
+COMMENT ON COLUMN coding_calls.call_id IS 'The coding agent''s id of the call that asked last.';
+COMMENT ON COLUMN coding_calls.step_id IS 'Step of the call.';
+COMMENT ON COLUMN coding_calls.content_digest IS 'Digest of tool, action class and arguments, by which the next call with the same content finds the step.';
+COMMENT ON COLUMN coding_calls.waiting IS 'Whether it waits for a person; false: a later request got the decision.';
+
+CREATE TABLE coding_sessions (
+  org_id text COLLATE "C" NOT NULL,
+  key_id text COLLATE "C" NOT NULL,
+  agent text COLLATE "C" NOT NULL,
+  coding_session text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C",
+  created_at timestamp with time zone NOT NULL,
+  CONSTRAINT coding_sessions_pkey PRIMARY KEY (org_id, key_id, agent, coding_session)
+);
+CREATE INDEX coding_sessions_session ON coding_sessions USING btree (org_id, session_id);
+COMMENT ON TABLE coding_sessions IS 'Sessions of coding agents that ask by HTTP hooks.';
+COMMENT ON COLUMN coding_sessions.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN coding_sessions.key_id IS 'API key of the coding agent.';
+COMMENT ON COLUMN coding_sessions.agent IS 'The coding agent: claude-code.';
+COMMENT ON COLUMN coding_sessions.coding_session IS 'Its own id of the session.';
+COMMENT ON COLUMN coding_sessions.session_id IS 'Newest agent session; null: none was created.';
+COMMENT ON COLUMN coding_sessions.created_at IS 'When it asked first.';
+
 CREATE TABLE comparison_results (
   org_id text COLLATE "C" NOT NULL,
   comparison_id text COLLATE "C" NOT NULL,

@@ -18,7 +18,7 @@ const folders = {
   webhook: [],
   feedback: [],
   client: ["api", "domain"],
-  adapters: ["client"],
+  adapters: ["client", "domain"],
   console: ["api", "client", "domain"],
   server: ["api", "domain", "webhook"],
   testing: ["api", "cli", "client", "domain", "server", "webhook"],

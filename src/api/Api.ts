@@ -11,6 +11,7 @@ import { DeletionsApi } from "./Deletions.ts"
 import { FeedbackApi } from "./Feedback.ts"
 import { FeedbackSettingsApi } from "./FeedbackSettings.ts"
 import { GrantsApi } from "./Grants.ts"
+import { HooksApi } from "./Hooks.ts"
 import { collectFieldErrors, ProblemFrame } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { RedactionSettingsApi } from "./RedactionSettings.ts"
@@ -40,6 +41,7 @@ export class Api extends HttpApi.make("countersign")
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)
   .add(GrantsApi)
+  .add(HooksApi)
   .add(ApprovalRulesApi)
   .add(NotificationEndpointsApi)
   .add(RedactionSettingsApi)

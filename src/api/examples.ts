@@ -653,6 +653,21 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     arguments_digest: digest,
     proposal: null
   },
+  ClaudeCodeHookInput: {
+    session_id: "5b1f8f0e-6a4e-4f5a-9a0a-0d3e8d1a7c11",
+    hook_event_name: "PreToolUse",
+    permission_mode: "default",
+    tool_name: "Bash",
+    tool_input: { command: "npm publish" },
+    tool_use_id: "toolu_01Hq3vXWc8b2S7m9n5p4r6t8"
+  },
+  ClaudeCodeHookAnswer: {
+    hookSpecificOutput: {
+      hookEventName: "PreToolUse",
+      permissionDecision: "allow",
+      permissionDecisionReason: "Countersign allowed this call."
+    }
+  },
   OutcomeReport: { status: "succeeded", result: { refund: "re_81" } },
   StepOutcome: {
     step_id: step.step_id,

@@ -27,6 +27,7 @@ import { discriminate, namesOf, referTo, simplify } from "./openApiDocument/simp
 import { MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
 import { DEFAULT_MAX_ERROR, MAX_ERROR_LIMITS } from "./ApprovalRules.ts"
 import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
+import { DEFAULT_HOOK_WAIT_SECONDS, MAX_HOOK_WAIT_SECONDS } from "./Hooks.ts"
 import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
 import { webhookDocs } from "./webhookDocs.ts"
 
@@ -188,6 +189,14 @@ const typedParameter = (schema: Node, name: unknown): Node => {
     }
   if (name === "max_error" && schema["pattern"] === NUMBER)
     return { type: "number", ...MAX_ERROR_LIMITS, default: DEFAULT_MAX_ERROR }
+  if (name === "wait_seconds" && schema["pattern"] === NUMBER)
+    return {
+      type: "integer",
+      format: "int32",
+      minimum: 0,
+      maximum: MAX_HOOK_WAIT_SECONDS,
+      default: DEFAULT_HOOK_WAIT_SECONDS
+    }
   if (schema["pattern"] === NUMBER_CURSOR)
     return { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   if (values.join() === "true,false") return { type: "boolean" }

@@ -60,6 +60,7 @@ import * as FeedbackTokenRetention from "./tasks/FeedbackTokens/Retention.ts"
 import { layerProcessClock, processClock } from "./concurrency/processClock.ts"
 import * as Envelope from "./http/Envelope.ts"
 import * as ProblemFrame from "./http/ProblemFrame.ts"
+import * as HookDenials from "./http/HookDenials.ts"
 import * as Idempotency from "./http/Idempotency.ts"
 import * as IdempotencyRetention from "./http/Idempotency/Retention.ts"
 import { KnownSecrets } from "./secrets/KnownSecrets.ts"
@@ -116,6 +117,8 @@ import { layerUnsentResponses } from "./http/UnsentResponses.ts"
 import { loopbackNetworks } from "./http/listen/Connections.ts"
 import { layerHandlers } from "./http/layerHandlers.ts"
 import { layerStore } from "./main/layerStore.ts"
+import { Hooks } from "./approvals/Hooks.ts"
+import { HooksHttp } from "./approvals/Hooks/http.ts"
 import { Sessions } from "./approvals/Sessions.ts"
 import { SessionsHttp } from "./approvals/Sessions/http.ts"
 import { SessionEvents } from "./approvals/SessionEvents.ts"
@@ -234,8 +237,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
       Layer.mergeAll(
-        Sessions.layer,
-        Steps.layer,
+        Hooks.layer().pipe(Layer.provideMerge(Layer.mergeAll(Sessions.layer, Steps.layer))),
         Approvals.layer,
         Grants.layer,
         RuleTests.layer,
@@ -342,6 +344,7 @@ const {
   feedback,
   feedback_settings,
   grants,
+  hooks,
   notification_endpoints,
   redaction_settings,
   releases,
@@ -366,6 +369,7 @@ const layerContractHandlers = Layer.mergeAll(
   layerHandlers(sessions, SessionsHttp, [Sessions, SessionStream, Steps]),
   layerHandlers(approvals, ApprovalsHttp, [Approvals, RequestCharges]),
   layerHandlers(grants, GrantsHttp, [Grants]),
+  layerHandlers(hooks, HooksHttp, [Hooks]),
   layerHandlers(approval_rules, RulesHttp, [Rules, RuleSuggestions, RuleTests, ShadowRules]),
   layerHandlers(notification_endpoints, NotificationsHttp, [Notifications]),
   layerHandlers(redaction_settings, RedactionSettingsHttp, [RedactionSettings]),
@@ -384,6 +388,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
       authentication,
       Authentication.layerScopeChecks,
       RequestBody.layer,
+      HookDenials.layer,
       Idempotency.layer,
       ProblemFrame.layer
     ])
@@ -421,7 +426,13 @@ export const layerRoutes = (settings: ServiceSettings) =>
 const layerOnCurrentClock = (settings: Settings) =>
   layerStopDelay(settings.stopDelay).pipe(
     // Built after the HTTP server, so that shutdown ends open streams first and then waits for the remaining requests.
-    Layer.provideMerge(Layer.mergeAll(SessionStream.layerEndOnShutdown, ApprovalFeed.layerEndOnShutdown)),
+    Layer.provideMerge(
+      Layer.mergeAll(
+        SessionStream.layerEndOnShutdown,
+        ApprovalFeed.layerEndOnShutdown,
+        Hooks.layerEndOnShutdown
+      )
+    ),
     Layer.provideMerge(
       HttpRouter.serve(layerRoutes(settings), {
         disableLogger: true,

@@ -77,7 +77,8 @@ const wantedHooks = (installation: HookInstallation): Readonly<Record<string, Ho
   const report = { ...target, timeout: REPORT_SECONDS }
   return {
     PreToolUse: ask,
-    PermissionRequest: ask,
+    // Over HTTP, the service could not tell to which call the permission belongs.
+    ...(http ? {} : { PermissionRequest: ask }),
     PostToolUse: report,
     PostToolUseFailure: report,
     SessionEnd: { ...target, timeout: END_SECONDS }

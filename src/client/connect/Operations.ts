@@ -64,6 +64,11 @@ export interface Operations {
    */
   readonly grants: GrantsOperations
   /**
+   * Coding agents ask by their hooks, in their own format. The command `countersign hook` does the same
+   * without a limit of the wait.
+   */
+  readonly hooks: HooksOperations
+  /**
    * An ordered list of rules that allow a step, reject it, or require approval. The first rule that
    * matches decides. With no match, approval by a person is required, within one hour.
    */
@@ -767,6 +772,28 @@ export interface GrantsOperations {
    * @throws NOT_FOUND, or a problem of any operation.
    */
   readonly revoke: (input: RevokeGrantInput, options?: CallOptions) => Promise<Grant>
+}
+
+/**
+ * Coding agents ask by their hooks, in their own format. The command `countersign hook` does the same
+ * without a limit of the wait.
+ */
+export interface HooksOperations {
+  /**
+   * Answer a hook of Claude Code.
+   *
+   * For `http` hooks of Claude Code. `PreToolUse` asks for a decision about the call, as a governed step
+   * whose ID is `tool_use_id`, in an agent session of the API key for this session of Claude Code, which
+   * is created on first use. A call that needs a person waits, and is then denied; the same call asks
+   * again under the same approval. `PostToolUse` and `PostToolUseFailure` record the outcome.
+   * `SessionEnd` closes the agent session, unless a call waits. Claude Code lets a call pass whose hook
+   * gets an error, unless the hook has `onFailure: "block"`: set it. Requests that are refused for
+   * another reason than the API key, such as malformed bodies, get 200 with a denial. Body limit: 4 MiB.
+   */
+  readonly claude_code: (
+    input?: AnswerClaudeCodeHookInput,
+    options?: CallOptions
+  ) => Promise<ClaudeCodeHookAnswer>
 }
 
 /**
@@ -5319,6 +5346,65 @@ export interface RevokeGrantInput {
     /** The grant's ID. */
     readonly id: string
   }
+}
+
+/**
+ * The input of a hook, as Claude Code sends it. Other members are ignored. Input that is not
+ * understood is answered with a denial.
+ */
+export interface ClaudeCodeHookInput {
+  /** The event: `PreToolUse`, `PostToolUse`, `PostToolUseFailure` or `SessionEnd`. Others are denied. */
+  readonly hook_event_name?: unknown
+  /** Claude Code's ID of its session: a string of 1 to 200 characters. */
+  readonly session_id?: unknown
+  /** Claude Code's ID of the call, which is the step's: 1 to 200 visible characters. */
+  readonly tool_use_id?: unknown
+  /** The tool: 1 to 200 visible characters. */
+  readonly tool_name?: unknown
+  /** The tool's arguments: any JSON. */
+  readonly tool_input?: unknown
+  /** The mode of Claude Code's own permissions, a string. Absent in older versions. */
+  readonly permission_mode?: unknown
+  /** Of `PostToolUse`: the tool's result, any JSON. */
+  readonly tool_response?: unknown
+  /** Of `PostToolUseFailure`: the error, a string. */
+  readonly error?: unknown
+}
+
+/** The input of `hooks.claude_code`. */
+export interface AnswerClaudeCodeHookInput {
+  /** The query. */
+  readonly query?:
+    | {
+        /** How long the request waits for a person, in seconds, 0 to 540. Default 50. */
+        readonly wait_seconds?: number | undefined
+        /**
+         * `true`: a call that needs a person is answered with `defer`, which ends a headless run (`claude -p`)
+         * at this call, so that it can be resumed after the decision. Default `false`.
+         */
+        readonly defer?: "true" | "false" | undefined
+      }
+    | undefined
+  /**
+   * The request body. The input of a hook, as Claude Code sends it. Other members are ignored. Input
+   * that is not understood is answered with a denial.
+   */
+  readonly payload?: ClaudeCodeHookInput | undefined
+}
+
+/** The answer to a hook of Claude Code, in its own format. Empty if there is nothing to decide. */
+export interface ClaudeCodeHookAnswer {
+  /**
+   * The decision, in the form of the event: of `PreToolUse`, a `permissionDecision` of `allow`, `deny`
+   * or `defer`.
+   */
+  readonly hookSpecificOutput?: object
+  /** `block`: the input is not understood, and `reason` says why. */
+  readonly decision?: "block"
+  /** Why it is blocked. */
+  readonly reason?: string
+  /** A message for the user, such as that an outcome was not recorded. */
+  readonly systemMessage?: string
 }
 
 /** One rule of the organization's ordered list. The first rule that matches a step decides. */

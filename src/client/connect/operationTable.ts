@@ -942,6 +942,22 @@ export const shapes: Readonly<Record<string, Shape>> = {
     title: "string",
     detail: "string"
   },
+  ClaudeCodeHookInput: {
+    "hook_event_name?": "json",
+    "session_id?": "json",
+    "tool_use_id?": "json",
+    "tool_name?": "json",
+    "tool_input?": "json",
+    "permission_mode?": "json",
+    "tool_response?": "json",
+    "error?": "json"
+  },
+  ClaudeCodeHookAnswer: {
+    "hookSpecificOutput?": "object",
+    "decision?": ["is", ["block"]],
+    "reason?": "string",
+    "systemMessage?": "string"
+  },
   ApprovalRules: { rules: ["list", "ApprovalRule"], revision: "number" },
   ApprovalRule: {
     id: "rul_",
@@ -1988,6 +2004,16 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       params: { id: "grt_" },
       status: 200,
       json: "Grant"
+    }
+  },
+  hooks: {
+    claude_code: {
+      method: "POST",
+      path: "/v1/hooks/claude-code",
+      query: { "wait_seconds?": "number", "defer?": ["is", ["true", "false"]] },
+      payload: "ClaudeCodeHookInput",
+      status: 200,
+      json: "ClaudeCodeHookAnswer"
     }
   },
   approval_rules: {

@@ -12,6 +12,8 @@ const BATCH_ROWS = 2_000
 /** The tables of a session: what `stepBytes` and `outcomeBytes` have counted for a row. The overhead of a step includes its events. */
 const CHILDREN: ReadonlyArray<{ readonly table: string; readonly bytes: string }> = [
   { table: "session_events", bytes: "0" },
+  { table: "coding_calls", bytes: "0" },
+  { table: "coding_sessions", bytes: "0" },
   {
     table: "governed_steps",
     bytes: `${rowBytes.step} + coalesce(octet_length(arguments::text), 0) + coalesce(octet_length(outcome_result::text), 0)

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -359,7 +359,10 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
       })
       const killed = yield* start(claudeCodeSubagent)
       const pending = Effect.promise(() => run.client.approvals.list({ query: { status: "pending" } }))
-      yield* Effect.repeat(pending, { until: ({ approvals }) => approvals.length === 1 })
+      yield* Effect.repeat(pending, {
+        until: ({ approvals }) => approvals.length === 1,
+        schedule: Schedule.spaced("50 millis")
+      })
       yield* killed.kill("SIGKILL")
       yield* killed.ended
       yield* Effect.promise(() => run.decide("approve", "mcp__shop__refund"))

@@ -103,6 +103,16 @@ export const requests: Readonly<
   "approvals.get": ({ ids }) => ({ params: { id: ids.approval } }),
   "approvals.decide": ({ ids }) => ({ params: { id: ids.approval }, body: { decision: "approve" } }),
   "approvals.decideMany": ({ ids }) => ({ body: { approval_ids: [ids.approval], decision: "approve" } }),
+  "hooks.claude_code": () => ({
+    query: { defer: "true" },
+    body: {
+      hook_event_name: "PreToolUse",
+      session_id: "coding",
+      tool_name: "Bash",
+      tool_input: { command: "ls" },
+      tool_use_id: "toolu_1"
+    }
+  }),
   "grants.list": ({ ids }) => ({ query: { session_id: ids.session, tool: "pay", state: "active" } }),
   "grants.get": ({ ids }) => ({ params: { id: ids.grant } }),
   "grants.revoke": ({ ids }) => ({ params: { id: ids.grant } }),

@@ -61,6 +61,7 @@ import counterProposals from "./0062_counter_proposals.ts"
 import shadowRules from "./0063_shadow_rules.ts"
 import grants from "./0064_grants.ts"
 import shortStepTimes from "./0065_short_step_times.ts"
+import codingSessions from "./0066_coding_sessions.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -124,5 +125,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0062_counter_proposals": counterProposals,
   "0063_shadow_rules": shadowRules,
   "0064_grants": grants,
-  "0065_short_step_times": shortStepTimes
+  "0065_short_step_times": shortStepTimes,
+  "0066_coding_sessions": codingSessions
 }

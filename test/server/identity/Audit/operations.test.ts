@@ -71,6 +71,7 @@ const unrecorded: Readonly<Record<string, string>> = {
   "approvals.decideMany":
     "the seeded approval is decided already, in the same way; `approvals.decide` records it",
   "approval_rules.test": "a test changes nothing",
+  "hooks.claude_code": "the step and its outcome are events of their session",
   "redaction_settings.preview": "a preview changes nothing",
   "sessions.create": "the session records its creator",
   "sessions.step": "the step is an event of its session",

@@ -1,0 +1,79 @@
+/** What a model is told about a call that is not executed. The same words in every adapter and in answers to hooks. */
+
+/** What rejected a call: a person, a rule, the end of the review windows, or the end of the session. */
+export type RejectionCause = "person" | "rule" | "timeout" | "session_closed"
+
+/** A rejected call. */
+export interface Rejection {
+  readonly cause: RejectionCause
+  /** Why, as the rule or the service says. */
+  readonly reason: string
+  /** The comment of the person who rejected it. */
+  readonly comment: string | null
+  /** The arguments that this person proposed instead, and until when a call with them is allowed (RFC 3339). */
+  readonly proposal: { readonly arguments: unknown; readonly expires_at: string } | undefined
+}
+
+/** A reason as a sentence of its own. */
+export const sentence = (text: string): string => {
+  const trimmed = text.trim()
+  return trimmed === "" || /[.!?]$/u.test(trimmed) ? trimmed : `${trimmed}.`
+}
+
+/** Sentences in one line; empty ones are left out. */
+export const joinSentences = (...sentences: ReadonlyArray<string>): string =>
+  sentences.filter(Boolean).join(" ")
+
+const describeProposal = (proposal: Rejection["proposal"]): string =>
+  proposal === undefined
+    ? "Do not call it again with these arguments."
+    : `They propose other arguments; a call with exactly these is allowed until ${proposal.expires_at}: ${JSON.stringify(proposal.arguments)}`
+
+/** Says what rejected a call. */
+export const describeRejection = ({ cause, comment, proposal, reason }: Rejection): string => {
+  switch (cause) {
+    case "person":
+      return joinSentences(
+        "A person rejected this call, so it was not executed.",
+        // Quoted: it is the person's, not an instruction of the service.
+        comment === null || comment === "" ? "" : `Their comment: ${JSON.stringify(comment)}.`,
+        describeProposal(proposal)
+      )
+    case "rule":
+      return joinSentences(
+        "A rule rejected this call, so it was not executed.",
+        sentence(reason),
+        "Do not call it again with these arguments."
+      )
+    case "timeout":
+      return "Nobody decided about this call in time, so it was not executed. No person has rejected it."
+    case "session_closed":
+      return "The session was closed before anybody decided about this call, so it was not executed."
+  }
+}
+
+/** Says that a call waits for a person. The end of the review window is in RFC 3339. */
+export const describeWaiting = (approval_id: string, expires_at: string | null): string =>
+  joinSentences(
+    `This call waits for a person (approval ${approval_id}) and was not executed.`,
+    expires_at === null ? "" : `The review window ends at ${expires_at}.`
+  )
+
+/** Says that a call has an outcome already. */
+export const ALREADY_EXECUTED =
+  "This call was executed before and its outcome is recorded, so it was not executed again."
+
+/** What rejected a step, by its `decision_source`. */
+export const rejectionCause = (decision_source: string | null): RejectionCause => {
+  switch (decision_source) {
+    case "human":
+    case "counter_proposal":
+      return "person"
+    case "timeout":
+      return "timeout"
+    case "session_closed":
+      return "session_closed"
+    default:
+      return "rule"
+  }
+}

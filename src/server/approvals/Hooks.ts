@@ -1,0 +1,319 @@
+import { Context, Effect, Layer, Result, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { StepRequest } from "../../api/AgentSessions.ts"
+import { Authorized } from "../../api/Authorization.ts"
+import type { LimitReached, NotFound } from "../../api/Problems.ts"
+import {
+  ALREADY_EXECUTED,
+  describeRejection,
+  describeWaiting,
+  joinSentences,
+  rejectionCause,
+  sentence
+} from "../../domain/approvals/describeDecision.ts"
+import type { GovernedStep } from "../../domain/approvals/AgentSession.ts"
+import { proposalDigest } from "../../domain/approvals/StepDigest.ts"
+import {
+  answerAsk,
+  answerFault,
+  answerNote,
+  canDefer,
+  type HookAnswer,
+  type HookDecision
+} from "../../domain/hooks/hookAnswer.ts"
+import type { HookAsk, HookEnd, HookInput, HookReport } from "../../domain/hooks/HookInput.ts"
+import { hookActionClass } from "../../domain/hooks/hookVendors.ts"
+import { StepId } from "../../domain/Ids.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
+import { formatTimestamp } from "../../domain/Time.ts"
+import { monotonicNow } from "../concurrency/monotonicMillis.ts"
+import { Revocations } from "../identity/Revocations.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { atomic } from "../store/transaction.ts"
+import { type DecisionWaitLimits, makeDecisionWaits } from "./Hooks/DecisionWaits.ts"
+import {
+  findCallStep,
+  findCodingSession,
+  findComment,
+  hasWaitingCalls,
+  lockCodingSession,
+  saveCall,
+  saveCodingSession,
+  takeWaitingStep
+} from "./Hooks/rows.ts"
+import { Sessions } from "./Sessions.ts"
+import { SessionSignals } from "./SessionSignals.ts"
+import { type CheckStepError, Steps } from "./Steps.ts"
+
+/** How a request is answered. */
+export interface HookWish {
+  /** How long it waits for a person. */
+  readonly waitSeconds: number
+  /** Whether a call that needs a person is deferred. */
+  readonly defer: boolean
+}
+
+/** Limits of the requests that wait. A request holds one connection of its client. */
+const WAIT_LIMITS: DecisionWaitLimits = { total: 2_000, perOrganization: 500 }
+
+/** How often a waiting request asks again without a signal, which can be lost. */
+const RECHECK_MILLIS = 5_000
+
+/** Times that a session is opened again because it was closed meanwhile. */
+const MAX_REOPENED = 2
+
+/** Most characters of an error that is recorded. */
+const MAX_ERROR_CHARACTERS = 4_000
+
+const decodeStep = Schema.decodeUnknownResult(StepRequest)
+const decodeStepId = Schema.decodeUnknownResult(StepId)
+
+/** Why a call got no decision. */
+type Refused = CheckStepError | LimitReached | NotFound
+
+/** Answers HTTP hooks of coding agents, as governed steps of an agent session for each of their sessions. */
+export class Hooks extends Context.Service<
+  Hooks,
+  {
+    /** Answers one input of a hook. What cannot be decided is denied. */
+    readonly answer: (
+      input: HookInput,
+      wish: HookWish
+    ) => Effect.Effect<HookAnswer, never, Authorized<"sessions.write">>
+    /** The number of requests of this replica that wait. */
+    readonly waiting: Effect.Effect<number>
+    /** Answers every request that waits, and those that come later, without a wait. */
+    readonly endAll: Effect.Effect<void>
+  }
+>()("countersign/server/approvals/Hooks") {
+  static readonly layer = (limits: DecisionWaitLimits = WAIT_LIMITS) => Layer.effect(Hooks, make(limits))
+
+  /** Ends the waits when its scope closes, before the server drains its open requests: see `SessionStream.layerEndOnShutdown`. */
+  static readonly layerEndOnShutdown: Layer.Layer<never, never, Hooks> = Layer.effectDiscard(
+    Effect.flatMap(Hooks, ({ endAll }) => Effect.addFinalizer(() => endAll))
+  )
+}
+
+const VENDOR = "claude-code"
+
+const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
+  const sql = yield* SqlClient.SqlClient
+  const atomically = atomic(sql)
+  const clock = yield* StoreClock
+  const sessions = yield* Sessions
+  const steps = yield* Steps
+  const waits = makeDecisionWaits(limits)
+  yield* (yield* SessionSignals).subscribe(waits.signal)
+  yield* (yield* Revocations).subscribe({ keysInUse: waits.keysInUse, onEnded: waits.endKeys })
+
+  const codingSession = (principal: Principal, coding_session: string) => ({
+    org_id: principal.org_id,
+    key_id: principal.actor.id,
+    agent: VENDOR,
+    coding_session
+  })
+
+  /** The open agent session of a coding agent's session, if it has one. */
+  const findOpen = Effect.fnUntraced(function* (principal: Principal, coding_session: string) {
+    const row = yield* Effect.orDie(findCodingSession(sql, codingSession(principal, coding_session)))
+    return row?.open === true && row.session_id !== null ? row.session_id : undefined
+  })
+
+  /** The open agent session of a coding agent's session. Parallel requests create one: the row of the session is locked meanwhile. */
+  const openSession = Effect.fnUntraced(function* (principal: Principal, coding_session: string) {
+    const found = yield* findOpen(principal, coding_session)
+    if (found !== undefined) return found
+    const key = codingSession(principal, coding_session)
+    return yield* atomically(
+      Effect.gen(function* () {
+        yield* Effect.orDie(lockCodingSession(sql, key, yield* clock.now))
+        const created = yield* findOpen(principal, coding_session)
+        if (created !== undefined) return created
+        const { session_id } = yield* sessions.create({ metadata: { coding_agent: VENDOR, coding_session } })
+        yield* Effect.orDie(saveCodingSession(sql, key, session_id))
+        return session_id
+      })
+    )
+  })
+
+  /** Asks once, in a session that is open. */
+  const check = Effect.fnUntraced(function* (principal: Principal, event: HookAsk, callId: string) {
+    for (let attempt = 0; ; attempt++) {
+      const session_id = yield* openSession(principal, event.session)
+      const call = { org_id: principal.org_id, session_id, call_id: callId }
+      const content = {
+        tool: event.tool,
+        action_class: hookActionClass(VENDOR, event.tool),
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a member of a body that was decoded as JSON
+        arguments: event.arguments as Schema.Json
+      }
+      const digest = proposalDigest({ org_id: principal.org_id, session_id, ...content })
+      const known =
+        (yield* Effect.orDie(findCallStep(sql, call))) ??
+        (yield* Effect.orDie(takeWaitingStep(sql, call, digest)))
+      const step = decodeStep({ step_id: known?.step_id ?? callId, ...content })
+      if (Result.isFailure(step)) return { _tag: "Invalid" as const }
+      const ask = steps.check(session_id, step.success)
+      const checked = yield* Effect.result(ask)
+      const isClosed = Result.isFailure(checked) && checked.failure._tag === "SESSION_CLOSED"
+      if (isClosed && attempt < MAX_REOPENED) continue
+      if (Result.isFailure(checked)) return yield* Effect.fail(checked.failure)
+      const isSaved = known !== undefined
+      return {
+        _tag: "Checked" as const,
+        answer: checked.success,
+        ask,
+        call,
+        digest,
+        isSaved,
+        step: step.success
+      }
+    }
+  })
+
+  /** Tells what rejected a step. The comment only to a key that may read approvals or sessions. */
+  const describe = Effect.fnUntraced(function* (principal: Principal, answer: GovernedStep) {
+    const { approval_id, decision_source, proposal, reason } = answer
+    const cause = rejectionCause(decision_source)
+    const mayRead = principal.scopes.has("approvals.read") || principal.scopes.has("sessions.read")
+    const comment =
+      cause === "person" && mayRead && approval_id !== null
+        ? yield* Effect.orDie(findComment(sql, principal.org_id, approval_id))
+        : null
+    return describeRejection({
+      cause,
+      reason,
+      comment,
+      proposal:
+        proposal?.arguments === undefined
+          ? undefined
+          : { arguments: proposal.arguments, expires_at: formatTimestamp(proposal.expires_at) }
+    })
+  })
+
+  const ask = Effect.fnUntraced(function* (event: HookAsk, wish: HookWish) {
+    const principal = yield* Authorized("sessions.write")
+    const { callId } = event
+    if (callId === undefined) return deny(NO_PERMISSIONS)
+    const checked = yield* check(principal, event, callId)
+    if (checked._tag === "Invalid") return deny(INVALID_STEP)
+    const { call, digest, isSaved, step } = checked
+    let { answer } = checked
+    const save = (waiting: boolean) => Effect.orDie(saveCall(sql, call, step.step_id, digest, waiting))
+    if (answer.decision === "pending" && !(wish.defer && canDefer(VENDOR, event))) {
+      const until = (yield* monotonicNow) + wish.waitSeconds * 1_000
+      answer = yield* Effect.gen(function* () {
+        let current = answer
+        while (current.decision === "pending") {
+          const left = until - (yield* monotonicNow)
+          if (left <= 0) break
+          const key = { org_id: principal.org_id, key_id: principal.actor.id }
+          const woken = yield* waits.next(key, call.session_id, Math.min(left, RECHECK_MILLIS))
+          if (woken === "full" || woken === "ended") break
+          current = yield* checked.ask
+        }
+        return current
+        // The client has gone: the next call with the same content goes on with this step.
+      }).pipe(Effect.onInterrupt(() => save(true)))
+    }
+    if (answer.decision === "pending") {
+      yield* save(true)
+      const { approval_id, expires_at } = answer
+      const message = describeWaiting(
+        String(approval_id),
+        expires_at === null ? null : formatTimestamp(expires_at)
+      )
+      return wish.defer && canDefer(VENDOR, event)
+        ? { verdict: "defer" as const, message }
+        : deny(
+            `${message} Nothing has been rejected: still waiting for approval ${String(approval_id)}; the same call with the same arguments asks again.`
+          )
+    }
+    // The decision is this call's: an equal one asks anew. Nothing is written for a call that never waited.
+    if (isSaved) yield* save(false)
+    return answer.decision === "allow"
+      ? { verdict: "allow" as const }
+      : deny(yield* describe(principal, answer))
+  })
+
+  const report = Effect.fnUntraced(function* (event: HookReport) {
+    const principal = yield* Authorized("sessions.write")
+    const session_id = yield* findOpen(principal, event.session)
+    // Without a session nothing was asked.
+    if (session_id === undefined) return undefined
+    const { callId, end } = event
+    const call = { org_id: principal.org_id, session_id, call_id: callId }
+    const known = yield* Effect.orDie(findCallStep(sql, call))
+    const step_id = known === undefined ? decodeStepId(callId) : Result.succeed(known.step_id)
+    if (Result.isFailure(step_id)) return `The outcome of ${event.tool} was not recorded. ${INVALID_STEP}`
+    const recorded = yield* Effect.result(
+      steps.complete(
+        session_id,
+        step_id.success,
+        end.status === "failed"
+          ? { status: "failed", error: end.error.slice(0, MAX_ERROR_CHARACTERS).toWellFormed() }
+          : {
+              status: "succeeded",
+              // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a member of a body that was decoded as JSON
+              ...(end.result === undefined ? {} : { result: end.result as Schema.Json })
+            }
+      )
+    )
+    // A report whose response was lost is sent again: the first one counts.
+    if (Result.isSuccess(recorded) || recorded.failure._tag === "STEP_ALREADY_COMPLETED") return undefined
+    return `The outcome of ${event.tool} was not recorded: ${textOf(recorded.failure)}`
+  })
+
+  /** Closes the agent session, unless a call waits: the coding agent's session can be resumed, as a deferred run is. */
+  const end = Effect.fnUntraced(function* (event: HookEnd) {
+    const principal = yield* Authorized("sessions.write")
+    const session_id = yield* findOpen(principal, event.session)
+    if (session_id === undefined) return
+    if (yield* Effect.orDie(hasWaitingCalls(sql, principal.org_id, session_id))) return
+    yield* Effect.ignore(sessions.close(session_id))
+  })
+
+  return Hooks.of({
+    answer: Effect.fn("Hooks.answer")(function* (input, wish) {
+      switch (input._tag) {
+        case "Fault":
+          return answerFault(VENDOR, input)
+        case "Ask":
+          return answerAsk(
+            VENDOR,
+            input.event,
+            yield* Effect.match(ask(input, wish), {
+              onFailure: (refused) => deny(describeRefusal(refused)),
+              onSuccess: (decision): HookDecision => decision
+            })
+          )
+        case "Report":
+          return answerNote(yield* report(input))
+        case "End":
+          yield* end(input)
+          return {}
+      }
+    }),
+    waiting: Effect.sync(waits.size),
+    endAll: Effect.sync(waits.endAll)
+  })
+})
+
+const deny = (message: string): HookDecision => ({ verdict: "deny", message })
+
+const NO_PERMISSIONS =
+  "Countersign does not answer PermissionRequest over HTTP, where it could not tell to which call it belongs. PreToolUse decides about every call: remove this hook from PermissionRequest, or use the command `countersign hook claude-code`."
+
+const INVALID_STEP =
+  "The ID of the call or the name of the tool is not one that Countersign accepts: 1 to 200 visible characters."
+
+const textOf = (problem: { readonly _tag: string; readonly detail?: string | undefined }): string =>
+  sentence(`${problem._tag}: ${problem.detail ?? problem._tag}`)
+
+const describeRefusal = (refused: Refused): string =>
+  refused._tag === "STEP_ALREADY_COMPLETED"
+    ? ALREADY_EXECUTED
+    : joinSentences(
+        "The approval service refused to judge this call, so it was not executed.",
+        textOf(refused)
+      )

@@ -1,0 +1,155 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { type KeyId, type OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { rowsOf } from "../../store/rows.ts"
+
+/** A session of a coding agent, of one API key. */
+export interface CodingSession {
+  readonly org_id: OrgId
+  readonly key_id: KeyId
+  /** The coding agent: `claude-code`. */
+  readonly agent: string
+  /** Its own ID of the session. */
+  readonly coding_session: string
+}
+
+const sessionRows = rowsOf(Schema.Struct({ session_id: Schema.NullOr(SessionId), open: Schema.Boolean }))
+
+const isSession = (sql: SqlClient.SqlClient, session: CodingSession) =>
+  sql.and([
+    sql`coding.org_id = ${session.org_id}`,
+    sql`coding.key_id = ${session.key_id}`,
+    sql`coding.agent = ${session.agent}`,
+    sql`coding.coding_session = ${session.coding_session}`
+  ])
+
+/** The newest agent session of a coding agent's session; undefined if it has none. */
+export const findCodingSession = (sql: SqlClient.SqlClient, session: CodingSession) =>
+  sessionRows.first(sql`
+    SELECT coding.session_id, (agent.session_id IS NOT NULL AND agent.closed_at IS NULL) AS open
+    FROM coding_sessions AS coding
+      LEFT JOIN agent_sessions AS agent USING (org_id, session_id)
+    WHERE ${isSession(sql, session)}
+  `)
+
+/** Locks the row of a coding agent's session until the transaction ends, and creates it if there is none. */
+export const lockCodingSession = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  session: CodingSession,
+  now: Timestamp
+) {
+  yield* sql`
+    INSERT INTO coding_sessions (org_id, key_id, agent, coding_session, created_at)
+    VALUES (
+      ${session.org_id}, ${session.key_id}, ${session.agent}, ${session.coding_session}, ${toDate(now)}
+    )
+    ON CONFLICT DO NOTHING
+  `
+  yield* sql`
+    SELECT 1
+    FROM coding_sessions AS coding
+    WHERE ${isSession(sql, session)}
+    FOR UPDATE
+  `
+})
+
+/** Saves the agent session of a coding agent's session. */
+export const saveCodingSession = (
+  sql: SqlClient.SqlClient,
+  session: CodingSession,
+  session_id: SessionId
+) => sql`
+  UPDATE coding_sessions AS coding
+  SET session_id = ${session_id}
+  WHERE ${isSession(sql, session)}
+`
+
+/** A call of a coding agent for which nobody has decided. */
+export interface CodingCall {
+  readonly org_id: OrgId
+  readonly session_id: SessionId
+  readonly call_id: string
+}
+
+const stepRows = rowsOf(Schema.Struct({ step_id: StepId }))
+
+/** The step of a call that waited before; undefined if it did not. */
+export const findCallStep = (sql: SqlClient.SqlClient, { call_id, org_id, session_id }: CodingCall) =>
+  stepRows.first(sql`
+    SELECT step_id
+    FROM coding_calls
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+      AND call_id = ${call_id}
+  `)
+
+/** Gives the oldest waiting step with this content to a call, which asks in place of the one before. Each is given once. */
+export const takeWaitingStep = (
+  sql: SqlClient.SqlClient,
+  { call_id, org_id, session_id }: CodingCall,
+  digest: string
+) =>
+  stepRows.first(sql`
+    UPDATE coding_calls
+    SET call_id = ${call_id}, waiting = false
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+      AND call_id = (
+        SELECT call_id
+        FROM coding_calls
+        WHERE org_id = ${org_id}
+          AND session_id = ${session_id}
+          AND content_digest = ${digest}
+          AND waiting
+        ORDER BY call_id
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+      )
+    RETURNING step_id
+  `)
+
+/** Notes whether a call waits for a person without a request that waits with it. */
+export const saveCall = (
+  sql: SqlClient.SqlClient,
+  { call_id, org_id, session_id }: CodingCall,
+  step_id: StepId,
+  digest: string,
+  waiting: boolean
+) => sql`
+  INSERT INTO coding_calls (org_id, session_id, call_id, step_id, content_digest, waiting)
+  VALUES (${org_id}, ${session_id}, ${call_id}, ${step_id}, ${digest}, ${waiting})
+  ON CONFLICT (org_id, session_id, call_id) DO UPDATE
+  SET waiting = excluded.waiting
+`
+
+const waitingRows = rowsOf(Schema.Struct({ waits: Schema.Boolean }))
+
+/** Whether a call of the session waits for a person. */
+export const hasWaitingCalls = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId) =>
+  Effect.map(
+    waitingRows.first(sql`
+      SELECT EXISTS (
+        SELECT 1
+        FROM coding_calls
+        WHERE org_id = ${org_id}
+          AND session_id = ${session_id}
+          AND waiting
+      ) AS waits
+    `),
+    (row) => row?.waits ?? false
+  )
+
+const commentRows = rowsOf(Schema.Struct({ comment: Schema.NullOr(Schema.String) }))
+
+/** The comment with which an approval was decided. */
+export const findComment = (sql: SqlClient.SqlClient, org_id: OrgId, approval_id: string) =>
+  Effect.map(
+    commentRows.first(sql`
+      SELECT comment
+      FROM approvals
+      WHERE org_id = ${org_id}
+        AND approval_id = ${approval_id}
+    `),
+    (row) => row?.comment ?? null
+  )

@@ -1,0 +1,251 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { Countersign } from "../../../src/testing/index.ts"
+import { governedRun } from "../../adapters/governedRun.ts"
+import {
+  claudeCode1,
+  claudeCode2,
+  claudeCodeSubagent,
+  codexPermission,
+  codex1,
+  ended,
+  failed,
+  succeeded
+} from "../../support/hooks/recordedInputs.ts"
+import { service } from "../../support/service.ts"
+
+/** A coding agent that posts its hooks to the service. */
+const codingAgent = Effect.fnUntraced(function* (organization: string) {
+  const countersign = yield* Countersign
+  const run = yield* governedRun(organization)
+  const post = async (
+    body: unknown,
+    {
+      key = run.key,
+      query = "wait_seconds=20",
+      signal
+    }: { key?: string; query?: string; signal?: AbortSignal } = {}
+  ) => {
+    const response = await fetch(`${countersign.url}/v1/hooks/claude-code?${query}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: typeof body === "string" ? body : JSON.stringify(body),
+      ...(signal === undefined ? {} : { signal })
+    })
+    const answer: Record<string, unknown> = Object(await response.json())
+    const specific: Record<string, unknown> = Object(answer["hookSpecificOutput"])
+    return {
+      status: response.status,
+      answer,
+      decision: specific["permissionDecision"],
+      reason: String(specific["permissionDecisionReason"] ?? answer["reason"])
+    }
+  }
+  const sessions = async () => {
+    const found = await run.client.sessions.list()
+    return found.sessions.filter(({ metadata }) => "coding_agent" in metadata).toReversed()
+  }
+  return { countersign, run, post, sessions }
+})
+
+const call = (tool_name: string, more: object = {}) => ({ ...claudeCode2, tool_name, ...more })
+
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hooks", (it) => {
+  it.effect("decide by rules, record outcomes, and close the session at its end", () =>
+    Effect.gen(function* () {
+      const { post, run, sessions } = yield* codingAgent("http rules")
+      yield* Effect.promise(async () => {
+        assert.strictEqual((await post(call("read"))).decision, "allow")
+        assert.deepStrictEqual((await post(succeeded(call("read"), { text: "…" }))).answer, {})
+        assert.deepStrictEqual((await post(succeeded(call("read"), { text: "…" }))).answer, {})
+        const other = call("read", { tool_use_id: "toolu_2" })
+        await post(other)
+        await post(failed(other, `EACCES ${"x".repeat(10_000)}`))
+        const denied = await post(call("forbidden", { tool_use_id: "toolu_3" }))
+        assert.include(
+          denied.reason,
+          "A rule rejected this call, so it was not executed. Nobody may do this."
+        )
+        const refused = await post(succeeded(call("forbidden", { tool_use_id: "toolu_3" }), "done"))
+        assert.include(refused.answer["systemMessage"], "was not recorded: STEP_NOT_ALLOWED")
+        assert.include((await post(call("read"))).reason, "was executed before")
+        assert.deepStrictEqual((await post(ended(claudeCode2))).answer, {})
+        const [session, ...others] = await sessions()
+        assert.deepStrictEqual(others, [])
+        assert.deepInclude(session, {
+          status: "closed",
+          metadata: { coding_agent: "claude-code", coding_session: claudeCode2.session_id }
+        })
+        // Resumed after its end, in another session.
+        assert.strictEqual((await post(call("read", { tool_use_id: "toolu_4" }))).decision, "allow")
+        assert.lengthOf(await sessions(), 2)
+        assert.isString(run.session)
+      })
+    })
+  )
+
+  it.effect("wait for the person, of parallel calls in one session", () =>
+    Effect.gen(function* () {
+      const { post, run, sessions } = yield* codingAgent("http waits")
+      yield* Effect.promise(async () => {
+        const calls = [1, 2, 3, 4, 5, 6].map((n) =>
+          post(call("refund", { tool_use_id: `toolu_${n}`, tool_input: { n } }))
+        )
+        for (const n of [6, 5, 4, 3, 2]) await run.decide("approve", "refund", { arguments: { n } })
+        await run.decide("reject", "refund", { arguments: { n: 1 }, comment: "Wrong order" })
+        const [rejected, ...approved] = await Promise.all(calls)
+        assert.include(rejected?.reason, 'Their comment: "Wrong order".')
+        assert.deepStrictEqual(
+          approved.map(({ decision }) => decision),
+          ["allow", "allow", "allow", "allow", "allow"]
+        )
+        assert.lengthOf(await sessions(), 1)
+      })
+    })
+  )
+
+  it.effect("deny a call that waits too long, and go on with its approval when the model calls again", () =>
+    Effect.gen(function* () {
+      const { post, run, sessions } = yield* codingAgent("http late")
+      yield* Effect.promise(async () => {
+        const late = await post(call("refund"), { query: "wait_seconds=0" })
+        assert.strictEqual(late.decision, "deny")
+        assert.match(late.reason, /still waiting for approval apr_\w+; the same call .* asks again/u)
+        await post(ended(claudeCode2))
+        assert.strictEqual((await sessions())[0]?.status, "open")
+        const again = call("refund", { tool_use_id: "toolu_again" })
+        const waiting = post(again)
+        await run.decide("approve", "refund")
+        assert.strictEqual((await waiting).decision, "allow")
+        assert.deepStrictEqual((await post(succeeded(again, "done"))).answer, {})
+        const { approvals } = await run.client.approvals.list({ query: {} })
+        assert.deepStrictEqual(
+          approvals.map(({ status, step_id }) => [step_id, status]),
+          [[claudeCode2.tool_use_id, "approved"]]
+        )
+        // Used up.
+        assert.strictEqual(
+          (await post(call("refund", { tool_use_id: "toolu_third" }), { query: "wait_seconds=0" })).decision,
+          "deny"
+        )
+      })
+    })
+  )
+
+  it.effect("go on with the approval of a request whose client has gone", () =>
+    Effect.gen(function* () {
+      const { post, run } = yield* codingAgent("http gone")
+      yield* Effect.promise(async () => {
+        const abort = new AbortController()
+        const gone = post(call("refund"), { signal: abort.signal }).catch(() => "gone")
+        for (;;) {
+          const { approvals } = await run.client.approvals.list({ query: { status: "pending" } })
+          if (approvals.length === 1) break
+        }
+        abort.abort()
+        await gone
+        // The service notices that the connection is closed.
+        for (let n = 0; ; n++) {
+          const next = await post(call("refund", { tool_use_id: `toolu_${n}` }), { query: "wait_seconds=0" })
+          const { approvals } = await run.client.approvals.list({ query: { status: "pending" } })
+          if (next.reason.includes(approvals.at(-1)?.approval_id ?? "none")) break
+          assert.isBelow(n, 20)
+        }
+      })
+    })
+  )
+
+  it.effect("defer a call, and decide it when the run is resumed", () =>
+    Effect.gen(function* () {
+      const { post, run } = yield* codingAgent("http defers")
+      yield* Effect.promise(async () => {
+        const query = "defer=true"
+        assert.strictEqual((await post(call("refund"), { query })).decision, "defer")
+        await post(ended(claudeCode2), { query })
+        assert.strictEqual((await post(call("refund"), { query })).decision, "defer")
+        await run.decide("approve", "refund")
+        assert.strictEqual((await post(call("refund"), { query })).decision, "allow")
+        const bypass = call("refund", { tool_use_id: "toolu_2", permission_mode: "bypassPermissions" })
+        assert.strictEqual((await post(bypass, { query: "defer=true&wait_seconds=0" })).decision, "deny")
+      })
+    })
+  )
+
+  it.effect("keep the sessions of two keys apart", () =>
+    Effect.gen(function* () {
+      const { countersign, post, run, sessions } = yield* codingAgent("http keys")
+      const admin = yield* countersign.client({ name: "admin" }, "http keys")
+      const { secret } = yield* admin.api_keys.create({ payload: { name: "second", preset: "runtime" } })
+      yield* Effect.promise(async () => {
+        await post(call("read"))
+        assert.strictEqual((await post(call("read"), { key: secret })).decision, "allow")
+        assert.lengthOf(await sessions(), 2)
+        assert.isString(run.key)
+      })
+    })
+  )
+
+  it.effect("answer what they do not understand with a denial and status 200", () =>
+    Effect.gen(function* () {
+      const { post } = yield* codingAgent("http faults")
+      yield* Effect.promise(async () => {
+        const text = JSON.stringify(claudeCode1)
+        for (const [body, reason] of [
+          [text.slice(0, -9), /body|JSON/iu],
+          ["", /JSON/iu],
+          ["[]", /not a JSON object/u],
+          ["null", /not a JSON object/u],
+          ['{"a":1,"a":2}', /./u],
+          [text.replace("npm test", String.raw`\ud83d`), /./u],
+          [text.replace("npm test", String.raw`\u0000`), /./u],
+          ["[".repeat(200), /./u],
+          [
+            JSON.stringify({ ...claudeCode1, tool_input: "x".repeat(5 * 2 ** 20) }),
+            /limit of 4194304 bytes/u
+          ],
+          [{ ...claudeCode1, hook_event_name: "BeforeTool" }, /does not govern the event/u],
+          [{ ...claudeCode1, tool_use_id: undefined }, /`tool_use_id` of PreToolUse is missing/u],
+          [{ ...claudeCode1, tool_use_id: "a\nb" }, /1 to 200 visible characters/u],
+          [{ ...claudeCode1, tool_use_id: ".." }, /1 to 200 visible characters/u],
+          [codexPermission(codex1), /PermissionRequest over HTTP/u]
+        ] as const) {
+          const { answer, reason: told, status } = await post(body)
+          const shown = JSON.stringify(body).slice(0, 60)
+          assert.strictEqual(status, 200, shown)
+          assert.match(
+            JSON.stringify(answer),
+            /"permissionDecision":"deny"|"decision":"block"|"behavior":"deny"/u,
+            shown
+          )
+          assert.match(told + JSON.stringify(answer), reason, shown)
+        }
+        const { answer, status } = await post(call("read"), { query: "wait_seconds=1000" })
+        assert.deepStrictEqual([status, answer["decision"]], [200, "block"])
+      })
+    })
+  )
+
+  it.effect("refuse a key by its status", () =>
+    Effect.gen(function* () {
+      const { countersign, post } = yield* codingAgent("http refused")
+      const admin = yield* countersign.client({ name: "admin" }, "http refused")
+      const reviewer = yield* admin.api_keys.create({ payload: { name: "Ada", preset: "reviewer" } })
+      yield* Effect.promise(async () => {
+        assert.strictEqual((await post(call("read"), { key: "csk_wrong" })).status, 401)
+        assert.strictEqual((await post(call("read"), { key: reviewer.secret })).status, 403)
+      })
+    })
+  )
+
+  it.effect("take a megabyte of odd arguments from a subagent", () =>
+    Effect.gen(function* () {
+      const { post } = yield* codingAgent("http large")
+      yield* Effect.promise(async () => {
+        const input = { "\u202e": "🙂‍↔️ é\t中", long: "x".repeat(2 ** 20) }
+        const large = { ...claudeCodeSubagent, tool_name: "read", tool_input: input }
+        assert.strictEqual((await post(large)).decision, "allow")
+        assert.deepStrictEqual((await post(succeeded(large, "y".repeat(2 ** 20)))).answer, {})
+      })
+    })
+  )
+})
