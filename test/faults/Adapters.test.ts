@@ -33,6 +33,7 @@ const PROGRAMS = [
 
 // All services have the same database.
 const masterKey = randomBytes(32).toString("base64")
+const metricsToken = randomBytes(32).toString("base64url")
 const adminKey = Redacted.value(Effect.runSync(ApiKeyFormat.generateApiKey).key)
 
 /** A port that is probably free. */
@@ -57,8 +58,21 @@ const startAgent = (program: string, environment: Readonly<Record<string, string
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()))
   const ended = new Promise<string>((resolve) => child.once("close", () => resolve(output)))
-  return { ended: Effect.promise(() => ended), kill: Effect.sync(() => void child.kill("SIGKILL")) }
+  return {
+    ended: Effect.promise(() => ended),
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
+    kill: Effect.sync(() => void child.kill("SIGKILL"))
+  }
 }
+
+/** How many event streams a service has opened. */
+const openedStreams = (url: string) =>
+  Effect.promise(async () => {
+    const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${metricsToken}` } })
+    const metrics = await response.text()
+    const count = /^countersign_http_request_duration_seconds_count\{.*"sessions\.stream".*\} (\d+)$/m
+    return Number(count.exec(metrics)?.[1] ?? 0)
+  })
 
 layer(TestDatabase.layer, { excludeTestServices: true })("Adapters › faults", (it) => {
   it.effect.each(PROGRAMS)(
@@ -73,7 +87,8 @@ layer(TestDatabase.layer, { excludeTestServices: true })("Adapters › faults", 
             PORT: String(port),
             DATABASE_URL: Redacted.value(database),
             COUNTERSIGN_MASTER_KEY: masterKey,
-            COUNTERSIGN_ADMIN_KEY: adminKey
+            COUNTERSIGN_ADMIN_KEY: adminKey,
+            COUNTERSIGN_METRICS_TOKEN: metricsToken
           }),
           ({ waitForStdout }) => waitForStdout(/is ready/)
         )
@@ -106,16 +121,22 @@ layer(TestDatabase.layer, { excludeTestServices: true })("Adapters › faults", 
           ({ kill }) => kill
         )
 
-        // One that ends by itself while a person thinks has saved its run, or is killed while it saves it.
+        /** An agent that waits for the decision, or that has ended by itself, and saved its run. */
+        const startWaiting = Effect.gen(function* () {
+          const before = yield* openedStreams(url)
+          const agent = yield* start
+          yield* eventually(openedStreams(url), (count) => count > before || agent.hasEnded())
+          return agent
+        })
+
+        // The first one may be killed while it saves its run.
         const first = yield* start
         yield* eventually(pending, (approval) => approval !== undefined)
         yield* first.kill
         yield* first.ended
-        const second = yield* start
-        yield* Effect.sleep("1 second")
+        const second = yield* startWaiting
         yield* second.kill
-        const third = yield* start
-        yield* Effect.sleep("1 second")
+        const third = yield* startWaiting
         yield* service.kill("SIGKILL")
         yield* service.ended
         yield* startService
