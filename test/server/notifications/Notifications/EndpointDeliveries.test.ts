@@ -17,7 +17,11 @@ import {
 import { send, service } from "../../../support/service.ts"
 
 /** One failure starts a cooldown that outlasts the test. */
-const coolsDownAfterOne = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1" }
+const coolsDownAfterOne = {
+  COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0",
+  COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1",
+  COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS: "900"
+}
 
 /** A queue limit of two. The first attempt is an hour away, so that deliveries stay queued. */
 const queueOfTwo = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "3600", COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "2" }
