@@ -52,6 +52,7 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
     path: `/approvals/${at.approval_id}`,
     shows: "Arguments",
     open: [
+      press("Show all arguments"),
       press(/^Approve/),
       press("Cancel"),
       press(/^Reject/),

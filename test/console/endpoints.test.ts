@@ -204,7 +204,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           await hook.count(1)
           await page.getByRole("listitem").getByText("delivered").waitFor()
           await page.getByRole("button", { name: "Disable" }).click()
+          await page.getByRole("dialog").getByText("lost for it").waitFor()
+          await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click()
           await page.getByText("Disabled: no events are delivered").waitFor()
+          // They would fail, because the endpoint is disabled.
+          assert.strictEqual(await page.getByRole("button", { name: /^(Send test event|Replay)/ }).count(), 0)
           await page.getByRole("button", { name: "Enable" }).click()
           await page.getByText("Disabled: no events are delivered").waitFor({ state: "detached" })
           return text

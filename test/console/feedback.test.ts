@@ -110,11 +110,14 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
           await row.getByText("Nobody").waitFor()
           await row.getByText("<b id=injected>Bob</b>").waitFor()
           assert.strictEqual(await page.locator("#injected").count(), 0)
+          // A key acts only on what has been on the screen for a moment.
+          await page.locator("[aria-keyshortcuts=r]").waitFor()
           await page.keyboard.press("r")
           await page.keyboard.type("That is no name")
           await page.keyboard.press("Enter")
           // The next correction is selected immediately.
           await page.getByRole("cell").getByText("Grace").waitFor()
+          await page.locator("[aria-keyshortcuts=s]").waitFor()
           await page.keyboard.press("s")
           await page.getByText("No feedback to review").waitFor()
           await page.getByLabel("Status").selectOption("staged")
@@ -135,6 +138,60 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
       }).pipe(Effect.scoped, Effect.orDie),
     120_000
   )
+
+  test("a key stages only a correction that was on the screen, and staging can be undone for a moment", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { admin } = yield* taskWithCorrections("seen", [
+        { payer: "Grace", amount: 1 },
+        { payer: "Bob", amount: 7 },
+        { payer: "Cleo", amount: 9 }
+      ])
+      const staged = Effect.map(
+        admin.feedback.list({ query: { status: "staged" } }),
+        ({ feedback }) => feedback.length
+      )
+      const { page } = yield* openSignedIn(
+        yield* key({ preset: "reviewer", name: "Ada" }, "seen"),
+        "/feedback"
+      )
+      yield* Effect.promise(async () => {
+        await page.getByText("Incorrect").first().waitFor()
+        let answer = () => {}
+        const asked = new Promise<void>((resolve) => {
+          let isHeld = true
+          void page.route(/\/v1\/feedback\/fbk_[0-9a-f]+$/, async (route) => {
+            if (isHeld) {
+              isHeld = false
+              await new Promise<void>((done) => {
+                answer = done
+                resolve()
+              })
+            }
+            await route.continue()
+          })
+        })
+        await page.keyboard.press("j")
+        await asked
+        // The correction is not on the screen yet.
+        await page.keyboard.press("s")
+        answer()
+        await page.getByRole("cell").getByText("Cleo").waitFor()
+        await page.locator("[aria-keyshortcuts=s]").waitFor()
+      })
+      assert.strictEqual(yield* staged, 0)
+      yield* Effect.promise(async () => {
+        // The second press comes before anybody can have read the next correction.
+        await page.keyboard.press("s")
+        await page.keyboard.press("s")
+        await page.getByRole("cell").getByText("Bob").waitFor()
+        await page.locator("[aria-keyshortcuts=s]").waitFor()
+        await page.getByRole("button", { name: "Undo", exact: true }).click()
+        await page.getByText("Staging undone").waitFor()
+        await page.getByRole("cell").getByText("Cleo").waitFor()
+      })
+      assert.strictEqual(yield* staged, 0)
+    }).pipe(Effect.scoped, Effect.orDie))
 
   test(
     "a promotion after the staged corrections changed requires a reload of the preview, then creates a version",

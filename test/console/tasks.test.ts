@@ -5,7 +5,13 @@ import type { NewComparison } from "../../src/api/Comparisons.ts"
 import type { ClientCalls } from "../../src/client/Client.ts"
 import { type DatasetId, TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityViolations, Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  goTo,
+  skipWithoutBrowser,
+  openSignedIn
+} from "../support/browser.ts"
 import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
 import { sortingExamples, createSortingTask, createTeamClients } from "../support/tasks.ts"
@@ -489,6 +495,46 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
         entries.map(({ detail }) => detail),
         [{ task_id: task.id, comparison_id, force: true, reason: "The examples are <b>wrong</b>." }]
       )
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a comparison says what was compared, and whether that is still what is live", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { admin, comparison_id, params, task } = yield* comparedTask("baseline", "billing")
+      const { pageErrors, page } = yield* openSignedIn(
+        yield* key({}, "baseline"),
+        `/comparisons/${comparison_id}`
+      )
+      const compared = page.getByRole("region", { name: "Compared" })
+      yield* Effect.promise(async () => {
+        await compared.getByText("live now").waitFor()
+        await compared
+          .getByRole("region", { name: "Changes of the instructions" })
+          .getByText("Sort it.")
+          .waitFor()
+        await compared
+          .getByRole("link", { name: /^version 2$/ })
+          .first()
+          .waitFor()
+      })
+      assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+      // Meanwhile another candidate becomes live.
+      const other = yield* compare(admin, params, "Sort it well.")
+      yield* admin.releases.create({ params, payload: { comparison_id: other } })
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Promote candidate" }).click()
+        await page.getByRole("dialog").getByText("That release is no longer live").waitFor()
+        await page.getByRole("button", { name: "Cancel" }).click()
+        await compared.getByText("no longer live").waitFor()
+        await goTo(page, `/comparisons/${other}`)
+        await page.getByText("This candidate is live since").waitFor()
+        assert.strictEqual(await page.getByRole("button", { name: "Promote candidate" }).count(), 0)
+        await goTo(page, `/tasks/${task.id}/comparisons`)
+        const live = page.getByRole("row").filter({ hasText: other })
+        await live.getByText("Live", { exact: false }).first().waitFor()
+        await live.getByText("nearest").waitFor()
+      })
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -1,9 +1,17 @@
 import { Atom } from "effect/reactivity"
 import { registry, useAtomValue } from "../state/atoms.ts"
+import { Button } from "./Button.tsx"
+
+/** A button of a toast, such as "Undo". It also closes the toast. */
+interface ToastAction {
+  readonly label: string
+  readonly act: () => void
+}
 
 interface Toast {
   readonly id: number
   readonly text: string
+  readonly action: ToastAction | undefined
 }
 
 /** How long a toast is shown, in milliseconds. */
@@ -13,19 +21,33 @@ const toastsAtom = Atom.keepAlive(Atom.make<ReadonlyArray<Toast>>([]))
 
 let lastId = 0
 
-/** Shows a short confirmation for a few seconds. */
-export const showToast = (text: string): void => {
+const closeToast = (id: number): void =>
+  registry.update(toastsAtom, (toasts) => toasts.filter((one) => one.id !== id))
+
+/** Shows a short confirmation for a few seconds, with a button if there is an action. */
+export const showToast = (text: string, action?: ToastAction): void => {
   const id = ++lastId
-  registry.update(toastsAtom, (toasts) => [...toasts.slice(-3), { id, text }])
-  setTimeout(() => registry.update(toastsAtom, (toasts) => toasts.filter((one) => one.id !== id)), TOAST_MS)
+  registry.update(toastsAtom, (toasts) => [...toasts.slice(-3), { id, text, action }])
+  setTimeout(() => closeToast(id), TOAST_MS)
 }
 
 /** The toasts. Screen readers announce them. */
 export const Toasts = () => (
   <div className="toasts" role="status" aria-live="polite">
-    {useAtomValue(toastsAtom).map(({ id, text }) => (
+    {useAtomValue(toastsAtom).map(({ action, id, text }) => (
       <div key={id} className="toast">
         {text}
+        {action === undefined ? null : (
+          <Button
+            small
+            onClick={() => {
+              closeToast(id)
+              action.act()
+            }}
+          >
+            {action.label}
+          </Button>
+        )}
       </div>
     ))}
   </div>

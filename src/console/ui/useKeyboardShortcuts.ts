@@ -9,6 +9,8 @@ export const useKeyboardShortcuts = (shortcuts: Readonly<Record<string, () => vo
     if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return
     const { target } = event
     if (target instanceof HTMLElement && target.closest(IGNORED_TARGETS) !== null) return
+    // A key that is held down moves on, and acts on one thing only.
+    if (event.repeat && !REPEATED_KEYS.has(event.key)) return
     const action = (event.shiftKey ? shortcuts[`Shift+${event.key}`] : undefined) ?? shortcuts[event.key]
     if (action === undefined) return
     event.preventDefault()
@@ -20,5 +22,7 @@ export const useKeyboardShortcuts = (shortcuts: Readonly<Record<string, () => vo
     return () => removeEventListener("keydown", listener)
   }, [])
 }
+
+const REPEATED_KEYS: ReadonlySet<string> = new Set(["j", "k", "ArrowDown", "ArrowUp"])
 
 const IGNORED_TARGETS = "input, textarea, select, [contenteditable], [role=dialog]"

@@ -54,9 +54,20 @@ export type ReleaseChanges = typeof ReleaseChanges.Type
 export const releaseChanges = (release: Release, since: Release | undefined): ReleaseChanges => ({
   release_id: release.id,
   since: since?.id ?? null,
-  instructions: diffLines(since?.instructions ?? "", release.instructions),
-  provider: settingChanges(since?.provider, release.provider),
-  dataset: { before: since?.dataset_id ?? null, after: release.dataset_id }
+  ...configurationChanges(release, since)
+})
+
+/** What answers runs: the part of a release that a candidate has too. */
+type Configuration = Pick<Release, "instructions" | "provider" | "dataset_id">
+
+/** The difference between what answers runs and an earlier one; none: everything of it is new. */
+export const configurationChanges = (
+  after: Configuration,
+  before: Configuration | undefined
+): Pick<ReleaseChanges, "instructions" | "provider" | "dataset"> => ({
+  instructions: diffLines(before?.instructions ?? "", after.instructions),
+  provider: settingChanges(before?.provider, after.provider),
+  dataset: { before: before?.dataset_id ?? null, after: after.dataset_id }
 })
 
 const settingChanges = (before: Provider | undefined, after: Provider): ReadonlyArray<SettingChange> => {

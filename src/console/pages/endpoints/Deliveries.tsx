@@ -46,10 +46,13 @@ const statuses: Record<DeliveryRecord["status"], readonly [Tone, string]> = {
 /** The latest deliveries of an endpoint, each with its attempts and, if it failed, a replay button. */
 export const Deliveries = ({
   aside,
+  canReplay,
   id,
   onChange
 }: {
   readonly id: EndpointId
+  /** Whether failed deliveries can be replayed: a disabled endpoint would fail them again. */
+  readonly canReplay: boolean
   readonly aside: ReactNode
   readonly onChange: () => void
 }) => {
@@ -70,7 +73,13 @@ export const Deliveries = ({
           ) : (
             <ul className="rows">
               {deliveries.map((delivery) => (
-                <Delivery key={delivery.id} id={id} delivery={delivery} onChange={onChange} />
+                <Delivery
+                  key={delivery.id}
+                  id={id}
+                  delivery={delivery}
+                  canReplay={canReplay}
+                  onChange={onChange}
+                />
               ))}
             </ul>
           )
@@ -81,15 +90,16 @@ export const Deliveries = ({
 }
 
 const Delivery = ({
+  canReplay,
   delivery,
   id,
   onChange
 }: {
   readonly id: EndpointId
+  readonly canReplay: boolean
   readonly delivery: DeliveryRecord
   readonly onChange: () => void
 }) => {
-  const can = useCan()
   const [open, setOpen] = useState(false)
   const [tone, status] = statuses[delivery.status]
   const replay = useAction(() =>
@@ -117,7 +127,7 @@ const Delivery = ({
           · <RelativeTime time={delivery.created_at} />
         </span>
         <span className="row-actions">
-          {delivery.status === "failed" && can("org_config.write") ? (
+          {delivery.status === "failed" && canReplay ? (
             <Button
               small
               pending={replay.pending}

@@ -73,8 +73,8 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
   }
   const test = useAction(() => apiClient.notification_endpoints.test({ params }))
   const verify = useAction(() => apiClient.notification_endpoints.verify({ params }))
-  const toggle = useAction((active: boolean) =>
-    apiClient.notification_endpoints.update({ params, payload: { active } })
+  const enable = useAction(() =>
+    apiClient.notification_endpoints.update({ params, payload: { active: true } })
   )
   return (
     <div className="stack">
@@ -86,19 +86,23 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
         aside={
           can("org_config.write") ? (
             <>
-              <Button
-                pending={test.pending}
-                onClick={() =>
-                  void test.run().then((sent) => {
-                    if (sent !== undefined)
-                      showToast(sent.queued ? "Test event queued" : "Test event not sent: the queue is full")
-                    reload()
-                    return undefined
-                  })
-                }
-              >
-                Send test event
-              </Button>
+              {endpoint.active ? (
+                <Button
+                  pending={test.pending}
+                  onClick={() =>
+                    void test.run().then((sent) => {
+                      if (sent !== undefined)
+                        showToast(
+                          sent.queued ? "Test event queued" : "Test event not sent: the queue is full"
+                        )
+                      reload()
+                      return undefined
+                    })
+                  }
+                >
+                  Send test event
+                </Button>
+              ) : null}
               {endpoint.verified_at === null ? (
                 <Button
                   pending={verify.pending}
@@ -128,12 +132,25 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
                   switch without rejecting any.
                 </p>
               </ConfirmButton>
-              <Button
-                pending={toggle.pending}
-                onClick={() => void toggle.run(!endpoint.active).then(() => reload())}
-              >
-                {endpoint.active ? "Disable" : "Enable"}
-              </Button>
+              {endpoint.active ? (
+                <ConfirmButton
+                  small={false}
+                  kind="plain"
+                  label="Disable"
+                  title="Disable this endpoint?"
+                  act={() => apiClient.notification_endpoints.update({ params, payload: { active: false } })}
+                  onDone={reload}
+                >
+                  <p>
+                    Events that occur while it is disabled are lost for it: they cannot be replayed later.
+                    Pending deliveries fail.
+                  </p>
+                </ConfirmButton>
+              ) : (
+                <Button pending={enable.pending} onClick={() => void enable.run().then(() => reload())}>
+                  Enable
+                </Button>
+              )}
               <ConfirmButton
                 small={false}
                 label="Delete"
@@ -154,7 +171,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
         <EndpointState endpoint={endpoint} /> · created by <UntrustedText text={endpoint.created_by.name} /> ·{" "}
         <AbsoluteTime time={endpoint.created_at} />
       </PageHeader>
-      <FailureNotice failure={test.failure ?? verify.failure ?? toggle.failure} />
+      <FailureNotice failure={test.failure ?? verify.failure ?? enable.failure} />
       {endpoint.cooldown_until === null ? null : (
         <p className="notice warn">
           Cooling down after {endpoint.consecutive_failures} consecutive failures. Deliveries and replays
@@ -169,13 +186,15 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
       ) : null}
       {endpoint.active ? null : (
         <p className="notice">
-          Disabled: no events are delivered. (A 410 Gone response disables an endpoint.)
+          Disabled: no events are delivered, and those of this time cannot be replayed. Enable it before you
+          replay deliveries. (A 410 Gone response disables an endpoint.)
         </p>
       )}
       <DeliveryHealth id={id} />
       <Deliveries
         id={id}
-        aside={can("org_config.write") ? <ReplayWindow id={id} onDone={reload} /> : null}
+        canReplay={endpoint.active && can("org_config.write")}
+        aside={endpoint.active && can("org_config.write") ? <ReplayWindow id={id} onDone={reload} /> : null}
         onChange={reload}
       />
       {editing ? (

@@ -37,7 +37,9 @@ export default function Queue({ params }: PageProps) {
     task: isTaskId(params["task"]) ? params["task"] : undefined,
     status: "pending"
   })
-  const [verdict, setVerdict] = useState<ReviewVerdict>()
+  /** The verdict, bound to the entry that was on the screen when it was chosen. */
+  const [choice, setChoice] = useState<{ readonly id: FeedbackId; readonly verdict: ReviewVerdict }>()
+  const [readId, setReadId] = useState<FeedbackId>()
   const atom = feedbackAtom(filter.status)(filter.task ?? "all")
   const list = useAtomValue(atom)
   const items =
@@ -49,7 +51,7 @@ export default function Queue({ params }: PageProps) {
   const selected = isFeedbackId(params["id"]) ? params["id"] : undefined
   const index = items.findIndex(({ id }) => id === selected)
   const go = (id: FeedbackId | undefined) => {
-    setVerdict(undefined)
+    setChoice(undefined)
     navigate(id === undefined ? "/feedback" : `/feedback/${id}`, { replace: true })
   }
   const move = (by: number) => {
@@ -58,11 +60,17 @@ export default function Queue({ params }: PageProps) {
   }
   // Reviewed feedback leaves the pending list, so the entry after it is selected next.
   const onReviewed = () => go((items[index + 1] ?? items[index - 1])?.id)
+  const setVerdict = (verdict: ReviewVerdict | undefined) =>
+    setChoice(selected === undefined || verdict === undefined ? undefined : { id: selected, verdict })
+  /** A key acts only on what its user has seen. */
+  const choose = (verdict: ReviewVerdict) => {
+    if (selected !== undefined && readId === selected && can("feedback.write")) setVerdict(verdict)
+  }
   useKeyboardShortcuts({
     j: () => move(1),
     k: () => move(-1),
-    s: () => (selected === undefined || !can("feedback.write") ? undefined : setVerdict("stage")),
-    r: () => (selected === undefined || !can("feedback.write") ? undefined : setVerdict("reject")),
+    s: () => choose("stage"),
+    r: () => choose("reject"),
     Escape: () => setVerdict(undefined)
   })
   return (
@@ -121,7 +129,9 @@ export default function Queue({ params }: PageProps) {
             <Review
               key={selected}
               id={selected}
-              verdict={verdict}
+              armed={readId === selected}
+              onRead={setReadId}
+              verdict={choice?.id === selected ? choice.verdict : undefined}
               onVerdict={setVerdict}
               onReviewed={onReviewed}
               onBack={() => go(undefined)}

@@ -1,9 +1,9 @@
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { Atom } from "effect/reactivity"
 import { useEffect, useEffectEvent, useState } from "react"
-import type { FeedbackDetail } from "../../../domain/tasks/Feedback.ts"
+import type { FeedbackDetail, FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, navigate } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { refreshAfterFeedbackDeletion, refreshAfterReview } from "../../state/feedback.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -13,6 +13,7 @@ import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { Diff } from "../../ui/Diff.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { failureOfAction } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -29,8 +30,15 @@ export type ReviewVerdict = "stage" | "reject"
 
 const detailAtom = Atom.family((id: FeedbackId) => Atom.make(apiClient.feedback.get({ params: { id } })))
 
+/** How long an entry is on the screen before a key acts on it, in milliseconds: nobody reads faster. */
+const READING_MS = 300
+
 interface ReviewProps {
   readonly id: FeedbackId
+  /** Whether keys act on this entry: it has been on the screen. */
+  readonly armed: boolean
+  /** Called when the entry has been on the screen for a moment. */
+  readonly onRead: (id: FeedbackId) => void
   readonly verdict: ReviewVerdict | undefined
   readonly onVerdict: (verdict: ReviewVerdict | undefined) => void
   readonly onReviewed: () => void
@@ -54,10 +62,25 @@ const done = {
   reject: "Correction rejected"
 } as const
 
+/** Makes a correction that was just staged pending again, and opens it. */
+const undoStaging = async ({ id, status: _, ...record }: FeedbackRecord): Promise<void> => {
+  const exit = await Effect.runPromiseExit(apiClient.feedback.unstage({ params: { id } }))
+  refresh(detailAtom(id))
+  refreshAfterReview({ ...record, status: "staged" })
+  if (Exit.isSuccess(exit)) {
+    navigate(`/feedback/${id}`, { replace: true })
+    showToast(done.unstage)
+  } else {
+    showToast(`Not undone: ${failureOfAction(exit.cause)?.title ?? "the request was cancelled"}`)
+  }
+}
+
 const LoadedFeedback = ({
+  armed,
   detail,
   id,
   onBack,
+  onRead,
   onReviewed,
   onVerdict,
   verdict
@@ -77,11 +100,19 @@ const LoadedFeedback = ({
         })
     )
   )
+  const read = useEffectEvent(() => onRead(id))
+  useEffect(() => {
+    const timer = setTimeout(() => read(), READING_MS)
+    return () => clearTimeout(timer)
+  }, [])
   const run = async (given: ReviewVerdict | "unstage", note: string) => {
     const record = await review.run(given, note)
     onVerdict(undefined)
     if (record === undefined) return
-    showToast(done[given])
+    showToast(
+      done[given],
+      given === "stage" ? { label: "Undo", act: () => void undoStaging(record) } : undefined
+    )
     // A correction that is pending again waits here for the next verdict.
     if (given !== "unstage") onReviewed()
   }
@@ -191,7 +222,13 @@ const LoadedFeedback = ({
         , answered by <UntrustedText text={answeredBy(detail.run)} />
       </p>
       {detail.status === "pending" && can("feedback.write") ? (
-        <ReviewForm verdict={verdict} pending={review.pending} onVerdict={onVerdict} onSubmit={run} />
+        <ReviewForm
+          armed={armed}
+          verdict={verdict}
+          pending={review.pending}
+          onVerdict={onVerdict}
+          onSubmit={run}
+        />
       ) : null}
       {detail.status === "staged" && can("feedback.write") ? (
         <div className="decide">
@@ -205,11 +242,13 @@ const LoadedFeedback = ({
 }
 
 const ReviewForm = ({
+  armed,
   onSubmit,
   onVerdict,
   pending,
   verdict
 }: {
+  readonly armed: boolean
   readonly verdict: ReviewVerdict | undefined
   readonly pending: boolean
   readonly onVerdict: (verdict: ReviewVerdict | undefined) => void
@@ -218,16 +257,21 @@ const ReviewForm = ({
   const [note, setNote] = useState("")
   const stage = useEffectEvent(() => void onSubmit("stage", ""))
   useEffect(() => {
-    // Staging takes no note and changes no dataset before a promotion, so it needs no confirmation.
+    // Staging takes no note, changes no dataset before a promotion and can be undone, so it needs no confirmation.
     if (verdict === "stage") stage()
   }, [verdict])
   if (verdict !== "reject") {
     return (
       <div className="decide">
-        <Button kind="good" pending={pending} onClick={() => onVerdict("stage")}>
+        <Button
+          kind="good"
+          pending={pending}
+          aria-keyshortcuts={armed ? "s" : undefined}
+          onClick={() => onVerdict("stage")}
+        >
           Stage <kbd>s</kbd>
         </Button>
-        <Button kind="bad" onClick={() => onVerdict("reject")}>
+        <Button kind="bad" aria-keyshortcuts={armed ? "r" : undefined} onClick={() => onVerdict("reject")}>
           Reject <kbd>r</kbd>
         </Button>
       </div>

@@ -25,6 +25,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { AgreementSummary } from "./AgreementSummary.tsx"
+import { ComparedSides, useComparedReleases } from "./ComparedSides.tsx"
 import { ComparisonSettings } from "./ComparisonSettings.tsx"
 import { formatPercent } from "./Comparisons.tsx"
 import { PromoteCandidate } from "./PromoteCandidate.tsx"
@@ -103,6 +104,7 @@ const StatusBadge = ({ status }: Pick<ComparisonModel, "status">) => {
 const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }) => {
   const can = useCan()
   const { id, status, summary, task_id } = comparison
+  const releases = useComparedReleases(comparison)
   const [filter, setFilter] = useState<ResultFilter>("all")
   const running = status === "running"
   useEffect(() => {
@@ -121,9 +123,15 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
       <PageHeader
         title="Comparison"
         aside={
-          status === "completed" && can("tasks.write") ? (
+          releases.live?.comparison_id === id ? (
+            <p>
+              <Badge tone="good">Live</Badge> This candidate is live since{" "}
+              <AbsoluteTime time={releases.live.created_at} />
+            </p>
+          ) : status === "completed" && can("tasks.write") ? (
             <PromoteCandidate
               comparison={comparison}
+              releases={releases}
               onDone={(role) => {
                 refresh(taskAtom(task_id))
                 refresh(releasesAtom(task_id))
@@ -164,6 +172,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
           ) : null}
         </div>
       ) : null}
+      <ComparedSides comparison={comparison} releases={releases} />
       <div className="two-columns">
         <section className="card padded stack" aria-label="Agreement">
           <AgreementSummary summary={summary} />
@@ -181,7 +190,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
                     Candidate
                   </th>
                   <th scope="col" className="number">
-                    Live
+                    {releases.isCurrent === false ? "Live then" : "Live"}
                   </th>
                 </tr>
               </thead>
@@ -222,8 +231,9 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
   )
 }
 
+/** Latencies are known within 5 %, so more than two digits would pretend. */
 const milliseconds = (value: number | undefined): string =>
-  value === undefined ? "–" : `${Math.round(value).toLocaleString("en")} ms`
+  value === undefined ? "–" : `${Number(value.toPrecision(2)).toLocaleString("en")} ms`
 
 const metrics: ReadonlyArray<readonly [string, (side: SideSummary) => string]> = [
   ["Score", ({ score }) => formatPercent(score)],

@@ -1,11 +1,13 @@
+import { Option } from "effect"
+import { AsyncResult } from "effect/reactivity"
 import { useState } from "react"
 import type { Comparison } from "../../../domain/tasks/Comparison.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link, navigate } from "../../app/router.tsx"
-import { refresh } from "../../state/atoms.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
-import { comparisonsAtom } from "../../state/tasks.ts"
+import { comparisonsAtom, releasesAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
@@ -13,7 +15,9 @@ import { Table } from "../../ui/Table.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { DatasetLink } from "./DatasetLink.tsx"
 import { defaultDraft, toNewComparison } from "./ComparisonDraft.ts"
 import { ComparisonOptions } from "./ComparisonOptions.tsx"
 
@@ -21,6 +25,11 @@ import { ComparisonOptions } from "./ComparisonOptions.tsx"
 export const Comparisons = ({ task }: { readonly task: Task }) => {
   const can = useCan()
   const [draft, setDraft] = useState(defaultDraft)
+  const releases = Option.getOrUndefined(AsyncResult.value(useAtomValue(releasesAtom(task.id))))
+  /** The comparison whose candidate is live. */
+  const liveComparison = releases?.items
+    .flatMap(({ items }) => items)
+    .find(({ id }) => id === task.live_release_id)?.comparison_id
   const compare = useAction(() =>
     apiClient.comparisons.create({ params: { task_id: task.id }, payload: toNewComparison(draft) })
   )
@@ -78,7 +87,7 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
               ]}
             >
               {comparisons.map((comparison) => (
-                <Row key={comparison.id} comparison={comparison} />
+                <Row key={comparison.id} comparison={comparison} isLive={comparison.id === liveComparison} />
               ))}
             </Table>
           )
@@ -88,12 +97,22 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
   )
 }
 
-const Row = ({ comparison }: { readonly comparison: Comparison }) => (
+const Row = ({ comparison, isLive }: { readonly comparison: Comparison; readonly isLive: boolean }) => (
   <tr>
     <td>
       <Link to={`/comparisons/${comparison.id}`}>
         <RelativeTime time={comparison.created_at} />
       </Link>
+      <div className="quiet small">
+        <UntrustedText text={comparison.candidate.provider.model} />, examples of{" "}
+        <DatasetLink task={comparison.task_id} id={comparison.dataset_id} />
+        {isLive ? (
+          <>
+            {" "}
+            <Badge tone="good">Live</Badge>
+          </>
+        ) : null}
+      </div>
       <div className="id quiet">{comparison.id}</div>
     </td>
     <td>

@@ -1,6 +1,8 @@
 import { Effect } from "effect"
 import { useState } from "react"
 import type { Comparison } from "../../../domain/tasks/Comparison.ts"
+import { refresh } from "../../state/atoms.ts"
+import { releasesAtom, taskAtom } from "../../state/tasks.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
@@ -8,6 +10,7 @@ import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { type ComparedReleases, ReleaseLabel } from "./ComparedSides.tsx"
 import { formatPercent } from "./Comparisons.tsx"
 
 /** Refusals that `force` overrides. */
@@ -15,10 +18,12 @@ const overridable: ReadonlySet<string | undefined> = new Set(["CANDIDATE_LOST", 
 
 /** The button that promotes a comparison's candidate. If it is refused because it lost, or is outdated, it can be forced with a reason. */
 export const PromoteCandidate = ({
-  comparison: { id, summary, task_id },
-  onDone
+  comparison: { id, live_release_id, summary, task_id },
+  onDone,
+  releases: { baseline, isCurrent, live }
 }: {
   readonly comparison: Comparison
+  readonly releases: ComparedReleases
   /** Called with what the candidate has become. */
   readonly onDone: (role: "live" | "canary") => void
 }) => {
@@ -54,15 +59,35 @@ export const PromoteCandidate = ({
   }
   return (
     <>
-      <Button kind="primary" onClick={() => setOpen(true)}>
+      <Button
+        kind="primary"
+        onClick={() => {
+          // Another release may have become live since the page was opened.
+          refresh(taskAtom(task_id))
+          refresh(releasesAtom(task_id))
+          setOpen(true)
+        }}
+      >
         Promote candidate
       </Button>
       <Dialog open={open} title="Promote this candidate?" onClose={close}>
         <p>
           New runs will use this release. The candidate agreed with{" "}
-          {formatPercent(summary.candidate.agreement)} of the examples, the live release with{" "}
+          {formatPercent(summary.candidate.agreement)} of the examples;{" "}
+          <ReleaseLabel id={live_release_id} release={baseline} /> agreed with{" "}
           {formatPercent(summary.live.agreement)}. You can roll back to an earlier release.
         </p>
+        {isCurrent !== false ? null : (
+          <p className="notice warn">
+            That release is no longer live. The candidate was not compared with what is live now
+            {live === undefined ? null : (
+              <>
+                , <ReleaseLabel id={live.id} release={live} />
+              </>
+            )}
+            . Run a new comparison to know which one is better.
+          </p>
+        )}
         <Field
           label="Percentage of the runs, as a canary"
           hint="0.1 to 99. Leave empty to make it the live release."

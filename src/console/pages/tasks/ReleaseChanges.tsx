@@ -32,50 +32,66 @@ const LoadedChanges = ({ release, releases }: Props) => {
   const result = useAtomValue(atom)
   return (
     <AsyncContent result={result} atom={atom}>
-      {({ dataset, instructions, provider, since }) => (
+      {(changes) => (
         <div className="stack">
           <p className="quiet small">
-            {since === null ? (
+            {changes.since === null ? (
               "The task's first release: everything in it is new."
             ) : (
               <>
-                Compared with the release before, <ReleaseName id={since} releases={releases} />.
+                Compared with the release before, <ReleaseName id={changes.since} releases={releases} />.
               </>
             )}
           </p>
-          <section className="stack" aria-label="Changes of the instructions">
-            <h3>Instructions</h3>
-            <Instructions instructions={instructions} />
-          </section>
-          <section className="stack" aria-label="Changes of the settings">
-            <h3>Settings</h3>
-            {provider.length === 0 ? (
-              <p>No changes.</p>
-            ) : (
-              <Diff
-                before={settings(provider, "before")}
-                after={settings(provider, "after")}
-                beforeTitle="Before"
-                afterTitle="This release"
-              />
-            )}
-          </section>
-          <section className="stack" aria-label="Changes of the dataset">
-            <h3>Dataset</h3>
-            {dataset.before === dataset.after ? (
-              <p>No changes.</p>
-            ) : (
-              <p>
-                Before: <DatasetName task={release.task_id} id={dataset.before} />. This release:{" "}
-                <DatasetName task={release.task_id} id={dataset.after} />.
-              </p>
-            )}
-          </section>
+          <ChangesView changes={changes} task_id={release.task_id} afterTitle="This release" />
         </div>
       )}
     </AsyncContent>
   )
 }
+
+/** What changed of what answers runs: instructions, settings and dataset version. */
+export const ChangesView = ({
+  afterTitle,
+  changes: { dataset, instructions, provider },
+  task_id
+}: {
+  readonly changes: Pick<Changes, "dataset" | "instructions" | "provider">
+  readonly task_id: Release["task_id"]
+  /** Names the newer side. */
+  readonly afterTitle: string
+}) => (
+  <>
+    <section className="stack" aria-label="Changes of the instructions">
+      <h3>Instructions</h3>
+      <Instructions instructions={instructions} />
+    </section>
+    <section className="stack" aria-label="Changes of the settings">
+      <h3>Settings</h3>
+      {provider.length === 0 ? (
+        <p>No changes.</p>
+      ) : (
+        <Diff
+          before={settings(provider, "before")}
+          after={settings(provider, "after")}
+          beforeTitle="Before"
+          afterTitle={afterTitle}
+        />
+      )}
+    </section>
+    <section className="stack" aria-label="Changes of the dataset">
+      <h3>Dataset</h3>
+      {dataset.before === dataset.after ? (
+        <p>No changes.</p>
+      ) : (
+        <p>
+          Before: <DatasetName task={task_id} id={dataset.before} />. {afterTitle}:{" "}
+          <DatasetName task={task_id} id={dataset.after} />.
+        </p>
+      )}
+    </section>
+  </>
+)
 
 /** A release's time, or its ID if its page of the list is not loaded. */
 const ReleaseName = ({ id, releases }: { readonly id: string; readonly releases: Props["releases"] }) => {
