@@ -2,7 +2,8 @@
  * The gate's calls, on disk. A call has up to four files, named by its step:
  *
  * - `<step>.call.json`: the call was asked about;
- * - `<step>.<leg>.started`: the call is sent to the server. A leg is one request: the server can answer one with a question;
+ * - `<step>.<leg>.started`: the call is sent to the server. A leg is one request: the server can answer one with a question. This file
+ *   alone survives a crash of the machine: without the others, the outcome of the call is unknown;
  * - `<step>.<leg>.answered`: the server answered a leg with a question;
  * - `<step>.end.json`: the server's response.
  *
@@ -11,7 +12,7 @@
 import { Option, Schema } from "effect"
 import { readdir } from "node:fs/promises"
 import path from "node:path"
-import { createDurably, makeDirectory, readIfExists, removeFiles, replaceDurably } from "./durableFiles.ts"
+import { createDurably, makeDirectory, readIfExists, removeFiles, replaceQuickly } from "./durableFiles.ts"
 
 /** A call that the service was asked about. */
 export const CallRecord = Schema.Struct({
@@ -51,7 +52,7 @@ export interface Journal {
   readonly find: (step_id: string) => Promise<LeftCall | undefined>
   readonly asked: (record: CallRecord) => Promise<void>
   /** Returns `false` if the leg was started before, by any process: it must not be sent. */
-  readonly started: (step_id: string, leg: number) => Promise<boolean>
+  readonly started: (record: CallRecord, leg: number) => Promise<boolean>
   readonly answered: (step_id: string, leg: number) => Promise<void>
   readonly ended: (step_id: string, end: CallEnd) => Promise<void>
   /** Removes a call. */
@@ -69,8 +70,9 @@ export const openJournal = async (directory: string): Promise<Journal> => {
   const fileOf = (step_id: string, suffix: string) => path.join(directory, `${step_id}${suffix}`)
 
   const find = async (step_id: string, names: ReadonlyArray<string>): Promise<LeftCall | undefined> => {
-    const text = await readIfExists(fileOf(step_id, CALL_SUFFIX))
-    const record = Schema.decodeUnknownOption(RecordFile)(text)
+    const decode = Schema.decodeUnknownOption(RecordFile)
+    const asked = decode(await readIfExists(fileOf(step_id, CALL_SUFFIX)))
+    const record = Option.isSome(asked) ? asked : decode(await readIfExists(fileOf(step_id, ".0.started")))
     if (Option.isNone(record)) return undefined
     const end = Schema.decodeUnknownOption(EndFile)(await readIfExists(fileOf(step_id, ".end.json")))
     if (Option.isSome(end)) return { state: "ended", record: record.value, end: end.value }
@@ -86,26 +88,28 @@ export const openJournal = async (directory: string): Promise<Journal> => {
   return {
     left: async () => {
       const names = await readdir(directory)
-      const steps = names.filter((name) => name.endsWith(CALL_SUFFIX))
-      const calls = await Promise.all(steps.map((name) => find(name.slice(0, -CALL_SUFFIX.length), names)))
+      const steps = new Set(
+        names
+          .filter((name) => name.endsWith(CALL_SUFFIX) || name.endsWith(".started"))
+          .map((name) => name.slice(0, name.indexOf(".")))
+      )
+      const calls = await Promise.all([...steps].map((step_id) => find(step_id, names)))
       return calls.filter((call) => call !== undefined)
     },
     find: async (step_id) => find(step_id, await readdir(directory)),
-    asked: (record) => replaceDurably(fileOf(record.step_id, CALL_SUFFIX), JSON.stringify(record)),
-    started: (step_id, leg) => createDurably(fileOf(step_id, `.${leg}.started`), ""),
+    asked: (record) => replaceQuickly(fileOf(record.step_id, CALL_SUFFIX), JSON.stringify(record)),
+    started: (record, leg) =>
+      createDurably(fileOf(record.step_id, `.${leg}.started`), JSON.stringify(record)),
     answered: async (step_id, leg) => {
       await createDurably(fileOf(step_id, `.${leg}.answered`), "")
     },
-    ended: (step_id, end) => replaceDurably(fileOf(step_id, ".end.json"), JSON.stringify(end)),
+    ended: (step_id, end) => replaceQuickly(fileOf(step_id, ".end.json"), JSON.stringify(end)),
     forget: async (step_id) => {
       const names = (await readdir(directory)).filter((name) => name.startsWith(`${step_id}.`))
-      // The record first: without the other files it would say that the call was not sent.
-      const [records, others] = [
-        names.filter((name) => name.endsWith(CALL_SUFFIX)),
-        names.filter((name) => !name.endsWith(CALL_SUFFIX))
-      ]
-      await removeFiles(records.map((name) => path.join(directory, name)))
-      await removeFiles(others.map((name) => path.join(directory, name)))
+      // The files of the start last: without the end, the outcome is unknown, but without the start, the call was not sent.
+      const isStart = (name: string) => name.endsWith(".started")
+      await removeFiles(names.filter((name) => !isStart(name)).map((name) => path.join(directory, name)))
+      await removeFiles(names.filter(isStart).map((name) => path.join(directory, name)))
     }
   }
 }

@@ -543,7 +543,7 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     { leg, upstream: serverState }: Pick<RequestState, "leg" | "upstream">
   ): Promise<void> => {
     const { journal, session } = await run()
-    if (!(await journal.started(record.step_id, leg))) {
+    if (!(await journal.started(record, leg))) {
       return answer(request.id, responseFor(unknownEnd(SENT_BEFORE), isStateless(request.params)))
     }
     open.isSent = true

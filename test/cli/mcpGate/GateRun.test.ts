@@ -139,14 +139,17 @@ describe("Journal", () => {
     const end = { response: { result: { content: [] } }, failure: null }
     for (const [step_id, steps] of Object.entries({
       asked: [],
-      interrupted: [() => journal.started("interrupted", 0)],
-      question: [() => journal.started("question", 0), () => journal.answered("question", 0)],
-      second: [
-        () => journal.started("second", 0),
-        () => journal.answered("second", 0),
-        () => journal.started("second", 1)
+      interrupted: [() => journal.started({ ...record, step_id: "interrupted" }, 0)],
+      question: [
+        () => journal.started({ ...record, step_id: "question" }, 0),
+        () => journal.answered("question", 0)
       ],
-      ended: [() => journal.started("ended", 0), () => journal.ended("ended", end)]
+      second: [
+        () => journal.started({ ...record, step_id: "second" }, 0),
+        () => journal.answered("second", 0),
+        () => journal.started({ ...record, step_id: "second" }, 1)
+      ],
+      ended: [() => journal.started({ ...record, step_id: "ended" }, 0), () => journal.ended("ended", end)]
     })) {
       await journal.asked({ ...record, step_id })
       for (const step of steps) await step()
@@ -163,15 +166,23 @@ describe("Journal", () => {
     assert.deepStrictEqual(readdirSync(directory), [])
   })
 
+  it("does not know the outcome of a call of which a crash of the machine left its start alone", async () => {
+    const directory = temporary()
+    await (await openJournal(directory)).started(record, 0)
+    const journal = await openJournal(directory)
+    assert.deepStrictEqual(await journal.left(), [{ state: "interrupted", record }])
+    assert.isFalse(await journal.started(record, 0))
+  })
+
   it("starts each leg of a call once, whichever process tries", async () => {
     const directory = temporary()
     const journals = await Promise.all(Array.from({ length: 8 }, () => openJournal(directory)))
-    const started = await Promise.all(journals.map((journal) => journal.started("call_1", 0)))
+    const started = await Promise.all(journals.map((journal) => journal.started(record, 0)))
     assert.lengthOf(
       started.filter((isFirst) => isFirst),
       1
     )
-    assert.isTrue(await journals[0]?.started("call_1", 1))
+    assert.isTrue(await journals[0]?.started(record, 1))
   })
 
   it.skipIf(process.platform === "win32")("is for its account only", async () => {
