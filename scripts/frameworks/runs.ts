@@ -1,18 +1,25 @@
 /** An agent of each framework that calls one tool, with and without an adapter, for measuring what the adapter adds. */
+import { FunctionTool, InMemorySessionService, LlmAgent, LogLevel, Runner, setLogLevel } from "@google/adk"
 import * as openai from "@openai/agents-core"
 import { functionCall, modelResponse, ScriptedModel } from "@openai/agents-core/testing"
 import type { MastraModelConfig } from "@mastra/core/llm"
 import { Agent } from "@mastra/core/agent"
 import { createTool } from "@mastra/core/tools"
+import * as strands from "@strands-agents/sdk"
 import { generateText, isStepCount, tool } from "ai"
 import { convertArrayToReadableStream, MockLanguageModelV4 } from "ai/test"
 import { AIMessage, createAgent, fakeModel, tool as langchainTool, ToolMessage } from "langchain"
 import { z } from "zod"
+import { governPlugin } from "../../src/adapters/adk.ts"
 import * as aiSdk from "../../src/adapters/aiSdk.ts"
+import { governHooks } from "../../src/adapters/claudeAgent.ts"
 import { governMiddleware } from "../../src/adapters/langchain.ts"
 import * as mastra from "../../src/adapters/mastra.ts"
 import { governAgents } from "../../src/adapters/openaiAgents.ts"
+import { governIntervention } from "../../src/adapters/strands.ts"
 import type { CountersignClient } from "../../src/client/connect/index.ts"
+import * as adkModel from "../../test/adapters/adkModel.ts"
+import * as strandsModel from "../../test/adapters/strandsModel.ts"
 
 /** How to reach the service. */
 export interface Gate {
@@ -118,9 +125,65 @@ const runOpenAi: Run = (callId, gate) => {
   return run(agent, prompt)
 }
 
+const runAdk: Run = async (callId, gate) => {
+  setLogLevel(LogLevel.ERROR)
+  const model = new adkModel.ScriptedModel([[{ id: callId, tool: "refund", arguments: { amount: 50 } }]])
+  const refund = new FunctionTool({
+    name: "refund",
+    description: "Refunds",
+    parameters: inputSchema,
+    execute
+  })
+  const runner = new Runner({
+    appName: "refunds",
+    agent: new LlmAgent({ name: "refunds", model, tools: [refund] }),
+    sessionService: new InMemorySessionService(),
+    plugins: gate === undefined ? [] : [governPlugin(gate)]
+  })
+  const newMessage = { role: "user", parts: [{ text: prompt }] }
+  const events: Array<unknown> = []
+  for await (const event of runner.runEphemeral({ userId: "ada", newMessage })) events.push(event)
+  return events
+}
+
+const runStrands: Run = (callId, gate) => {
+  const agent = new strands.Agent({
+    model: new strandsModel.ScriptedModel([[{ id: callId, tool: "refund", arguments: { amount: 50 } }]]),
+    tools: [
+      strands.tool({
+        name: "refund",
+        description: "Refunds",
+        inputSchema,
+        callback: async (input) => JSON.stringify(await execute(input))
+      })
+    ],
+    interventions: gate === undefined ? [] : [governIntervention(gate)],
+    printer: false
+  })
+  return agent.invoke(prompt)
+}
+
+/** The hooks alone: Claude Code, which calls them, needs a model. */
+const runClaudeHooks: Run = async (callId, gate) => {
+  const tool_input = { amount: 50 }
+  const call = { session_id: "a7b1", tool_name: "refund", tool_input, tool_use_id: callId }
+  const options = { signal: new AbortController().signal }
+  const { PostToolUse = [], PreToolUse = [] } = gate === undefined ? {} : governHooks(gate)
+  for (const { hooks } of PreToolUse)
+    for (const hook of hooks) await hook({ ...call, hook_event_name: "PreToolUse" }, callId, options)
+  const tool_response = await execute(tool_input)
+  for (const { hooks } of PostToolUse)
+    for (const hook of hooks)
+      await hook({ ...call, hook_event_name: "PostToolUse", tool_response }, callId, options)
+  return tool_response
+}
+
 export const runs: Readonly<Record<string, Run>> = {
+  adk: runAdk,
   "ai-sdk": runAiSdk,
+  "claude-agent": runClaudeHooks,
   langchain: runLangchain,
   mastra: runMastra,
-  "openai-agents": runOpenAi
+  "openai-agents": runOpenAi,
+  strands: runStrands
 }

@@ -1,12 +1,8 @@
 import {
-  type BaseLlmConnection,
-  BaseLlm,
   type BasePlugin,
   FunctionTool,
   InMemorySessionService,
   LlmAgent,
-  type LlmRequest,
-  type LlmResponse,
   LogLevel,
   Runner,
   setLogLevel
@@ -16,46 +12,11 @@ import { Effect } from "effect"
 import { z } from "zod"
 import { governPlugin } from "../../src/adapters/adk.ts"
 import { service } from "../support/service.ts"
-import { adapterContract, type AdapterRun, type Driver, type ScriptedCall, TOOLS } from "./adapterContract.ts"
+import { adapterContract, type AdapterRun, type Driver, TOOLS } from "./adapterContract.ts"
+import { ScriptedModel } from "./adkModel.ts"
 import { governedRun } from "./governedRun.ts"
 
 setLogLevel(LogLevel.ERROR)
-
-/** A model that asks for the calls of one response after the other. Its place in the script is what the request says. */
-class ScriptedModel extends BaseLlm {
-  private readonly responses: ReadonlyArray<ReadonlyArray<ScriptedCall>>
-  /** The responses of tools that the model got, by the ID of the call. */
-  readonly told = new Map<string, string>()
-
-  constructor(responses: ReadonlyArray<ReadonlyArray<ScriptedCall>>) {
-    super({ model: "scripted" })
-    this.responses = responses
-  }
-
-  override async *generateContentAsync({ contents }: LlmRequest): AsyncGenerator<LlmResponse, void> {
-    const parts = contents.flatMap(({ parts = [] }) => parts)
-    const responded = parts.flatMap(({ functionResponse }) => functionResponse ?? [])
-    for (const { id = "", response } of responded) {
-      this.told.set(id, JSON.stringify(response).replaceAll('\\"', '"'))
-    }
-    const calls = this.responses.find((response) => response.some(({ id }) => !this.told.has(id)))
-    yield {
-      content: {
-        role: "model",
-        parts:
-          calls === undefined
-            ? [{ text: "Done" }]
-            : calls.map((call) => ({
-                functionCall: { id: call.id, name: call.tool, args: { ...call.arguments } }
-              }))
-      }
-    }
-  }
-
-  override connect(): Promise<BaseLlmConnection> {
-    throw new Error("This model has no live connection")
-  }
-}
 
 const toolsOf = (execute: AdapterRun["execute"]) =>
   TOOLS.map(
