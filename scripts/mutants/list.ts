@@ -20,6 +20,7 @@ import { webhooks } from "./list/webhooks.ts"
 import { mail } from "./list/mail.ts"
 import { telemetry } from "./list/telemetry.ts"
 import { egress } from "./list/egress.ts"
+import { adapters } from "./list/adapters.ts"
 
 export const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -65,7 +66,8 @@ export const mutants: ReadonlyArray<Mutant> = Object.entries({
   webhooks,
   mail,
   telemetry,
-  egress
+  egress,
+  adapters
 }).flatMap(([area, listed]) => listed.map((mutant) => ({ area, ...mutant })))
 
 /** Survivors that the list does not explain. */

@@ -1,0 +1,83 @@
+import { afterEach, assert, describe, it } from "vitest"
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { type CallEnd, openJournal } from "../../../src/cli/mcpGate/Journal.ts"
+
+const made: Array<string> = []
+
+const temporary = (): string => {
+  const directory = mkdtempSync(path.join(tmpdir(), "countersign-journal-"))
+  made.push(directory)
+  return directory
+}
+
+afterEach(() => {
+  for (const directory of made.splice(0)) rmSync(directory, { recursive: true, force: true })
+})
+
+const record = {
+  session: "ses_1",
+  step_id: "call_1",
+  tool: "pay",
+  action_class: "write",
+  digest: "0".repeat(64)
+}
+const end: CallEnd = { response: { result: "paid" }, failure: null }
+
+/** The state of the call in the eyes of the next process. */
+const stateIn = async (directory: string): Promise<string | undefined> =>
+  (await (await openJournal(directory)).find("call_1"))?.state
+
+describe("the journal of calls", () => {
+  it("tells the next process how far a call has come", async () => {
+    const directory = temporary()
+    const journal = await openJournal(directory)
+    assert.isUndefined(await stateIn(directory))
+    await journal.asked(record)
+    assert.strictEqual(await stateIn(directory), "asked")
+    assert.isTrue(await journal.started("call_1", 0))
+    assert.strictEqual(await stateIn(directory), "interrupted")
+    await journal.answered("call_1", 0)
+    assert.strictEqual(await stateIn(directory), "asked")
+    assert.isTrue(await journal.started("call_1", 1))
+    assert.strictEqual(await stateIn(directory), "interrupted")
+    await journal.ended("call_1", end)
+    assert.deepStrictEqual(await (await openJournal(directory)).left(), [{ state: "ended", record, end }])
+    await journal.forget("call_1")
+    assert.isUndefined(await stateIn(directory))
+    assert.deepStrictEqual(readdirSync(directory), [])
+  })
+
+  it("lets one of several processes start a leg", async () => {
+    const directory = temporary()
+    const journals = await Promise.all(Array.from({ length: 8 }, () => openJournal(directory)))
+    await journals[0]?.asked(record)
+    const started = await Promise.all(journals.map((journal) => journal.started("call_1", 0)))
+    assert.lengthOf(
+      started.filter((isFirst) => isFirst),
+      1
+    )
+  })
+
+  it("passes over files that are not its own or not whole", async () => {
+    const directory = temporary()
+    const journal = await openJournal(directory)
+    await journal.asked(record)
+    writeFileSync(path.join(directory, "call_2.call.json"), '{"session":"ses_1"')
+    writeFileSync(path.join(directory, "call_1.end.json"), "{")
+    const left = await journal.left()
+    assert.deepStrictEqual(
+      left.map(({ state }) => state),
+      ["asked"]
+    )
+  })
+
+  it.skipIf(process.platform === "win32")("is closed to other accounts", async () => {
+    const directory = path.join(temporary(), "calls")
+    const journal = await openJournal(directory)
+    await journal.asked(record)
+    assert.strictEqual(statSync(directory).mode & 0o777, 0o700)
+    assert.strictEqual(statSync(path.join(directory, "call_1.call.json")).mode & 0o777, 0o600)
+  })
+})
