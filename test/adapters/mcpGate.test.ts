@@ -173,6 +173,27 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
     })
   )
 
+  it.effect("denies every call if its key is wrong, or another gate has its session, and says so", () =>
+    Effect.gen(function* () {
+      const run = yield* governedRun("mcp refused")
+      const world = yield* gateWorld({ ...run, key: `csk_${"0".repeat(40)}` })
+      const other = yield* gateWorld(run)
+      yield* Effect.promise(async () => {
+        const refused = await (await world.start()).call("read", { file: "a" })
+        assert.deepInclude(refused, { isError: true, meta: { [META]: { cause: "refused" } } })
+        assert.include(refused.text, "INVALID_API_KEY")
+        assert.deepStrictEqual(world.executed(), [])
+
+        const flags = ["--session", run.session]
+        const first = await other.start({ flags })
+        assert.isFalse((await first.call("read", { file: "a" })).isError)
+        const second = await (await other.start({ flags })).call("read", { file: "b" })
+        assert.include(second.text, "another gate in front of the same server")
+        assert.deepStrictEqual(other.executed(), ["read a"])
+      })
+    })
+  )
+
   it.effect("uses a changed definition of a tool only once a person has approved it", () =>
     Effect.gen(function* () {
       const run = yield* governedRun("mcp definitions")

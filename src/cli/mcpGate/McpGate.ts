@@ -8,8 +8,10 @@ import {
 } from "../../adapters/toolGate.ts"
 import { describeProblem } from "../../adapters/toolGate/messages.ts"
 import { toJson } from "../../adapters/toolGate/recordable.ts"
+import { isProblem } from "../../client/connect/Problem.ts"
 import { sleep } from "../../client/connect/wait.ts"
 import type { CountersignClient } from "../../client/connect.ts"
+import { isUnavailable } from "../../client/isTransient.ts"
 import {
   formatMessage,
   INTERNAL_ERROR,
@@ -644,9 +646,15 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     }
 
     open.schema = known.definition["inputSchema"]
-    const opened = await run().catch((error: unknown) => log(`no session: ${describe(error)}`))
-    if (opened === undefined) {
-      return deny(describeProblem("unreachable", undefined), { cause: "unreachable" })
+    const opened = await run().catch((error: unknown) => ({ error }))
+    if ("error" in opened) {
+      const { error } = opened
+      log(`no session: ${describe(error)}`)
+      if (isUnavailable(error)) {
+        return deny(describeProblem("unreachable", undefined), { cause: "unreachable" })
+      }
+      const text = describeProblem("refused", isProblem(error) ? error : undefined)
+      return deny(isProblem(error) ? text : `${text} ${describe(error)}`, { cause: "refused" })
     }
     const content = {
       tool: `${options.prefix}${name}`,
