@@ -245,6 +245,8 @@ class Hook {
     const metadata = {
       coding_agent: this.#options.vendor,
       coding_session: this.#codingSession,
+      // A receiver of notifications resumes these runs, and no others.
+      ...(this.#options.defer ? { deferred: true } : {}),
       ...(directory === undefined || directory.length > MAX_DIRECTORY ? {} : { directory })
     }
     const name = createHash("sha256")
