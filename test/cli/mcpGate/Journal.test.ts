@@ -36,11 +36,11 @@ describe("the journal of calls", () => {
     assert.isUndefined(await stateIn(directory))
     await journal.asked(record)
     assert.strictEqual(await stateIn(directory), "asked")
-    assert.isTrue(await journal.started("call_1", 0))
+    assert.isTrue(await journal.started(record, 0))
     assert.strictEqual(await stateIn(directory), "interrupted")
     await journal.answered("call_1", 0)
     assert.strictEqual(await stateIn(directory), "asked")
-    assert.isTrue(await journal.started("call_1", 1))
+    assert.isTrue(await journal.started(record, 1))
     assert.strictEqual(await stateIn(directory), "interrupted")
     await journal.ended("call_1", end)
     assert.deepStrictEqual(await (await openJournal(directory)).left(), [{ state: "ended", record, end }])
@@ -53,7 +53,7 @@ describe("the journal of calls", () => {
     const directory = temporary()
     const journals = await Promise.all(Array.from({ length: 8 }, () => openJournal(directory)))
     await journals[0]?.asked(record)
-    const started = await Promise.all(journals.map((journal) => journal.started("call_1", 0)))
+    const started = await Promise.all(journals.map((journal) => journal.started(record, 0)))
     assert.lengthOf(
       started.filter((isFirst) => isFirst),
       1

@@ -482,6 +482,27 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "The MCP gate sends an approved call",
+    proofs: [
+      ...tests(
+        "test/adapters/mcpGate",
+        "countersign mcp-gate > goes on with the approval that a person gave after the gate was killed",
+        "countersign mcp-gate > does not send a call again that it had sent when it was killed",
+        "countersign mcp-gate > uses a changed definition of a tool only once a person has approved it"
+      ),
+      ...tests(
+        "test/adapters/mcpGateProtocol",
+        "countersign mcp-gate › protocol > binds the state of a stateless call to its arguments, its session and its approval",
+        "countersign mcp-gate › protocol > lets no call pass in a batch, under two names, or in a number that parsers read differently",
+        "countersign mcp-gate › protocol > keeps its key from the server, and closes its session at the end"
+      ),
+      ...tests(
+        "test/cli/mcpGate/GateRun",
+        "Journal > starts each leg of a call once, whichever process tries"
+      )
+    ]
+  },
+  {
     promise: "A service that root starts",
     proofs: [
       { file: "test/cli/serve/ownAccount", test: "countersign serve as root > *", needs: "root" },
