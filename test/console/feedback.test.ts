@@ -283,6 +283,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
       const { feedback } = yield* admin.feedback.list()
       yield* admin.feedback.reject({ params: { id: feedback[0]!.id }, payload: { note: "Not this one" } })
       yield* Effect.promise(async () => {
+        await page.locator("[aria-keyshortcuts=s]").waitFor()
         await page.keyboard.press("s")
         await page.getByText("Correction not pending").waitFor()
         await page.getByRole("button", { name: "Reload" }).click()

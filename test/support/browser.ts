@@ -135,17 +135,22 @@ export const horizontalOverflow = (page: Page): Promise<unknown> =>
 
 const LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
-/** The page's violations of WCAG 2.2 A and AA, a line per element. `contrast` checks colour contrast only. */
+const RULES = { contrast: ["color-contrast"], headings: ["heading-order", "page-has-heading-one"] }
+
+/**
+ * The page's violations of WCAG 2.2 A and AA, a line per element. `contrast` checks colour contrast only, `headings` the levels of
+ * headings, which WCAG only recommends.
+ */
 export const accessibilityViolations = (
   page: Page,
-  which: "all" | "contrast" = "all"
+  which: "all" | keyof typeof RULES = "all"
 ): Effect.Effect<ReadonlyArray<string>> =>
   Effect.promise(async () => {
     // `evaluate` goes through the debugger: the page's Content Security Policy blocks added scripts.
     if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axe.source)
     const found: unknown = await page.evaluate(
       `axe.run(document, {
-          runOnly: ${JSON.stringify(which === "all" ? LEVELS : ["color-contrast"])}, resultTypes: ["violations"], preload: false
+          runOnly: ${JSON.stringify(which === "all" ? LEVELS : RULES[which])}, resultTypes: ["violations"], preload: false
         })
         .then((result) => result.violations.flatMap((violation) =>
           violation.nodes.map((node) => violation.id + ": " + node.target.join(" ") + " " + node.failureSummary)))`

@@ -1,4 +1,4 @@
-import { Component, type ReactNode, Suspense, useEffect, useState } from "react"
+import { Component, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "react"
 import type { ConsoleSession } from "../../api/Console.ts"
 import { consoleClient } from "../state/consoleClient.ts"
 import { leaveConsole } from "../state/session.ts"
@@ -9,10 +9,13 @@ import { UntrustedText } from "../ui/UntrustedText.tsx"
 import { Skeleton } from "../ui/Skeleton.tsx"
 import { Toasts } from "../ui/Toasts.tsx"
 import { useAction } from "../ui/useAction.ts"
+import { useKeyboardShortcuts } from "../ui/useKeyboardShortcuts.ts"
 import { PendingCount } from "./PendingCount.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
 import { canOpen, matchRoute, type Route, routes, navPath } from "./routes.ts"
 import { Logo } from "./Logo.tsx"
+
+const KeyboardHelp = lazy(() => import("./KeyboardHelp.tsx"))
 
 const headings = ["Review", "Agents", "Answers", "Settings"] as const
 
@@ -26,12 +29,27 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   useEffect(() => {
     if (path === "/" && first !== undefined) navigate(navPath(first), { replace: true })
   }, [path, first])
+  const [isHelpOpen, setHelpOpen] = useState(false)
+  useKeyboardShortcuts({ "?": () => setHelpOpen(true) })
+  const main = useRef<HTMLElement>(null)
+  const opened = found?.route.path
+  /** The page that is announced: none before the first change. */
+  const [last, setLast] = useState({ opened, hasChanged: false })
+  if (last.opened !== opened) setLast({ opened, hasChanged: last.opened !== undefined })
+  const { hasChanged } = last
+  useEffect(() => {
+    // The link that was followed may be gone with its page.
+    if (hasChanged && opened !== undefined) main.current?.focus({ preventScroll: true })
+  }, [opened, hasChanged])
   return (
     <div className="shell">
       <title>{found === undefined ? "Countersign" : `${found.route.title} · Countersign`}</title>
       <a className="skip" href="#content">
         Skip to content
       </a>
+      <p className="visually-hidden" role="status">
+        {hasChanged ? found?.route.title : ""}
+      </p>
       <header className="bar">
         <Link to="/" className="brand" aria-label="Countersign home">
           <Logo /> Countersign
@@ -65,12 +83,17 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
             </div>
           )
         })}
-        <Account session={session} />
+        <Account session={session} onHelp={() => setHelpOpen(true)} />
       </nav>
-      <main id="content" className="content" tabIndex={-1}>
+      <main ref={main} id="content" className="content" tabIndex={-1}>
         <Page path={path} session={session} />
       </main>
       <Toasts />
+      {isHelpOpen ? (
+        <Suspense fallback={null}>
+          <KeyboardHelp onClose={() => setHelpOpen(false)} />
+        </Suspense>
+      ) : null}
     </div>
   )
 }
@@ -94,7 +117,7 @@ const NavItem = ({
   </li>
 )
 
-const Account = ({ session }: { readonly session: ConsoleSession }) => {
+const Account = ({ onHelp, session }: { readonly session: ConsoleSession; readonly onHelp: () => void }) => {
   const signingOut = useAction(() => consoleClient.session.sign_out({}))
   const signOut = async () => {
     if ((await signingOut.runResult()) !== undefined) leaveConsole()
@@ -110,6 +133,9 @@ const Account = ({ session }: { readonly session: ConsoleSession }) => {
       <p className="small">
         <Link to="/browsers">Signed-in browsers</Link>
       </p>
+      <Button small onClick={onHelp}>
+        Keyboard shortcuts
+      </Button>
       <FailureNotice failure={signingOut.failure} />
       <Button small pending={signingOut.pending} onClick={() => void signOut()}>
         Sign out

@@ -6,8 +6,10 @@ import { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { inboxAtom, type InboxState } from "../../state/inbox.ts"
 import { useCan } from "../../state/session.ts"
+import { useNow } from "../../state/useNow.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
+import { focusIfLost, ScrollPane } from "../../ui/ScrollPane.tsx"
 import { Skeleton } from "../../ui/Skeleton.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
@@ -73,15 +75,12 @@ export default function Inbox({ params }: PageProps) {
     if (hasSelection) setDeciding(canDecide)
     else if (selected !== undefined) setVerdict(given)
   }
+  const focusList = () =>
+    focusIfLost(() => page.current?.querySelector<HTMLElement>("[role=listbox]") ?? page.current)
   const closeSheet = () => {
     setDeciding(false)
     // The button that opened the sheet may be gone: it goes with the last selected approval.
-    requestAnimationFrame(() => {
-      const { current } = page
-      if (document.activeElement === document.body) {
-        ;(current?.querySelector<HTMLElement>("[role=listbox]") ?? current)?.focus()
-      }
-    })
+    focusList()
   }
   useKeyboardShortcuts({
     j: () => void move(1),
@@ -117,13 +116,15 @@ export default function Inbox({ params }: PageProps) {
           />
         }
       >
-        {inbox.phase === "live" ? (
-          <span className="live">Live · sorted by deadline</span>
-        ) : (
-          <span role="status" className="live off">
-            {inbox.phase === "loading" ? "Connecting…" : "Reconnecting… Data shown may be stale."}
-          </span>
-        )}
+        {/* One element: screen readers announce changes of an element that exists, not a new one. */}
+        <span role="status" className={inbox.phase === "live" ? "live" : "live off"}>
+          {inbox.phase === "live"
+            ? "Live · sorted by deadline"
+            : inbox.phase === "loading"
+              ? "Connecting…"
+              : "Reconnecting… Data shown may be stale."}
+        </span>
+        {inbox.phase === "loading" ? null : <PendingAnnouncement count={inbox.pending.length} />}
       </PageHeader>
       <div className="inbox-panes">
         <section
@@ -154,7 +155,7 @@ export default function Inbox({ params }: PageProps) {
             />
           )}
         </section>
-        <section className="pane detail-pane" aria-label="Selected approval">
+        <ScrollPane label="Selected approval">
           {selected === undefined ? (
             <div className="hint-pane">
               <p>Select an approval to see what the agent requests.</p>
@@ -174,11 +175,14 @@ export default function Inbox({ params }: PageProps) {
                 onMark={mark}
                 onVerdict={setVerdict}
                 onNext={() => void move(1)}
-                onBack={() => go(undefined)}
+                onBack={() => {
+                  go(undefined)
+                  focusList()
+                }}
               />
             </Suspense>
           )}
-        </section>
+        </ScrollPane>
       </div>
       <SelectionBar selection={selection} canDecide={canDecide} onDecide={() => setDeciding(true)} />
       {isDeciding ? (
@@ -201,4 +205,21 @@ const usePosition = ({ pending }: InboxState, selected: ApprovalId | undefined) 
   const [last, setLast] = useState(0)
   if (index >= 0 && index !== last) setLast(index)
   return index >= 0 ? { index, isListed: true } : { index: last, isListed: false }
+}
+
+/** How often screen readers hear the number of pending approvals at most, in milliseconds. */
+const ANNOUNCEMENT_MS = 10_000
+
+/** Announces changes of the number of pending approvals. */
+const PendingAnnouncement = ({ count }: { readonly count: number }) => {
+  const now = useNow()
+  const [announced, setAnnounced] = useState({ count, at: now })
+  if (count !== announced.count && now - announced.at >= ANNOUNCEMENT_MS) setAnnounced({ count, at: now })
+  return (
+    <span className="visually-hidden" role="status">
+      {announced.count === 1
+        ? "1 pending approval"
+        : `${announced.count.toLocaleString("en")} pending approvals`}
+    </span>
+  )
 }

@@ -164,6 +164,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
               </>
             )}
           </p>
+          <h2 className="visually-hidden">Corrections</h2>
           <ul className="cards">
             {preview.corrections.map((correction) => (
               <li key={correction.id} className="card padded stack">

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { useState } from "react"
+import { useRef, useState } from "react"
 import type { FeedbackRecord, FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
@@ -11,6 +11,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { PageHeader } from "../../ui/PageHeader.tsx"
+import { focusIfLost, ScrollPane } from "../../ui/ScrollPane.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
@@ -40,6 +41,7 @@ export default function Queue({ params }: PageProps) {
   /** The verdict, bound to the entry that was on the screen when it was chosen. */
   const [choice, setChoice] = useState<{ readonly id: FeedbackId; readonly verdict: ReviewVerdict }>()
   const [readId, setReadId] = useState<FeedbackId>()
+  const pane = useRef<HTMLElement>(null)
   const atom = feedbackAtom(filter.status)(filter.task ?? "all")
   const list = useAtomValue(atom)
   const items =
@@ -59,7 +61,11 @@ export default function Queue({ params }: PageProps) {
     go(items[Math.min(Math.max(index + by, 0), items.length - 1)]?.id)
   }
   // Reviewed feedback leaves the pending list, so the entry after it is selected next.
-  const onReviewed = () => go((items[index + 1] ?? items[index - 1])?.id)
+  const onReviewed = () => {
+    go((items[index + 1] ?? items[index - 1])?.id)
+    // The button that was pressed is gone.
+    focusIfLost(() => pane.current)
+  }
   const setVerdict = (verdict: ReviewVerdict | undefined) =>
     setChoice(selected === undefined || verdict === undefined ? undefined : { id: selected, verdict })
   /** A key acts only on what its user has seen. */
@@ -117,7 +123,7 @@ export default function Queue({ params }: PageProps) {
             }
           </PagedList>
         </section>
-        <section className="pane detail-pane" aria-label="Selected feedback">
+        <ScrollPane ref={pane} label="Selected feedback">
           {selected === undefined ? (
             <div className="hint-pane">
               <p>Select feedback to compare the answer with the correction.</p>
@@ -137,7 +143,7 @@ export default function Queue({ params }: PageProps) {
               onBack={() => go(undefined)}
             />
           )}
-        </section>
+        </ScrollPane>
       </div>
     </div>
   )

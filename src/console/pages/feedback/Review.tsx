@@ -1,6 +1,6 @@
 import { Effect, Exit } from "effect"
 import { Atom } from "effect/reactivity"
-import { useEffect, useEffectEvent, useState } from "react"
+import { useEffect, useEffectEvent, useRef, useState } from "react"
 import type { FeedbackDetail, FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
@@ -255,14 +255,22 @@ const ReviewForm = ({
   readonly onSubmit: (verdict: ReviewVerdict, note: string) => Promise<void>
 }) => {
   const [note, setNote] = useState("")
+  const buttons = useRef<HTMLDivElement>(null)
+  const isOpen = verdict === "reject"
+  const wasOpen = useRef(false)
+  useEffect(() => {
+    // The field that had the focus is gone.
+    if (wasOpen.current && !isOpen) buttons.current?.querySelector("button")?.focus()
+    wasOpen.current = isOpen
+  }, [isOpen])
   const stage = useEffectEvent(() => void onSubmit("stage", ""))
   useEffect(() => {
     // Staging takes no note, changes no dataset before a promotion and can be undone, so it needs no confirmation.
     if (verdict === "stage") stage()
   }, [verdict])
-  if (verdict !== "reject") {
+  if (!isOpen) {
     return (
-      <div className="decide">
+      <div ref={buttons} className="decide">
         <Button
           kind="good"
           pending={pending}

@@ -94,16 +94,19 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
           {steps.length === 0 ? (
             <EmptyState title="No steps yet">Steps appear here as the agent submits them.</EmptyState>
           ) : (
-            <ol className="timeline">
-              {steps.map((step) => (
-                <Step key={step.step_id} history={step} />
-              ))}
-              {closed ? (
-                <li className="timeline-end">
-                  <span className="quiet">Session closed</span>
-                </li>
-              ) : null}
-            </ol>
+            <>
+              <h2 className="visually-hidden">Steps</h2>
+              <ol className="timeline">
+                {steps.map((step) => (
+                  <Step key={step.step_id} history={step} />
+                ))}
+                {closed ? (
+                  <li className="timeline-end">
+                    <span className="quiet">Session closed</span>
+                  </li>
+                ) : null}
+              </ol>
+            </>
           )}
         </section>
         <aside className="stack">

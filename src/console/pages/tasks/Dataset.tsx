@@ -103,47 +103,50 @@ const Examples = ({ dataset }: { readonly dataset: DatasetModel }) => {
   return (
     <PagedList atom={examplesAtom(dataset.id)}>
       {(examples) => (
-        <ul className="cards">
-          {examples.map((example) => (
-            <li key={example.id} className="card padded stack">
-              <div className="side-by-side">
-                <div>
-                  <h3>Input</h3>
-                  <JsonTree label="Input" value={example.input} />
+        <>
+          <h2 className="visually-hidden">Examples</h2>
+          <ul className="cards">
+            {examples.map((example) => (
+              <li key={example.id} className="card padded stack">
+                <div className="side-by-side">
+                  <div>
+                    <h3>Input</h3>
+                    <JsonTree label="Input" value={example.input} />
+                  </div>
+                  <div>
+                    <h3>Expected answer</h3>
+                    <JsonTree label="Expected answer" value={example.answer} />
+                  </div>
                 </div>
-                <div>
-                  <h3>Expected answer</h3>
-                  <JsonTree label="Expected answer" value={example.answer} />
-                </div>
-              </div>
-              <Source id={example.source_feedback_id} />
-              {can("datasets.write") && dataset.example_count > 1 ? (
-                <div>
-                  <ConfirmButton
-                    label="Remove"
-                    title="Remove the example?"
-                    confirmLabel="Create a version without it"
-                    act={() =>
-                      apiClient.datasets.create({
-                        params: { task_id: dataset.task_id },
-                        payload: { base_dataset_id: dataset.id, remove: [example.id] }
-                      })
-                    }
-                    onDone={(created) => {
-                      refresh(datasetsAtom(dataset.task_id))
-                      refresh(taskAtom(dataset.task_id))
-                      showToast(`Version ${created.version} created`)
-                      navigate(`/datasets/${created.id}`)
-                    }}
-                  >
-                    Creates the next version without this example. Earlier versions and the live release keep
-                    it.
-                  </ConfirmButton>
-                </div>
-              ) : null}
-            </li>
-          ))}
-        </ul>
+                <Source id={example.source_feedback_id} />
+                {can("datasets.write") && dataset.example_count > 1 ? (
+                  <div>
+                    <ConfirmButton
+                      label="Remove"
+                      title="Remove the example?"
+                      confirmLabel="Create a version without it"
+                      act={() =>
+                        apiClient.datasets.create({
+                          params: { task_id: dataset.task_id },
+                          payload: { base_dataset_id: dataset.id, remove: [example.id] }
+                        })
+                      }
+                      onDone={(created) => {
+                        refresh(datasetsAtom(dataset.task_id))
+                        refresh(taskAtom(dataset.task_id))
+                        showToast(`Version ${created.version} created`)
+                        navigate(`/datasets/${created.id}`)
+                      }}
+                    >
+                      Creates the next version without this example. Earlier versions and the live release
+                      keep it.
+                    </ConfirmButton>
+                  </div>
+                ) : null}
+              </li>
+            ))}
+          </ul>
+        </>
       )}
     </PagedList>
   )
@@ -201,6 +204,7 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
                 <span className="quiet"> · showing the newest {changes.length}</span>
               ) : null}
             </p>
+            <h2 className="visually-hidden">Differences</h2>
             <ul className="cards">
               {changes.map(({ after, before }) => (
                 <li key={after?.id ?? before?.id} className="card padded stack">

@@ -1,0 +1,67 @@
+import { useAtomValue } from "../state/atoms.ts"
+import { letterShortcutsAtom, setLetterShortcuts } from "../state/letterShortcuts.ts"
+import { Button } from "../ui/Button.tsx"
+import { Dialog } from "../ui/Dialog.tsx"
+
+const shortcuts: ReadonlyArray<readonly [string, ReadonlyArray<readonly [string, string]>]> = [
+  [
+    "Approvals",
+    [
+      ["j, k", "next, previous"],
+      ["↓, ↑", "next, previous in the list; in the selected approval, scroll"],
+      ["a, r", "approve, reject"],
+      ["x", "select, to decide several"],
+      ["Shift and ↓, ↑", "extend the selection"],
+      ["X", "select up to here"]
+    ]
+  ],
+  [
+    "Feedback",
+    [
+      ["j, k", "next, previous"],
+      ["s, r", "stage, reject"]
+    ]
+  ],
+  [
+    "Every page",
+    [
+      ["Esc", "cancel, clear the selection"],
+      ["?", "this list"]
+    ]
+  ]
+]
+
+/** The dialog that lists the keyboard shortcuts and switches single keys on or off. */
+export default function KeyboardHelp({ onClose }: { readonly onClose: () => void }) {
+  const hasLetters = useAtomValue(letterShortcutsAtom)
+  return (
+    <Dialog open title="Keyboard shortcuts" onClose={onClose}>
+      {shortcuts.map(([page, keys]) => (
+        <section key={page} aria-label={page} className="stack">
+          <h3>{page}</h3>
+          <dl className="facts">
+            {keys.map(([key, action]) => (
+              <div key={key}>
+                <dt>
+                  <kbd>{key}</kbd>
+                </dt>
+                <dd>{action}</dd>
+              </div>
+            ))}
+          </dl>
+        </section>
+      ))}
+      <label className="check">
+        <input
+          type="checkbox"
+          checked={hasLetters}
+          onChange={({ target }) => setLetterShortcuts(target.checked)}
+        />
+        <span>Use single letters as shortcuts, in this browser</span>
+      </label>
+      <div className="dialog-actions">
+        <Button onClick={onClose}>Close</Button>
+      </div>
+    </Dialog>
+  )
+}
