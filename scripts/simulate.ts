@@ -27,7 +27,7 @@ import { failUsage, parseOptions } from "./parseOptions.ts"
 const SHRINK_MILLIS = 120_000
 
 /** Seeds that a planted bug may survive. */
-const PLANTED_SEEDS = 1_000
+const PLANTED_SEEDS = 2_000
 
 const { values } = parseOptions(import.meta.filename, {
   options: {
