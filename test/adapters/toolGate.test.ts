@@ -111,6 +111,18 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
     })
   )
 
+  it.effect("does not execute a call that nobody has decided about", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("gate pending")
+      const gate = makeToolGate({ client, session })
+      yield* Effect.promise(async () => {
+        const executed = () => assert.fail("executed without a decision")
+        const answer = await gate.run(refund("call_1"), undefined, executed, { wait: false })
+        assert.strictEqual(answer.verdict, "pending")
+      })
+    })
+  )
+
   it.effect("reports a failure, and rejects with it", () =>
     Effect.gen(function* () {
       const { client, outcomes, session } = yield* governedRun("gate failure")
