@@ -33,10 +33,22 @@ describe("the bundle", () => {
         metafile: true,
         write: false
       })
-      const main = loadedWith(metafile, chunkOf(metafile, "src/main.ts"))
+      const main = loadedWith(metafile, chunkOf(metafile, "src/cli/countersign.ts"))
       assert.isTrue(main.has("src/cli/countersign.ts"))
       for (const source of ["src/server/Server.ts", "src/api/Api.ts", "node_modules/undici/index.js"])
         assert.isFalse(main.has(source), `countersign --help loads ${source}`)
+
+      // A hook is a process for each call of a tool.
+      const hook = loadedWith(metafile, chunkOf(metafile, "src/cli/hook/main.ts"))
+      assert.isTrue(hook.has("src/cli/hook/runHook.ts"))
+      const entry = loadedWith(metafile, chunkOf(metafile, "src/main.ts"))
+      for (const source of [
+        "src/cli/countersign.ts",
+        "src/server/Server.ts",
+        "src/api/Api.ts",
+        "node_modules/effect/dist/cli/Command.js"
+      ])
+        assert.isFalse(hook.has(source) || entry.has(source), `countersign hook loads ${source}`)
 
       const serve = loadedWith(metafile, chunkOf(metafile, "src/cli/serve/serve.ts"))
       assert.isTrue(serve.has("src/server/Server.ts"))
