@@ -21,11 +21,34 @@ export const pathAtom = Atom.keepAlive(
 
 export const usePath = (): string => useAtomValue(pathAtom)
 
+/** The query of the address, which keeps filters and tabs. */
+const queryAtom = Atom.keepAlive(
+  Atom.make((get) => {
+    const update = () => get.setSelf(location.search)
+    addEventListener("popstate", update)
+    get.addFinalizer(() => removeEventListener("popstate", update))
+    return location.search
+  })
+)
+
+/** A parameter of the address's query; undefined: it has none. */
+export const useQueryParameter = (name: string): string | undefined =>
+  new URLSearchParams(useAtomValue(queryAtom)).get(name) ?? undefined
+
+/** A path with a query of the parameters that have a value. */
+export const withQuery = (path: string, parameters: Readonly<Record<string, string | undefined>>): string => {
+  const given = Object.entries(parameters).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value] as [string, string]]
+  )
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
+}
+
 /** Navigates to a path of the console. `replace` overwrites the current history entry. */
 export const navigate = (path: string, options: { readonly replace?: boolean } = {}): void => {
   if (options.replace === true) history.replaceState(null, "", CONSOLE_PATH + path)
   else history.pushState(null, "", CONSOLE_PATH + path)
   registry.refresh(pathAtom)
+  registry.refresh(queryAtom)
   if (options.replace !== true) scrollTo(0, 0)
 }
 

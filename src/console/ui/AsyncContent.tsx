@@ -1,6 +1,8 @@
 import { Option } from "effect"
 import { AsyncResult, type Atom } from "effect/reactivity"
 import type { ReactNode } from "react"
+import { Link, usePath } from "../app/router.tsx"
+import { matchRoute } from "../app/routes.ts"
 import { refresh } from "../state/atoms.ts"
 import { Button } from "./Button.tsx"
 import { failureOfCause } from "./Failure.ts"
@@ -25,7 +27,9 @@ export const AsyncContent = <A, E>({
   return (
     <>
       <FailureNotice failure={failure}>
-        {failure?.code === "NOT_FOUND" ? undefined : (
+        {failure?.code === "NOT_FOUND" ? (
+          <BackToList />
+        ) : (
           <Button small onClick={() => refresh(atom)}>
             Try again
           </Button>
@@ -33,5 +37,16 @@ export const AsyncContent = <A, E>({
       </FailureNotice>
       {Option.isSome(value) ? children(value.value) : null}
     </>
+  )
+}
+
+/** A way on from a page whose subject does not exist. */
+const BackToList = () => {
+  const path = usePath()
+  const list = matchRoute(path)?.route.navParent ?? `/${path.split("/")[1] ?? ""}`
+  return list === path ? null : (
+    <Link className="button small" to={list}>
+      Back to the list
+    </Link>
   )
 }

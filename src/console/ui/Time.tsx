@@ -16,6 +16,10 @@ const dateTimeText = (millis: number): string =>
 const timeText = (millis: number): string =>
   (timeFormat ??= new Intl.DateTimeFormat(undefined, { timeStyle: "medium" })).format(millis)
 
+/** For comparing with logs, which are in UTC: `2026-11-23 17:40:21 UTC`. */
+const utcText = (millis: number): string =>
+  `${new Date(millis).toISOString().slice(0, 19).replace("T", " ")} UTC`
+
 const relativeText = (value: number, unit: Intl.RelativeTimeFormatUnit): string =>
   (relativeFormat ??= new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" })).format(
     value,
@@ -43,19 +47,21 @@ export const formatSeconds = (seconds: number): string => {
   return hours === 0 ? `${Math.floor(whole / DAY)} d` : `${Math.floor(whole / DAY)} d ${hours} h`
 }
 
-/** Date and time in the device's locale and time zone. */
+/** Date and time in the device's locale and time zone, with UTC as a tooltip. */
 export const AbsoluteTime = ({ time }: { readonly time: Timestamp | null }) =>
   time === null ? (
     <span className="quiet">never</span>
   ) : (
-    <time dateTime={DateTime.formatIso(time)}>{dateTimeText(DateTime.toEpochMillis(time))}</time>
+    <time dateTime={DateTime.formatIso(time)} title={utcText(DateTime.toEpochMillis(time))}>
+      {dateTimeText(DateTime.toEpochMillis(time))}
+    </time>
   )
 
 /** The time of day, with the full date as a tooltip. For lists of events that are close together. */
 export const TimeOfDay = ({ time }: { readonly time: Timestamp }) => {
   const at = DateTime.toEpochMillis(time)
   return (
-    <time dateTime={DateTime.formatIso(time)} title={dateTimeText(at)}>
+    <time dateTime={DateTime.formatIso(time)} title={`${dateTimeText(at)} (${utcText(at)})`}>
       {timeText(at)}
     </time>
   )
@@ -67,7 +73,7 @@ export const RelativeTime = ({ time }: { readonly time: Timestamp | null }) => {
   if (time === null) return <span className="quiet">never</span>
   const at = DateTime.toEpochMillis(time)
   return (
-    <time dateTime={DateTime.formatIso(time)} title={dateTimeText(at)}>
+    <time dateTime={DateTime.formatIso(time)} title={`${dateTimeText(at)} (${utcText(at)})`}>
       {agoText((at - now) / 1_000)}
     </time>
   )

@@ -6,7 +6,7 @@ import { letterShortcutsAtom } from "../state/letterShortcuts.ts"
  * Binds keyboard shortcuts, by `KeyboardEvent.key`, or by `Shift+` and the key. They are ignored in form fields, in dialogs and with other
  * modifier keys. Single characters are ignored if their user has switched them off, and arrows in a pane that they scroll.
  */
-export const useKeyboardShortcuts = (shortcuts: Readonly<Record<string, () => void>>): void => {
+export const useKeyboardShortcuts = (shortcuts: Readonly<Record<string, (() => void) | undefined>>): void => {
   const hasLetters = useAtomValue(letterShortcutsAtom)
   const onKeyDown = useEffectEvent((event: KeyboardEvent) => {
     if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return

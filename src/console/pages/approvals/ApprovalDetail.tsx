@@ -37,7 +37,8 @@ interface DetailProps {
   readonly marked: boolean
   readonly onMark: () => void
   readonly onVerdict: (verdict: Verdict | undefined) => void
-  readonly onNext: () => void
+  /** Undefined: there is no next one in the list beside it. */
+  readonly onNext: (() => void) | undefined
   readonly onBack: () => void
 }
 
@@ -100,11 +101,18 @@ const LoadedApproval = ({
       )
   )
   const [hasSubmitted, setSubmitted] = useState(false)
-  const submit = async (given: Verdict, comment: string, extras: DecisionExtras) => {
+  const [comment, setComment] = useState("")
+  const submit = async (given: Verdict, text: string, extras: DecisionExtras) => {
     setSubmitted(true)
-    await decide.run(given, comment, extras)
+    // After a failure the form stays open, with what was typed.
+    if ((await decide.run(given, text, extras)) === undefined) return
+    setComment("")
     onVerdict(undefined)
   }
+  /** Whether the decision, or a vote, is this key's: then its comment was recorded. */
+  const isMine =
+    approval.decided_by?.id === session.key.id ||
+    approval.votes.some(({ voted_by }) => voted_by.id === session.key.id)
   const args = useRef<HTMLElement>(null)
   /** `choosing`: the first choice to approve shows the folded parts, and nobody approves what they have not seen. */
   const [unfolding, setUnfolding] = useState<"folded" | "choosing" | "shown">("folded")
@@ -147,12 +155,20 @@ const LoadedApproval = ({
           <ApprovalStatusBadge approval={approval} />
         )}
       </header>
-      <FailureNotice failure={decide.failure} />
+      <FailureNotice failure={decide.failure}>
+        {decide.failure?.code === undefined && decide.failure?.errors.length === 0 ? (
+          <p>
+            Whether your decision was recorded is not known. Decide again when the service answers: a decision
+            is recorded once.
+          </p>
+        ) : undefined}
+      </FailureNotice>
       {approval.status === "pending" ? null : (
         <ClosedNotice
           approval={approval}
           closedMeanwhile={wasPending && decide.failure !== undefined}
           takesFocus={hasSubmitted}
+          unsentComment={isMine ? "" : comment}
           onNext={onNext}
         />
       )}
@@ -186,6 +202,8 @@ const LoadedApproval = ({
               canApprove={obstacle === undefined}
               canGrant={approval.approvals_required === 1}
               pending={decide.pending}
+              comment={comment}
+              onComment={setComment}
               stepArguments={approval.arguments}
               onVerdict={onVerdict}
               onSubmit={submit}
@@ -209,13 +227,16 @@ const ClosedNotice = ({
   approval,
   closedMeanwhile,
   onNext,
-  takesFocus
+  takesFocus,
+  unsentComment
 }: {
   readonly approval: Approval
   readonly closedMeanwhile: boolean
   /** Whether its user has just decided: the form that had the focus is gone. */
   readonly takesFocus: boolean
-  readonly onNext: () => void
+  /** What its user had typed when somebody else decided. */
+  readonly unsentComment: string
+  readonly onNext: (() => void) | undefined
 }) => {
   const notice = useRef<HTMLDivElement>(null)
   useEffect(() => {
@@ -236,11 +257,18 @@ const ClosedNotice = ({
         <AbsoluteTime time={approval.decided_at} /> · Returned to the agent:{" "}
         <strong>{approval.outcome ?? "reject"}</strong>
       </p>
-      <div className="notice-actions">
-        <Button small onClick={onNext}>
-          Next <kbd>j</kbd>
-        </Button>
-      </div>
+      {unsentComment.trim() === "" ? null : (
+        <p>
+          Your comment was not recorded: <UntrustedText text={unsentComment} />
+        </p>
+      )}
+      {onNext === undefined ? null : (
+        <div className="notice-actions">
+          <Button small onClick={onNext}>
+            Next <kbd>j</kbd>
+          </Button>
+        </div>
+      )}
     </div>
   )
 }

@@ -1,3 +1,4 @@
+import { DateTime } from "effect"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
@@ -7,14 +8,17 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
+import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 
-/** Newest first: approval ids sort by creation time. */ const newestFirst = (
-  left: ApprovalSnapshot,
-  right: ApprovalSnapshot
-): number => (left.approval_id < right.approval_id ? 1 : -1)
+const closedAt = ({ decided_at, requested_at }: ApprovalSnapshot): number =>
+  DateTime.toEpochMillis(decided_at ?? requested_at)
 
-/** Closed approvals, newest first, each with its outcome and who decided. */
+/** Last closed first. */
+const lastClosedFirst = (left: ApprovalSnapshot, right: ApprovalSnapshot): number =>
+  closedAt(right) - closedAt(left) || (left.approval_id < right.approval_id ? 1 : -1)
+
+/** Closed approvals, last closed first, each with its outcome and who decided. */
 export default function ClosedList({
   onSelect,
   selected
@@ -29,11 +33,12 @@ export default function ClosedList({
         {(listed) => {
           const shown = [
             ...new Map([...listed, ...closed.values()].map((one) => [one.approval_id, one])).values()
-          ].toSorted(newestFirst)
+          ].toSorted(lastClosedFirst)
           return shown.length === 0 ? (
             <EmptyState title="No closed approvals" />
           ) : (
             <ul>
+              <MoveKeys approvals={shown} selected={selected} onSelect={onSelect} />
               {shown.map((approval) => (
                 <li key={approval.approval_id}>
                   <button
@@ -67,4 +72,28 @@ export default function ClosedList({
       </PagedList>
     </div>
   )
+}
+
+/** The keys that open the next and the previous closed approval. */
+const MoveKeys = ({
+  approvals,
+  onSelect,
+  selected
+}: {
+  readonly approvals: ReadonlyArray<ApprovalSnapshot>
+  readonly selected: ApprovalId | undefined
+  readonly onSelect: (id: ApprovalId) => void
+}) => {
+  const index = approvals.findIndex(({ approval_id }) => approval_id === selected)
+  const move = (by: number) => {
+    const next = approvals[Math.min(Math.max(index < 0 ? 0 : index + by, 0), approvals.length - 1)]
+    if (next !== undefined) onSelect(next.approval_id)
+  }
+  useKeyboardShortcuts({
+    j: () => move(1),
+    k: () => move(-1),
+    ArrowDown: () => move(1),
+    ArrowUp: () => move(-1)
+  })
+  return null
 }

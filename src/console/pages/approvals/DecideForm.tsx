@@ -27,7 +27,9 @@ export interface DecisionExtras {
 export const DecideForm = ({
   canApprove,
   canGrant,
+  comment,
   foldedParts,
+  onComment,
   onSubmit,
   onUnfold,
   onVerdict,
@@ -41,6 +43,9 @@ export const DecideForm = ({
   readonly canGrant: boolean
   readonly verdict: Verdict | undefined
   readonly pending: boolean
+  /** The comment so far. The page keeps it, also if somebody else decides first. */
+  readonly comment: string
+  readonly onComment: (comment: string) => void
   /** The number of parts of the arguments that are not shown. */
   readonly foldedParts: number
   /** Shows them. */
@@ -48,7 +53,6 @@ export const DecideForm = ({
   readonly onVerdict: (verdict: Verdict | undefined) => void
   readonly onSubmit: (verdict: Verdict, comment: string, extras: DecisionExtras) => Promise<void>
 }) => {
-  const [comment, setComment] = useState("")
   const [proposalText, setProposalText] = useState<string>()
   const [grantDraft, setGrantDraft] = useState<GrantDraft>()
   const buttons = useRef<HTMLDivElement>(null)
@@ -102,7 +106,7 @@ export const DecideForm = ({
       pending={pending}
       disabled={[proposal, grant].some((one) => one !== undefined && Result.isFailure(one))}
       comment={comment}
-      onChange={setComment}
+      onChange={onComment}
       onBack={() => onVerdict(undefined)}
       onSubmit={(text) =>
         void onSubmit(verdict, text, { proposed: valueOf(proposal), grant: valueOf(grantOf(text)) })

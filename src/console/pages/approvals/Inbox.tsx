@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { lazy, Suspense, useEffect, useRef, useState } from "react"
-import { navigate } from "../../app/router.tsx"
+import { navigate, useQueryParameter, withQuery } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
@@ -28,16 +28,22 @@ const DecisionSheet = lazy(loadSheet)
 
 const isApprovalId = Schema.is(ApprovalId)
 
-const go = (id: ApprovalId | undefined) =>
-  navigate(id === undefined ? "/approvals" : `/approvals/${id}`, { replace: true })
-
 /** The approvals page: the live list of pending approvals, or the closed ones, beside the selected approval. */
 export default function Inbox({ params }: PageProps) {
   const inbox = useAtomValue(inboxAtom)
-  const [tab, setTab] = useState<"pending" | "closed">("pending")
+  const tab = useQueryParameter("tab") === "closed" ? "closed" : "pending"
   const [verdict, setVerdict] = useState<Verdict>()
   const selected = isApprovalId(params["id"]) ? params["id"] : undefined
   const position = usePosition(inbox, selected)
+  const show = (id: ApprovalId | undefined, shownTab: "pending" | "closed") =>
+    navigate(
+      withQuery(id === undefined ? "/approvals" : `/approvals/${id}`, {
+        tab: shownTab === "closed" ? shownTab : undefined
+      }),
+      // Opening the first approval is a step that Back undoes; moving on to the next one is not.
+      { replace: id === undefined || selected !== undefined }
+    )
+  const go = (id: ApprovalId | undefined) => show(id, tab)
   const selection = useSelection(inbox)
   const hasSelection = selection.pending.length > 0
   const canDecide = useCan()("approvals.decide")
@@ -83,12 +89,17 @@ export default function Inbox({ params }: PageProps) {
     focusList()
   }
   useKeyboardShortcuts({
-    j: () => void move(1),
-    k: () => void move(-1),
-    ArrowDown: () => void move(1),
-    ArrowUp: () => void move(-1),
-    "Shift+ArrowDown": () => extend(1),
-    "Shift+ArrowUp": () => extend(-1),
+    // The closed list has its own order.
+    ...(tab === "closed"
+      ? {}
+      : {
+          j: () => void move(1),
+          k: () => void move(-1),
+          ArrowDown: () => void move(1),
+          ArrowUp: () => void move(-1),
+          "Shift+ArrowDown": () => extend(1),
+          "Shift+ArrowUp": () => extend(-1)
+        }),
     x: mark,
     X: () => {
       if (canDecide && selected !== undefined) selection.extendTo(selected)
@@ -105,7 +116,7 @@ export default function Inbox({ params }: PageProps) {
           <Tabs
             label="Approval status"
             selected={tab}
-            onSelect={setTab}
+            onSelect={(name) => show(selected, name)}
             options={[
               [
                 "pending",
@@ -174,7 +185,7 @@ export default function Inbox({ params }: PageProps) {
                 marked={selection.ids.has(selected)}
                 onMark={mark}
                 onVerdict={setVerdict}
-                onNext={() => void move(1)}
+                onNext={tab === "closed" ? undefined : () => void move(1)}
                 onBack={() => {
                   go(undefined)
                   focusList()

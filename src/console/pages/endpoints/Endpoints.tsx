@@ -10,6 +10,7 @@ import { Link, navigate } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
+import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
@@ -31,6 +32,7 @@ export const endpointsAtom = Atom.make(apiClient.notification_endpoints.list())
 export default function Endpoints() {
   const can = useCan()
   const result = useAtomValue(endpointsAtom)
+  useRefreshing(endpointsAtom)
   const [isCreating, setIsCreating] = useState(false)
   const [created, setCreated] = useState<{ readonly secret: string; readonly id: string }>()
   return (

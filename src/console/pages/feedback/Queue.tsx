@@ -1,10 +1,11 @@
 import { Schema } from "effect"
 import { useRef, useState } from "react"
-import type { FeedbackRecord, FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
+import { type FeedbackRecord, FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
-import { Link, navigate } from "../../app/router.tsx"
+import { Link, navigate, useQueryParameter, withQuery } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
+import { useRefreshing } from "../../state/useRefreshing.ts"
 import { feedbackAtom } from "../../state/feedback.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
@@ -34,16 +35,29 @@ const isTaskId = Schema.is(TaskId)
 /** The feedback page: the feedback of one task or all, beside the selected entry and its review. */
 export default function Queue({ params }: PageProps) {
   const can = useCan()
-  const [filter, setFilter] = useState<Filter>({
-    task: isTaskId(params["task"]) ? params["task"] : undefined,
-    status: "pending"
-  })
+  const wantedStatus = useQueryParameter("status")
+  const wantedTask = useQueryParameter("task") ?? params["task"]
+  const filter: Filter = {
+    task: isTaskId(wantedTask) ? wantedTask : undefined,
+    status: FeedbackStatus.literals.find((one) => one === wantedStatus) ?? "pending"
+  }
+  const show = (id: FeedbackId | undefined, { status, task }: Filter) =>
+    navigate(
+      withQuery(id === undefined ? "/feedback" : `/feedback/${id}`, {
+        status: status === "pending" ? undefined : status,
+        task
+      }),
+      // Opening the first entry is a step that Back undoes; moving on to the next one is not.
+      { replace: id === undefined || selected !== undefined }
+    )
+  const setFilter = (next: Filter) => show(selected, next)
   /** The verdict, bound to the entry that was on the screen when it was chosen. */
   const [choice, setChoice] = useState<{ readonly id: FeedbackId; readonly verdict: ReviewVerdict }>()
   const [readId, setReadId] = useState<FeedbackId>()
   const pane = useRef<HTMLElement>(null)
   const atom = feedbackAtom(filter.status)(filter.task ?? "all")
   const list = useAtomValue(atom)
+  useRefreshing(atom, list._tag === "Success" && list.value.items.length === 1)
   const items =
     list._tag === "Initial"
       ? []
@@ -54,7 +68,7 @@ export default function Queue({ params }: PageProps) {
   const index = items.findIndex(({ id }) => id === selected)
   const go = (id: FeedbackId | undefined) => {
     setChoice(undefined)
-    navigate(id === undefined ? "/feedback" : `/feedback/${id}`, { replace: true })
+    show(id, filter)
   }
   const move = (by: number) => {
     if (items.length === 0) return

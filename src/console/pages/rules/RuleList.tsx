@@ -44,7 +44,8 @@ export const RuleList = ({
       items={drafts.map((draft, index) => ({ id: draft.rule.id, draft, index }))}
       dependencies={[drafts]}
       keyboardNavigationBehavior="tab"
-      dragAndDropHooks={dragAndDropHooks}
+      // Without a drag handle in each row, React Aria would warn.
+      {...(editable ? { dragAndDropHooks } : {})}
     >
       {({ draft, index }) => (
         <GridListItem

@@ -114,8 +114,11 @@ export const RuleTester = ({
             </p>
             {verdict.effect === "require_approval" ? (
               <p className="quiet small">
-                Review window {formatSeconds(verdict.terms.review_seconds)} · on timeout:{" "}
-                {verdict.terms.timeout_action === "allow" ? "allow" : "reject"}
+                Review window {formatSeconds(verdict.terms.review_seconds)}
+                {verdict.terms.escalation_seconds === null
+                  ? ""
+                  : ` · then ${formatSeconds(verdict.terms.escalation_seconds)} for the admins`}{" "}
+                · on timeout: {verdict.terms.timeout_action === "allow" ? "allow" : "reject"}
               </p>
             ) : null}
           </>
