@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
+import { Hooks } from "../../../src/server/approvals/Hooks.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { governedRun } from "../../adapters/governedRun.ts"
 import {
@@ -246,6 +247,34 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
         assert.strictEqual((await post(large)).decision, "allow")
         assert.deepStrictEqual((await post(succeeded(large, "y".repeat(2 ** 20)))).answer, {})
       })
+    })
+  )
+})
+
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hooks that wait", (it) => {
+  const waitFor = (count: number) =>
+    Effect.flatMap(Hooks, ({ waiting }) =>
+      Effect.repeat(waiting, { until: (waits) => waits === count, schedule: Schedule.spaced("20 millis") })
+    )
+
+  it.effect("are answered when their key is revoked, and when the service stops", () =>
+    Effect.gen(function* () {
+      const { countersign, post, run } = yield* codingAgent("http ends")
+      const admin = yield* countersign.client({ name: "admin" }, "http ends")
+      const second = yield* admin.api_keys.create({ payload: { name: "second", preset: "runtime" } })
+      const query = "wait_seconds=540"
+      const revoked = post(call("refund"), { key: second.secret, query })
+      const stopped = post(call("refund"), { query })
+      yield* waitFor(2)
+      yield* admin.api_keys.revoke({ params: { id: second.key.id }, query: {} })
+      assert.strictEqual((yield* Effect.promise(() => revoked)).decision, "deny")
+      yield* waitFor(1)
+      yield* Effect.flatMap(Hooks, ({ endAll }) => endAll)
+      assert.include((yield* Effect.promise(() => stopped)).reason, "still waiting for approval")
+      // The next replica goes on with the approval.
+      yield* Effect.promise(() => run.decide("approve", "refund"))
+      const { approvals } = yield* Effect.promise(() => run.client.approvals.list({ query: {} }))
+      assert.lengthOf(approvals, 2)
     })
   )
 })
