@@ -84,6 +84,27 @@ describe("KeyedSemaphore", () => {
     })
   )
 
+  it.effect("a permit that becomes free is kept for the first waiter, also if it needs more", () =>
+    Effect.gen(function* () {
+      const { release, untilReleased, withPermit } = yield* setUp
+      const order: Array<string> = []
+      const note = (name: string) => Effect.sync(() => void order.push(name))
+      const short = yield* Effect.forkChild(withPermit("a")(Effect.never))
+      const long = yield* Effect.forkChild(withPermit("a")(untilReleased))
+      yield* Effect.yieldNow
+      const large = yield* Effect.forkChild(withPermit("a", 2)(note("large")))
+      yield* Effect.yieldNow
+      const small = yield* Effect.forkChild(withPermit("a")(note("small")))
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(short)
+      yield* Effect.yieldNow
+      assert.deepStrictEqual(order, [])
+      yield* release
+      yield* Fiber.joinAll([long, large, small])
+      assert.deepStrictEqual(order, ["large", "small"])
+    })
+  )
+
   it.effect("a waiter that leaves, by its time-out or interruption, lets the ones behind it pass", () =>
     Effect.gen(function* () {
       const { withPermit } = yield* setUp
