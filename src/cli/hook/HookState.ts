@@ -25,8 +25,14 @@ export interface SavedSession {
   readonly generation: number
 }
 
-/** Sessions older than this are removed. */
-const MAX_AGE_MILLIS = 30 * 24 * 60 * 60 * 1_000
+/** Sessions that have not been used for this time, and in which nothing waits, are closed and removed: Codex has no hook at their end. */
+const IDLE_MILLIS = 7 * 24 * 60 * 60 * 1_000
+
+/** Sessions that have not been used for this time are removed in any case: no approval waits longer. */
+const MAX_AGE_MILLIS = 61 * 24 * 60 * 60 * 1_000
+
+/** Sessions that one sweep closes. */
+const MAX_CLOSED = 5
 
 /** Sessions that one sweep looks at. */
 const MAX_SWEPT = 100
@@ -40,11 +46,13 @@ const digest = (...parts: ReadonlyArray<string>): string =>
 /** The files of one session of a coding agent. */
 export class HookState {
   readonly #root: string
+  readonly #scope: string
   readonly #directory: string
 
   /** `scope` tells apart services, API keys and coding agents. */
   constructor(root: string, scope: string, session: string) {
     this.#root = root
+    this.#scope = digest(scope)
     this.#directory = path.join(root, digest(scope, session))
   }
 
@@ -58,7 +66,7 @@ export class HookState {
   }
 
   saveSession(saved: SavedSession): void {
-    this.#write("session.json", saved)
+    this.#write("session.json", { ...saved, scope: this.#scope })
   }
 
   /** The step of a call that has another ID; undefined if its step has the call's ID. */
@@ -127,17 +135,27 @@ export class HookState {
     this.saveSession({ session_id: null, generation })
   }
 
-  /** Removes sessions that have not been used for 30 days, the least of them that the sweep finds. */
-  sweep(now: number): void {
+  /** Removes sessions that have not been used for long. Returns the agent sessions to close. */
+  sweep(now: number): ReadonlyArray<string> {
+    const idle: Array<string> = []
     for (const name of readdirSync(this.#root).slice(0, MAX_SWEPT)) {
+      if (idle.length >= MAX_CLOSED) break
       const directory = path.join(this.#root, name)
       try {
-        if (now - statSync(directory).mtimeMs > MAX_AGE_MILLIS)
-          rmSync(directory, { recursive: true, force: true })
+        const age = now - statSync(directory).mtimeMs
+        if (age < IDLE_MILLIS) continue
+        const saved = readObject(path.join(directory, "session.json"))
+        const isWaiting = readdirSync(directory).some((file) => file.startsWith("waiting-"))
+        // Another service, key or coding agent sweeps its own.
+        if (age < MAX_AGE_MILLIS && (isWaiting || saved?.["scope"] !== this.#scope)) continue
+        rmSync(directory, { recursive: true, force: true })
+        const session_id = saved?.["session_id"]
+        if (typeof session_id === "string" && saved?.["scope"] === this.#scope) idle.push(session_id)
       } catch (error) {
         if (errnoCode(error) !== "ENOENT") throw error
       }
     }
+    return idle
   }
 
   #files(): ReadonlyArray<string> {
@@ -149,15 +167,8 @@ export class HookState {
     }
   }
 
-  /** The members of a file; undefined if it does not exist or is not an object. */
   #read(name: string): Readonly<Record<string, unknown>> | undefined {
-    try {
-      const value: unknown = JSON.parse(readFileSync(path.join(this.#directory, name), "utf8"))
-      return typeof value === "object" && value !== null ? { ...value } : undefined
-    } catch (error) {
-      if (errnoCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined
-      throw error
-    }
+    return readObject(path.join(this.#directory, name))
   }
 
   #write(name: string, value: object): void {
@@ -170,6 +181,17 @@ export class HookState {
 
   #remove(name: string): void {
     rmSync(path.join(this.#directory, name), { force: true })
+  }
+}
+
+/** The members of a file; undefined if it does not exist or is not an object. */
+const readObject = (file: string): Readonly<Record<string, unknown>> | undefined => {
+  try {
+    const value: unknown = JSON.parse(readFileSync(file, "utf8"))
+    return typeof value === "object" && value !== null ? { ...value } : undefined
+  } catch (error) {
+    if (errnoCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined
+    throw error
   }
 }
 

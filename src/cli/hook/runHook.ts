@@ -257,7 +257,9 @@ class Hook {
       { signal }
     )
     this.#state.saveSession({ session_id, generation })
-    this.#state.sweep(Date.now())
+    await Promise.allSettled(
+      this.#state.sweep(Date.now()).map((id) => this.#client.sessions.close({ params: { id } }, { signal }))
+    )
     return { session_id, generation }
   }
 }

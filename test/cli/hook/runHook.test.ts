@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import type { HookOptions } from "../../../src/cli/hook/hookOptions.ts"
@@ -230,6 +230,32 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
         rmSync(options.state, { recursive: true })
         assert.strictEqual((await hook(call("read", { tool_use_id: "toolu_3" }))).decision, "allow")
         assert.lengthOf(await sessionsOf(run), 3)
+      })
+    })
+  )
+
+  it.effect("closes sessions that have not been used for a week, unless a call waits in them", () =>
+    Effect.gen(function* () {
+      const { hook, options, run } = yield* codingAgent("hook idle")
+      yield* Effect.promise(async () => {
+        await hook(call("read", { session_id: "idle" }))
+        await hook(call("refund", { session_id: "waiting" }), { waitMillis: 0 })
+        const week = new Date(Date.now() - 8 * 24 * 60 * 60 * 1_000)
+        for (const name of readdirSync(options.state)) utimesSync(path.join(options.state, name), week, week)
+        await hook(call("read", { session_id: "new" }))
+        const sessions = await sessionsOf(run)
+        assert.deepStrictEqual(
+          sessions.map(({ metadata, status }) => [Reflect.get(metadata, "coding_session"), status]),
+          [
+            ["idle", "closed"],
+            ["waiting", "open"],
+            ["new", "open"]
+          ]
+        )
+        assert.lengthOf(readdirSync(options.state), 2)
+        // It is used again.
+        const again = await hook(call("read", { session_id: "idle", tool_use_id: "toolu_again" }))
+        assert.strictEqual(again.decision, "allow")
       })
     })
   )
