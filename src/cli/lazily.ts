@@ -25,9 +25,11 @@ export const lazily =
     load: () => Promise<(...args: Args) => Effect.Effect<A, unknown, R>>
   ): ((...args: Args) => Effect.Effect<A, unknown, R>) =>
   (...args) =>
-    Effect.tryPromise({ try: load, catch: (cause) => cause }).pipe(
-      Effect.catch((cause) =>
-        isModuleNotFound(cause) ? Effect.fail(new NotInPackage({ cause })) : Effect.die(cause)
-      ),
-      Effect.flatMap((handler) => handler(...args))
+    Effect.promise(() =>
+      load().catch((cause: unknown) => {
+        if (!isModuleNotFound(cause)) throw cause
+        return new NotInPackage({ cause })
+      })
+    ).pipe(
+      Effect.flatMap((loaded) => (loaded instanceof NotInPackage ? Effect.fail(loaded) : loaded(...args)))
     )
