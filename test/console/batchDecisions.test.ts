@@ -145,7 +145,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await inbox.getByText("Pending 1").waitFor()
             assert.strictEqual(await inbox.getByText(/\d selected/).count(), 0)
             // The focus is on the list, so that the keys go on working there.
-            await inbox.waitForFunction("document.activeElement.getAttribute('role') === 'listbox'")
+            await inbox.waitForFunction(() => document.activeElement?.getAttribute("role") === "listbox")
           })
           assert.deepStrictEqual(yield* statusesOf("keyboard", ids), [
             ...Array.from({ length: 3 }, () => ["approved", "Checked with the depot"]),
