@@ -13,17 +13,7 @@ import { freeze } from "./toolGate/freeze.ts"
 import { withFallback } from "./toolGate/withFallback.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolEnd, type Verdict } from "./toolGate.ts"
 
-export type {
-  Allowed,
-  Denied,
-  DenialCause,
-  GateFault,
-  GateOptions,
-  GateSettings,
-  Pending,
-  ToolCall,
-  Verdict
-} from "./toolGate.ts"
+export type * from "./toolGate/publicTypes.ts"
 
 /** The invocation of a runner that makes a call. */
 export interface Invocation {

@@ -13,17 +13,7 @@ import { ToolCallDenied } from "./ToolCallDenied.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
 
 export { ToolCallDenied } from "./ToolCallDenied.ts"
-export type {
-  Allowed,
-  Denied,
-  DenialCause,
-  GateFault,
-  GateOptions,
-  GateSettings,
-  Pending,
-  ToolCall,
-  Verdict
-} from "./toolGate.ts"
+export type * from "./toolGate/publicTypes.ts"
 
 /** What the SDK tells about the call of a tool. */
 export interface ToolRun {

@@ -11,17 +11,7 @@
 import { CallMap } from "./toolGate/CallMap.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate, type Verdict } from "./toolGate.ts"
 
-export type {
-  Allowed,
-  Denied,
-  DenialCause,
-  GateFault,
-  GateOptions,
-  GateSettings,
-  Pending,
-  ToolCall,
-  Verdict
-} from "./toolGate.ts"
+export type * from "./toolGate/publicTypes.ts"
 
 /** What the SDK tells about the call of a tool: the input of a hook. */
 export interface ToolUse {

@@ -8,17 +8,7 @@
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
 import { validateArguments } from "./toolGate/validateArguments.ts"
 
-export type {
-  Allowed,
-  Denied,
-  DenialCause,
-  GateFault,
-  GateOptions,
-  GateSettings,
-  Pending,
-  ToolCall,
-  Verdict
-} from "./toolGate.ts"
+export type * from "./toolGate/publicTypes.ts"
 
 /** What LangChain tells about the run: its state, and the runtime with `context` and, from LangChain 1.1, `configurable`. */
 export interface MiddlewareRun {

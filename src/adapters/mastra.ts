@@ -13,17 +13,7 @@ import { type GateOptions, makeToolGate, type ToolGate } from "./toolGate.ts"
 import { validateArguments } from "./toolGate/validateArguments.ts"
 
 export { ToolCallDenied } from "./ToolCallDenied.ts"
-export type {
-  Allowed,
-  Denied,
-  DenialCause,
-  GateFault,
-  GateOptions,
-  GateSettings,
-  Pending,
-  ToolCall,
-  Verdict
-} from "./toolGate.ts"
+export type * from "./toolGate/publicTypes.ts"
 
 type Suspend = (payload: unknown, options?: unknown) => unknown
 

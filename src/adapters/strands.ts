@@ -10,17 +10,7 @@ import { freeze } from "./toolGate/freeze.ts"
 import { withFallback } from "./toolGate/withFallback.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
 
-export type {
-  Allowed,
-  Denied,
-  DenialCause,
-  GateFault,
-  GateOptions,
-  GateSettings,
-  Pending,
-  ToolCall,
-  Verdict
-} from "./toolGate.ts"
+export type * from "./toolGate/publicTypes.ts"
 
 /** What the SDK tells about the invocation that makes a call. */
 export interface Invocation {

@@ -1,5 +1,5 @@
 import { afterEach, assert, describe, it } from "vitest"
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { type CallEnd, openJournal } from "../../../src/cli/mcpGate/Journal.ts"
@@ -49,17 +49,6 @@ describe("the journal of calls", () => {
     assert.deepStrictEqual(readdirSync(directory), [])
   })
 
-  it("lets one of several processes start a leg", async () => {
-    const directory = temporary()
-    const journals = await Promise.all(Array.from({ length: 8 }, () => openJournal(directory)))
-    await journals[0]?.asked(record)
-    const started = await Promise.all(journals.map((journal) => journal.started(record, 0)))
-    assert.lengthOf(
-      started.filter((isFirst) => isFirst),
-      1
-    )
-  })
-
   it("passes over files that are not its own or not whole", async () => {
     const directory = temporary()
     const journal = await openJournal(directory)
@@ -71,13 +60,5 @@ describe("the journal of calls", () => {
       left.map(({ state }) => state),
       ["asked"]
     )
-  })
-
-  it.skipIf(process.platform === "win32")("is closed to other accounts", async () => {
-    const directory = path.join(temporary(), "calls")
-    const journal = await openJournal(directory)
-    await journal.asked(record)
-    assert.strictEqual(statSync(directory).mode & 0o777, 0o700)
-    assert.strictEqual(statSync(path.join(directory, "call_1.call.json")).mode & 0o777, 0o600)
   })
 })
