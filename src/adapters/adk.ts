@@ -29,7 +29,7 @@ export interface ToolContext extends Invocation {
   readonly abortSignal?: AbortSignal
 }
 
-/** What the kit passes to the callbacks of a tool. */
+/** The parameters of a tool's callbacks. */
 export interface ToolParameters {
   readonly tool: { readonly name: string }
   readonly toolArgs: Record<string, unknown>
@@ -130,7 +130,7 @@ export const governPlugin = (options: GateOptions<Invocation>): GovernedPlugin =
     beforeToolCallback: async ({ tool, toolArgs, toolContext }) => {
       const { abortSignal: signal, functionCallId = "" } = toolContext
       const key = keyOf(toolContext, functionCallId)
-      // Callbacks that come later could change what was asked about.
+      // Callbacks that come later could change the call after the decision.
       const call = { id: functionCallId, tool: tool.name, arguments: freeze(toolArgs) }
       const early = await asked.take(key)
       const verdict = early?.verdict === "deny" ? early : await gate.ask(call, toolContext, { signal })

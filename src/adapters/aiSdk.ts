@@ -15,7 +15,7 @@ import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./
 export { ToolCallDenied } from "./ToolCallDenied.ts"
 export type * from "./toolGate/publicTypes.ts"
 
-/** What the SDK tells about the call of a tool. */
+/** The SDK's description of a tool call. */
 export interface ToolRun {
   readonly toolCallId: string
   /** The messages before the response with the call. */
@@ -123,7 +123,7 @@ const lastOf = async (output: unknown): Promise<unknown> => {
   return last
 }
 
-/** What the SDK tells about a call whose approval it asks for. */
+/** The SDK's description of a call that needs approval. */
 export interface ToolApprovalRequest {
   readonly toolCall: { readonly toolCallId: string; readonly toolName: string; readonly input: unknown }
   readonly tools: object | undefined
@@ -131,7 +131,7 @@ export interface ToolApprovalRequest {
   readonly messages: ReadonlyArray<unknown>
 }
 
-/** What the SDK does with a call. Undefined: it executes it, and the governed tool asks by itself. */
+/** The SDK's next step with a call. Undefined: it executes it, and the governed tool asks by itself. */
 export type ToolApproval =
   { readonly type: "denied"; readonly reason: string } | { readonly type: "user-approval" } | undefined
 

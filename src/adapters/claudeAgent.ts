@@ -13,7 +13,7 @@ import { type GateOptions, makeToolGate, type ToolCall, type ToolGate, type Verd
 
 export type * from "./toolGate/publicTypes.ts"
 
-/** What the SDK tells about the call of a tool: the input of a hook. */
+/** The input of a hook: the SDK's description of a tool call. */
 export interface ToolUse {
   /** The session of Claude Code. Absent in `canUseTool`. */
   readonly session_id?: string

@@ -34,7 +34,7 @@ interface ToolMessageFields {
   readonly status: "error"
 }
 
-/** Settings besides those of every adapter. */
+/** Settings of this adapter alone. */
 export interface MiddlewareSettings<Message> {
   /**
    * The class of your LangChain: `import { ToolMessage } from "langchain"`. The adapter imports no framework, so that it creates the messages

@@ -24,9 +24,9 @@ export interface ToolContext {
     readonly threadId?: string
     readonly resourceId?: string
     readonly suspend?: Suspend
-    /** What the run was resumed with. */
+    /** The data with which the run was resumed. */
     readonly resumeData?: unknown
-    /** What the tool was suspended with. */
+    /** The data with which the tool was suspended. */
     readonly suspendPayload?: unknown
   }
   readonly requestContext?: unknown
@@ -35,16 +35,16 @@ export interface ToolContext {
   readonly toolCallId?: string
 }
 
-/** Settings besides those of every adapter. */
+/** Settings of this adapter alone. */
 export interface ToolSettings {
   /**
    * Whether a call that has to wait for a person suspends the run instead of waiting. It needs an agent of a `Mastra` with storage. Go on with
-   * `agent.resumeGenerate` or `agent.resumeStream`, also in another process; what it is resumed with decides nothing. Default: `false`.
+   * `agent.resumeGenerate` or `agent.resumeStream`, also in another process; the resume data decides nothing. Default: `false`.
    */
   readonly pause?: boolean
 }
 
-/** What a run is suspended with. */
+/** The data with which a run is suspended. */
 export interface PausedCall {
   readonly type: "countersign"
   readonly tool: string

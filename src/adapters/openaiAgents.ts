@@ -34,7 +34,7 @@ export interface AgentsModule {
 
 /** The SDK's `RunContext`. */
 export interface RunContext {
-  /** What the application passed to `run` as `context`. */
+  /** The `context` that the application passed to `run`. */
   readonly context: unknown
 }
 
@@ -157,7 +157,7 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
     { interruptions = [], runContext, state }: RunResult,
     { signal, wait = true }: AskOptions = {}
   ): Promise<boolean> => {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the SDK passes to `needsApproval` too
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the SDK passes the same input to `needsApproval`
     const context = runContext as Run
     const verdicts = await Promise.all(
       interruptions.map(async (item) => {

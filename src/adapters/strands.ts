@@ -12,10 +12,10 @@ import { type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./t
 
 export type * from "./toolGate/publicTypes.ts"
 
-/** What the SDK tells about the invocation that makes a call. */
+/** The invocation that makes a call. */
 export interface Invocation {
   readonly agent: object
-  /** What the application passed to `invoke` as `invocationState`. */
+  /** The `invocationState` that the application passed to `invoke`. */
   readonly invocationState: Record<string, unknown>
 }
 
@@ -141,7 +141,7 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
     },
 
     beforeToolCall: async (event) => {
-      // Interventions and hooks that come later could change what was asked about.
+      // Interventions and hooks that come later could change the call after the decision.
       const { input, name, toolUseId } = freeze(event.toolUse)
       const call = { id: toolUseId, tool: name, arguments: input }
       const verdict = await ask(call, event)

@@ -25,12 +25,12 @@ export interface ToolCall {
 /** Something that went wrong between the gate and the service. */
 export interface GateFault {
   readonly call: Pick<ToolCall, "id" | "tool">
-  /** What the gate was doing: asking for the decision, or reporting the outcome of the tool. */
+  /** The operation of the gate: asking for the decision, or reporting the outcome of the tool. */
   readonly operation: "ask" | "report"
   readonly error: unknown
 }
 
-/** Settings of every adapter. `Context` is what the framework tells about the run. */
+/** Settings of every adapter. `Context` is the framework's description of the run. */
 export interface GateSettings<Context = undefined> {
   /** The client: `connect({ url, key })`, with a key of the preset `runtime`. */
   readonly client: Pick<CountersignClient, "approvals" | "govern" | "sessions">
@@ -58,7 +58,7 @@ export interface GateSettings<Context = undefined> {
   readonly onFault?: (fault: GateFault) => void
 }
 
-/** Settings, of which those that allow calls without a decision must not do it unnoticed. */
+/** Settings. `whenUnreachable: "allow"` requires `onFault`, so that calls without a decision are noticed. */
 export type GateOptions<Context = undefined> = GateSettings<Context> &
   (
     | { readonly whenUnreachable?: "deny" }
@@ -87,7 +87,7 @@ export interface Allowed {
 export interface Denied {
   readonly verdict: "deny"
   readonly cause: DenialCause
-  /** What to tell the model: what decided and why, and what it can do. */
+  /** Text for the model: the reason of the denial, and its options. */
   readonly message: string
   /** The decision, if the service gave one. It has the arguments that a person proposed instead, if any. */
   readonly decision: GovernedDecision | GovernedStep | undefined
@@ -95,7 +95,7 @@ export interface Denied {
   readonly problem: Problem | undefined
 }
 
-/** Nobody has decided yet. The same call can be asked again. */
+/** The approval is pending. The same call can be asked again. */
 export interface Pending {
   readonly verdict: "pending"
   /** What to tell the model if the run does not wait longer. */
@@ -232,7 +232,7 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
       const problem = isProblem(error) ? error : undefined
       if (isProblem(error, "STEP_ALREADY_COMPLETED")) return denial("executed", problem)
       onFault({ call, operation: "ask", error })
-      // Without an answer of the service; what it refuses is denied whatever the settings.
+      // The service did not answer. A request that it refuses is denied whatever the settings.
       const isUnreachable = isUnavailable(error) || (problem !== undefined && statusOf(problem) >= 500)
       if (isUnreachable && whenUnreachable === "allow") return { verdict: "allow", decision: undefined }
       return denial(isUnreachable ? "unreachable" : "refused", problem)

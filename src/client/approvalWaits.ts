@@ -25,7 +25,7 @@ export interface ApprovalWaits {
 
 type Closing = Deferred.Deferred<ApprovalSnapshot | undefined, StreamError>
 
-/** What one listener is interested in. */
+/** The interest of one listener. */
 interface Interest {
   /** The latest event when it began; undefined for all that are retained. */
   after: number | undefined
@@ -65,7 +65,7 @@ export const makeApprovalWaits = (follower: SessionFollower): ApprovalWaits => {
         ),
         Effect.onExit((exit) =>
           Effect.sync(() => {
-            // A stream that was interrupted has no waits, or those of the next one.
+            // A stream that was interrupted has no waits, or the waits of the next stream.
             if (Exit.hasInterrupts(exit)) return
             session.stream = undefined
             const end = Exit.isSuccess(exit) ? Effect.undefined : Effect.failCause(exit.cause)
@@ -81,7 +81,7 @@ export const makeApprovalWaits = (follower: SessionFollower): ApprovalWaits => {
       )
     })
 
-  /** Closes the stream if nobody waits. */
+  /** Closes the stream if no wait is left. */
   const release = (session: Session) =>
     Effect.suspend(() => {
       const { stream } = session

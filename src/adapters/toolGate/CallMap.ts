@@ -1,7 +1,7 @@
 /** Most calls that are remembered. A run that was aborted never takes its own. */
 const MAX_CALLS = 10_000
 
-/** What an adapter remembers about calls from one callback of its framework to a later one. The oldest are forgotten. */
+/** State that an adapter keeps about calls from one callback of its framework to a later one. The oldest are forgotten. */
 export class CallMap<Value> {
   private readonly values = new Map<string, Value>()
 

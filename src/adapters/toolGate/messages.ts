@@ -1,4 +1,4 @@
-/** What a model is told about a call that is not executed. */
+/** Texts for the model about a call that is not executed. */
 import type { GovernedStep } from "../../client/connect/Operations.ts"
 import type { Problem } from "../../client/connect/Problem.ts"
 import {

@@ -1,5 +1,5 @@
 /**
- * What one call of a hook leaves for the next: a directory for each session of a coding agent. Every file is written whole and moved into
+ * State that one call of a hook leaves for the next: a directory for each session of a coding agent. Every file is written whole and moved into
  * place, so that parallel hooks read it or do not find it. The service decides about each call; the files say only under which step to ask.
  * Without them a call is asked as a new step.
  */

@@ -56,7 +56,7 @@ export const readHookArguments = (
     const { defer, state, url, wait } = values
     return { vendor, flags: { url, keyFile: values["key-file"], wait, state, defer } }
   } catch {
-    // The command line's library describes what is wrong.
+    // The command line's library describes the fault.
     return undefined
   }
 }
@@ -80,7 +80,7 @@ const stateDirectory = (variables: Environment): string => {
   return path.join(base, "countersign", "hooks")
 }
 
-/** The options by flags and environment; a text that says what is missing otherwise. */
+/** The options by flags and environment; otherwise a text that names the missing one. */
 export const hookOptions = (
   vendor: HookVendor,
   flags: HookFlags,

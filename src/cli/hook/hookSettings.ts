@@ -1,7 +1,7 @@
 /** The hooks of Countersign in a coding agent's settings file. Pure: file contents in and out. */
 import type { HookVendor } from "../../domain/hooks/hookVendors.ts"
 
-/** What is installed. */
+/** The installed hooks. */
 export interface HookInstallation {
   readonly vendor: HookVendor
   /** The base URL of the service; undefined for that of the environment, or of this machine. */

@@ -23,7 +23,7 @@ import { hookActionClass } from "../../domain/hooks/hookVendors.ts"
 import type { HookOptions } from "./hookOptions.ts"
 import { HookState } from "./HookState.ts"
 
-/** What a hook prints, and the code that it exits with. */
+/** The output of a hook, and its exit code. */
 export interface HookResult {
   readonly stdout: string
   readonly stderr: string
@@ -51,7 +51,7 @@ export const deniedResult = (reason: string): HookResult => {
   return { stdout: "", stderr: `${message}\n`, code: BLOCK }
 }
 
-/** Answers one input of a hook. Never rejects: what goes wrong is a denial. */
+/** Answers one input of a hook. Never rejects: every failure is a denial. */
 export const runHook = async (options: HookOptions, input: Uint8Array): Promise<HookResult> => {
   const { vendor } = options
   const event = parseHookInput(vendor, decodeText(input))
@@ -270,7 +270,7 @@ const PERMISSION = "permission_"
 /** Most characters of a directory's name in a session's metadata. */
 const MAX_DIRECTORY = 4_000
 
-/** What makes two calls equal. Throws if the arguments have no canonical form, such as with half of a character. */
+/** The digest by which two calls are equal. Throws if the arguments have no canonical form, such as with half of a character. */
 const callKey = (tool: string, input: unknown): string => {
   const text = canonicalize(input)
   if (text === undefined) throw new TypeError("the arguments are not JSON")

@@ -94,7 +94,7 @@ export interface McpGateOptions {
   readonly server: string
   /** Before the names of tools in steps, such as `github.`. */
   readonly prefix: string
-  /** Action classes by name of the tool, in place of those of its annotations. */
+  /** Action classes by name of the tool, in place of the classes by its annotations. */
   readonly actionClasses: Readonly<Record<string, string>>
   /** A session that exists; undefined: the gate creates one. */
   readonly session: string | undefined

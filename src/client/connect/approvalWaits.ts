@@ -31,7 +31,7 @@ export interface ApprovalWaits {
   readonly listen: (session_id: string) => ApprovalListener
 }
 
-/** What one listener is interested in. */
+/** The interest of one listener. */
 interface Interest {
   /** The latest event when it began; undefined for all that are retained. */
   after: number | undefined
@@ -87,7 +87,7 @@ export const makeApprovalWaits = (follower: SessionFollower): ApprovalWaits => {
     )
   }
 
-  /** Closes the stream if nobody waits. */
+  /** Closes the stream if no wait is left. */
   const release = (session: Session): void => {
     if (waiting(session).length > 0) return
     const { stream } = session

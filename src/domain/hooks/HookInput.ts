@@ -49,7 +49,7 @@ export interface HookFault {
   readonly _tag: "Fault"
   /** The event's name, if there is one. */
   readonly event: string | undefined
-  /** What is wrong, as a sentence. Contains no value of the input except the event's name. */
+  /** The fault, as a sentence. Contains no value of the input except the event's name. */
   readonly reason: string
   /** Whether blocking the event stops something. Blocking the end of a turn would make the agent go on. */
   readonly canBlock: boolean

@@ -1,8 +1,8 @@
-/** What a hook answers to its coding agent. Codex refuses unknown members and then goes on without the answer, so none are added. */
+/** Answers of hooks to coding agents. Codex refuses unknown members and then goes on without the answer, so none are added. */
 import type { HookAsk, HookFault } from "./HookInput.ts"
 import type { HookVendor } from "./hookVendors.ts"
 
-/** What was decided about a call, with the text for the model. */
+/** The decision about a call, with the text for the model. */
 export type HookDecision =
   | { readonly verdict: "allow" }
   | { readonly verdict: "deny"; readonly message: string }
@@ -67,7 +67,7 @@ export const answerFault = (vendor: HookVendor, fault: HookFault): HookAnswer =>
 export const answerNote = (note: string | undefined): HookAnswer =>
   note === undefined ? {} : { systemMessage: plainText(note) }
 
-/** Says what is wrong with an input. */
+/** Describes the fault of an input. */
 export const faultMessage = ({ canBlock, reason }: HookFault): string =>
   canBlock ? `Countersign denied this, because it does not understand the hook's input. ${reason}` : reason
 

@@ -229,7 +229,7 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
             `${message} Nothing has been rejected: still waiting for approval ${String(approval_id)}; the same call with the same arguments asks again.`
           )
     }
-    // The decision is this call's: an equal one asks anew. Nothing is written for a call that never waited.
+    // The decision is this call's: an equal one asks again. Nothing is written for a call that never waited.
     if (isSaved) yield* save(false)
     return answer.decision === "allow"
       ? { verdict: "allow" as const }

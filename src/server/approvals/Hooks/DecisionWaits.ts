@@ -7,7 +7,7 @@ import type { SessionSignal } from "../SessionSignals.ts"
 export interface DecisionWaitLimits {
   /** Requests of this replica that wait. */
   readonly total: number
-  /** Those of one organization. */
+  /** Waits of one organization. */
   readonly perOrganization: number
 }
 
@@ -38,7 +38,7 @@ export interface DecisionWaits {
   readonly size: () => number
 }
 
-/** Creates the waits. Plain and synchronous, but for the wait itself. */
+/** Creates the waits. Plain and synchronous, except the wait itself. */
 export const makeDecisionWaits = (limits: DecisionWaitLimits): DecisionWaits => {
   const bySession = new Map<SessionId, Set<Wait>>()
   const byOrganization = new Map<OrgId, number>()
