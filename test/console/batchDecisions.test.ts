@@ -100,8 +100,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await inbox.getByRole("heading", { name: "payments.refund" }).waitFor()
             await inbox.keyboard.press("x")
             await inbox.getByText("1 selected").waitFor()
+            await inbox.getByRole("button", { name: "Select all listed" }).click()
+            await inbox.getByText("4 selected").waitFor()
             await inbox.keyboard.press("Escape")
-            await inbox.getByText("1 selected").waitFor({ state: "detached" })
+            await inbox.getByText("4 selected").waitFor({ state: "detached" })
             // The range grows with the arrows, and X extends it as well.
             await inbox.keyboard.press("Shift+ArrowDown")
             await inbox.getByText("2 selected").waitFor()

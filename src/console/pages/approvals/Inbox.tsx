@@ -15,7 +15,7 @@ import { Tabs } from "../../ui/Tabs.tsx"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import type { Verdict } from "./ApprovalDetail.tsx"
 import { SelectionBar } from "./batch/SelectionBar.tsx"
-import { useSelection } from "./batch/useSelection.ts"
+import { useSelectedApprovals } from "./batch/useSelectedApprovals.ts"
 import { PendingList } from "./PendingList.tsx"
 
 const loadDetail = () => import("./ApprovalDetail.tsx")
@@ -44,7 +44,7 @@ export default function Inbox({ params }: PageProps) {
       { replace: id === undefined || selected !== undefined }
     )
   const go = (id: ApprovalId | undefined) => show(id, tab)
-  const selection = useSelection(inbox)
+  const selection = useSelectedApprovals(inbox)
   const hasSelection = selection.pending.length > 0
   const canDecide = useCan()("approvals.decide")
   const [isDeciding, setDeciding] = useState(false)

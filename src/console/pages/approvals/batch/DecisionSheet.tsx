@@ -15,7 +15,7 @@ import type { Verdict } from "../ApprovalDetail.tsx"
 import { outcomeOf } from "./decisionOutcome.ts"
 import { DecisionResults } from "./DecisionResults.tsx"
 import { SelectionReview } from "./SelectionReview.tsx"
-import type { SelectedApprovals } from "./useSelection.ts"
+import type { SelectedApprovals } from "./useSelectedApprovals.ts"
 
 /** The approvals of a request, and what became of each. */
 interface DecidedBatch {

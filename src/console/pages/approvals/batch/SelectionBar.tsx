@@ -1,7 +1,8 @@
 import { Button } from "../../../ui/Button.tsx"
+import { SelectionBar as RowSelectionBar } from "../../../ui/selection/SelectionBar.tsx"
 import { UntrustedText } from "../../../ui/UntrustedText.tsx"
 import { ClosedReason } from "../ClosedReason.tsx"
-import type { EndedApproval, SelectedApprovals } from "./useSelection.ts"
+import type { EndedApproval, SelectedApprovals } from "./useSelectedApprovals.ts"
 
 /** The number of selected approvals with the button to decide them, and the approvals that ended while they were selected. */
 export const SelectionBar = ({
@@ -13,32 +14,31 @@ export const SelectionBar = ({
   readonly canDecide: boolean
   readonly onDecide: () => void
 }) => {
-  const { clear, ended, ids, pending, remove } = selection
+  const { ended, listed, pending, remove } = selection
   return (
-    <div className={ids.size === 0 ? "selection-bar empty-bar" : "selection-bar"}>
-      {/* Always rendered: screen readers announce only changes of a region that they know. */}
-      <div role="status" className="selection-status">
-        {ids.size === 0 ? null : <strong>{pending.length} selected</strong>}
-        {ended.length === 0 ? null : <EndedApprovals ended={ended} />}
-      </div>
-      {ids.size === 0 ? null : (
-        <div className="selection-actions">
+    <RowSelectionBar
+      selection={selection}
+      count={pending.length}
+      {...(listed.length > pending.length && canDecide
+        ? { all: { label: "Select all listed", load: () => listed } }
+        : {})}
+      actions={
+        <>
           {ended.length === 0 ? null : (
             <Button small onClick={() => remove(ended.map(({ id }) => id))}>
               Dismiss
             </Button>
           )}
-          <Button small onClick={clear}>
-            Clear <kbd>Esc</kbd>
-          </Button>
           {pending.length === 0 || !canDecide ? null : (
             <Button small kind="primary" onClick={onDecide}>
               Review and decide <kbd>a</kbd>
             </Button>
           )}
-        </div>
-      )}
-    </div>
+        </>
+      }
+    >
+      {ended.length === 0 ? null : <EndedApprovals ended={ended} />}
+    </RowSelectionBar>
   )
 }
 

@@ -4,19 +4,19 @@ import type { ApprovalSnapshot } from "../../../../api/SessionStream.ts"
 import type { ApprovalId } from "../../../../domain/Ids.ts"
 import { findObstacle } from "../../../state/findObstacle.ts"
 import { useSession } from "../../../state/session.ts"
-import { Button } from "../../../ui/Button.tsx"
 import { Badge } from "../../../ui/Badge.tsx"
+import { Button } from "../../../ui/Button.tsx"
+import { compareValues, type Comparison } from "../../../ui/comparison/compareValues.ts"
+import { ValueComparison } from "../../../ui/comparison/ValueComparison.tsx"
 import type { Failure } from "../../../ui/Failure.ts"
 import { FailureNotice } from "../../../ui/FailureNotice.tsx"
 import { Field } from "../../../ui/Field.tsx"
 import { Countdown } from "../../../ui/Time.tsx"
 import { UntrustedText } from "../../../ui/UntrustedText.tsx"
 import type { Verdict } from "../ApprovalDetail.tsx"
-import { ArgumentComparison } from "./ArgumentComparison.tsx"
-import { compareArguments, type Comparison } from "./compareArguments.ts"
 import { EndedApprovals } from "./SelectionBar.tsx"
 import { UncomparedArguments } from "./UncomparedArguments.tsx"
-import type { EndedApproval } from "./useSelection.ts"
+import type { EndedApproval } from "./useSelectedApprovals.ts"
 
 /** The selected steps of one tool. */
 interface ToolSteps {
@@ -68,7 +68,9 @@ export const SelectionReview = ({
   const setOneChecked = (id: ApprovalId, isChecked: boolean) =>
     setChecked((current) => new Set(isChecked ? [...current, id] : [...current].filter((one) => one !== id)))
   const marks = tools.reduce((sum, { comparison }) => sum + countMarks(comparison), 0)
-  const stepName = new Map(approvals.map(({ approval_id, step_id }) => [approval_id, String(step_id)]))
+  const stepName = new Map(
+    approvals.map(({ approval_id, step_id }) => [String(approval_id), String(step_id)])
+  )
   const submit = (verdict: Verdict) => {
     if (verdict === "approve" && unchecked.length > 0) {
       setBlocked(true)
@@ -128,7 +130,12 @@ export const SelectionReview = ({
             <UntrustedText text={tool} />{" "}
             <span className="quiet">{count === 1 ? "1 step" : `${count} steps`}</span>
           </h3>
-          <ArgumentComparison comparison={comparison} nameOf={(id) => stepName.get(id) ?? id} />
+          <ValueComparison
+            comparison={comparison}
+            noun="steps"
+            whole="All arguments"
+            nameOf={(id) => stepName.get(id) ?? id}
+          />
         </section>
       ))}
       <details className="sheet-all">
@@ -205,7 +212,7 @@ const compareByTool = (
     .map(([tool, steps]) => ({
       tool,
       count: steps.length,
-      comparison: compareArguments(
+      comparison: compareValues(
         steps.flatMap(({ approval_id }) => {
           const item = itemsById.get(approval_id)
           if (item === undefined || isTooLarge(item)) return []

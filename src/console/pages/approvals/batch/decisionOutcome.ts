@@ -1,6 +1,7 @@
 import type { DecisionResult } from "../../../../api/DecisionBatch.ts"
 import { describeProgress } from "../../../../domain/approvals/Quorum.ts"
 import type { Tone } from "../../../ui/Badge.tsx"
+import { summarizeResults } from "../../../ui/ResultList.tsx"
 
 /** What a decision did to one approval. */
 export type DecisionOutcome = "decided" | "waiting" | "closed" | "refused" | "missing"
@@ -33,9 +34,7 @@ const summaries: Record<DecisionOutcome, string> = {
 
 /** How many approvals had which outcome: `3 decided, 1 ended before`. */
 export const summarizeOutcomes = (results: ReadonlyArray<DecisionResult>): string =>
-  [...Map.groupBy(results, outcomeOf)]
-    .map(([outcome, group]) => `${group.length} ${summaries[outcome]}`)
-    .join(", ")
+  summarizeResults(results, (result) => summaries[outcomeOf(result)])
 
 /** What became of an approval that was not closed by this decision or before it; undefined if it is closed. */
 export const openOutcomeText = ({ approval, problem }: DecisionResult): string | undefined => {

@@ -1,7 +1,6 @@
 import type { Schema } from "effect"
-import { Badge } from "../../../ui/Badge.tsx"
-import { UntrustedText } from "../../../ui/UntrustedText.tsx"
-import type { ApprovalId } from "../../../../domain/Ids.ts"
+import { Badge } from "../Badge.tsx"
+import { UntrustedText } from "../UntrustedText.tsx"
 import {
   type Comparison,
   type Difference,
@@ -9,9 +8,9 @@ import {
   MAX_VALUE_CHARACTERS,
   type ValueGroup,
   type ValueMark
-} from "./compareArguments.ts"
+} from "./compareValues.ts"
 
-/** The most steps that are named beside a value. */
+/** The most records that are named beside a value. */
 const MAX_NAMED = 3
 
 const markTexts: Record<ValueMark, string> = {
@@ -19,24 +18,29 @@ const markTexts: Record<ValueMark, string> = {
   type: "another type"
 }
 
-/** What the arguments have in common, and a table for each place at which they differ. */
-export const ArgumentComparison = ({
+interface Names {
+  /** What has the values, in the plural: `steps`. */
+  readonly noun: string
+  /** What a value is as a whole: `All arguments`. */
+  readonly whole: string
+  /** The name of one of the records. */
+  readonly nameOf: (id: string) => string
+}
+
+/** What values have in common, and a table for each place at which they differ. */
+export const ValueComparison = ({
   comparison: { common, differences },
-  nameOf
-}: {
-  readonly comparison: Comparison
-  /** The name of an approval's step. */
-  readonly nameOf: (id: ApprovalId) => string
-}) => (
+  ...names
+}: Names & { readonly comparison: Comparison }) => (
   <div className="comparison">
     {differences.map((difference) => (
-      <DifferenceTable key={difference.pointer} difference={difference} nameOf={nameOf} />
+      <DifferenceTable key={difference.pointer} difference={difference} {...names} />
     ))}
     {common.length === 0 ? null : (
       <dl className="comparison-common">
         {common.map(({ pointer, value }) => (
           <div key={pointer}>
-            <dt>{pointer === "" ? "All arguments" : <UntrustedText text={pointer} />}</dt>
+            <dt>{pointer === "" ? names.whole : <UntrustedText text={pointer} />}</dt>
             <dd>
               {value === undefined ? (
                 <span className="quiet">none</span>
@@ -53,20 +57,19 @@ export const ArgumentComparison = ({
 
 const DifferenceTable = ({
   difference: { groups, pointer },
-  nameOf
-}: {
-  readonly difference: Difference
-  readonly nameOf: (id: ApprovalId) => string
-}) => (
+  nameOf,
+  noun,
+  whole
+}: Names & { readonly difference: Difference }) => (
   <table className="table difference">
     <caption>
-      {pointer === "" ? "All arguments" : <UntrustedText text={pointer} />}{" "}
+      {pointer === "" ? whole : <UntrustedText text={pointer} />}{" "}
       <span className="quiet">{groups.length} different values</span>
     </caption>
     <thead className="visually-hidden">
       <tr>
         <th scope="col">Value</th>
-        <th scope="col">Steps</th>
+        <th scope="col">In</th>
       </tr>
     </thead>
     <tbody>
@@ -76,7 +79,7 @@ const DifferenceTable = ({
             <GroupValue group={group} />
           </td>
           <td className="difference-steps">
-            <Steps ids={group.ids} nameOf={nameOf} />
+            <Holders ids={group.ids} nameOf={nameOf} noun={noun} />
           </td>
         </tr>
       ))}
@@ -108,15 +111,17 @@ const GroupValue = ({ group }: { readonly group: ValueGroup }) => {
 
 const shownText = (value: Schema.Json): string => JSON.stringify(value).slice(0, MAX_VALUE_CHARACTERS)
 
-const Steps = ({
+const Holders = ({
   ids,
-  nameOf
-}: {
-  readonly ids: ReadonlyArray<ApprovalId>
-  readonly nameOf: (id: ApprovalId) => string
-}) => (
+  nameOf,
+  noun
+}: Pick<Names, "nameOf" | "noun"> & { readonly ids: ReadonlyArray<string> }) => (
   <>
-    {ids.length === 1 ? null : <strong>{ids.length} steps: </strong>}
+    {ids.length === 1 ? null : (
+      <strong>
+        {ids.length} {noun}:{" "}
+      </strong>
+    )}
     {ids.slice(0, MAX_NAMED).map((id, index) => (
       <span key={id}>
         {index === 0 ? "" : ", "}

@@ -2,20 +2,20 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, JsonPointer, type Schema } from "effect"
 import fc from "fast-check"
 import {
-  compareArguments,
+  compareValues,
   type Comparison,
   MAX_DIFFERENCES,
   MAX_VALUES,
   MAX_VALUE_CHARACTERS
-} from "../../../../../src/console/pages/approvals/batch/compareArguments.ts"
-import { ApprovalId } from "../../../../../src/domain/Ids.ts"
-import { isJson } from "../../../../../src/domain/json/JsonValue.ts"
-import { isSameJson } from "../../../../../src/domain/json/CanonicalJson.ts"
+} from "../../../../src/console/ui/comparison/compareValues.ts"
+import { ApprovalId } from "../../../../src/domain/Ids.ts"
+import { isJson } from "../../../../src/domain/json/JsonValue.ts"
+import { isSameJson } from "../../../../src/domain/json/CanonicalJson.ts"
 
-const ids = Array.from({ length: 6 }, () => Effect.runSync(ApprovalId.generate))
+const ids: ReadonlyArray<string> = Array.from({ length: 6 }, () => Effect.runSync(ApprovalId.generate))
 
 const compare = (...values: ReadonlyArray<Schema.Json | undefined>): Comparison =>
-  compareArguments(values.map((value, index) => ({ id: ids[index]!, value })))
+  compareValues(values.map((value, index) => ({ id: ids[index]!, value })))
 
 /** The differences as text: each value with the numbers of its approvals and its mark. */
 const differencesOf = ({ differences }: Comparison) =>
@@ -65,7 +65,7 @@ const json: fc.Arbitrary<Schema.Json> = fc.letrec<{ readonly value: Schema.Json 
   )
 })).value
 
-describe("compareArguments", () => {
+describe("compareValues", () => {
   it("every value of every complete approval is listed exactly once, at its place and for its approval", () => {
     fc.assert(
       fc.property(
@@ -153,7 +153,7 @@ describe("compareArguments", () => {
       ]
     ])
     assert.deepStrictEqual(compare(undefined, undefined).common, [{ pointer: "", value: undefined }])
-    assert.deepStrictEqual(compareArguments([]).common, [])
+    assert.deepStrictEqual(compareValues([]).common, [])
   })
 
   it("an array and an object with the same members differ", () => {
@@ -237,13 +237,13 @@ describe("compareArguments", () => {
         Array.from({ length: 12 }, (_, member) => [`n${member}`, `${number} ${member}`])
       )
     }))
-    const { differences, incomplete } = compareArguments(approvals)
+    const { differences, incomplete } = compareValues(approvals)
     assert.strictEqual(
       differences.reduce((sum, { groups }) => sum + groups.length, 0),
       MAX_VALUES
     )
     assert.strictEqual(incomplete.size, 100)
-    assert.strictEqual(compareArguments(approvals.slice(0, 80)).incomplete.size, 0)
+    assert.strictEqual(compareValues(approvals.slice(0, 80)).incomplete.size, 0)
   })
 
   it("very wide and very deep arguments are compared as whole values, and are incomplete", () => {

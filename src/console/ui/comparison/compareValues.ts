@@ -1,42 +1,41 @@
 /**
- * What the arguments of several steps have in common and where they differ, for deciding them together.
+ * What values of several records have in common and where they differ, for acting on them together.
  *
  * Equal values are listed once. A difference is traced down to the member or item that differs, so that what a reader has to compare is
- * small. Together the two lists hold every value of every approval, but for those of the approvals in `incomplete`.
+ * small. Together the two lists hold every value of every record, but for those of the records in `incomplete`.
  */
 import { JsonPointer, Result, type Schema } from "effect"
-import { canonicalJson } from "../../../../domain/json/CanonicalJson.ts"
-import type { ApprovalId } from "../../../../domain/Ids.ts"
+import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 
-/** The arguments of one approval; undefined: the agent gave none. */
-export interface ComparedArguments {
-  readonly id: ApprovalId
+/** The value of one record; undefined: it has none. */
+export interface ComparedValue {
+  readonly id: string
   readonly value: Schema.Json | undefined
 }
 
 /** Why a value deserves a second look: a number ten times as large or small as the others, or of another sign; another type. */
 export type ValueMark = "magnitude" | "type"
 
-/** One of the different values at a pointer, and the approvals that have it. Undefined: the value is not given. */
+/** One of the different values at a pointer, and the records that have it. Undefined: the value is not given. */
 export interface ValueGroup {
   readonly value: Schema.Json | undefined
-  readonly ids: ReadonlyArray<ApprovalId>
+  readonly ids: ReadonlyArray<string>
   readonly mark: ValueMark | undefined
 }
 
-/** A place at which the arguments differ: at least two groups, which hold every approval once. Marked values come first. */
+/** A place at which the values differ: at least two groups, which hold every record once. Marked values come first. */
 export interface Difference {
   readonly pointer: string
   readonly groups: ReadonlyArray<ValueGroup>
 }
 
 export interface Comparison {
-  /** Values that all approvals have. */
+  /** Values that all records have. */
   readonly common: ReadonlyArray<{ readonly pointer: string; readonly value: Schema.Json | undefined }>
   /** Places with a marked value come first. */
   readonly differences: ReadonlyArray<Difference>
-  /** The approvals with a value that is not listed, because of a limit. */
-  readonly incomplete: ReadonlySet<ApprovalId>
+  /** The records with a value that is not listed, because of a limit. */
+  readonly incomplete: ReadonlySet<string>
 }
 
 /** The most differences that are listed, and the most values in them: a page with more is slow, and nobody reads it. */
@@ -58,15 +57,15 @@ const TENFOLD = 10
 
 interface Place {
   readonly pointer: string
-  readonly values: ReadonlyArray<ComparedArguments>
+  readonly values: ReadonlyArray<ComparedValue>
   readonly level: number
 }
 
-/** Compares the arguments of approvals. Without approvals, there is nothing to list. */
-export const compareArguments = (approvals: ReadonlyArray<ComparedArguments>): Comparison => {
+/** Compares the values of records. Without records, there is nothing to list. */
+export const compareValues = (records: ReadonlyArray<ComparedValue>): Comparison => {
   const common: Array<Comparison["common"][number]> = []
   const found: Array<Difference> = []
-  const queue: Array<Place> = approvals.length === 0 ? [] : [{ pointer: "", values: approvals, level: 0 }]
+  const queue: Array<Place> = records.length === 0 ? [] : [{ pointer: "", values: records, level: 0 }]
   let visited = 1
   for (let place = queue.shift(); place !== undefined; place = queue.shift()) {
     const { level, pointer, values } = place
@@ -112,19 +111,15 @@ const countListed = (differences: ReadonlyArray<Difference>): number => {
   return beyond < 0 ? differences.length : beyond
 }
 
-const idsWithValue = ({ ids, value }: ValueGroup): ReadonlyArray<ApprovalId> =>
-  value === undefined ? [] : ids
+const idsWithValue = ({ ids, value }: ValueGroup): ReadonlyArray<string> => (value === undefined ? [] : ids)
 
 /** Whether a value is too long to be listed. */
 export const isTooLong = ({ value }: Pick<ValueGroup, "value">): boolean =>
   value !== undefined && JSON.stringify(value).length > MAX_VALUE_CHARACTERS
 
-/** Groups equal values, in the order of their first approval. */
-const groupByValue = (values: ReadonlyArray<ComparedArguments>): ReadonlyArray<ValueGroup> => {
-  const groups = new Map<
-    string,
-    { readonly value: Schema.Json | undefined; readonly ids: Array<ApprovalId> }
-  >()
+/** Groups equal values, in the order of their first record. */
+const groupByValue = (values: ReadonlyArray<ComparedValue>): ReadonlyArray<ValueGroup> => {
+  const groups = new Map<string, { readonly value: Schema.Json | undefined; readonly ids: Array<string> }>()
   for (const { id, value } of values) {
     const key = value === undefined ? "" : Result.getOrElse(canonicalJson(value), () => JSON.stringify(value))
     const group = groups.get(key)
@@ -207,7 +202,7 @@ const typeOf = (value: Schema.Json | undefined): string | undefined => {
   return Array.isArray(value) ? "array" : typeof value
 }
 
-/** The type of most approvals' values; undefined if two types are equally frequent. */
+/** The type of most records; undefined if two types are equally frequent. */
 const mostFrequentType = (groups: ReadonlyArray<ValueGroup>): string | undefined => {
   const counts = new Map<string, number>()
   for (const { ids, value } of groups) {
