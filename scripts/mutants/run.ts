@@ -185,6 +185,14 @@ export const runMutants = async (
       writeFileSync(file, source)
       return failure
     }
+    /**
+     * Whether a test that failed with the mutant does so again: alone, where it passes without the mutant, or, if it needs
+     * the tests before it, with its file. A busy machine may let a test run out of time that notices nothing.
+     */
+    const failsAgain = async (test: string, name: string): Promise<boolean> => {
+      const alone = await run(test, name).catch(() => undefined)
+      return alone !== undefined || (await run(test)) !== undefined
+    }
     const last = lastNoticedBy(mutant)
     let killedBy: string | undefined
     if (last !== undefined) {
@@ -199,7 +207,10 @@ export const runMutants = async (
         return undefined
       })
       if (failure === undefined) continue
-      if ("name" in failure) rememberNoticedBy(mutant, { test, name: failure.name })
+      if ("name" in failure) {
+        if (!(await failsAgain(test, failure.name))) continue
+        rememberNoticedBy(mutant, { test, name: failure.name })
+      }
       killedBy = `${test}: ${describe(failure)}`
       break
     }
