@@ -658,6 +658,7 @@ export class Checks {
     const added = after.approvals_given - before.approvals_given
     if (added < 0 || added > 1 || votesOf(after).length !== after.approvals_given)
       fail(`has ${after.approvals_given} votes after ${before.approvals_given}`)
+    if (!haveParts(votesOf(after), after)) fail("has a vote that no part of its quorum asks for")
     if (after.status === "pending" && added === 1) {
       const audits = commit.audits.filter(
         ({ action, target_id }) => target_id === after.approval_id && action === "approval.vote_recorded"
@@ -716,21 +717,15 @@ export class Checks {
       fail(`makes a transition ${Math.round(before.next_due_at - this.world.store.clockMillis())} ms early`)
   }
 
-  /** An approval of two people is by two, none of whom requested it, and each is in a group that is asked for, or an admin after the escalation. */
+  /** An approval of two people is by two, none of whom requested it. */
   #checkQuorum(row: ApprovalEntry, fail: (reason: string) => void): void {
     const votes = votesOf(row)
+    // As many as are asked for, and each fills a place of its quorum: `haveParts`.
     if (votes.length !== row.approvals_required) fail(`is approved with ${votes.length} votes`)
     if (new Set(votes.map(({ voted_by }) => voted_by.id)).size !== votes.length)
       fail("is approved by one person twice")
     if (!row.self_approval && votes.some(({ voted_by }) => this.#isOwnRequest(row, voted_by.id)))
       fail("has a vote of who requested it")
-    // Of at most three people who are in at most two groups: each group has as many members among them as are asked for.
-    for (const { count, group } of quorumOf(row)) {
-      const members = votes.filter(
-        ({ groups, stage }) => group === null || stage === "admin" || groups.includes(group)
-      )
-      if (members.length < count) fail(`is approved by ${members.length} of ${String(group)}`)
-    }
   }
 
   #isAdmin({ decided_by_id, org_id }: ApprovalEntry): boolean {
@@ -873,3 +868,20 @@ const quorumOf = ({
     ? []
     : // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `approvalRows` has written this text
       (JSON.parse(quorum) as ReadonlyArray<{ readonly count: number; readonly group: string | null }>)
+
+/** Whether each vote can fill a place of the quorum of its own: of the voter's groups, or any after the escalation. Tries all orders. */
+const haveParts = (votes: ReadonlyArray<StoredVote>, row: ApprovalEntry): boolean => {
+  const quorum = quorumOf(row)
+  const places =
+    quorum.length === 0
+      ? Array.from({ length: row.approvals_required }, () => null)
+      : quorum.flatMap(({ count, group }) => Array.from({ length: count }, () => group))
+  const fill = (left: ReadonlyArray<string | null>, [vote, ...others]: ReadonlyArray<StoredVote>): boolean =>
+    vote === undefined ||
+    left.some(
+      (group, place) =>
+        (group === null || vote.stage === "admin" || vote.groups.includes(group)) &&
+        fill(left.toSpliced(place, 1), others)
+    )
+  return fill(places, votes)
+}

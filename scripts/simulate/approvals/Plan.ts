@@ -167,6 +167,7 @@ const EFFECTS = [
 /** Makes the plan of a seed. */
 export const makePlan = (seed: number): Plan => {
   const random = new RandomStream(`approvals ${seed}`)
+  const votes = random.fork("votes")
   const replicas = random.pick([1, 2, 2, 3, 3, 3, 4])
   const organizations = random.int(1, 3)
   const someReplica = () => random.int(0, replicas - 1)
@@ -261,6 +262,23 @@ export const makePlan = (seed: number): Plan => {
           if (tool !== list[step] || (!approves && other % 2 === step % 2)) continue
           const again = { _tag: "Step", session, step: other } as const
           actions.push({ ...again, at: tryAgainAt + random.next() * 20, ...request() })
+        }
+      }
+      if (votes.chance(0.15)) {
+        // All people approve, in any order: more than the quorum asks for, or some of the wrong group.
+        for (const key of votes.shuffle([...Array(DECIDING_KEYS).keys()])) {
+          actions.push({
+            _tag: "Decide",
+            at: at + votes.logarithmic(10, 2_000),
+            session,
+            step,
+            approves: true,
+            proposes: false,
+            grant: null,
+            key,
+            replica: votes.int(0, replicas - 1),
+            patienceMillis: null
+          })
         }
       }
       for (let reports = random.int(0, 2); reports > 0; reports--) {

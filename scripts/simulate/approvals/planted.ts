@@ -3,7 +3,7 @@ import type { PlantedBug } from "../planted.ts"
 const approvals = "src/server/approvals"
 
 /** Bugs that are planted in approvals, deadlines and session streams. */
-export const approvalBugs: Readonly<Record<string, PlantedBug>> = {
+export const approvalBugs: Readonly<Record<string, PlantedBug | ReadonlyArray<PlantedBug>>> = {
   "decision-without-state": {
     file: `${approvals}/SessionWriter/transitionChange.ts`,
     from: "AND a.status = n.old_status",
@@ -19,7 +19,19 @@ export const approvalBugs: Readonly<Record<string, PlantedBug>> = {
     from: "if (votes.length < approvalsRequired(state.quorum)) {",
     to: "if (votes.length < 0) {"
   },
-  "one-person-twice": {
+  "one-person-twice": [
+    {
+      file: "src/domain/approvals/ApprovalState.ts",
+      from: "if (approve && hasApproved) return Result.succeed(null)",
+      to: ""
+    },
+    {
+      file: "src/domain/approvals/ApprovalState.ts",
+      from: 'if (state.votes.some((vote) => isSamePerson(vote, input))) return Result.fail("SamePerson")',
+      to: ""
+    }
+  ],
+  "vote-of-the-wrong-group": {
     file: "src/domain/approvals/ApprovalState.ts",
     from: 'if (countApprovals(state.quorum, votes) < votes.length) return Result.fail("GroupRequired")',
     to: ""
