@@ -51,9 +51,9 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     rolldownOptions: {
       output: {
-        // One chunk for the shared UI components instead of one per component.
+        // One chunk for the shared UI components instead of one per component. Charts are loaded by the pages that show them.
         codeSplitting: {
-          groups: [{ name: "parts", test: /src\/console\/ui\/(?!Dialog|Confirm|Secret)/ }]
+          groups: [{ name: "parts", test: /src\/console\/ui\/(?!Dialog|Confirm|Secret|charts)/ }]
         }
       }
     },

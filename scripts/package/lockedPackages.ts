@@ -43,6 +43,8 @@ export interface LockedPackage {
 const BUNDLED_PACKAGES = [
   "@effect/platform-node",
   "@tanstack/react-virtual",
+  "d3-scale",
+  "d3-shape",
   "react",
   "react-aria-components",
   "react-dom"

@@ -4,7 +4,8 @@ import type { HealthBucket } from "../../../api/Console.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
-import { type PlotColumn, Plot } from "../../ui/Plot.tsx"
+import { Chart } from "../../ui/charts/Chart.tsx"
+import type { ChartPoint } from "../../ui/charts/ChartData.ts"
 
 export const healthAtom = Atom.family((id: string) =>
   Atom.make(Effect.map(consoleClient.health.get({ params: { id } }), ({ buckets }) => buckets))
@@ -27,47 +28,50 @@ export const DeliveryHealth = ({ id }: { readonly id: string }) => {
 const HealthPlots = ({ buckets }: { readonly buckets: ReadonlyArray<HealthBucket> }) => {
   const total = buckets.reduce((sum, { delivered, failed }) => sum + delivered + failed, 0)
   const good = buckets.reduce((sum, { delivered }) => sum + delivered, 0)
-  const most = Math.max(0, ...buckets.map(({ delivered, failed }) => delivered + failed))
-  const slowest = Math.max(0, ...buckets.map(({ slow_ms }) => slow_ms ?? 0))
-  const axisLabels = [labelOf(buckets[0]), "now"] as const
   return (
     <div className="plots">
-      <Plot
+      <Chart
         caption="Attempts per hour"
+        firstColumn="Hour"
+        kind="bars"
         summary={
           total === 0
             ? "none in the last 48 hours"
             : `${percent(good, total)} of ${total.toLocaleString("en")} succeeded`
         }
-        axisLabels={axisLabels}
-        maxLabel={most === 0 ? "" : most.toLocaleString("en")}
-        legend={["succeeded", "failed"]}
-        columns={buckets.map((bucket): PlotColumn => ({
-          key: labelOf(bucket),
-          label: labelOf(bucket),
-          value: bucket.delivered + bucket.failed,
-          bad: bucket.failed,
-          text: `${bucket.delivered} succeeded, ${bucket.failed} failed`
-        }))}
+        series={[
+          { name: "succeeded", tone: "first" },
+          { name: "failed", tone: "bad" }
+        ]}
+        points={pointsOf(buckets, ({ delivered, failed }) => [delivered, failed])}
       />
-      <Plot
-        caption="Attempt duration (95th percentile)"
-        summary=""
-        maxLabel={slowest === 0 ? "" : milliseconds(slowest)}
-        axisLabels={axisLabels}
-        columns={buckets.map((bucket): PlotColumn => ({
-          key: labelOf(bucket),
-          label: labelOf(bucket),
-          value: bucket.slow_ms,
-          text: `${milliseconds(bucket.slow_ms ?? 0)}, median ${milliseconds(bucket.median_ms ?? 0)}`
-        }))}
+      <Chart
+        caption="Attempt duration"
+        firstColumn="Hour"
+        kind="lines"
+        summary="median and 95th percentile"
+        format={milliseconds}
+        series={[
+          { name: "median", tone: "first" },
+          { name: "p95", tone: "second" }
+        ]}
+        points={pointsOf(buckets, ({ median_ms, slow_ms }) => [median_ms, slow_ms])}
       />
     </div>
   )
 }
 
-const labelOf = (bucket: HealthBucket | undefined): string =>
-  bucket === undefined ? "" : hour.format(DateTime.toEpochMillis(bucket.at))
+const pointsOf = (
+  buckets: ReadonlyArray<HealthBucket>,
+  values: (bucket: HealthBucket) => ChartPoint["values"]
+): ReadonlyArray<ChartPoint> =>
+  buckets.map((bucket) => ({
+    key: String(DateTime.toEpochMillis(bucket.at)),
+    label: labelOf(bucket),
+    values: values(bucket)
+  }))
+
+const labelOf = ({ at }: HealthBucket): string => hour.format(DateTime.toEpochMillis(at))
 
 const percent = (part: number, whole: number): string =>
   `${(Math.floor((part / whole) * 1_000) / 10).toLocaleString("en")} %`

@@ -7,7 +7,8 @@ import type { TaskId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { qualityAtom } from "../../state/runs.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
-import { type PlotColumn, Plot } from "../../ui/Plot.tsx"
+import { Chart } from "../../ui/charts/Chart.tsx"
+import type { ChartPoint } from "../../ui/charts/ChartData.ts"
 import { Table } from "../../ui/Table.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
@@ -27,9 +28,7 @@ const total = ({ negative, neutral, positive }: Pick<DailyFeedback, "positive" |
   positive + neutral + negative
 
 const Quality = ({ quality: { days, releases } }: { readonly quality: FeedbackQuality }) => {
-  const columns = columnsOf(days)
   const all = days.reduce((sum, day) => sum + total(day), 0)
-  const most = Math.max(0, ...columns.map(({ value }) => value ?? 0))
   return (
     <>
       <h2>Feedback by release</h2>
@@ -37,13 +36,16 @@ const Quality = ({ quality: { days, releases } }: { readonly quality: FeedbackQu
         <p className="quiet">No feedback in the last 30 days.</p>
       ) : (
         <>
-          <Plot
+          <Chart
             caption="Feedback per day"
+            firstColumn="Day"
+            kind="bars"
             summary={`${all.toLocaleString("en")} in the last 30 days`}
-            axisLabels={[columns[0]?.label ?? "", "today"]}
-            maxLabel={most.toLocaleString("en")}
-            legend={["correct or neutral", "incorrect"]}
-            columns={columns}
+            series={[
+              { name: "correct or neutral", tone: "first" },
+              { name: "incorrect", tone: "bad" }
+            ]}
+            points={pointsOf(days)}
           />
           <Table columns={["Release", "Correct", "Neutral", "Incorrect", "Share correct", "Mean", "Labels"]}>
             {releases.map((release) => (
@@ -89,19 +91,13 @@ const labelsText = ({ labels }: ReleaseFeedback): string =>
   ].join(", ")
 
 /** One bar per day with feedback, oldest first, over all releases. */
-const columnsOf = (days: FeedbackQuality["days"]): ReadonlyArray<PlotColumn> => {
-  const byDay = new Map<string, { all: number; bad: number }>()
+const pointsOf = (days: FeedbackQuality["days"]): ReadonlyArray<ChartPoint> => {
+  const byDay = new Map<string, { good: number; bad: number }>()
   for (const day of days.toReversed()) {
-    const sum = byDay.get(day.day) ?? { all: 0, bad: 0 }
-    sum.all += total(day)
+    const sum = byDay.get(day.day) ?? { good: 0, bad: 0 }
+    sum.good += day.positive + day.neutral
     sum.bad += day.negative
     byDay.set(day.day, sum)
   }
-  return Array.from(byDay, ([day, { all, bad }]) => ({
-    key: day,
-    label: day,
-    value: all,
-    bad,
-    text: `${all - bad} correct or neutral, ${bad} incorrect`
-  }))
+  return Array.from(byDay, ([day, { bad, good }]) => ({ key: day, label: day, values: [good, bad] }))
 }

@@ -1,0 +1,64 @@
+/** The colours of a chart; each is a token in `styles/tokens.css`. */
+export type ChartTone = "first" | "second" | "third" | "fourth" | "good" | "bad" | "wait"
+
+/** What one colour of a chart stands for. */
+export interface ChartSeries {
+  readonly name: string
+  readonly tone: ChartTone
+}
+
+/** One place on the horizontal axis. */
+export interface ChartPoint {
+  readonly key: string
+  /** Names the point on the axis, in the readout and in the table. */
+  readonly label: string
+  /** One value per series; null: there is none. */
+  readonly values: ReadonlyArray<number | null>
+  /** A page of the console that lists what the point counts. */
+  readonly to?: string | undefined
+}
+
+/** A named place on the horizontal axis, such as a release. */
+export interface ChartMark {
+  /** Index of the point. */
+  readonly at: number
+  readonly label: string
+}
+
+/** Formats a value of a chart for its axis, readout and table. */
+export type FormatValue = (value: number) => string
+
+const formatCount: FormatValue = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 })
+
+/** What a chart shows. */
+export interface ChartData {
+  readonly series: ReadonlyArray<ChartSeries>
+  readonly points: ReadonlyArray<ChartPoint>
+  readonly marks: ReadonlyArray<ChartMark>
+  readonly format: FormatValue
+}
+
+/** Chart data with the defaults of what is left out: counts without marks. */
+export const chartData = ({
+  format = formatCount,
+  marks = [],
+  points,
+  series
+}: Pick<ChartData, "series" | "points"> & Partial<Pick<ChartData, "marks" | "format">>): ChartData => ({
+  series,
+  points,
+  marks,
+  format
+})
+
+/** The text of a value; `none` if there is none. */
+export const valueText = (value: number | null | undefined, format: FormatValue): string =>
+  value === null || value === undefined ? "none" : format(value)
+
+/** The values of a point as a sentence: `3 approved, 1 rejected`. */
+export const pointText = ({ format, marks, points, series }: ChartData, index: number): string => {
+  const point = points[index]
+  if (point === undefined) return ""
+  const values = series.map(({ name }, position) => `${valueText(point.values[position], format)} ${name}`)
+  return [...values, ...marks.filter(({ at }) => at === index).map(({ label }) => label)].join(", ")
+}
