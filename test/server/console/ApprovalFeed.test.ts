@@ -1,5 +1,5 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Duration, Effect, Fiber, Latch, Layer, Option, type Schema, Stream } from "effect"
+import { DateTime, Duration, Effect, Fiber, Latch, Layer, Option, type Schema, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -10,10 +10,11 @@ import {
   MAX_CONTEXT_BYTES,
   MAX_EARLIER_STEPS
 } from "../../../src/api/Console.ts"
-import { SessionId, StepId } from "../../../src/domain/Ids.ts"
+import { type OrgId, SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { ApprovalFeed } from "../../../src/server/console/ApprovalFeed.ts"
+import { earlierStepsStatement } from "../../../src/server/console/ApprovalFeed/contextRows.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { TestDatabase } from "../../support/postgres.ts"
@@ -187,6 +188,46 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         const after = yield* asReviewer("context", feed.context(id))
         assert.strictEqual(after.outcome?.result_json, `{"refunded":true}`)
         assert.isFalse(after.session?.earlier_steps.some(({ step_id }) => step_id === "refund"))
+      }).pipe(Effect.orDie)
+    )
+
+    it.effect("the steps before an approval are read by an index of the session's steps by time", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const sql = yield* SqlClient.SqlClient
+        const agent = yield* client({ preset: "runtime" }, "long context")
+        const { session_id } = yield* agent.sessions.create({})
+        const step_id = StepId.make("asks")
+        yield* agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id, tool: "mail.send", action_class: "write" }
+        })
+        const [asked] = yield* sql<{ readonly org_id: OrgId; readonly at: Date }>`
+          SELECT org_id, requested_at AS at
+          FROM governed_steps
+          WHERE session_id = ${session_id}
+        `
+        if (asked === undefined) return assert.fail("the step is stored")
+        yield* sql`
+          INSERT INTO governed_steps (
+            org_id, session_id, step_id, tool, action_class, arguments_digest, decision, reason, requested_by_id, requested_at
+          )
+          SELECT ${asked.org_id}, ${session_id}, 'before ' || n, 'search', 'read', '', 'allow', '', 'key',
+            ${asked.at}::timestamptz - n * interval '1 second'
+          FROM generate_series(1, 20000) AS n
+        `
+        yield* sql`ANALYZE governed_steps`
+        const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
+          EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) ${earlierStepsStatement(sql, asked.org_id, {
+            session_id,
+            step_id,
+            requested_at: DateTime.makeUnsafe(asked.at)
+          })}
+        `
+        const plan = rows.map((row) => row["QUERY PLAN"]).join("\n")
+        const [, read] =
+          /Scan Backward using governed_steps_of_session on governed_steps \(actual rows=(\d+)/.exec(plan) ?? []
+        assert.isAtMost(Number(read), MAX_EARLIER_STEPS + 10, plan)
       }).pipe(Effect.orDie)
     )
 

@@ -82,18 +82,26 @@ const EarlierStepRow = Schema.Struct({
 
 const earlierStepRows = rowsOf(EarlierStepRow)
 
+/** What the earlier steps are found by. */
+type StepBefore = Pick<typeof ContextRow.Type, "requested_at" | "session_id" | "step_id">
+
 /** The steps of the session before this one, newest first: one more than `MAX_EARLIER_STEPS`, if there are as many. */
-export const findEarlierSteps = (
+export const findEarlierSteps = (sql: SqlClient.SqlClient, org_id: OrgId, before: StepBefore) =>
+  earlierStepRows.all(earlierStepsStatement(sql, org_id, before))
+
+/** The index of a session's steps by time has a hash of the session. */
+export const earlierStepsStatement = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  { requested_at, session_id, step_id }: typeof ContextRow.Type
+  { requested_at, session_id, step_id }: StepBefore
 ) =>
-  earlierStepRows.all(sql`
+  sql`
     WITH earlier AS MATERIALIZED (
       SELECT step_id, requested_at
       FROM governed_steps
       WHERE org_id = ${org_id}
         AND session_id = ${session_id}
+        AND hashtextextended(session_id, 0) = hashtextextended(${session_id}, 0)
         AND requested_at <= ${toDate(requested_at)}::timestamptz
         AND step_id <> ${step_id}
       ORDER BY requested_at DESC, step_id DESC
@@ -117,7 +125,7 @@ export const findEarlierSteps = (
       LEFT JOIN approvals ON approvals.org_id = ${org_id}
         AND approvals.approval_id = step.approval_id
     ORDER BY earlier.requested_at DESC, earlier.step_id DESC
-  `)
+  `
 
 /** The outcome of a row; null if none was reported. */
 export const toContextOutcome = (

@@ -62,6 +62,7 @@ import shadowRules from "./0063_shadow_rules.ts"
 import grants from "./0064_grants.ts"
 import shortStepTimes from "./0065_short_step_times.ts"
 import codingSessions from "./0066_coding_sessions.ts"
+import sessionStepTimes from "./0067_session_step_times.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -126,5 +127,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0063_shadow_rules": shadowRules,
   "0064_grants": grants,
   "0065_short_step_times": shortStepTimes,
-  "0066_coding_sessions": codingSessions
+  "0066_coding_sessions": codingSessions,
+  "0067_session_step_times": sessionStepTimes
 }
