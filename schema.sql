@@ -1222,6 +1222,7 @@ CREATE TABLE governed_steps (
   CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text]))),
   CONSTRAINT governed_steps_shadow_effect_check CHECK ((shadow_effect = ANY (ARRAY['allow'::text, 'reject'::text, 'require_approval'::text]))) NOT VALID
 ) WITH (fillfactor=80);
+CREATE INDEX governed_steps_of_session ON governed_steps USING btree (hashtextextended(session_id, (0)::bigint), requested_at);
 CREATE INDEX governed_steps_requested_at ON governed_steps USING btree (org_id, requested_at);
 CREATE INDEX governed_steps_shadow ON governed_steps USING btree (org_id, shadow_revision, decision, shadow_effect, requested_at, session_id, step_id) WHERE (shadow_effect IS NOT NULL);
 COMMENT ON TABLE governed_steps IS 'Steps that agents asked permission for, with the decision and the reported outcome.';

@@ -226,7 +226,8 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         `
         const plan = rows.map((row) => row["QUERY PLAN"]).join("\n")
         const [, read] =
-          /Scan Backward using governed_steps_of_session on governed_steps \(actual rows=(\d+)/.exec(plan) ?? []
+          /Scan Backward using governed_steps_of_session on governed_steps \(actual rows=(\d+)/.exec(plan) ??
+          []
         assert.isAtMost(Number(read), MAX_EARLIER_STEPS + 10, plan)
       }).pipe(Effect.orDie)
     )
