@@ -59,6 +59,14 @@ export const OutcomeReport = Schema.Struct({
 }).annotate({ identifier: "OutcomeReport", description: "The outcome of a step that was allowed." })
 export type OutcomeReport = typeof OutcomeReport.Type
 
+/** The filters of the list. */
+export const agentSessionFilter = {
+  status: Schema.optionalKey(AgentSession.fields.status).annotateKey({
+    description: "Only sessions with this status."
+  })
+}
+export type AgentSessionFilter = Schema.Struct.Type<typeof agentSessionFilter>
+
 /** A page of agent sessions. */
 export const AgentSessionPage = page("sessions", AgentSession, SessionId)
 
@@ -81,7 +89,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
         })
       ),
     HttpApiEndpoint.get("list", "/", {
-      query: pageQuery(SessionId),
+      query: { ...pageQuery(SessionId), ...agentSessionFilter },
       success: AgentSessionPage
     })
       .middleware(requires("sessions.read"))

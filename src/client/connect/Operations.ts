@@ -4244,6 +4244,13 @@ export interface ListAgentSessionsInput {
         readonly limit?: number | undefined
         /** Where to continue: the `next_cursor` of the previous page. Absent for the first page. */
         readonly cursor?: string | undefined
+        /**
+         * Only sessions with this status.
+         *
+         * - `open`: The agent can submit steps.
+         * - `closed`: No further steps are accepted. Final.
+         */
+        readonly status?: "open" | "closed" | undefined
       }
     | undefined
 }

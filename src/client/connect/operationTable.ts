@@ -1903,7 +1903,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
     list: {
       method: "GET",
       path: "/v1/agent-sessions",
-      query: { "limit?": "number", "cursor?": "string" },
+      query: { "limit?": "number", "cursor?": "string", "status?": ["is", ["open", "closed"]] },
       status: 200,
       json: { sessions: ["list", "AgentSession"], next_cursor: ["or", ["string", "null"]] }
     },

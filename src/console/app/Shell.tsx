@@ -10,6 +10,7 @@ import { Skeleton } from "../ui/Skeleton.tsx"
 import { Toasts } from "../ui/Toasts.tsx"
 import { useAction } from "../ui/useAction.ts"
 import { useKeyboardShortcuts } from "../ui/useKeyboardShortcuts.ts"
+import { DocumentTitle } from "./PageTitle.tsx"
 import { PendingCount } from "./PendingCount.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
 import { canOpen, matchRoute, type Route, routes, navPath } from "./routes.ts"
@@ -43,7 +44,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   }, [opened, hasChanged])
   return (
     <div className="shell">
-      <title>{found === undefined ? "Countersign" : `${found.route.title} · Countersign`}</title>
+      <DocumentTitle page={found?.route.title} />
       <a className="skip" href="#content">
         Skip to content
       </a>

@@ -31,6 +31,9 @@ const queryAtom = Atom.keepAlive(
   })
 )
 
+/** The query of the address: empty, or starting with `?`. */
+export const useSearch = (): string => useAtomValue(queryAtom)
+
 /** A parameter of the address's query; undefined: it has none. */
 export const useQueryParameter = (name: string): string | undefined =>
   new URLSearchParams(useAtomValue(queryAtom)).get(name) ?? undefined
@@ -43,13 +46,20 @@ export const withQuery = (path: string, parameters: Readonly<Record<string, stri
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
 }
 
-/** Navigates to a path of the console. `replace` overwrites the current history entry. */
-export const navigate = (path: string, options: { readonly replace?: boolean } = {}): void => {
-  if (options.replace === true) history.replaceState(null, "", CONSOLE_PATH + path)
-  else history.pushState(null, "", CONSOLE_PATH + path)
+/**
+ * Navigates to a path of the console, or to another query of the same page (`?…`, or empty for none). `replace` overwrites the current
+ * history entry. `keepScroll` stays where the page is scrolled to.
+ */
+export const navigate = (
+  to: string,
+  options: { readonly replace?: boolean; readonly keepScroll?: boolean } = {}
+): void => {
+  const address = to.startsWith("/") ? CONSOLE_PATH + to : location.pathname + to
+  if (options.replace === true) history.replaceState(null, "", address)
+  else history.pushState(null, "", address)
   registry.refresh(pathAtom)
   registry.refresh(queryAtom)
-  if (options.replace !== true) scrollTo(0, 0)
+  if (options.replace !== true && options.keepScroll !== true) scrollTo(0, 0)
 }
 
 /** A link within the console. Modified clicks keep the browser's behaviour, such as opening a new tab. */

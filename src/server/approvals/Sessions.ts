@@ -1,6 +1,6 @@
 import { Array as Arr, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import type { NewAgentSession } from "../../api/AgentSessions.ts"
+import type { AgentSessionFilter, NewAgentSession } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { notFound } from "../../api/notFound.ts"
@@ -54,7 +54,7 @@ export class Sessions extends Context.Service<
     ) => Effect.Effect<AgentSession, NotFound | LimitReached, Authorized<"sessions.write">>
     /** Lists sessions, newest first. */
     readonly list: (
-      request: PageRequest<SessionId>
+      request: PageRequest<SessionId> & AgentSessionFilter
     ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
     /** Returns one session. */
     readonly get: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.read">>

@@ -35,6 +35,22 @@ layer(service(), { excludeTestServices: true })("Sessions", (it) => {
     })
   )
 
+  it.effect("the list is filtered by status", () =>
+    Effect.gen(function* () {
+      const agent = yield* (yield* Countersign).client({ preset: "runtime" }, "by status")
+      const one = yield* agent.sessions.create({})
+      const two = yield* agent.sessions.create({})
+      const three = yield* agent.sessions.create({})
+      yield* agent.sessions.close({ params: { id: two.session_id } })
+      const ids = (status: "open" | "closed") =>
+        Effect.map(agent.sessions.list({ query: { status } }), ({ sessions }) =>
+          sessions.map(({ session_id }) => session_id)
+        )
+      assert.deepStrictEqual(yield* ids("closed"), [two.session_id])
+      assert.deepStrictEqual(yield* ids("open"), [three.session_id, one.session_id])
+    })
+  )
+
   it.effect("a page of sessions ends at 256 KiB of metadata", () =>
     Effect.gen(function* () {
       const agent = yield* (yield* Countersign).client({ preset: "runtime" }, "large pages")

@@ -1,27 +1,50 @@
 import { Atom } from "effect/reactivity"
-import { useState } from "react"
 import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntry.ts"
-import type { AuditEntryId } from "../../../domain/Ids.ts"
+import { type AuditEntryId, KeyId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { defineQuery, QueryDay, QueryText, startOfDay } from "../../state/queryState.ts"
+import { Button } from "../../ui/Button.tsx"
+import { DayField } from "../../ui/DayField.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
+import { SearchField } from "../../ui/SearchField.tsx"
+import { Toolbar } from "../../ui/Toolbar.tsx"
+import { useQueryState } from "../../ui/useQueryState.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { auditPhrase, auditPhrases } from "./auditPhrases.ts"
 
-const entriesAtom = Atom.family((action: AuditAction | undefined) =>
-  pagedAtom(
+/** The filters of the list, in the address. */
+const parameters = defineQuery({
+  action: AuditAction,
+  actor: KeyId,
+  target: QueryText,
+  from: QueryDay,
+  until: QueryDay
+})
+type Filters = ReturnType<typeof parameters.read>
+
+const entriesAtom = Atom.family((filters: string) => {
+  const { action, actor, from, target, until } = parameters.read(filters)
+  return pagedAtom(
     (cursor: AuditEntryId | undefined) =>
       apiClient.audit_log.list({
-        query: { ...(action === undefined ? {} : { action }), ...(cursor === undefined ? {} : { cursor }) }
+        query: {
+          ...(action === undefined ? {} : { action }),
+          ...(actor === undefined ? {} : { actor_id: actor }),
+          ...(target === undefined ? {} : { target_id: target.trim() }),
+          ...(from === undefined ? {} : { occurred_after: startOfDay(from) }),
+          ...(until === undefined ? {} : { occurred_before: startOfDay(until, 1) }),
+          ...(cursor === undefined ? {} : { cursor })
+        }
       }),
     "entries"
   )
-)
+})
 
 /** The page of an entry's target; undefined for a target without one. */ const targetPage = (
   target: string
@@ -38,40 +61,24 @@ const entriesAtom = Atom.family((action: AuditAction | undefined) =>
   return undefined
 }
 
-/** The audit log, newest entry first, with a filter by action. */
+/** The audit log, newest entry first, with its filters in the address. */
 export default function Audit() {
-  const [action, setAction] = useState<AuditAction>()
+  const [filters, setQuery] = useQueryState(parameters)
+  const atom = entriesAtom(parameters.write("", filters))
   return (
     <>
-      <PageHeader
-        title="Audit log"
-        aside={
-          <label className="inline-field">
-            <span>Action</span>
-            <select
-              value={action ?? ""}
-              onChange={({ target }) => setAction(AuditAction.literals.find((one) => one === target.value))}
-            >
-              <option value="">All actions</option>
-              {AuditAction.literals.map((one) => (
-                <option key={one} value={one}>
-                  {auditPhrases[one]}
-                </option>
-              ))}
-            </select>
-          </label>
-        }
-      >
+      <PageHeader title="Audit log">
         Changes to access, destinations and rules, and every decision. Entries cannot be edited.
       </PageHeader>
-      <PagedList key={action} atom={entriesAtom(action)}>
+      <FilterBar filters={filters} setQuery={setQuery} />
+      <PagedList atom={atom}>
         {(entries) =>
           entries.length === 0 ? (
             <EmptyState title="No matching entries" />
           ) : (
             <ul className="card entries">
               {entries.map((entry) => (
-                <Entry key={entry.id} entry={entry} />
+                <Entry key={entry.id} entry={entry} onActor={(actor) => setQuery({ actor })} />
               ))}
             </ul>
           )
@@ -81,13 +88,72 @@ export default function Audit() {
   )
 }
 
-const Entry = ({ entry }: { readonly entry: AuditEntry }) => {
+const FilterBar = ({
+  filters: { action, actor, from, target, until },
+  setQuery
+}: {
+  readonly filters: Filters
+  readonly setQuery: (change: Partial<Filters>, options?: { readonly replace?: boolean }) => void
+}) => (
+  <Toolbar label="Filters">
+    <label className="inline-field">
+      <span>Action</span>
+      <select
+        value={action ?? ""}
+        onChange={({ target }) =>
+          setQuery({ action: AuditAction.literals.find((one) => one === target.value) })
+        }
+      >
+        <option value="">All actions</option>
+        {AuditAction.literals.map((one) => (
+          <option key={one} value={one}>
+            {auditPhrases[one]}
+          </option>
+        ))}
+      </select>
+    </label>
+    <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
+    <DayField label="Until" day={until} onChange={(day) => setQuery({ until: day })} />
+    <SearchField
+      label="ID of a record"
+      text={target ?? ""}
+      onSearch={(text) => setQuery({ target: text === "" ? undefined : text }, { replace: true })}
+    />
+    {actor === undefined ? null : (
+      <Button small onClick={() => setQuery({ actor: undefined })}>
+        Only by {actor} <span aria-hidden="true">×</span>
+        <span className="visually-hidden"> (remove)</span>
+      </Button>
+    )}
+  </Toolbar>
+)
+
+const Entry = ({
+  entry,
+  onActor
+}: {
+  readonly entry: AuditEntry
+  /** Lists the entries of one key only. */
+  readonly onActor: (id: KeyId) => void
+}) => {
+  const { actor } = entry
   const to = targetPage(entry.target_id)
   return (
     <li className="entry">
       <div className="entry-head">
         <p>
-          <strong>{entry.actor === null ? "Operator" : <UntrustedText text={entry.actor.name} />}</strong>{" "}
+          {actor === null ? (
+            <strong>Operator</strong>
+          ) : (
+            <button
+              type="button"
+              className="link strong"
+              title="Only entries of this key"
+              onClick={() => onActor(actor.id)}
+            >
+              <UntrustedText text={actor.name} />
+            </button>
+          )}{" "}
           {auditPhrase(entry)}
         </p>
         <span className="quiet small">

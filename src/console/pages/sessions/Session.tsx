@@ -3,6 +3,7 @@ import { AsyncResult, Atom } from "effect/reactivity"
 import type { SessionEvent } from "../../../api/SessionStream.ts"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { SessionId } from "../../../domain/Ids.ts"
+import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
@@ -19,6 +20,7 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { TaskLink } from "../tasks/TaskLink.tsx"
+import { sessionTitle } from "./sessionTitle.ts"
 import { Step, type StepHistory } from "./Step.tsx"
 
 const sessionAtom = Atom.family((id: SessionId) => Atom.make(apiClient.sessions.get({ params: { id } })))
@@ -63,6 +65,7 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
   const events = Option.getOrElse(AsyncResult.value(result), (): ReadonlyArray<SessionEvent> => [])
   const cause = Option.getOrUndefined(AsyncResult.cause(result))
   const steps = groupByStep(events)
+  usePageTitle(...sessionTitle(session))
   const closed = session.status === "closed" || events.at(-1)?.type === "session:closed"
   return (
     <div className="stack">

@@ -1,35 +1,71 @@
+import { Schema } from "effect"
+import { Atom } from "effect/reactivity"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { defineQuery } from "../../state/queryState.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
+import { Tabs } from "../../ui/Tabs.tsx"
+import { useQueryState } from "../../ui/useQueryState.ts"
 import { Table } from "../../ui/Table.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 
-const sessionsAtom = pagedAtom(
-  (cursor: SessionId | undefined) =>
-    apiClient.sessions.list({ query: cursor === undefined ? {} : { cursor } }),
-  "sessions"
+const parameters = defineQuery({ status: Schema.Literals(["open", "closed"]) })
+type Status = "all" | "open" | "closed"
+
+const sessionsAtom = Atom.family((status: Status) =>
+  pagedAtom(
+    (cursor: SessionId | undefined) =>
+      apiClient.sessions.list({
+        query: {
+          ...(status === "all" ? {} : { status }),
+          ...(cursor === undefined ? {} : { cursor })
+        }
+      }),
+    "sessions"
+  )
 )
 
-/** The agent sessions, newest first. */
+/** The agent sessions, newest first, with their filters in the address. */
 export default function Sessions() {
+  const [{ status = "all" }, setQuery] = useQueryState(parameters)
+  const atom = sessionsAtom(status)
   return (
     <>
-      <PageHeader title="Sessions" aside={<Button onClick={() => refresh(sessionsAtom)}>Reload</Button>}>
+      <PageHeader
+        title="Sessions"
+        aside={
+          <>
+            <Tabs<Status>
+              label="Session status"
+              selected={status}
+              onSelect={(name) => setQuery({ status: name === "all" ? undefined : name })}
+              options={[
+                ["all", "All"],
+                ["open", "Open"],
+                ["closed", "Closed"]
+              ]}
+            />
+            <Button onClick={() => refresh(atom)}>Reload</Button>
+          </>
+        }
+      >
         Agent sessions and the steps that the agents requested.
       </PageHeader>
-      <PagedList atom={sessionsAtom}>
+      <PagedList atom={atom}>
         {(sessions) =>
-          sessions.length === 0 ? (
+          sessions.length === 0 && status !== "all" ? (
+            <EmptyState title={`No ${status} sessions`} />
+          ) : sessions.length === 0 ? (
             <EmptyState title="No sessions yet">
               An agent starts one with <code>POST /v1/agent-sessions</code>.
             </EmptyState>

@@ -1,5 +1,6 @@
 import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import type { AgentSessionFilter } from "../../../api/AgentSessions.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/Ids.ts"
@@ -93,13 +94,13 @@ export const findSession = (sql: SqlClient.SqlClient, org_id: OrgId, session_id:
 export const listSessions = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  request: PageRequest<SessionId>
+  request: PageRequest<SessionId> & AgentSessionFilter
 ) {
   const { ctes, isOnPage } = pageWithinBytes(sql, {
     table: "agent_sessions",
     id: "session_id",
     bytes: "octet_length(metadata::text)",
-    where: sql`org_id = ${org_id}`,
+    where: sql`org_id = ${org_id} ${sql.literal(statusConditions[request.status ?? "any"])}`,
     request
   })
   const rows = yield* listedRows.all(sql`
@@ -114,6 +115,12 @@ export const listSessions = Effect.fnUntraced(function* (
   const page: Page<AgentSession, SessionId> = toPageWithinBytes(rows, toSession, (row) => row.session_id)
   return page
 })
+
+const statusConditions = {
+  any: "",
+  open: "AND closed_at IS NULL",
+  closed: "AND closed_at IS NOT NULL"
+} as const
 
 const listedRows = rowsOf(Schema.Struct({ ...SessionRow.fields, found: Schema.Int }))
 

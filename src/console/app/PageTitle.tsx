@@ -1,0 +1,46 @@
+/** The title of the tab: what tells it from other tabs of the console. */
+import { Atom } from "effect/reactivity"
+import { useEffect } from "react"
+import { registry, useAtomValue } from "../state/atoms.ts"
+import { splitHiddenCharacters } from "../ui/UntrustedText.tsx"
+
+/** The most characters of one part of a title. A tab shows fewer. */
+const MAX_PART_LENGTH = 60
+
+/** The parts that the open page adds, most specific first. */
+const titlePartsAtom = Atom.keepAlive(Atom.make<ReadonlyArray<string>>([]))
+
+/**
+ * Puts the record of a page before its title, such as `usePageTitle(tool, ticket)` for "payments.refund · SUP-9001 · Approvals". Absent and
+ * blank parts are left out. Texts of agents are allowed: hidden characters are shown as code points.
+ */
+export const usePageTitle = (...parts: ReadonlyArray<string | undefined>): void => {
+  const given = parts.flatMap((part) => (part === undefined || part.trim() === "" ? [] : [titlePart(part)]))
+  const key = given.join("\n")
+  useEffect(() => {
+    const current = key === "" ? [] : key.split("\n")
+    registry.set(titlePartsAtom, current)
+    return () => {
+      if (registry.get(titlePartsAtom) === current) registry.set(titlePartsAtom, [])
+    }
+  }, [key])
+}
+
+/** One part of a title, on one line. */
+const titlePart = (text: string): string => {
+  const line = splitHiddenCharacters(text.slice(0, 4 * MAX_PART_LENGTH))
+    .map((piece) => piece.text)
+    .join("")
+    .replace(/\s+/gu, " ")
+    .trim()
+  const characters = [...line]
+  return characters.length <= MAX_PART_LENGTH ? line : `${characters.slice(0, MAX_PART_LENGTH - 1).join("")}…`
+}
+
+/** The `title` element. `page`: the title of the open page; undefined for an unknown path. */
+export const DocumentTitle = ({ page }: { readonly page: string | undefined }) => {
+  const parts = useAtomValue(titlePartsAtom)
+  // A record tells the tab apart; the name of its page would only push it out of the tab.
+  const named = parts.length > 1 || page === undefined ? parts : [...parts, page]
+  return <title>{[...named, "Countersign"].join(" · ")}</title>
+}

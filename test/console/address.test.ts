@@ -1,0 +1,112 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { Countersign } from "../../src/testing/index.ts"
+import { Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
+import { service } from "../support/service.ts"
+
+const environment = Layer.provideMerge(Browser.layer, service())
+
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The address of a page", (it) => {
+  const test = skipWithoutBrowser(it)
+
+  test("Back, Forward, a reload and a link restore the filter of the sessions", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "filters")
+      const closed = yield* agent.sessions.create({ payload: { metadata: { ticket: "SUP-1" } } })
+      yield* agent.sessions.close({ params: { id: closed.session_id } })
+      yield* agent.sessions.create({ payload: { metadata: { ticket: "SUP-2" } } })
+      const { page, pageErrors } = yield* openSignedIn(yield* key({}, "filters"), "/sessions")
+      const row = (ticket: string) => page.getByRole("row").filter({ hasText: ticket })
+      const isPressed = (name: string) =>
+        page.getByRole("button", { name, exact: true, pressed: true }).waitFor()
+      yield* Effect.promise(async () => {
+        await row("SUP-1").waitFor()
+        await page.getByRole("button", { name: "Open", exact: true }).click()
+        await row("SUP-1").waitFor({ state: "detached" })
+        await row("SUP-2").waitFor()
+        await page.getByRole("button", { name: "Closed", exact: true }).click()
+        await row("SUP-1").waitFor()
+        assert.strictEqual(new URL(page.url()).search, "?status=closed")
+        await page.reload()
+        await isPressed("Closed")
+        await row("SUP-1").waitFor()
+        assert.strictEqual(await row("SUP-2").count(), 0)
+        await page.goBack()
+        await isPressed("Open")
+        await row("SUP-2").waitFor()
+        await page.goBack()
+        await isPressed("All")
+        await page.goForward()
+        await isPressed("Open")
+        // A link that somebody made up.
+        await page.goto("/console/sessions?status=%3Cscript%3E&status=open&text=%00")
+        await isPressed("All")
+        await row("SUP-1").waitFor()
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the audit log is filtered by action, key, record and day, all in the address", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const at = yield* seedConsoleOrg("audited")
+      const grace = yield* client({ name: "Grace" }, "audited")
+      const { key: made } = yield* grace.api_keys.create({
+        payload: { name: "made by Grace", preset: "reviewer" }
+      })
+      const { page, pageErrors } = yield* openSignedIn(yield* key({}, "audited"), "/audit")
+      const entries = page.getByRole("main").getByRole("listitem")
+      const search = () => new URL(page.url()).searchParams
+      yield* Effect.promise(async () => {
+        await entries.first().waitFor()
+        await page.getByLabel("Action").selectOption("key.created")
+        await entries.filter({ hasText: "created a task" }).first().waitFor({ state: "detached" })
+        await page.getByRole("button", { name: "Grace" }).first().click()
+        await page.getByRole("button", { name: /^Only by key_/ }).waitFor()
+        await page.waitForFunction(() => document.querySelectorAll("main li.entry").length === 1)
+        assert.include(await entries.first().innerText(), made.id)
+        await page.reload()
+        await page.waitForFunction(() => document.querySelectorAll("main li.entry").length === 1)
+        assert.strictEqual(await page.getByLabel("Action").inputValue(), "key.created")
+        await page.getByRole("button", { name: /^Only by key_/ }).click()
+        await page.waitForFunction(() => document.querySelectorAll("main li.entry").length > 1)
+        await page.getByLabel("Action").selectOption("")
+        // Typing replaces the entry of the history: one step back leaves it.
+        const before = await page.evaluate(() => history.length)
+        await page.getByLabel("ID of a record").pressSequentially(at.task_id, { delay: 1 })
+        await entries.filter({ hasText: "created a task" }).first().waitFor()
+        await page.waitForFunction(
+          (task) =>
+            [...document.querySelectorAll("main li.entry")].every((one) => one.textContent.includes(task)),
+          at.task_id
+        )
+        assert.strictEqual(search().get("target"), at.task_id)
+        assert.strictEqual(await page.evaluate(() => history.length), before)
+        await page.getByLabel("ID of a record").fill("")
+        await page.getByLabel("Until").fill("2020-01-31")
+        await page.getByText("No matching entries").waitFor()
+        await page.goBack()
+        await entries.first().waitFor()
+        await page.goto("/console/audit?from=2020-99-99&actor=key_1&action=nothing")
+        await entries.first().waitFor()
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the title of a session's tab names its metadata, and shows hidden characters", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "titles")
+      const { session_id } = yield* agent.sessions.create({
+        payload: { metadata: { ticket: "SUP-9001", customer: "Maria\u202e\nWeber" } }
+      })
+      const { page } = yield* openSignedIn(yield* key({}, "titles"), `/sessions/${session_id}`)
+      yield* Effect.promise(async () => {
+        await page.waitForFunction(() => document.title === "SUP-9001 · MariaU+202E Weber · Countersign")
+        await page.getByRole("link", { name: "All sessions" }).click()
+        await page.waitForFunction(() => document.title === "Sessions · Countersign")
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+})
