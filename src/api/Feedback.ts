@@ -42,6 +42,7 @@ import {
   PayloadTooLarge,
   SelfReview
 } from "./Problems.ts"
+import { MAX_REVIEWS, ReviewManyRequest, ReviewResults } from "./ReviewBatch.ts"
 import { Comment } from "./Text.ts"
 
 /** The judgement of an answer: the members that end users can send too. */
@@ -368,6 +369,23 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           summary: "Reject a correction",
           description:
             "Rejects a pending or staged correction, optionally with a note to the submitter. Idempotent."
+        })
+      ),
+    HttpApiEndpoint.post("review_many", "/v1/feedback/review", {
+      payload: ReviewManyRequest,
+      success: ReviewResults
+    })
+      .middleware(requires("feedback.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "reviewFeedback",
+          summary: "Review several corrections",
+          description: [
+            `Stages, un-stages or rejects up to ${MAX_REVIEWS} corrections, each under the checks of a single review and independently of the others.`,
+            "The response is 200 with a result for each: its status, and the problem that a single review would have got.",
+            "Repeating the request is idempotent.",
+            "It counts as one request for each correction towards the rate limits."
+          ].join(" ")
         })
       ),
     HttpApiEndpoint.get("quality", "/v1/tasks/:task_id/feedback/quality", {

@@ -637,6 +637,9 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     example_count: 3
   },
   PreviewRequest: { feedback_ids: [ids.feedback] },
+  ReviewManyRequest: { feedback_ids: [ids.feedback], verdict: "stage" },
+  ReviewResult: { feedback_id: ids.feedback, status: "staged", problem: null },
+  ReviewResults: { results: [{ feedback_id: ids.feedback, status: "staged", problem: null }] },
   PromotionResult: { dataset: nextDataset, promoted: [ids.feedback], feedback_revision: digest },
   AgentSession: session,
   NewAgentSession: { metadata: { ticket: "T-1024" } },

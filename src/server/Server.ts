@@ -364,7 +364,7 @@ const layerContractHandlers = Layer.mergeAll(
   layerHandlers(comparisons, ComparisonsHttp, [Comparisons]),
   layerHandlers(releases, ReleasesHttp, [Releases]),
   layerHandlers(canaries, CanariesHttp, [Canaries]),
-  layerHandlers(feedback, FeedbackHttp, [Feedback, FeedbackTokens]),
+  layerHandlers(feedback, FeedbackHttp, [Feedback, FeedbackTokens, RequestCharges]),
   layerHandlers(feedback_settings, FeedbackSettingsHttp, [FeedbackSettings]),
   layerHandlers(sessions, SessionsHttp, [Sessions, SessionStream, Steps]),
   layerHandlers(approvals, ApprovalsHttp, [Approvals, RequestCharges]),

@@ -566,6 +566,15 @@ export interface FeedbackOperations {
    */
   readonly reject: (input: RejectFeedbackInput, options?: CallOptions) => Promise<Feedback>
   /**
+   * Review several corrections.
+   *
+   * Stages, un-stages or rejects up to 100 corrections, each under the checks of a single review and
+   * independently of the others. The response is 200 with a result for each: its status, and the problem
+   * that a single review would have got. Repeating the request is idempotent. It counts as one request
+   * for each correction towards the rate limits.
+   */
+  readonly review_many: (input: ReviewFeedbackInput, options?: CallOptions) => Promise<ReviewResults>
+  /**
    * Get feedback by release.
    *
    * Counts the feedback on the task's runs by release and by day of the feedback, for the last days.
@@ -3876,6 +3885,75 @@ export interface RejectFeedbackInput {
   }
   /** The request body. Why the correction is rejected. The body can be left out. */
   readonly payload?: RejectRequest | undefined
+}
+
+/** A reviewer's verdict on several corrections. It is attributed to the API key that sends it. */
+export interface ReviewManyRequest {
+  /** The corrections to review, 1 to 100, each once. */
+  readonly feedback_ids: ReadonlyArray<string>
+  /**
+   * The verdict on each of them.
+   *
+   * - `stage`: Accept the correction for the next promotion.
+   * - `unstage`: Make a staged correction pending again.
+   * - `reject`: Reject a pending or staged correction.
+   */
+  readonly verdict: "stage" | "unstage" | "reject"
+  /**
+   * With `reject`: a note to the submitter of each, at most 4,000 characters. Ignored otherwise. Default
+   * null.
+   */
+  readonly note?: string | null | undefined
+}
+
+/** The input of `feedback.review_many`. */
+export interface ReviewFeedbackInput {
+  /**
+   * The request body. A reviewer's verdict on several corrections. It is attributed to the API key that
+   * sends it.
+   */
+  readonly payload: ReviewManyRequest
+}
+
+/** Why one correction of a request was not reviewed. */
+export interface ReviewRefusal {
+  /** URI of the problem's type. */
+  readonly type: string
+  /** The HTTP status with which a single review is refused. */
+  readonly status: number
+  /**
+   * Stable code of the problem. Branch on this.
+   *
+   * - `NOT_FOUND`: The organization has no such feedback.
+   * - `SELF_REVIEW`: The key that submitted the correction cannot stage it, nor can a key that it
+   *   created.
+   * - `FEEDBACK_NOT_PENDING`: The correction was reviewed before. `status` shows how.
+   * - `LIMIT_REACHED`: The task has as many staged corrections as it can have.
+   */
+  readonly code: "NOT_FOUND" | "SELF_REVIEW" | "FEEDBACK_NOT_PENDING" | "LIMIT_REACHED"
+  /** The problem in a few words. */
+  readonly title: string
+  /** What happened, and what to do. */
+  readonly detail: string
+}
+
+/** What became of one correction of a request. */
+export interface ReviewResult {
+  /** The ID of the feedback. */
+  readonly feedback_id: string
+  /** The feedback's status as it is now. Null if a problem says that it does not exist. */
+  readonly status: "recorded" | "pending" | "staged" | "rejected" | "promoted" | "superseded" | null
+  /**
+   * Why the correction was not reviewed. Null if it was: by this request, or by an earlier one with the
+   * same verdict.
+   */
+  readonly problem: ReviewRefusal | null
+}
+
+/** The results of reviewing several corrections. */
+export interface ReviewResults {
+  /** One result for each correction, in the order of the request. */
+  readonly results: ReadonlyArray<ReviewResult>
 }
 
 /** The input of `feedback.quality`. */

@@ -578,6 +578,24 @@ export const shapes: Readonly<Record<string, Shape>> = {
     created_at: "time"
   },
   RejectRequest: { "note?": ["or", ["string", "null"]] },
+  ReviewManyRequest: {
+    feedback_ids: ["list", "fbk_"],
+    verdict: ["is", ["stage", "unstage", "reject"]],
+    "note?": ["or", ["string", "null"]]
+  },
+  ReviewResults: { results: ["list", "ReviewResult"] },
+  ReviewResult: {
+    feedback_id: "fbk_",
+    status: ["or", [["is", ["recorded", "pending", "staged", "rejected", "promoted", "superseded"]], "null"]],
+    problem: ["or", ["ReviewRefusal", "null"]]
+  },
+  ReviewRefusal: {
+    type: "string",
+    status: "number",
+    code: ["is", ["NOT_FOUND", "SELF_REVIEW", "FEEDBACK_NOT_PENDING", "LIMIT_REACHED"]],
+    title: "string",
+    detail: "string"
+  },
   FeedbackQuality: { releases: ["list", "ReleaseFeedback"], days: ["list", "DailyFeedback"] },
   ReleaseFeedback: {
     release_id: ["or", ["rel_", "null"]],
@@ -1843,6 +1861,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       payload: "RejectRequest",
       status: 200,
       json: "Feedback"
+    },
+    review_many: {
+      method: "POST",
+      path: "/v1/feedback/review",
+      payload: "ReviewManyRequest",
+      status: 200,
+      json: "ReviewResults"
     },
     quality: {
       method: "GET",

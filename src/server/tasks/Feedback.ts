@@ -24,11 +24,13 @@ import {
   type PayloadTooLarge,
   type SelfReview
 } from "../../api/Problems.ts"
+import type { ReviewManyRequest, ReviewResult } from "../../api/ReviewBatch.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../../domain/tasks/Feedback.ts"
 import type { FeedbackQuality } from "../../domain/tasks/FeedbackQuality.ts"
 import { initialStatus } from "../../domain/tasks/FeedbackState.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
+import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { makeOnOwnConnection } from "../store/makeOnOwnConnection.ts"
 import { Audit } from "../identity/Audit.ts"
@@ -66,6 +68,7 @@ import {
   type RunKey,
   toFeedback
 } from "./Feedback/rows.ts"
+import { reviewMany } from "./Feedback/reviewMany.ts"
 import { requireTask } from "./requireTask.ts"
 import { findLoggedRun, originOf } from "./Runs/rows.ts"
 import { ScoreLabels } from "./ScoreLabels.ts"
@@ -128,6 +131,10 @@ export class Feedback extends Context.Service<
       id: FeedbackId,
       note: string | null
     ) => Effect.Effect<FeedbackRecord, NotFound | FeedbackNotPending, Authorized<"feedback.write">>
+    /** Gives several corrections the same verdict, each as the operation for one does. Returns a result for each, in their order. */
+    readonly reviewMany: (
+      request: ReviewManyRequest
+    ) => Effect.Effect<ReadonlyArray<ReviewResult>, never, Authorized<"feedback.write">>
     /** Counts the feedback on a task's runs, by release and day. */
     readonly quality: (
       task_id: TaskId,
@@ -176,6 +183,7 @@ export class Feedback extends Context.Service<
       const usage = yield* StoredUsage
       const labels = yield* ScoreLabels
       const endUsers = yield* EndUsers
+      const turns = yield* LoopTurns
 
       const onOwnConnection = makeOnOwnConnection(sql, INSERTS_IN_FLIGHT)
 
@@ -327,6 +335,21 @@ export class Feedback extends Context.Service<
           const principal = yield* Authorized("feedback.write")
           const redacted = note === null ? null : redactText(note, yield* secrets.forOrg(principal.org_id))
           return yield* rejectFeedback(reviewDeps, principal, id, redacted)
+        }),
+        reviewMany: Effect.fn("Feedback.reviewMany")(function* ({ feedback_ids, note = null, verdict }) {
+          const principal = yield* Authorized("feedback.write")
+          const { org_id } = principal
+          const known = yield* secrets.forOrg(org_id)
+          const redacted = note === null ? null : redactText(note, known)
+          const reviewOne = {
+            stage: (id: FeedbackId) =>
+              Effect.flatMap(readCorrectedInput(sql, org_id, id, known), (input) =>
+                stageFeedback(reviewDeps, principal, id, input)
+              ),
+            unstage: (id: FeedbackId) => unstageFeedback(reviewDeps, principal, id),
+            reject: (id: FeedbackId) => rejectFeedback(reviewDeps, principal, id, redacted)
+          }[verdict]
+          return yield* reviewMany({ sql, turns, reviewOne }, principal, feedback_ids)
         }),
         quality: Effect.fn("Feedback.quality")(function* (task_id, days) {
           const { org_id } = yield* Authorized("feedback.read")

@@ -62,6 +62,9 @@ export const requests: Readonly<
   "feedback.create_token": ({ ids }) => ({ params: { trace_id: ids.trace }, body: { max_uses: 1 } }),
   "feedback.stage": ({ ids }) => ({ params: { id: ids.feedback_to_stage } }),
   "feedback.reject": ({ ids }) => ({ params: { id: ids.feedback_to_reject }, body: { note: "no" } }),
+  "feedback.review_many": ({ ids }) => ({
+    body: { feedback_ids: [ids.feedback_to_reject], verdict: "reject" }
+  }),
   "feedback.unstage": ({ ids }) => ({ params: { id: ids.feedback_to_unstage } }),
   "feedback.preview_selection": ({ ids }) => ({
     params: { task_id: ids.task },

@@ -1,12 +1,16 @@
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
+import { Authorized } from "../../../api/Authorization.ts"
 import { DEFAULT_QUALITY_DAYS, FeedbackPage, PromotionPreview } from "../../../api/Feedback.ts"
 import { jsonResponse } from "../../../api/jsonResponse.ts"
+import { ReviewResults } from "../../../api/ReviewBatch.ts"
+import { RequestCharges } from "../../identity/RequestCharges.ts"
 import { Feedback } from "../Feedback.ts"
 import { FeedbackTokens } from "../FeedbackTokens.ts"
 
 const respondFeedbackPage = jsonResponse(FeedbackPage)
+const respondReviewResults = jsonResponse(ReviewResults)
 const respondPromotionPreview = jsonResponse(PromotionPreview)
 
 /** The handlers of the `feedback` group. */
@@ -16,6 +20,7 @@ export const FeedbackHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const feedback = yield* Feedback
     const tokens = yield* FeedbackTokens
+    const charges = yield* RequestCharges
     return handlers.handleAll({
       create: ({ payload }) => feedback.create(payload),
       create_token: ({ params, payload }) => tokens.create(params.trace_id, payload ?? {}),
@@ -28,6 +33,13 @@ export const FeedbackHttp = HttpApiBuilder.group(
       stage: ({ params }) => feedback.stage(params.id),
       unstage: ({ params }) => feedback.unstage(params.id),
       reject: ({ params, payload }) => feedback.reject(params.id, payload?.note ?? null),
+      review_many: ({ payload }) =>
+        Authorized("feedback.write").pipe(
+          // The first of them was counted when the request was admitted.
+          Effect.flatMap((principal) => charges.charge(principal, payload.feedback_ids.length - 1)),
+          Effect.andThen(feedback.reviewMany(payload)),
+          Effect.flatMap((results) => respondReviewResults({ results }))
+        ),
       quality: ({ params, query }) => feedback.quality(params.task_id, query.days ?? DEFAULT_QUALITY_DAYS),
       preview: ({ params, query }) =>
         Effect.flatMap(feedback.preview(params.task_id, query), respondPromotionPreview),

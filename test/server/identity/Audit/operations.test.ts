@@ -67,6 +67,8 @@ const unrecorded: Readonly<Record<string, string>> = {
   "feedback.create": "the feedback records its author; it has no effect before it is staged",
   "feedback.create_token": "nothing is stored before the token is used, and the feedback records its key",
   "feedback.preview_selection": "a preview changes nothing",
+  "feedback.review_many":
+    "the seeded correction is rejected already; `feedback.reject` records it, and `reviewMany.test.ts` tests the entries",
   "comparisons.cancel": "the seeded comparison has ended, so nothing changes",
   "approvals.decideMany":
     "the seeded approval is decided already, in the same way; `approvals.decide` records it",
