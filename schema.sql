@@ -1352,6 +1352,11 @@ CREATE TABLE notification_endpoints (
   previous_secret bytea,
   previous_secret_until timestamp with time zone,
   verified_at timestamp with time zone,
+  description text,
+  disabled_at timestamp with time zone,
+  disabled_by_id text COLLATE "C",
+  disabled_by_name text,
+  disabled_by_delivery text COLLATE "C",
   CONSTRAINT notification_endpoints_pkey PRIMARY KEY (org_id, endpoint_id),
   CONSTRAINT notification_endpoints_check CHECK (((previous_secret IS NULL) = (previous_secret_until IS NULL)))
 );
@@ -1369,6 +1374,11 @@ COMMENT ON COLUMN notification_endpoints.created_by_name IS 'Name of that key at
 COMMENT ON COLUMN notification_endpoints.previous_secret IS 'Sealed signing secret before the last rotation; null: none.';
 COMMENT ON COLUMN notification_endpoints.previous_secret_until IS 'Until when the previous secret also signs; null: none.';
 COMMENT ON COLUMN notification_endpoints.verified_at IS 'When it last answered a challenge; null: never.';
+COMMENT ON COLUMN notification_endpoints.description IS 'What the endpoint is for, in the words of its organization; null: no description.';
+COMMENT ON COLUMN notification_endpoints.disabled_at IS 'When it was disabled; null: it is active, or it was not recorded.';
+COMMENT ON COLUMN notification_endpoints.disabled_by_id IS 'API key that disabled it; null: a 410 Gone response did.';
+COMMENT ON COLUMN notification_endpoints.disabled_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN notification_endpoints.disabled_by_delivery IS 'Delivery that it answered with 410 Gone; null: it was disabled by an API key.';
 
 CREATE TABLE organization_usage (
   org_id text COLLATE "C" NOT NULL,

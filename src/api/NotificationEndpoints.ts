@@ -6,7 +6,7 @@ import { DeliveryDetail, DeliveryRecord } from "../domain/delivery/DeliveryState
 import { DeliveryId, EndpointId } from "../domain/Ids.ts"
 import { NotificationEndpoint } from "../domain/delivery/NotificationEndpoint.ts"
 import { timestamp, Timestamp } from "../domain/Time.ts"
-import { publicUrl } from "./Text.ts"
+import { Name, publicUrl } from "./Text.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { FieldProblems, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import {
@@ -33,6 +33,10 @@ const signingSecret = Schema.String.annotateKey({
 
 export const NewNotificationEndpoint = Schema.Struct({
   url,
+  description: Schema.optionalKey(Schema.NullOr(Name)).annotateKey({
+    description:
+      "What the endpoint is for, such as `Orders team, production`: 1 to 200 visible characters. Default null: none."
+  }),
   events: Schema.optionalKey(Events).annotateKey({
     description: "The event types to receive, at least one. Default: all but `approval.vote_recorded`."
   })
@@ -60,6 +64,9 @@ export const NotificationEndpoints = Schema.Struct({
 }).annotate({ identifier: "NotificationEndpoints", description: "The organization's webhook endpoints." })
 
 export const NotificationEndpointChange = Schema.Struct({
+  description: Schema.optionalKey(Schema.NullOr(Name)).annotateKey({
+    description: "What the endpoint is for: 1 to 200 visible characters, or null for none. Absent: unchanged."
+  }),
   events: Schema.optionalKey(Events).annotateKey({
     description: "The event types to receive from now on, at least one. Absent: unchanged."
   }),
@@ -73,7 +80,11 @@ export const NotificationEndpointChange = Schema.Struct({
   })
   .check(
     Schema.makeFilter(
-      ({ active, events }) => active !== undefined || events !== undefined || "Send events, active or both",
+      ({ active, description, events }) =>
+        active !== undefined ||
+        description !== undefined ||
+        events !== undefined ||
+        "Send at least one of description, events and active",
       { toJsonSchema: () => [{ minProperties: 1 }, true] }
     )
   )
@@ -182,7 +193,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
         OpenApi.annotations({
           identifier: "updateNotificationEndpoint",
           summary: "Update a webhook endpoint",
-          description: "Changes the event types of an endpoint, or enables or disables it."
+          description: "Changes the description or the event types of an endpoint, or enables or disables it."
         })
       )
       .annotateMerge(eventsProblem),

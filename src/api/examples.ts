@@ -423,8 +423,10 @@ const apiKey = {
 
 const endpoint = {
   id: ids.endpoint,
+  description: "Orders team, production",
   events: ["approval.requested", "approval.expired"],
   active: true,
+  disabled: null,
   verified_at: "2026-11-21T02:34:10.456Z",
   awaits_verification: false,
   created_at: "2026-11-21T02:33:05.123Z",

@@ -60,12 +60,21 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         const { pageErrors, page } = yield* openSignedIn({ preset: "admin", name: "Grace" }, "/endpoints")
         const secret = yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "New endpoint" }).click()
+          const form = page.getByRole("dialog", { name: "New endpoint" })
+          await page.getByLabel("URL").fill("http://intranet.example.com/")
+          await page.getByLabel("Description").fill("Orders team")
+          await page.getByRole("button", { name: "Create endpoint" }).click()
+          // The error is at its field, and only there.
+          await form.getByRole("alert").waitFor()
+          const message = await form.locator(".field-error").innerText()
+          assert.strictEqual(await form.getByText(message).count(), 1)
           await page.getByLabel("URL").fill(hook.url)
           await page.getByRole("button", { name: "Create endpoint" }).click()
           const shown = page.getByRole("dialog", { name: "Signing secret" })
           const text = await shown.locator("code").innerText()
           await shown.getByRole("button", { name: "I have saved it" }).click()
           await page.getByText("No deliveries yet").waitFor()
+          await page.getByRole("heading", { name: /Orders team.*http:\/\/127\.0\.0\.1/ }).waitFor()
           assert.notInclude(await page.content(), text)
           return text
         })
@@ -176,6 +185,34 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
   )
 
   test(
+    "a 410 response disables an endpoint, and its page says so, when, and by which delivery",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const hook = yield* receiver
+        hook.state.status = 410
+        const admin = yield* client({}, "gone")
+        const { endpoint } = yield* admin.notification_endpoints.create({
+          payload: { url: hook.url, description: "Old shop" }
+        })
+        const { id } = yield* admin.notification_endpoints.test({ params: { id: endpoint.id } })
+        yield* eventually(admin.notification_endpoints.list(), ({ endpoints }) => !endpoints[0]!.active)
+        const { pageErrors, page } = yield* openSignedIn(yield* key({}, "gone"), `/endpoints/${endpoint.id}`)
+        yield* Effect.promise(async () => {
+          await page.getByText("Disabled by a 410 Gone response on").waitFor()
+          await page.locator(".notice").getByText(id).waitFor()
+          await page.getByRole("button", { name: "Attempts" }).click()
+          // The status is said once.
+          await page.getByRole("cell", { name: "HTTP 410: the endpoint was disabled", exact: true }).waitFor()
+          await page.goto(`${new URL(page.url()).origin}/console/endpoints`)
+          await page.getByRole("link", { name: /Old shop/ }).waitFor()
+        })
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie),
+    120_000
+  )
+
+  test(
     "an endpoint is tested, its events edited, its secret rotated, and it is disabled, enabled and deleted",
     () =>
       Effect.gen(function* () {
@@ -190,7 +227,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           `/endpoints/${endpoint.id}`
         )
         const rotated = yield* Effect.promise(async () => {
-          await page.getByRole("button", { name: "Edit events" }).click()
+          await page.getByRole("button", { name: "Edit" }).click()
+          await page.getByLabel("Description").fill("Billing, staging")
           for (const event of ["requested", "expiring", "escalated", "approved", "rejected"])
             await page.getByLabel(`approval.${event}`).uncheck()
           await page.getByRole("button", { name: "Save" }).click()
@@ -206,11 +244,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           await page.getByRole("button", { name: "Disable" }).click()
           await page.getByRole("dialog").getByText("lost for it").waitFor()
           await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click()
-          await page.getByText("Disabled: no events are delivered").waitFor()
+          await page.getByText(/^Disabled by (?!a 410)/).waitFor()
+          await page.getByText("No events are delivered").waitFor()
           // They would fail, because the endpoint is disabled.
           assert.strictEqual(await page.getByRole("button", { name: /^(Send test event|Replay)/ }).count(), 0)
           await page.getByRole("button", { name: "Enable" }).click()
-          await page.getByText("Disabled: no events are delivered").waitFor({ state: "detached" })
+          await page.getByText("No events are delivered").waitFor({ state: "detached" })
           return text
         })
         const [sent] = hook.received
@@ -219,6 +258,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         }
         const { endpoints } = yield* admin.notification_endpoints.list()
         assert.deepStrictEqual(endpoints[0]?.events, ["approval.expired"])
+        assert.strictEqual(endpoints[0]?.description, "Billing, staging")
         yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "Delete" }).click()
           await page.getByRole("button", { name: "Cancel" }).click()

@@ -100,8 +100,8 @@ export const webhooks: ReadonlyArray<ListedMutant> = [
   },
   {
     file: rows,
-    from: "active = coalesce(${change.active ?? null}::boolean, active) WHERE org_id = ${org_id} AND",
-    to: "active = coalesce(${change.active ?? null}::boolean, active) WHERE",
+    from: "${disabled} WHERE org_id = ${org_id} AND",
+    to: "${disabled} WHERE",
     tests: endpointTests
   },
   {

@@ -928,7 +928,7 @@ export interface NotificationEndpointsOperations {
   /**
    * Update a webhook endpoint.
    *
-   * Changes the event types of an endpoint, or enables or disables it.
+   * Changes the description or the event types of an endpoint, or enables or disables it.
    *
    * @throws INVALID_WEBHOOK_EVENTS, NOT_FOUND, or a problem of any operation.
    */
@@ -6057,10 +6057,22 @@ export interface ShadowDifferences {
   readonly changes: ReadonlyArray<ShadowChange> | null
 }
 
+/** Who disabled a webhook endpoint, and when. */
+export interface EndpointDisabledBy {
+  /** When the endpoint was disabled. */
+  readonly at: Date
+  /** The API key that disabled it. Null: the service, because the endpoint answered 410 Gone. */
+  readonly by: Actor | null
+  /** The delivery that it answered with 410 Gone. Null if an API key disabled it. */
+  readonly delivery_id: string | null
+}
+
 /** An HTTPS URL that receives approval events, signed, without its URL and signing secret. */
 export interface NotificationEndpoint {
   /** The webhook endpoint's ID. */
   readonly id: string
+  /** What the endpoint is for, as people recognize it. Null if it has no description. */
+  readonly description: string | null
   /** The event types that it receives, as selected. Event types added later are not included. */
   readonly events: ReadonlyArray<
     | "approval.requested"
@@ -6073,6 +6085,11 @@ export interface NotificationEndpoint {
   >
   /** Whether events are delivered to it. A 410 Gone response disables it. */
   readonly active: boolean
+  /**
+   * Who disabled it, and when. Null while it is active, or if a version of the service that did not
+   * record this disabled it.
+   */
+  readonly disabled: EndpointDisabledBy | null
   /** When it last answered a challenge. Null if it never did. */
   readonly verified_at: Date | null
   /**
@@ -6109,6 +6126,11 @@ export interface NotificationEndpoints {
 export interface NewNotificationEndpoint {
   /** HTTPS URL on a public host, without credentials, for example `https://example.com/webhooks`. */
   readonly url: string
+  /**
+   * What the endpoint is for, such as `Orders team, production`: 1 to 200 visible characters. Default
+   * null: none.
+   */
+  readonly description?: string | null | undefined
   /** The event types to receive, at least one. Default: all but `approval.vote_recorded`. */
   readonly events?:
     | readonly [
@@ -6162,6 +6184,8 @@ export interface CreatedNotificationEndpoint {
 
 /** Changes to a webhook endpoint; at least one member. Its URL and secret cannot change. */
 export interface NotificationEndpointChange {
+  /** What the endpoint is for: 1 to 200 visible characters, or null for none. Absent: unchanged. */
+  readonly description?: string | null | undefined
   /** The event types to receive from now on, at least one. Absent: unchanged. */
   readonly events?:
     | readonly [

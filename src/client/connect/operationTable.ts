@@ -1130,6 +1130,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
   NotificationEndpoints: { endpoints: ["list", "NotificationEndpoint"], email_notifier: "boolean" },
   NotificationEndpoint: {
     id: "nep_",
+    description: ["or", ["string", "null"]],
     events: [
       "list",
       [
@@ -1146,6 +1147,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
       ]
     ],
     active: "boolean",
+    disabled: ["or", ["EndpointDisabledBy", "null"]],
     verified_at: ["or", ["time", "null"]],
     awaits_verification: "boolean",
     created_at: "time",
@@ -1155,8 +1157,10 @@ export const shapes: Readonly<Record<string, Shape>> = {
     consecutive_failures: "number",
     pending_deliveries: "number"
   },
+  EndpointDisabledBy: { at: "time", by: ["or", ["Actor", "null"]], delivery_id: ["or", ["ndl_", "null"]] },
   NewNotificationEndpoint: {
     url: "string",
+    "description?": ["or", ["string", "null"]],
     "events?": [
       "list",
       [
@@ -1175,6 +1179,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
   },
   CreatedNotificationEndpoint: { endpoint: "NotificationEndpoint", secret: "string" },
   NotificationEndpointChange: {
+    "description?": ["or", ["string", "null"]],
     "events?": [
       "list",
       [

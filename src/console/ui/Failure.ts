@@ -90,10 +90,14 @@ export const failureOfAction = (cause: Cause.Cause<unknown>): Failure | undefine
   return Schema.isSchemaError(error) ? invalidInput(errorsOf(error)) : failureOfCause(cause)
 }
 
+/** Whether a validation error is about a form field, or about a part of its value. */
+export const isOfField = ({ pointer }: { readonly pointer: string }, field: string): boolean =>
+  pointer === `#/${field}` || pointer.startsWith(`#/${field}/`)
+
 /** The validation error of a form field. For an error inside a structured field, the text starts with the path in it. */
 export const fieldError = (failure: Failure | undefined, field: string): string | undefined => {
   const whole = `#/${field}`
-  const found = failure?.errors.find(({ pointer }) => pointer === whole || pointer.startsWith(`${whole}/`))
+  const found = failure?.errors.find((error) => isOfField(error, field))
   if (found === undefined || found.pointer === whole) return found?.detail
   return `${found.pointer.slice(whole.length)}: ${found.detail}`
 }

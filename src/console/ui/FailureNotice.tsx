@@ -1,26 +1,34 @@
 import type { ReactNode } from "react"
-import { type Failure } from "./Failure.ts"
+import { type Failure, isOfField } from "./Failure.ts"
 import { UntrustedText } from "./UntrustedText.tsx"
 
-/** An error message, shown where the failed request belongs. */
+/**
+ * An error message, shown where the failed request belongs. Errors of `fields`, which show their own, are not repeated here.
+ */
 export const FailureNotice = ({
+  children,
   failure,
-  children
+  fields = []
 }: {
   readonly failure: Failure | undefined
+  /** The fields of the form that show their own errors. */
+  readonly fields?: ReadonlyArray<string>
   readonly children?: ReactNode
-}) =>
-  failure === undefined ? null : (
+}) => {
+  if (failure === undefined) return null
+  const errors = failure.errors.filter((error) => !fields.some((field) => isOfField(error, field)))
+  const isAllAtFields = errors.length === 0 && failure.errors.length > 0
+  return (
     <div className="notice bad" role="alert">
       <p className="notice-title">{failure.title}</p>
-      {failure.detail === "" ? null : (
+      {failure.detail === "" || isAllAtFields ? null : (
         <p>
           <UntrustedText text={failure.detail} />
         </p>
       )}
-      {failure.errors.length === 0 ? null : (
+      {errors.length === 0 ? null : (
         <ul>
-          {failure.errors.map(({ detail, pointer }) => (
+          {errors.map(({ detail, pointer }) => (
             <li key={pointer + detail}>
               <code>{pointer}</code> <UntrustedText text={detail} />
             </li>
@@ -33,3 +41,4 @@ export const FailureNotice = ({
       {children === undefined ? null : <div className="notice-actions">{children}</div>}
     </div>
   )
+}

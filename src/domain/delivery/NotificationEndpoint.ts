@@ -1,16 +1,34 @@
 import { Schema } from "effect"
 import { ApprovalEventType } from "../approvals/ApprovalEvent.ts"
-import { EndpointId } from "../Ids.ts"
+import { DeliveryId, EndpointId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
 import { timestamp, Timestamp } from "../Time.ts"
 
+export const EndpointDisabledBy = Schema.Struct({
+  at: timestamp("When the endpoint was disabled."),
+  by: Schema.NullOr(Actor).annotateKey({
+    description: "The API key that disabled it. Null: the service, because the endpoint answered 410 Gone."
+  }),
+  delivery_id: Schema.NullOr(DeliveryId).annotateKey({
+    description: "The delivery that it answered with 410 Gone. Null if an API key disabled it."
+  })
+}).annotate({ identifier: "EndpointDisabledBy", description: "Who disabled a webhook endpoint, and when." })
+export type EndpointDisabledBy = typeof EndpointDisabledBy.Type
+
 export const NotificationEndpoint = Schema.Struct({
   id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }),
+  description: Schema.NullOr(Schema.String).annotateKey({
+    description: "What the endpoint is for, as people recognize it. Null if it has no description."
+  }),
   events: Schema.Array(ApprovalEventType).annotateKey({
     description: "The event types that it receives, as selected. Event types added later are not included."
   }),
   active: Schema.Boolean.annotateKey({
     description: "Whether events are delivered to it. A 410 Gone response disables it."
+  }),
+  disabled: Schema.NullOr(EndpointDisabledBy).annotateKey({
+    description:
+      "Who disabled it, and when. Null while it is active, or if a version of the service that did not record this disabled it."
   }),
   verified_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When it last answered a challenge. Null if it never did."

@@ -105,8 +105,12 @@ export interface Channel {
    * destination was removed. Without this hook, results need no explicit transaction.
    */
   readonly onCompleted?: (list: ReadonlyArray<CompletedDelivery>) => Effect.Effect<void, SqlError.SqlError>
-  /** Disables the destination after a `Gone` outcome. */
-  readonly disable?: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
+  /** Disables the destination after a `Gone` outcome of this delivery. */
+  readonly disable?: (
+    org_id: OrgId,
+    destination_id: string,
+    delivery_id: string
+  ) => Effect.Effect<void, SqlError.SqlError>
   /**
    * Deletes payloads older than `cutoff`, whose log rows expire with them, and any other expired data of the channel;
    * at most `limit` rows. Returns the number of payloads deleted.

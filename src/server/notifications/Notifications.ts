@@ -26,7 +26,7 @@ import {
 import { isApprovalEmailType } from "../../domain/approvals/ApprovalEmail.ts"
 import type { DeliveryDetail, DeliveryRecord } from "../../domain/delivery/DeliveryState.ts"
 import { type DeliveryId, EndpointId, EventId, type OrgId } from "../../domain/Ids.ts"
-import type { NotificationEndpoint } from "../../domain/delivery/NotificationEndpoint.ts"
+import type { EndpointDisabledBy, NotificationEndpoint } from "../../domain/delivery/NotificationEndpoint.ts"
 import { urlHint } from "../../domain/network/PublicUrl.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { generateSigningSecret } from "../../domain/delivery/WebhookSignature.ts"
@@ -67,6 +67,16 @@ import { StoreClock } from "../store/StoreClock.ts"
 const MAX_ENDPOINTS = 50
 
 const noBytes = new Uint8Array()
+
+/** Who disabled an endpoint; null if it is active, or if that was not recorded. */
+const disabledOf = (row: EndpointRow): EndpointDisabledBy | null =>
+  row.active || row.disabled_at === null
+    ? null
+    : {
+        at: row.disabled_at,
+        by: row.disabled_by_id === null ? null : { id: row.disabled_by_id, name: row.disabled_by_name ?? "" },
+        delivery_id: row.disabled_by_delivery
+      }
 
 /** A new endpoint and its signing secret, which cannot be read again. */
 export interface CreatedEndpoint {
@@ -209,8 +219,10 @@ export class Notifications extends Context.Service<
           const current = health.get(row.endpoint_id)
           return {
             id: row.endpoint_id,
+            description: row.description,
             events: row.events,
             active: row.active,
+            disabled: disabledOf(row),
             verified_at: row.verified_at,
             awaits_verification: onlyVerified && row.verified_at === null,
             created_at: row.created_at,
@@ -245,9 +257,14 @@ export class Notifications extends Context.Service<
             endpoint_id,
             url: yield* box.seal(endpointPlace(org_id, endpoint_id, "url"), Redacted.make(input.url)),
             url_hint: urlHint(input.url),
+            description: input.description ?? null,
             secret: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), secret),
             events: Arr.dedupe(input.events ?? defaultEventTypes),
             active: true,
+            disabled_at: null,
+            disabled_by_id: null,
+            disabled_by_name: null,
+            disabled_by_delivery: null,
             verified_at: null,
             created_at: yield* clock.now,
             created_by_id: actor.id,
@@ -264,21 +281,29 @@ export class Notifications extends Context.Service<
               }
               yield* insertEndpoint(sql, row)
               yield* sql.afterCommit(invalidateEndpoints(org_id))
-              const { events, url_hint } = row
-              yield* audit.record(principal, "endpoint.created", endpoint_id, { url_hint, events })
+              const { description, events, url_hint } = row
+              yield* audit.record(principal, "endpoint.created", endpoint_id, {
+                url_hint,
+                description,
+                events
+              })
             })
           )
           return { endpoint: yield* withItsHealth(row), secret }
         }),
-        update: Effect.fn("Notifications.update")(function* (id, { active, events }) {
+        update: Effect.fn("Notifications.update")(function* (id, { active, description, events }) {
           const principal = yield* Authorized("org_config.write")
           const change = {
+            ...(description === undefined ? {} : { description }),
             ...(active === undefined ? {} : { active }),
             ...(events === undefined ? {} : { events: Arr.dedupe(events) })
           }
           const row = yield* atomically(
             Effect.gen(function* () {
-              const row = yield* updateEndpoint(sql, principal.org_id, id, change)
+              const row = yield* updateEndpoint(sql, principal.org_id, id, change, {
+                actor: principal.actor,
+                now: yield* clock.now
+              })
               if (Option.isNone(row)) return yield* notFound("endpoint")
               yield* sql.afterCommit(invalidateEndpoints(principal.org_id))
               if (active === true) yield* delivery.endCooldown(principal.org_id, id)

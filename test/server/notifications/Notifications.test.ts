@@ -41,6 +41,74 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
     })
   )
 
+  it.effect("an endpoint has a description, which updates change and clear, and the audit log has it", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver } = yield* seedEndpoint("descriptions")
+      assert.isNull(endpoint.description)
+      const created = yield* admin.notification_endpoints.create({
+        payload: { url: `${receiver.url}/second`, description: "Orders team, production" }
+      })
+      assert.strictEqual(created.endpoint.description, "Orders team, production")
+      const named = yield* admin.notification_endpoints.update({
+        params,
+        payload: { description: "Billing" }
+      })
+      assert.deepStrictEqual(named, { ...endpoint, description: "Billing" })
+      const { events } = endpoint
+      const kept = yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+      assert.deepStrictEqual([kept.description, kept.events], ["Billing", events])
+      const cleared = yield* admin.notification_endpoints.update({ params, payload: { description: null } })
+      assert.isNull(cleared.description)
+      const { endpoints } = yield* admin.notification_endpoints.list()
+      assert.deepStrictEqual(
+        endpoints.map(({ description }) => description),
+        ["Orders team, production", null]
+      )
+      const { entries } = yield* admin.audit_log.list({ query: {} })
+      const details = entries.flatMap(({ action, detail }) =>
+        action.startsWith("endpoint.") && "description" in detail ? [[action, detail["description"]]] : []
+      )
+      assert.deepStrictEqual(details, [
+        ["endpoint.updated", null],
+        ["endpoint.updated", "Billing"],
+        ["endpoint.created", "Orders team, production"],
+        ["endpoint.created", null]
+      ])
+    })
+  )
+
+  it.effect("a description that is blank, too long, or not one visible line is refused with its place", () =>
+    Effect.gen(function* () {
+      const { endpoint } = yield* seedEndpoint("hostile descriptions")
+      const key = yield* (yield* Countersign).key({}, "hostile descriptions")
+      const path = `/v1/notification-endpoints/${endpoint.id}`
+      const hostile = [
+        "",
+        " ",
+        "x".repeat(201),
+        "two\nlines",
+        "\u202eexe.gpj",
+        "a\u0000b",
+        "zero\u200bwidth",
+        1,
+        {}
+      ]
+      for (const description of hostile) {
+        for (const answer of [
+          yield* send(path, { method: "PATCH", key, body: JSON.stringify({ description }) }),
+          yield* send("/v1/notification-endpoints", {
+            method: "POST",
+            key,
+            body: JSON.stringify({ url: "https://example.com/hook", description })
+          })
+        ]) {
+          assert.strictEqual(answer.status, 400, JSON.stringify(description))
+          assert.deepStrictEqual([...new Set(answer.errors.map(({ pointer }) => pointer))], ["#/description"])
+        }
+      }
+    })
+  )
+
   it.effect("an invalid list of events and an empty update are refused", () =>
     Effect.gen(function* () {
       const { endpoint } = yield* seedEndpoint("bad events")
@@ -79,7 +147,13 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver } = yield* seedEndpoint("switched off")
       const off = yield* admin.notification_endpoints.update({ params, payload: { active: false } })
-      assert.deepStrictEqual(off, { ...endpoint, active: false })
+      const { disabled } = off
+      assert.deepStrictEqual(off, { ...endpoint, active: false, disabled })
+      assert.deepStrictEqual(disabled?.by, endpoint.created_by)
+      assert.strictEqual(disabled?.delivery_id, null)
+      // Disabling it again changes nothing.
+      const again = yield* admin.notification_endpoints.update({ params, payload: { active: false } })
+      assert.deepStrictEqual(again, off)
       yield* requestApproval(admin)
       const test = yield* admin.notification_endpoints.test({ params })
       const refused = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
@@ -111,6 +185,8 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
         assert.isNotNull(failed.finished_at)
         const { endpoints } = yield* admin.notification_endpoints.list()
         assert.isFalse(endpoints[0]?.active)
+        assert.strictEqual(endpoints[0]?.disabled?.by, null)
+        assert.strictEqual(endpoints[0]?.disabled?.delivery_id, failed.id)
         const { entries } = yield* admin.audit_log.list({ query: { action: "endpoint.disabled" } })
         assert.deepStrictEqual(
           entries.map(({ actor, target_id }) => ({ actor, target_id })),
@@ -119,7 +195,8 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
         yield* requestApproval(admin)
         yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
 
-        yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+        const enabled = yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+        assert.isNull(enabled.disabled)
         const delivery = { params: { id: endpoint.id, delivery: failed.id } }
         assert.deepStrictEqual(yield* admin.notification_endpoints.replay(delivery), {
           queued: true,

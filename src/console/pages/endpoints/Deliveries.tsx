@@ -198,13 +198,7 @@ const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery
                   </td>
                   <td className="number">{attempt.duration_ms.toLocaleString("en")} ms</td>
                   <td>
-                    {attempt.status === null ? "no response" : attempt.status}
-                    {attempt.error === null ? null : (
-                      <>
-                        {": "}
-                        <UntrustedText text={attempt.error} />
-                      </>
-                    )}
+                    <UntrustedText text={attempt.error ?? `HTTP ${attempt.status}`} />
                   </td>
                 </tr>
               ))}

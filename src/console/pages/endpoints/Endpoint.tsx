@@ -20,8 +20,10 @@ import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { Deliveries, deliveriesAtom } from "./Deliveries.tsx"
-import { EditEvents } from "./EditEvents.tsx"
+import { EditEndpoint } from "./EditEndpoint.tsx"
+import { EndpointName } from "./EndpointName.tsx"
 import { EndpointState, endpointsAtom } from "./Endpoints.tsx"
+import { DisabledNotice } from "./DisabledNotice.tsx"
 import { DeliveryHealth, healthAtom } from "./DeliveryHealth.tsx"
 import { ReplayWindow } from "./ReplayWindow.tsx"
 
@@ -82,7 +84,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
         <Link to="/endpoints">← All endpoints</Link>
       </p>
       <PageHeader
-        title={<UntrustedText text={endpoint.url_hint} />}
+        title={<EndpointName endpoint={endpoint} />}
         aside={
           can("org_config.write") ? (
             <>
@@ -117,7 +119,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
                   Verify
                 </Button>
               ) : null}
-              <Button onClick={() => setEditing(true)}>Edit events</Button>
+              <Button onClick={() => setEditing(true)}>Edit</Button>
               <ConfirmButton
                 small={false}
                 kind="plain"
@@ -184,12 +186,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
           the endpoint.
         </p>
       ) : null}
-      {endpoint.active ? null : (
-        <p className="notice">
-          Disabled: no events are delivered, and those of this time cannot be replayed. Enable it before you
-          replay deliveries. (A 410 Gone response disables an endpoint.)
-        </p>
-      )}
+      {endpoint.active ? null : <DisabledNotice endpoint={endpoint} />}
       <DeliveryHealth id={id} />
       <Deliveries
         id={id}
@@ -198,7 +195,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
         onChange={reload}
       />
       {editing ? (
-        <EditEvents
+        <EditEndpoint
           endpoint={endpoint}
           onClose={() => {
             setEditing(false)

@@ -24,6 +24,8 @@ import { SecretDialog } from "../../ui/SecretDialog.tsx"
 import { RelativeTime, Countdown } from "../../ui/Time.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { DescriptionField, toDescription } from "./DescriptionField.tsx"
+import { EndpointName } from "./EndpointName.tsx"
 import { EventsField } from "./EventsField.tsx"
 
 export const endpointsAtom = Atom.make(apiClient.notification_endpoints.list())
@@ -102,7 +104,7 @@ const EndpointCard = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
     <div>
       <h2>
         <Link to={`/endpoints/${endpoint.id}`}>
-          <UntrustedText text={endpoint.url_hint} />
+          <EndpointName endpoint={endpoint} />
         </Link>
       </h2>
       <p className="quiet small">
@@ -152,11 +154,16 @@ const NewEndpoint = ({
   readonly onCreated: (secret: string, id: string) => void
 }) => {
   const [url, setUrl] = useState("https://")
+  const [description, setDescription] = useState("")
   const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(defaultEventTypes)
   const create = useAction(() => {
     const [first, ...rest] = events
     return apiClient.notification_endpoints.create({
-      payload: { url: url.trim(), ...(first === undefined ? {} : { events: [first, ...rest] }) }
+      payload: {
+        url: url.trim(),
+        description: toDescription(description),
+        ...(first === undefined ? {} : { events: [first, ...rest] })
+      }
     })
   })
   const submit = async (event: FormEvent) => {
@@ -168,12 +175,17 @@ const NewEndpoint = ({
   return (
     <Dialog open title="New endpoint" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
-        <FailureNotice failure={create.failure} />
+        <FailureNotice failure={create.failure} fields={["url", "description"]} />
         <UrlField
           hint="A public HTTPS URL. It is masked after saving."
           error={fieldError(create.failure, "url")}
           value={url}
           onChange={setUrl}
+        />
+        <DescriptionField
+          error={fieldError(create.failure, "description")}
+          value={description}
+          onChange={setDescription}
         />
         <EventsField events={events} onChange={setEvents} />
         <div className="dialog-actions">

@@ -61,7 +61,7 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
             All failed deliveries created in this period are queued again, oldest first, with their original
             event ids.
           </p>
-          <FailureNotice failure={replay.failure} />
+          <FailureNotice failure={replay.failure} fields={["since", "until"]} />
           <Field label="From" error={fieldError(replay.failure, "since")}>
             {(field) => (
               <input

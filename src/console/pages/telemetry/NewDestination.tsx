@@ -63,7 +63,7 @@ export const NewDestination = ({
   return (
     <Dialog open title="Add collector" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
-        <FailureNotice failure={create.failure} />
+        <FailureNotice failure={create.failure} fields={["url", "scores"]} />
         <UrlField
           hint="A public HTTPS URL without credentials. An empty path becomes /v1/traces."
           error={fieldError(create.failure, "url")}

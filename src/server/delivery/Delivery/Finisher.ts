@@ -210,14 +210,14 @@ export const makeFinisher = (
       })
 
     /**
-     * Disables destinations that answered 410. If that takes long it continues in the background, so that one
+     * Disables destinations that answered 410, each with the delivery that it answered. If that takes long it continues in the background, so that one
      * destination does not delay the results of others.
      */
-    const disableDestinations = Effect.fnUntraced(function* (lanes: ReadonlySet<Lane>) {
+    const disableDestinations = Effect.fnUntraced(function* (lanes: ReadonlyMap<Lane, string>) {
       const fibers: Array<Fiber.Fiber<void>> = []
-      for (const { channel, destination_id, key, org_id } of lanes) {
+      for (const [{ channel, destination_id, key, org_id }, delivery_id] of lanes) {
         const disable = disablePermits.withPermit(
-          Effect.suspend(() => channel.disable?.(org_id, destination_id) ?? Effect.void)
+          Effect.suspend(() => channel.disable?.(org_id, destination_id, delivery_id) ?? Effect.void)
         )
         const disabled = retryUntilWritten(disable).pipe(
           Effect.catchCause((cause) =>
@@ -284,7 +284,11 @@ export const makeFinisher = (
             waits || Queue.sizeUnsafe(dispatcher.results) > 0 ? yield* dispatcher.takeResults(BATCH_SIZE) : []
           for (const result of taken) unacknowledged.add(result)
           for (const { result } of again) unacknowledged.add(result)
-          const gone = new Set(taken.filter(({ outcome }) => outcome._tag === "Gone").map(({ lane }) => lane))
+          const gone = new Map(
+            taken
+              .filter(({ outcome }) => outcome._tag === "Gone")
+              .map(({ delivery, lane }) => [lane, delivery.delivery_id])
+          )
           yield* disableDestinations(gone).pipe(
             Effect.andThen(Effect.forEach(taken, concludeAttempt)),
             Effect.map((batch) => [...again, ...batch]),

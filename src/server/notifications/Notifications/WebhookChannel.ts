@@ -205,15 +205,21 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     load,
     // Attempts in flight are fewer than cached endpoints, so the endpoint of one that was just loaded is cached. A refused one has none.
     receiverOf: endpoints.hostOf,
-    disable: Effect.fnUntraced(function* (org_id, endpoint_id) {
+    disable: Effect.fnUntraced(function* (org_id, endpoint_id, delivery_id) {
       endpoints.evict(endpoint_id)
       const entry = yield* prepareAuditRow({ org_id, actor: null }, "endpoint.disabled", endpoint_id, {
-        status: 410
+        status: 410,
+        delivery_id
       })
       yield* sql`
         WITH disabled AS (
           UPDATE notification_endpoints
-          SET active = false
+          SET
+            active = false,
+            disabled_at = ${entry.occurred_at}::timestamptz,
+            disabled_by_id = NULL,
+            disabled_by_name = NULL,
+            disabled_by_delivery = ${delivery_id}
           WHERE org_id = ${org_id}
             AND endpoint_id = ${endpoint_id}
             AND active

@@ -1,7 +1,8 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { ApprovalEventType, type WebhookEventType } from "../../../domain/approvals/ApprovalEvent.ts"
-import { EndpointId, type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
+import { DeliveryId, EndpointId, type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
+import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { byteaArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -13,9 +14,14 @@ export const EndpointRow = Schema.Struct({
   endpoint_id: EndpointId,
   url: Schema.Uint8Array,
   url_hint: Schema.String,
+  description: Schema.NullOr(Schema.String),
   secret: Schema.Uint8Array,
   events: Schema.Array(ApprovalEventType),
   active: Schema.Boolean,
+  disabled_at: Schema.NullOr(TimestampFromDate),
+  disabled_by_id: Schema.NullOr(KeyId),
+  disabled_by_name: Schema.NullOr(Schema.String),
+  disabled_by_delivery: Schema.NullOr(DeliveryId),
   verified_at: Schema.NullOr(TimestampFromDate),
   created_at: TimestampFromDate,
   created_by_id: KeyId,
@@ -28,7 +34,7 @@ const endpointRows = rowsOf(EndpointRow)
 /** The columns of an {@link EndpointRow}. */
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(
-    "org_id, endpoint_id, url, url_hint, secret, events, active, verified_at, created_at, created_by_id, created_by_name"
+    "org_id, endpoint_id, url, url_hint, description, secret, events, active, disabled_at, disabled_by_id, disabled_by_name, disabled_by_delivery, verified_at, created_at, created_by_id, created_by_name"
   )
 
 /** The place to which a sealed column of an endpoint is bound. */
@@ -101,18 +107,40 @@ export const insertEndpoint = Effect.fnUntraced(function* (sql: SqlClient.SqlCli
   yield* sql`INSERT INTO notification_endpoints ${sql.insert(values)}`
 })
 
-/** Updates an endpoint and returns its new row; none if there is no such endpoint. */
+/**
+ * Updates an endpoint and returns its new row; none if there is no such endpoint. Disabling an active one records `by`
+ * and `now`.
+ */
 export const updateEndpoint = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   endpoint_id: EndpointId,
-  change: { readonly events?: ReadonlyArray<ApprovalEventType>; readonly active?: boolean }
+  change: {
+    readonly description?: string | null
+    readonly events?: ReadonlyArray<ApprovalEventType>
+    readonly active?: boolean
+  },
+  { actor, now }: { readonly actor: Actor; readonly now: Timestamp }
 ) {
+  const disabled =
+    change.active === undefined
+      ? sql.literal("")
+      : change.active
+        ? sql.literal(
+            ", active = true, disabled_at = NULL, disabled_by_id = NULL, disabled_by_name = NULL, disabled_by_delivery = NULL"
+          )
+        : sql`,
+          active = false,
+          disabled_at = CASE WHEN active THEN ${toDate(now)}::timestamptz ELSE disabled_at END,
+          disabled_by_id = CASE WHEN active THEN ${actor.id} ELSE disabled_by_id END,
+          disabled_by_name = CASE WHEN active THEN ${actor.name} ELSE disabled_by_name END,
+          disabled_by_delivery = CASE WHEN active THEN NULL ELSE disabled_by_delivery END`
   const row = yield* endpointRows.first(sql`
     UPDATE notification_endpoints
     SET
       events = coalesce(${change.events === undefined ? null : textArray(change.events)}::text[], events),
-      active = coalesce(${change.active ?? null}::boolean, active)
+      description = CASE WHEN ${change.description !== undefined}::boolean THEN ${change.description ?? null}::text ELSE description END
+      ${disabled}
     WHERE org_id = ${org_id}
       AND endpoint_id = ${endpoint_id}
     RETURNING ${columns(sql)}

@@ -247,10 +247,16 @@ describe("WebhookChannel", () => {
       const sql = yield* SqlClient.SqlClient
       const { disable } = yield* Effect.provideService(WebhookChannel.make(), StoreClock, processTime)
       const { destination_id, org_id } = yield* insertEndpoint("https://hooks.example.org/")
-      yield* disable(org_id, destination_id)
-      yield* disable(org_id, destination_id)
-      const entries = yield* sql`SELECT action FROM audit_log WHERE target_id = ${destination_id}`
-      assert.deepStrictEqual(entries, [{ action: "endpoint.disabled" }])
+      yield* disable(org_id, destination_id, "ndl_first")
+      yield* disable(org_id, destination_id, "ndl_second")
+      const entries = yield* sql`SELECT action, detail FROM audit_log WHERE target_id = ${destination_id}`
+      assert.deepStrictEqual(entries, [
+        { action: "endpoint.disabled", detail: { status: 410, delivery_id: "ndl_first" } }
+      ])
+      const rows = yield* sql`
+        SELECT disabled_by_delivery FROM notification_endpoints WHERE endpoint_id = ${destination_id}
+      `
+      assert.deepStrictEqual(rows, [{ disabled_by_delivery: "ndl_first" }])
     })
   )
 
