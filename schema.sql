@@ -430,6 +430,9 @@ CREATE TABLE approvals (
   proposed_by json,
   proposal_expires_at timestamp with time zone,
   proposal_step_id text COLLATE "C",
+  rule_summary text,
+  agent_summary text,
+  telling_arguments text,
   CONSTRAINT approvals_pkey PRIMARY KEY (org_id, approval_id),
   CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
   CONSTRAINT approvals_outcome_check CHECK ((outcome = ANY (ARRAY['allow'::text, 'reject'::text]))),
@@ -445,7 +448,7 @@ CREATE INDEX approvals_proposed ON approvals USING btree (org_id, session_id, pr
 CREATE INDEX approvals_session ON approvals USING btree (org_id, session_id, approval_id DESC);
 CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval_id DESC);
 CREATE INDEX approvals_task ON approvals USING btree (org_id, task_id, approval_id DESC) WHERE (task_id IS NOT NULL);
-COMMENT ON TABLE approvals IS 'Approvals of governed steps, from pending to a decision by a person, a time-out or the end of the session.';
+COMMENT ON TABLE approvals IS 'Requests for a person to decide on a governed step.';
 COMMENT ON COLUMN approvals.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN approvals.approval_id IS 'Id, apr_….';
 COMMENT ON COLUMN approvals.session_id IS 'Session of the step.';
@@ -484,6 +487,9 @@ COMMENT ON COLUMN approvals.proposed_digest IS 'Digest of the session, tool, act
 COMMENT ON COLUMN approvals.proposed_by IS 'Groups of the key that proposed, and the keys that made it, at that time; null: no proposal.';
 COMMENT ON COLUMN approvals.proposal_expires_at IS 'Until when the proposal allows a step; null: no proposal.';
 COMMENT ON COLUMN approvals.proposal_step_id IS 'Step that the proposal has allowed; null: none.';
+COMMENT ON COLUMN approvals.rule_summary IS 'What the step does: the template of the rule with the arguments; null: the rule has no template.';
+COMMENT ON COLUMN approvals.agent_summary IS 'What the agent claims that the step does; null: it claims nothing.';
+COMMENT ON COLUMN approvals.telling_arguments IS 'Most telling arguments on one line, for lists; null: there are none, or the row is older.';
 
 CREATE TABLE audit_chain (
   org_id text COLLATE "C" NOT NULL,

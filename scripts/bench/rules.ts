@@ -45,6 +45,7 @@ const ruleOf = (over: Partial<ApprovalRule>): ApprovalRule => ({
   self_approval: false,
   quorum: [{ count: 1, group: null }],
   reason: "",
+  summary_template: null,
   ...over
 })
 

@@ -40,6 +40,11 @@ export interface GateSettings<Context = undefined> {
   readonly actionClass?: string | ((call: ToolCall) => string)
   /** The task of the steps. Default: the session's. */
   readonly taskId?: string
+  /**
+   * What a call does, in one sentence for the person who decides, who sees it as the agent's claim. Longer ones are cut to 500 characters.
+   * Default: none; a rule can have a template instead, which shows the arguments.
+   */
+  readonly summary?: (call: ToolCall, context: Context) => string | undefined
   /** The step's ID. Default: the ID of the call. It must be the same when the run is resumed, so it must not be random. */
   readonly stepId?: (call: ToolCall, context: Context) => string
   /**
@@ -148,6 +153,13 @@ const ASK_RETRIES = 3
 /** Retries of a report, for a service that restarts: about 15 seconds together. */
 const REPORT_RETRIES = 5
 
+/** Longest summary of a step, in UTF-16 code units. */
+const MAX_SUMMARY = 500
+
+/** Cuts a summary without splitting a character. */
+const cutSummary = (text: string): string =>
+  text.length <= MAX_SUMMARY ? text : `${text.slice(0, MAX_SUMMARY - 1).replace(/[\uD800-\uDBFF]$/u, "")}…`
+
 const warn = ({ call, error, operation }: GateFault): void => {
   const reason = error instanceof Error ? error.message : String(error)
   const name = `${call.tool} (${call.id})`
@@ -169,13 +181,15 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
   const stepIdOf = (call: ToolCall, context: Context): string => options.stepId?.(call, context) ?? call.id
 
   const stepOf = (call: ToolCall, context: Context): StepRequest => {
+    const summary = options.summary?.(call, context)
     const actionClass = call.actionClass ?? options.actionClass ?? "write"
     return {
       step_id: stepIdOf(call, context),
       tool: call.tool,
       action_class: typeof actionClass === "string" ? actionClass : actionClass(call),
       ...(options.taskId === undefined ? {} : { task_id: options.taskId }),
-      ...(call.arguments === undefined ? {} : { arguments: toJson(call.arguments) })
+      ...(call.arguments === undefined ? {} : { arguments: toJson(call.arguments) }),
+      ...(summary === undefined ? {} : { summary: cutSummary(summary) })
     }
   }
 

@@ -16,7 +16,7 @@ import {
   StepNotAllowed
 } from "./Problems.ts"
 import { eventCursor, SessionEventStream, streamDocument } from "./SessionStream.ts"
-import { Comment, Metadata, Name } from "./Text.ts"
+import { Comment, Metadata, Name, Summary } from "./Text.ts"
 
 export const NewAgentSession = Schema.Struct({
   task_id: Schema.optionalKey(Schema.NullOr(TaskId)).annotateKey({
@@ -43,6 +43,10 @@ export const StepRequest = Schema.Struct({
   }),
   arguments: Schema.optionalKey(JsonValue).annotateKey({
     description: "The tool's arguments: any JSON. Absent, `null` and `{}` are three different values."
+  }),
+  summary: Schema.optionalKey(Schema.NullOr(Summary)).annotateKey({
+    description:
+      "What the step does, in one sentence for the person who decides, at most 500 characters. Shown as the agent's claim. It is no part of the step's content: the decision is bound to the arguments, and a repeated request may have another summary, which is ignored. Default null."
   })
 }).annotate({
   identifier: "StepRequest",

@@ -3,7 +3,7 @@ import { Schema, Struct } from "effect"
 import { HttpApiSchema, OpenApi } from "effect/http-api"
 import { OutcomeStatus, StepDecision, StepDecisionSource } from "../domain/approvals/AgentSession.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
-import { Approval } from "../domain/approvals/Approval.ts"
+import { Approval, argumentMembers } from "../domain/approvals/Approval.ts"
 import { ApprovalId, GrantId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
 import { timestamp } from "../domain/Time.ts"
@@ -22,7 +22,7 @@ const stepId = StepId.annotateKey({ description: "The step." })
 
 const { approvals_given, approvals_required, proposal, quorum, votes, ...recorded } = Struct.omit(
   Approval.fields,
-  ["arguments"]
+  argumentMembers
 )
 
 /** The members of a quorum and the proposal are optional: events that were recorded before there were any do not have them. */
@@ -36,7 +36,7 @@ export const ApprovalSnapshot = Schema.Struct({
 }).annotate({
   identifier: "ApprovalSnapshot",
   description:
-    "An approval without the arguments of its step and of its proposal, which can be secret. Events that an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given`, `votes` and `proposal`."
+    "An approval without the arguments of its step and of its proposal, and without summaries of them, which can be secret. Events that an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given`, `votes` and `proposal`."
 })
 export type ApprovalSnapshot = typeof ApprovalSnapshot.Type
 

@@ -109,7 +109,9 @@ export const makeGovern =
         const accepted = options.acceptProposal?.(proposal, result) ?? false
         if (!(Effect.isEffect(accepted) ? yield* accepted : accepted)) return result
         const step_id = StepId.make(proposedStepId(payload.step_id, attempt))
-        request = { ...payload, step_id, arguments: proposal.arguments }
+        // The agent's summary tells of its own arguments.
+        const { summary: _, ...proposed } = payload
+        request = { ...proposed, step_id, arguments: proposal.arguments }
         result = yield* decide(request)
       }
       return result

@@ -22,6 +22,28 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
     })
   )
 
+  it.effect("sends a summary for the person who decides, cut to what the service accepts", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("gate summaries")
+      const summaries: Record<string, string | undefined> = {
+        short: "Refund 50 EUR",
+        long: `${"x".repeat(498)}😀 and more`,
+        none: undefined
+      }
+      const gate = makeToolGate({ client, session, summary: ({ id }) => summaries[id] })
+      yield* Effect.promise(async () => {
+        const sent: Array<string | null> = []
+        for (const id of Object.keys(summaries)) {
+          const verdict = await gate.ask(refund(id), undefined, { wait: false })
+          const approval =
+            verdict.verdict === "pending" ? verdict.decision.approval_id : assert.fail(verdict.verdict)
+          sent.push((await client.approvals.get({ params: { id: approval ?? "" } })).agent_summary)
+        }
+        assert.deepStrictEqual(sent, ["Refund 50 EUR", `${"x".repeat(498)}…`, null])
+      })
+    })
+  )
+
   it.effect("tells the model what rejected a call", () =>
     Effect.gen(function* () {
       const { client, decide, session } = yield* governedRun("gate rejects")

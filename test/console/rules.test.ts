@@ -53,6 +53,44 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a rule's summary is previewed with recent steps, and a fault in it is shown with its place", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "summary")
+      yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+      const agent = yield* client({ preset: "runtime" }, "summary")
+      const { session_id } = yield* agent.sessions.create({})
+      yield* agent.sessions.step({
+        params: { id: session_id },
+        payload: {
+          step_id: StepId.make("1"),
+          tool: "payments.refund",
+          action_class: "write",
+          arguments: { amount_cents: 129_000, order: "4711, as \u202eagreed" }
+        }
+      })
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "summary"), "/rules")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Edit rule 1" }).click()
+        const summary = page.getByLabel("Summary (optional)")
+        await summary.fill("Refund {amount_cents|mony} on {order}")
+        await page.getByText("At character 22: Expected a format").waitFor()
+        await page.getByRole("button", { name: "Update rule" }).click()
+        await summary.fill("Refund {amount_cents|money:EUR} on {order}")
+        await page
+          .getByRole("status", { name: "Preview of the summary" })
+          .getByText("Refund 1,290.00 EUR on “4711, as U+202Eagreed”")
+          .waitFor()
+        await page.getByRole("button", { name: "Update rule" }).click()
+        await page.getByText("Summary: Refund {amount_cents|money:EUR} on {order}").waitFor()
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("Rules saved").waitFor()
+      })
+      const [rule] = (yield* admin.approval_rules.list()).rules
+      assert.strictEqual(rule?.summary_template, "Refund {amount_cents|money:EUR} on {order}")
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a rule's quorum is edited, and a group that nobody has is named", () =>
     Effect.gen(function* () {
       const { client, key } = yield* Countersign

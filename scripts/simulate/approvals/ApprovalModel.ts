@@ -70,6 +70,9 @@ export interface ApprovalEntry extends ApprovalStateColumns {
   readonly arguments: string | null
   readonly arguments_bytes: number
   readonly arguments_digest: string
+  readonly rule_summary: string | null
+  readonly agent_summary: string | null
+  readonly telling_arguments: string | null
   readonly requested_at: number
   readonly requested_by_id: string
   readonly review_deadline_at: number

@@ -130,7 +130,8 @@ const someRules = (random: RandomStream, list: number): ReadonlyArray<ApprovalRu
       timeout_action: random.pick(["allow", "reject"]),
       self_approval: random.chance(0.5),
       quorum: random.pick(QUORUMS),
-      reason: ""
+      reason: "",
+      summary_template: null
     }
   })
 

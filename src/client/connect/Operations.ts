@@ -4365,6 +4365,12 @@ export interface StepRequest {
   readonly action_class: string
   /** The tool's arguments: any JSON. Absent, `null` and `{}` are three different values. */
   readonly arguments?: unknown
+  /**
+   * What the step does, in one sentence for the person who decides, at most 500 characters. Shown as the
+   * agent's claim. It is no part of the step's content: the decision is bound to the arguments, and a
+   * repeated request may have another summary, which is ignored. Default null.
+   */
+  readonly summary?: string | null | undefined
 }
 
 /** The input of `sessions.step`. */
@@ -4563,6 +4569,16 @@ export interface Approval {
   readonly action_class: string
   /** The tool's arguments, as the agent gave them. Absent if it gave none. */
   readonly arguments?: unknown
+  /**
+   * What the step does, in one sentence of at most 500 characters: the rule's `summary_template` with
+   * the step's arguments. Null if the rule has none.
+   */
+  readonly rule_summary: string | null
+  /**
+   * What the agent claims that the step does: the `summary` of its request, which nothing has checked.
+   * Null if it gave none. The decision is bound to the arguments, not to this text.
+   */
+  readonly agent_summary: string | null
   /**
    * SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with
    * its step.
@@ -5154,6 +5170,16 @@ export interface DecidedApproval {
   /** The tool's arguments, as the agent gave them. Absent if it gave none. */
   readonly arguments?: unknown
   /**
+   * What the step does, in one sentence of at most 500 characters: the rule's `summary_template` with
+   * the step's arguments. Null if the rule has none.
+   */
+  readonly rule_summary: string | null
+  /**
+   * What the agent claims that the step does: the `summary` of its request, which nothing has checked.
+   * Null if it gave none. The decision is bound to the arguments, not to this text.
+   */
+  readonly agent_summary: string | null
+  /**
    * SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with
    * its step.
    */
@@ -5246,9 +5272,9 @@ export interface DecideApprovalsInput {
 }
 
 /**
- * An approval without the arguments of its step and of its proposal, which can be secret. Events that
- * an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given`,
- * `votes` and `proposal`.
+ * An approval without the arguments of its step and of its proposal, and without summaries of them,
+ * which can be secret. Events that an older version of the service recorded have no `quorum`,
+ * `approvals_required`, `approvals_given`, `votes` and `proposal`.
  */
 export interface ApprovalSnapshot {
   /** The approval's ID. */
@@ -5547,6 +5573,14 @@ export interface ApprovalRule {
   readonly quorum: ReadonlyArray<QuorumPart>
   /** Shown to the agent and to reviewers. At most 1,000 characters. Default: empty. */
   readonly reason: string
+  /**
+   * Template of the sentence that tells people what a waiting step does, such as `Refund
+   * {amount_cents|money:currency} on order {order}`: 1 to 300 characters. Placeholders name arguments by
+   * a path or a JSON Pointer, with the formats `number`, `date`, `count` and `money:` with a currency
+   * code or a path. A value that is missing or has another type is shown as such. Null, the default,
+   * means none.
+   */
+  readonly summary_template: string | null
 }
 
 /** The organization's approval rules, in order. The first rule that matches a step decides. */
@@ -5624,6 +5658,14 @@ export interface NewApprovalRule {
   readonly quorum?: ReadonlyArray<NewQuorumPart> | undefined
   /** Shown to the agent and to reviewers. At most 1,000 characters. Default: empty. */
   readonly reason?: string | undefined
+  /**
+   * Template of the sentence that tells people what a waiting step does, such as `Refund
+   * {amount_cents|money:currency} on order {order}`: 1 to 300 characters. Placeholders name arguments by
+   * a path or a JSON Pointer, with the formats `number`, `date`, `count` and `money:` with a currency
+   * code or a path. A value that is missing or has another type is shown as such. Null, the default,
+   * means none.
+   */
+  readonly summary_template?: string | null | undefined
 }
 
 /** The complete list of rules. */

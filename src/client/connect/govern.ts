@@ -73,7 +73,9 @@ export const govern = async (
       if ((await options.acceptProposal?.(proposal, result)) !== true) break
       signal.throwIfAborted()
       const step_id = proposedStepId(step.step_id, attempt)
-      const next = { ...step, step_id, arguments: proposal.arguments }
+      // The agent's summary tells of its own arguments.
+      const { summary: _, ...proposed } = step
+      const next = { ...proposed, step_id, arguments: proposal.arguments }
       result = await decide(submit, waits, id, next, { ...options, signal })
     }
     return result

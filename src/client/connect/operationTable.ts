@@ -681,7 +681,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "task_id?": ["or", ["tsk_", "null"]],
     tool: "string",
     action_class: "string",
-    "arguments?": "json"
+    "arguments?": "json",
+    "summary?": ["or", ["string", "null"]]
   },
   GovernedStep: {
     step_id: "string",
@@ -719,6 +720,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     tool: "string",
     action_class: "string",
     "arguments?": "json",
+    rule_summary: ["or", ["string", "null"]],
+    agent_summary: ["or", ["string", "null"]],
     arguments_digest: "string",
     status: ["is", ["pending", "approved", "rejected", "expired"]],
     stage: ["is", ["reviewer", "admin"]],
@@ -863,6 +866,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     tool: "string",
     action_class: "string",
     "arguments?": "json",
+    rule_summary: ["or", ["string", "null"]],
+    agent_summary: ["or", ["string", "null"]],
     arguments_digest: "string",
     status: ["is", ["pending", "approved", "rejected", "expired"]],
     stage: ["is", ["reviewer", "admin"]],
@@ -990,7 +995,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     timeout_action: ["is", ["allow", "reject"]],
     self_approval: "boolean",
     quorum: ["list", "QuorumPart"],
-    reason: "string"
+    reason: "string",
+    summary_template: ["or", ["string", "null"]]
   },
   ReplaceApprovalRules: { rules: ["list", "NewApprovalRule"], "revision?": "number" },
   NewApprovalRule: {
@@ -1006,7 +1012,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "timeout_action?": ["is", ["allow", "reject"]],
     "self_approval?": "boolean",
     "quorum?": ["list", "NewQuorumPart"],
-    "reason?": "string"
+    "reason?": "string",
+    "summary_template?": ["or", ["string", "null"]]
   },
   NewQuorumPart: { "count?": "number", "group?": ["or", ["string", "null"]] },
   TestApprovalRules: { rules: ["list", "NewApprovalRule"], "since?": "time", "until?": "time" },

@@ -45,6 +45,14 @@ export const Approval = Schema.Struct({
   arguments: Schema.optionalKey(JsonValue).annotateKey({
     description: "The tool's arguments, as the agent gave them. Absent if it gave none."
   }),
+  rule_summary: Schema.NullOr(Schema.String).annotateKey({
+    description:
+      "What the step does, in one sentence of at most 500 characters: the rule's `summary_template` with the step's arguments. Null if the rule has none."
+  }),
+  agent_summary: Schema.NullOr(Schema.String).annotateKey({
+    description:
+      "What the agent claims that the step does: the `summary` of its request, which nothing has checked. Null if it gave none. The decision is bound to the arguments, not to this text."
+  }),
   arguments_digest: Schema.String.annotateKey({
     description:
       "SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with its step."
@@ -99,11 +107,19 @@ export const Approval = Schema.Struct({
 })
 export type Approval = typeof Approval.Type
 
-/** Encodes an approval without its arguments and those of its proposal, as events carry it. Equal to what `Approval` encodes to, at a tenth of the cost. */
+/** The members that tell of the arguments, which events do not carry. */
+export const argumentMembers = ["arguments", "rule_summary", "agent_summary"] as const
+
+/**
+ * Encodes an approval without its arguments, its summaries and the arguments of its proposal, as events carry it. Equal to what `Approval`
+ * encodes to, at a tenth of the cost.
+ */
 export const encodeWithoutArguments = ({
+  agent_summary: _agent,
   arguments: _,
+  rule_summary: _rule,
   ...approval
-}: Approval): Omit<typeof Approval.Encoded, "arguments"> => ({
+}: Approval): Omit<typeof Approval.Encoded, (typeof argumentMembers)[number]> => ({
   ...approval,
   requested_at: formatTimestamp(approval.requested_at),
   review_deadline_at: formatTimestamp(approval.review_deadline_at),

@@ -6,6 +6,7 @@ import { RuleId, TaskId } from "../Ids.ts"
 import { MAX_QUORUM_PARTS, QuorumPart } from "./Quorum.ts"
 import { isVisibleLine } from "../VisibleText.ts"
 import { RuleConditions } from "./RuleCondition.ts"
+import { MAX_TEMPLATE, type SummaryTemplate } from "./SummaryTemplate.ts"
 
 export const RuleEffect = documentedEnum({
   allow: "The agent may execute the step.",
@@ -75,6 +76,12 @@ export const ApprovalRule = Schema.Struct({
     }),
   reason: Schema.String.check(Schema.isMaxLength(1_000)).annotateKey({
     description: "Shown to the agent and to reviewers. At most 1,000 characters. Default: empty."
+  }),
+  summary_template: Schema.NullOr(
+    Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_TEMPLATE), isVisibleLine)
+  ).annotateKey({
+    description:
+      "Template of the sentence that tells people what a waiting step does, such as `Refund {amount_cents|money:currency} on order {order}`: 1 to 300 characters. Placeholders name arguments by a path or a JSON Pointer, with the formats `number`, `date`, `count` and `money:` with a currency code or a path. A value that is missing or has another type is shown as such. Null, the default, means none."
   })
 }).annotate({
   identifier: "ApprovalRule",
@@ -94,6 +101,8 @@ export interface Ruling {
   readonly terms: ApprovalTerms
   /** Set if a rule that rejects or asks could not be judged: a person must see this step, and no standing grant allows it. */
   readonly unjudged?: true
+  /** Tells people what the step does. Absent: the rule has no template. It has no part in the decision. */
+  readonly summary?: SummaryTemplate
 }
 
 /** The facts about a step that rules match without its arguments. */

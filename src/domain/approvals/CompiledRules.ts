@@ -1,3 +1,4 @@
+import { Result } from "effect"
 import { type ApprovalRule, DEFAULT_REVIEW_SECONDS, type RuleInput, type Ruling } from "./ApprovalRule.ts"
 import {
   compileCondition,
@@ -17,6 +18,7 @@ import {
 import { pointerSegments, type Resolved, resolvePointer } from "./CompiledRules/resolvePointer.ts"
 import { approvalsRequired, DEFAULT_QUORUM, isDefaultQuorum } from "./Quorum.ts"
 import type { RuleCondition } from "./RuleCondition.ts"
+import { parseSummaryTemplate } from "./SummaryTemplate.ts"
 import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
 
 /**
@@ -132,10 +134,11 @@ const compileList = (rules: ReadonlyArray<ApprovalRule>, patterns: PatternCompil
       .toSorted((left, right) => costRank(left.condition) - costRank(right.condition))
   }))
   const segments = [...pointers.keys()].map(pointerSegments)
+  const templates = rules.filter(({ summary_template }) => summary_template !== null).length
   const total = rules.reduce((sum, { when }) => sum + countConditions(when), 0)
   return {
     readsArguments: conditions.size > 0,
-    weight: Math.max(1, rules.length + Math.ceil(total / 2 + patterns.size() / 10)),
+    weight: Math.max(1, rules.length + templates + Math.ceil(total / 2 + patterns.size() / 10)),
     faults: patterns.faults,
     exceeded: patterns.exceeded(),
     evaluate: (step) => evaluate(compiled, segments, step)
@@ -272,8 +275,15 @@ const rulingOf = (rule: ApprovalRule): Ruling => ({
     timeout_action: rule.timeout_action,
     self_approval: rule.self_approval,
     quorum: rule.quorum
-  }
+  },
+  ...summaryOf(rule)
 })
+
+/** The parsed template. One that does not parse was not stored by this service, and is left out. */
+const summaryOf = ({ summary_template }: ApprovalRule): Pick<Ruling, "summary"> => {
+  const parsed = summary_template === null ? undefined : parseSummaryTemplate(summary_template)
+  return parsed !== undefined && Result.isSuccess(parsed) ? { summary: parsed.success } : {}
+}
 
 const builtInRuling: Ruling = {
   rule_id: null,

@@ -13,5 +13,6 @@ export const defaultRule: Omit<ApprovalRule, "id" | "effect"> = {
   timeout_action: "reject",
   self_approval: false,
   quorum: DEFAULT_QUORUM,
-  reason: ""
+  reason: "",
+  summary_template: null
 }

@@ -45,6 +45,11 @@ export const ApprovalRow = Schema.Struct({
   /** JSON text; null if the agent sent no arguments, which differs from the text `null`. */
   arguments: Schema.NullOr(Schema.String),
   arguments_digest: Schema.String,
+  /** What the step does: by the rule's template, and by the agent's claim. Null: there is none. */
+  rule_summary: Schema.NullOr(Schema.String),
+  agent_summary: Schema.NullOr(Schema.String),
+  /** Only written, and read by the console's list. */
+  telling_arguments: Schema.NullOr(Schema.String),
   status: ApprovalStatus,
   stage: ApprovalStage,
   requested_at: TimestampFromDate,
@@ -237,6 +242,8 @@ export const toApproval = (row: ApprovalRow): Approval => {
     tool: row.tool,
     action_class: row.action_class,
     ...(row.arguments === null ? {} : { arguments: parseArguments(row.arguments) }),
+    rule_summary: row.rule_summary,
+    agent_summary: row.agent_summary,
     arguments_digest: row.arguments_digest,
     status: state.status,
     stage: state.stage,

@@ -10,6 +10,8 @@ const pending: typeof Approval.Encoded = {
   tool: "payments.refund",
   action_class: "write",
   arguments: { amount: 25.5 },
+  rule_summary: "Refund 25.50 EUR",
+  agent_summary: "A small refund",
   arguments_digest: "0".repeat(64),
   status: "pending",
   stage: "reviewer",
@@ -68,9 +70,9 @@ const rejected: typeof Approval.Encoded = {
 
 describe("encodeWithoutArguments", () => {
   it.each([pending, escalated, rejected])(
-    "the result equals the schema's encoding without the arguments: $status",
+    "the result equals the schema's encoding without the arguments and what tells of them: $status",
     (wire) => {
-      const { arguments: _, proposal, ...others } = wire
+      const { agent_summary: _agent, arguments: _, proposal, rule_summary: _rule, ...others } = wire
       const shown = { expires_at: proposal?.expires_at, used_by: proposal?.used_by }
       assert.deepStrictEqual<unknown>(encodeWithoutArguments(Schema.decodeSync(Approval)(wire)), {
         ...others,

@@ -26,6 +26,7 @@ const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
   self_approval: false,
   quorum: [{ count: 1, group: null }],
   reason: "",
+  summary_template: null,
   ...over
 })
 const step = { tool: "payments.refund", action_class: "write", task_id: null, arguments: undefined }

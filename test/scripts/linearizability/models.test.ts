@@ -64,6 +64,8 @@ describe("sessionModel", () => {
     task_id: null,
     tool: "pay",
     action_class: "act",
+    rule_summary: null,
+    agent_summary: null,
     arguments_digest: "0",
     status: "pending",
     stage: "reviewer",

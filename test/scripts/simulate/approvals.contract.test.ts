@@ -74,7 +74,8 @@ const rule = (effect: ApprovalRule["effect"], tool: string, number: number): App
   timeout_action: "allow",
   self_approval: false,
   quorum: [{ count: 1, group: null }],
-  reason: ""
+  reason: "",
+  summary_template: null
 })
 
 const lists: ReadonlyArray<ReadonlyArray<ApprovalRule>> = [

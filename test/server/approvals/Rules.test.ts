@@ -32,7 +32,8 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         timeout_action: "reject",
         self_approval: false,
         quorum: [{ count: 1, group: null }],
-        reason: ""
+        reason: "",
+        summary_template: null
       })
       assert.deepStrictEqual(yield* admin.approval_rules.list({}), put)
     })

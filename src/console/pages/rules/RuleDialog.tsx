@@ -14,6 +14,7 @@ import { ConditionsField } from "./ConditionsField.tsx"
 import type { RuleDraft } from "./RuleDraft.ts"
 import { DurationField } from "./DurationField.tsx"
 import { QuorumField } from "./QuorumField.tsx"
+import { summaryFault, SummaryField } from "./SummaryField.tsx"
 import { suggestionsOf } from "./stepSuggestions.ts"
 
 const effectLabels: Record<RuleEffect, string> = {
@@ -46,15 +47,14 @@ export const RuleDialog = ({
   )
   const [isSubmitted, setSubmitted] = useState(false)
   const recent = useAtomValue(recentApprovals)
-  const suggestions = useMemo(() => {
+  const examples = useMemo(() => {
     const matchesTool = compileTextPattern(rule.tool)
     const approvals = AsyncResult.isSuccess(recent) ? recent.value.approvals : []
-    return suggestionsOf(
-      approvals.flatMap(({ arguments: given, tool }) =>
-        given !== undefined && matchesTool(tool) ? [given] : []
-      )
+    return approvals.flatMap(({ arguments: given, tool }) =>
+      given !== undefined && matchesTool(tool) ? [given] : []
     )
   }, [recent, rule.tool])
+  const suggestions = useMemo(() => suggestionsOf(examples), [examples])
   const set = (change: Partial<ApprovalRule>) => setRule({ ...rule, ...change })
   const taskError =
     task !== "" && !isTaskId(task) ? "A task id is tsk_ followed by 32 hex digits." : undefined
@@ -62,7 +62,8 @@ export const RuleDialog = ({
     event.preventDefault()
     const parsed = Result.all(conditions.map(fromConditionDraft))
     setSubmitted(true)
-    if (taskError !== undefined || Result.isFailure(parsed)) return
+    const isFaulty = taskError !== undefined || summaryFault(rule.summary_template) !== undefined
+    if (isFaulty || Result.isFailure(parsed)) return
     onSubmit({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null, when: parsed.success } })
   }
   return (
@@ -177,6 +178,11 @@ export const RuleDialog = ({
               />
               <span>Allow self-approval by the requesting key</span>
             </label>
+            <SummaryField
+              template={rule.summary_template}
+              examples={examples}
+              onChange={(summary_template) => set({ summary_template })}
+            />
           </>
         ) : null}
         <Field label="Reason" hint="Shown to the agent and reviewers.">

@@ -46,7 +46,8 @@ export const newRuleDraft = (): RuleDraft => ({
     timeout_action: "reject",
     self_approval: false,
     quorum: DEFAULT_QUORUM,
-    reason: ""
+    reason: "",
+    summary_template: null
   }
 })
 

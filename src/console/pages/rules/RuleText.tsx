@@ -50,6 +50,11 @@ export const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
         <UntrustedText text={rule.reason} />
       </p>
     )}
+    {rule.effect === "require_approval" && rule.summary_template !== null ? (
+      <p className="small">
+        <span className="quiet">Summary:</span> <UntrustedText text={rule.summary_template} />
+      </p>
+    ) : null}
     {rule.effect === "require_approval" ? (
       <p className="quiet small">
         {isDefaultQuorum(rule.quorum) ? "" : `Approval by ${describeQuorum(rule.quorum)} · `}

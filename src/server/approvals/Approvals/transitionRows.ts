@@ -7,13 +7,16 @@ import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { ApprovalRow, stateOf, withoutProposal } from "../approvalRows.ts"
 
-/** Columns that are not read: no transition writes or sends the arguments, and a pending approval has no proposal. */
-type UnreadColumn = "arguments" | keyof typeof withoutProposal
+/** No transition writes or sends the arguments, or what tells of them. */
+const withoutContent = { arguments: null, rule_summary: null, agent_summary: null, telling_arguments: null }
+
+/** Columns that are not read. A pending approval has no proposal. */
+type UnreadColumn = keyof typeof withoutContent | keyof typeof withoutProposal
 
 /** The columns of `DueApprovalRow`. */
 const dueApprovalColumns = [
   ...Object.keys(ApprovalRow.fields).filter(
-    (column) => column !== "arguments" && !(column in withoutProposal)
+    (column) => !(column in withoutContent) && !(column in withoutProposal)
   ),
   "next_due_at"
 ]
@@ -40,7 +43,7 @@ const utcOrNull = (at: Date | null): Timestamp | null => (at === null ? null : u
 const decodeRow = (row: RawRow): DueApprovalRow => ({
   ...row,
   ...withoutProposal,
-  arguments: null,
+  ...withoutContent,
   requested_at: utc(row.requested_at),
   review_deadline_at: utc(row.review_deadline_at),
   escalation_deadline_at: utcOrNull(row.escalation_deadline_at),

@@ -61,5 +61,8 @@ export const ruleNewStep = (
 export const StoredRule = Schema.Struct({
   ...ApprovalRule.fields,
   when: ApprovalRule.fields.when.pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
-  quorum: ApprovalRule.fields.quorum.pipe(Schema.withDecodingDefaultKey(Effect.succeed(DEFAULT_QUORUM)))
+  quorum: ApprovalRule.fields.quorum.pipe(Schema.withDecodingDefaultKey(Effect.succeed(DEFAULT_QUORUM))),
+  summary_template: ApprovalRule.fields.summary_template.pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed(null))
+  )
 })

@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Effect, Result } from "effect"
 import type { SqlClient } from "effect/sql"
 import { MAX_RULES, type NewApprovalRule } from "../../../api/ApprovalRules.ts"
 import { completeRule } from "../../../api/completeRule.ts"
@@ -7,6 +7,7 @@ import { InvalidRequest, RulesTooLarge, UnknownGroup } from "../../../api/Proble
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
 import { approvalsRequired, isDefaultQuorum, MAX_APPROVALS } from "../../../domain/approvals/Quorum.ts"
 import { findExceededLimit } from "../../../domain/approvals/ruleLimits.ts"
+import { formatTemplateFault, parseSummaryTemplate } from "../../../domain/approvals/SummaryTemplate.ts"
 import { type OrgId, RuleId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { findDecidingGroups } from "../../identity/findDecidingGroups.ts"
@@ -149,6 +150,13 @@ const findInconsistencies = (rules: ReadonlyArray<ApprovalRule>): ReadonlyArray<
       errors.push({
         pointer: `#/rules/${index}/quorum`,
         detail: `Expected at most ${MAX_APPROVALS} approvals in all.`
+      })
+    }
+    const template = rule.summary_template === null ? undefined : parseSummaryTemplate(rule.summary_template)
+    if (template !== undefined && Result.isFailure(template)) {
+      errors.push({
+        pointer: `#/rules/${index}/summary_template`,
+        detail: formatTemplateFault(template.failure)
       })
     }
     const groups = rule.quorum.map(({ group }) => group)

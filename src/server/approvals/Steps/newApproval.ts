@@ -1,6 +1,8 @@
 import type { StepRequest } from "../../../api/AgentSessions.ts"
 import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import { requestApproval } from "../../../domain/approvals/ApprovalState.ts"
+import { renderSummary } from "../../../domain/approvals/SummaryTemplate.ts"
+import { tellingArguments } from "../../../domain/approvals/tellingArguments.ts"
 import type { ApprovalId, SessionId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -32,6 +34,9 @@ export const newApproval = (
     action_class: step.action_class,
     arguments: argumentsJson,
     arguments_digest,
+    rule_summary: ruling.summary === undefined ? null : renderSummary(ruling.summary, step.arguments),
+    agent_summary: step.summary === undefined || step.summary?.trim() === "" ? null : step.summary,
+    telling_arguments: tellingArguments(step.arguments),
     requested_at: now,
     requested_by_id: actor.id,
     status: state.status,

@@ -312,6 +312,8 @@ describe("makeDecideMany", () => {
         tool: "payments.refund",
         action_class: "write",
         arguments: { amount: 25.5 },
+        rule_summary: null,
+        agent_summary: null,
         arguments_digest: "0".repeat(64),
         status: "pending",
         stage: "reviewer",
