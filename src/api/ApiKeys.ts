@@ -8,11 +8,13 @@ import { Preset, Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { documentedEnum } from "../domain/documentedEnum.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   EmailNotVerifiable,
   InsufficientScope,
+  KeyEnded,
   LastAdminKey,
   LimitReached,
   NotFound,
@@ -67,6 +69,52 @@ export const NewApiKey = Schema.Struct({
 }).annotate({ identifier: "NewApiKey", description: "An API key to create. Give a preset, scopes, or both." })
 export type NewApiKey = typeof NewApiKey.Type
 
+export const ApiKeyChange = Schema.Struct({
+  name: Schema.optionalKey(Name).annotateKey({
+    description:
+      "A new name: 1 to 200 visible characters. No other usable key of the organization may have it. Records of earlier actions keep the name of their time."
+  }),
+  email: Schema.optionalKey(Schema.NullOr(EmailAddress)).annotateKey({
+    description:
+      "Where approval emails go from now on; null: nowhere. An address that its owner has not confirmed for a key of this organization is unverified. If the installation requires verified addresses, its owner is sent a link, and no other email before opening it."
+  })
+}).annotate({ identifier: "ApiKeyChange", description: "The members of an API key to change." })
+export type ApiKeyChange = typeof ApiKeyChange.Type
+
+export const KeyStatus = documentedEnum({
+  active: "Keys that are neither revoked nor expired.",
+  expired: "Keys that have expired and were not revoked.",
+  revoked: "Keys that were revoked."
+})
+export type KeyStatus = typeof KeyStatus.Type
+
+export const KeyOrder = documentedEnum({
+  newest: "Newest first.",
+  name: "By name, in ascending order, without regard to letter case.",
+  last_used: "Last used first, and keys that were never used last."
+})
+export type KeyOrder = typeof KeyOrder.Type
+
+/** Longest text that a list of keys is searched for. */
+const MAX_SEARCH = 200
+
+/** The query of a list of keys. */
+export const ApiKeyQuery = Schema.Struct({
+  ...pageQuery(KeyId),
+  status: Schema.optionalKey(KeyStatus).annotateKey({
+    description: "Only keys of this status. Default: all keys."
+  }),
+  name: Schema.optionalKey(
+    Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_SEARCH))
+  ).annotateKey({
+    description: `Only keys whose name contains this text, without regard to letter case: 1 to ${MAX_SEARCH} characters.`
+  }),
+  order: Schema.optionalKey(KeyOrder).annotateKey({
+    description: "The order of the list. Use each cursor with the order of its page. Default `newest`."
+  })
+})
+export type ApiKeyQuery = typeof ApiKeyQuery.Type
+
 export const MadeKeys = Schema.Literals(["revoke", "keep"])
 export type MadeKeys = typeof MadeKeys.Type
 
@@ -84,7 +132,7 @@ export const ApiKeyPage = page("keys", ApiKey, KeyId)
 export class ApiKeysApi extends HttpApiGroup.make("api_keys")
   .add(
     HttpApiEndpoint.get("list", "/", {
-      query: pageQuery(KeyId),
+      query: ApiKeyQuery.fields,
       success: ApiKeyPage
     })
       .middleware(requires("keys.write"))
@@ -92,7 +140,8 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
         OpenApi.annotations({
           identifier: "listApiKeys",
           summary: "List API keys",
-          description: "Lists the organization's API keys, newest first, including revoked and expired ones."
+          description:
+            "Lists the organization's API keys, newest first and including revoked and expired ones, unless the query says otherwise."
         })
       ),
     HttpApiEndpoint.post("create", "/", {
@@ -109,6 +158,21 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
           summary: "Create an API key",
           description:
             "Creates an API key and returns its text, which is not shown again. An organization has a limit of keys that are neither revoked nor expired."
+        })
+      ),
+    HttpApiEndpoint.patch("update", "/:id", {
+      params: { id: KeyId.annotateKey({ description: "The API key's ID." }) },
+      payload: ApiKeyChange,
+      success: ApiKey,
+      error: [InsufficientScope, NotFound, KeyEnded]
+    })
+      .middleware(requires("keys.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "updateApiKey",
+          summary: "Update an API key",
+          description:
+            "Changes the name of a usable key or the address of its approval emails. The calling key must have every scope and group of the key (or, for groups, `rules.write`), because the emails show what those allow to read. Scopes, groups, expiry and networks do not change: create another key for that."
         })
       ),
     HttpApiEndpoint.post("verify_email", "/:id/verify-email", {

@@ -241,6 +241,13 @@ export class EmailNotVerifiable extends problem<EmailNotVerifiable>()(
   "No link can be sent: the API key has no email address, is revoked or has expired, or the service has no mail server. `detail` says which."
 ) {}
 
+export class KeyEnded extends problem<KeyEnded>()(
+  "KEY_ENDED",
+  409,
+  "API key revoked or expired",
+  "The API key was revoked or has expired, so it cannot be changed."
+) {}
+
 export class LastAdminKey extends problem<LastAdminKey>()(
   "LAST_ADMIN_KEY",
   409,

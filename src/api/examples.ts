@@ -466,6 +466,7 @@ const deletion = {
 /** Examples by component schema. */
 export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   ApiKey: apiKey,
+  ApiKeyChange: { name: "Ada King", email: "ada.king@example.com" },
   NewApiKey: { name: "Ada Lovelace", preset: "reviewer", email: "ada@example.com" },
   CreatedApiKey: {
     key: apiKey,

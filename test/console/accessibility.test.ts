@@ -113,7 +113,18 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
   },
   { path: "/telemetry", shows: "spans queued", open: [press("Remove")] },
   { path: "/end-user-feedback", shows: "Allowed origins" },
-  { path: "/keys", shows: "Retired worker", open: [press("New key")] },
+  {
+    path: "/keys?status=all&order=name",
+    shows: "Retired worker",
+    open: [
+      press("Edit"),
+      async (page) => {
+        await page.keyboard.press("Escape")
+        await press("New key")(page)
+        await page.getByLabel(/^custom/).check()
+      }
+    ]
+  },
   { path: "/browsers", shows: "this browser", open: [press("End session")] },
   { path: "/audit", shows: "Grace Hopper", open: [(page) => page.getByText("Details").first().click()] },
   { path: "/no/such/page", shows: "Page not found" }

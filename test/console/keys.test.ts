@@ -48,10 +48,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
           await page
             .getByRole("row")
             .filter({ hasText: /Ada/ })
-            .getByRole("button", { name: "Revoke" })
+            .getByRole("button", { name: "Revoke", exact: true })
             .click()
-          await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click()
-          await page.getByRole("row").filter({ hasText: /Ada/ }).getByText("revoked").waitFor()
+          await page.getByRole("dialog").getByRole("button", { name: "Revoke", exact: true }).click()
+          await page.getByRole("row").filter({ hasText: /Ada/ }).waitFor({ state: "detached" })
+          await page.getByRole("button", { name: "Revoked" }).click()
+          await page.getByRole("row").filter({ hasText: /Ada/ }).getByText("Revoked").waitFor()
           // Her page notices the revocation by the end of its event stream, without user action.
           await hers.page.getByText("Your session has ended").waitFor()
           await page.getByRole("link", { name: "Audit log" }).click()
@@ -70,13 +72,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       const { key } = yield* Countersign
       const { page } = yield* openSignedIn(yield* key({ name: "The last" }, "last"), "/keys")
       yield* Effect.promise(async () => {
-        await page.getByRole("button", { name: "Revoke" }).click()
+        await page.getByRole("button", { name: "Revoke", exact: true }).click()
         const dialog = page.getByRole("dialog")
-        await dialog.getByRole("button", { name: "Revoke" }).click()
+        await dialog.getByRole("button", { name: "Revoke", exact: true }).click()
         await dialog.getByText("Last usable admin key", { exact: true }).waitFor()
         await dialog.getByText("Create another admin key before you revoke it.").waitFor()
         await dialog.getByRole("button", { name: "Cancel" }).click()
-        await page.getByText("Active").waitFor()
+        await page.getByRole("row").getByText("Active").waitFor()
       })
     }).pipe(Effect.scoped, Effect.orDie))
 
@@ -87,7 +89,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       const { page } = yield* openSignedIn(maker, "/keys")
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "New key" }).click()
-        await page.getByLabel("Name").fill("Reader")
+        await page.getByLabel("Name", { exact: true }).fill("Reader")
         await page.getByLabel("tasks.read").check()
         await page.getByRole("button", { name: "Create key" }).click()
         // The form has the same title as the secret: only the button tells that the key was created.
@@ -120,6 +122,100 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       })
       const { keys } = yield* (yield* client({}, "groups")).api_keys.list()
       assert.deepStrictEqual(keys.find(({ name }) => name === "Ben")?.groups, ["finance", "legal"])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a key is renamed and gets an address that awaits verification, and the audit log says so", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({ name: "Owner" }, "edit")
+      yield* admin.api_keys.create({ payload: { name: "Ada", preset: "reviewer", email: "ada@example.com" } })
+      yield* admin.api_keys.create({ payload: { name: "Ben", preset: "reviewer" } })
+      const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Owner" }, "edit"), "/keys")
+      yield* Effect.promise(async () => {
+        await page.getByRole("row").filter({ hasText: /Ada/ }).getByRole("button", { name: "Edit" }).click()
+        const dialog = page.getByRole("dialog", { name: "Edit API key" })
+        const save = dialog.getByRole("button", { name: "Save" })
+        // Nothing to save yet.
+        assert.isTrue(await save.isDisabled())
+        await dialog.getByLabel("Name").fill("ben")
+        await save.click()
+        await dialog.getByLabel("Name").and(page.locator("[aria-invalid]")).waitFor()
+        await dialog.getByLabel("Name").fill("Ada Lovelace")
+        await dialog.getByLabel(/^Email/).fill("ada@example.org")
+        await save.click()
+        await page
+          .getByRole("row")
+          .filter({ hasText: /Ada Lovelace/ })
+          .getByText("ada@example.org")
+          .waitFor()
+        await page.getByRole("link", { name: "Audit log" }).click()
+        await page.getByRole("listitem").getByText("changed an API key").waitFor()
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a key is created with single scopes, which start as those of the preset that was chosen before", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const { page } = yield* openSignedIn(yield* key({ name: "Owner" }, "custom"), "/keys")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "New key" }).click()
+        await page.getByLabel("Name").fill("Log reader")
+        await page.getByLabel(/^runtime/).check()
+        await page.getByLabel(/^custom/).check()
+        await page.getByLabel("tasks.run").uncheck()
+        await page.getByLabel("sessions.write").uncheck()
+        await page.getByLabel("runs.read").check()
+        await page.getByRole("button", { name: "Create key" }).click()
+        await page.getByRole("button", { name: "I have saved it" }).click()
+        await page.getByRole("row").filter({ hasText: "Log reader" }).getByText("custom").waitFor()
+      })
+      const { keys } = yield* (yield* client({}, "custom")).api_keys.list()
+      const made = keys.find(({ name }) => name === "Log reader")
+      assert.deepStrictEqual(
+        [made?.preset, [...(made?.scopes ?? [])].toSorted()],
+        [null, ["approvals.read", "runs.read", "sessions.read", "tasks.read"]]
+      )
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the list of keys is filtered, searched and sorted, and the address keeps that", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({ name: "Owner" }, "list")
+      for (const name of ["zebra agent", "Alpha agent", "old agent", "Ada"]) {
+        const { key: made } = yield* admin.api_keys.create({ payload: { name, preset: "runtime" } })
+        if (name === "old agent") yield* admin.api_keys.revoke({ params: { id: made.id } })
+      }
+      const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Owner" }, "list"), "/keys")
+      const names = () => page.locator("tbody tr strong").allInnerTexts()
+      const shows = (...expected: ReadonlyArray<string>) =>
+        page.waitForFunction(
+          (all) =>
+            [...document.querySelectorAll<HTMLElement>("tbody tr strong")]
+              .map((name) => name.innerText)
+              .filter((name) => /agent|Ada/.test(name))
+              .join() === all,
+          expected.join()
+        )
+      yield* Effect.promise(async () => {
+        await shows("Ada", "Alpha agent", "zebra agent")
+        await page.getByLabel("Search keys").fill("AGENT")
+        await shows("Alpha agent", "zebra agent")
+        await page.getByLabel("Sort by").selectOption("name")
+        await page.getByRole("button", { name: "All" }).click()
+        await shows("Alpha agent", "old agent", "zebra agent")
+        for (const part of ["status=all", "name=AGENT", "order=name"]) assert.include(page.url(), part)
+        await page.reload()
+        await shows("Alpha agent", "old agent", "zebra agent")
+        await page.getByRole("button", { name: "Revoked" }).click()
+        await shows("old agent")
+        await page.goBack()
+        await shows("Alpha agent", "old agent", "zebra agent")
+        await page.getByLabel("Search keys").fill("nothing like it")
+        await page.getByText("No matching API keys").waitFor()
+        assert.deepStrictEqual(await names(), [])
+      })
+      assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("signed-in browsers are listed, and ending one signs it out", () =>

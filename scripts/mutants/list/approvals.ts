@@ -143,7 +143,7 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     tests: votes
   },
   {
-    file: "server/identity/ApiKeys.ts",
+    file: "server/identity/ApiKeys/keyLimits.ts",
     from: 'scopes.has("rules.write") || groups.includes(group)',
     to: "true",
     tests: ["server/identity/ApiKeys.test.ts"]

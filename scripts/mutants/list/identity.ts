@@ -15,6 +15,7 @@ const auditTests = ["server/identity/Audit.test.ts"]
 const chainTests = ["domain/identity/AuditChain.test.ts", ...auditTests]
 const authorizationTests = ["api/Authorization.test.ts"]
 const keys = "server/identity/ApiKeys.ts"
+const keyRevocation = "server/identity/ApiKeys/revocation.ts"
 const revocationTests = ["server/identity/Revocations.test.ts"]
 const limitTests = ["server/identity/OrganizationLimits.test.ts"]
 const retentionTests = ["server/identity/ApiKeys/Retention.test.ts"]
@@ -187,13 +188,13 @@ export const identity: ReadonlyArray<ListedMutant> = [
     tests: [...limitTests, ...keyTests]
   },
   {
-    file: keys,
+    file: keyRevocation,
     from: "yield* organizations.lockForUpdate(org_id) const line",
     to: "const line",
     tests: keyTests
   },
   {
-    file: keys,
+    file: keyRevocation,
     from: 'reason === "requested" && revokesAdmin',
     to: "revokesAdmin",
     tests: leakTests

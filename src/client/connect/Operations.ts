@@ -111,7 +111,8 @@ export interface ApiKeysOperations {
   /**
    * List API keys.
    *
-   * Lists the organization's API keys, newest first, including revoked and expired ones.
+   * Lists the organization's API keys, newest first and including revoked and expired ones, unless the
+   * query says otherwise.
    */
   readonly list: (input?: ListApiKeysInput, options?: CallOptions) => Promise<ApiKeyPage>
   /**
@@ -123,6 +124,16 @@ export interface ApiKeysOperations {
    * @throws INSUFFICIENT_SCOPE, LIMIT_REACHED, or a problem of any operation.
    */
   readonly create: (input: CreateApiKeyInput, options?: CallOptions) => Promise<CreatedApiKey>
+  /**
+   * Update an API key.
+   *
+   * Changes the name of a usable key or the address of its approval emails. The calling key must have
+   * every scope and group of the key (or, for groups, `rules.write`), because the emails show what those
+   * allow to read. Scopes, groups, expiry and networks do not change: create another key for that.
+   *
+   * @throws INSUFFICIENT_SCOPE, NOT_FOUND, KEY_ENDED, or a problem of any operation.
+   */
+  readonly update: (input: UpdateApiKeyInput, options?: CallOptions) => Promise<ApiKey>
   /**
    * Verify an API key's email address.
    *
@@ -1231,6 +1242,24 @@ export interface ListApiKeysInput {
         readonly limit?: number | undefined
         /** Where to continue: the `next_cursor` of the previous page. Absent for the first page. */
         readonly cursor?: string | undefined
+        /**
+         * Only keys of this status. Default: all keys.
+         *
+         * - `active`: Keys that are neither revoked nor expired.
+         * - `expired`: Keys that have expired and were not revoked.
+         * - `revoked`: Keys that were revoked.
+         */
+        readonly status?: "active" | "expired" | "revoked" | undefined
+        /** Only keys whose name contains this text, without regard to letter case: 1 to 200 characters. */
+        readonly name?: string | undefined
+        /**
+         * The order of the list. Use each cursor with the order of its page. Default `newest`.
+         *
+         * - `newest`: Newest first.
+         * - `name`: By name, in ascending order, without regard to letter case.
+         * - `last_used`: Last used first, and keys that were never used last.
+         */
+        readonly order?: "newest" | "name" | "last_used" | undefined
       }
     | undefined
 }
@@ -1439,6 +1468,32 @@ export interface CreatedApiKey {
   readonly key: ApiKey
   /** The key's full text, to send as a bearer token. Only this response contains it; store it safely. */
   readonly secret: string
+}
+
+/** The members of an API key to change. */
+export interface ApiKeyChange {
+  /**
+   * A new name: 1 to 200 visible characters. No other usable key of the organization may have it.
+   * Records of earlier actions keep the name of their time.
+   */
+  readonly name?: string | undefined
+  /**
+   * Where approval emails go from now on; null: nowhere. An address that its owner has not confirmed for
+   * a key of this organization is unverified. If the installation requires verified addresses, its owner
+   * is sent a link, and no other email before opening it.
+   */
+  readonly email?: string | null | undefined
+}
+
+/** The input of `api_keys.update`. */
+export interface UpdateApiKeyInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The API key's ID. */
+    readonly id: string
+  }
+  /** The request body. The members of an API key to change. */
+  readonly payload?: ApiKeyChange | undefined
 }
 
 /** The input of `api_keys.verify_email`. */
@@ -6733,6 +6788,7 @@ export interface ListAuditEntriesInput {
          * Only entries of this action.
          *
          * - `key.created`: An API key was created.
+         * - `key.updated`: The name or the email address of an API key was changed.
          * - `key.revoked`: An API key was revoked.
          * - `key.verification_email_requested`: A link that verifies the email address of an API key was
          *   requested.
@@ -6790,6 +6846,7 @@ export interface ListAuditEntriesInput {
          */
         readonly action?:
           | "key.created"
+          | "key.updated"
           | "key.revoked"
           | "key.verification_email_requested"
           | "key.email_verified"
@@ -6862,6 +6919,7 @@ export interface AuditEntry {
   /** The action. A later version of the service may add actions. */
   readonly action:
     | "key.created"
+    | "key.updated"
     | "key.revoked"
     | "key.verification_email_requested"
     | "key.email_verified"
@@ -7612,7 +7670,7 @@ export interface InsufficientScopeProblem extends ServiceProblem {
    * - `rules.write`: Replace the approval rules.
    * - `data.delete`: Delete runs, feedback, dataset versions and tasks; erase data subjects; change the
    *   retention settings.
-   * - `keys.write`: List, create and revoke API keys.
+   * - `keys.write`: List, create, rename and revoke API keys.
    */
   readonly required_scope:
     | "feedback.write"
@@ -7748,6 +7806,14 @@ export interface InvalidWebhookEventsProblem extends ServiceProblem {
   readonly code: "INVALID_WEBHOOK_EVENTS"
   /** Always 400. */
   readonly status: 400
+}
+
+/** The API key was revoked or has expired, so it cannot be changed. */
+export interface KeyEndedProblem extends ServiceProblem {
+  /** Always `KEY_ENDED`. */
+  readonly code: "KEY_ENDED"
+  /** Always 409. */
+  readonly status: 409
 }
 
 /** Revoking this key would leave the organization without a usable admin key. Create another one first. */
@@ -8138,6 +8204,7 @@ export type AnyServiceProblem =
   | InvalidSchemaProblem
   | InvalidUrlProblem
   | InvalidWebhookEventsProblem
+  | KeyEndedProblem
   | LastAdminKeyProblem
   | LimitReachedProblem
   | LiveReleaseChangedProblem

@@ -58,6 +58,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     "allowed_networks?": ["or", [["list", "string"], "null"]]
   },
   CreatedApiKey: { key: "ApiKey", secret: "string" },
+  ApiKeyChange: { "name?": "string", "email?": ["or", ["string", "null"]] },
   Task: {
     id: "tsk_",
     name: "string",
@@ -1465,6 +1466,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   INVALID_SCHEMA: {},
   INVALID_URL: {},
   INVALID_WEBHOOK_EVENTS: {},
+  KEY_ENDED: {},
   LAST_ADMIN_KEY: {},
   LIMIT_REACHED: {},
   LIVE_RELEASE_CHANGED: { current_release_id: "rel_" },
@@ -1540,7 +1542,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
     list: {
       method: "GET",
       path: "/v1/api-keys",
-      query: { "limit?": "number", "cursor?": "string" },
+      query: {
+        "limit?": "number",
+        "cursor?": "string",
+        "status?": ["is", ["active", "expired", "revoked"]],
+        "name?": "string",
+        "order?": ["is", ["newest", "name", "last_used"]]
+      },
       status: 200,
       json: { keys: ["list", "ApiKey"], next_cursor: ["or", ["string", "null"]] }
     },
@@ -1552,6 +1560,14 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       idempotent: true,
       status: 201,
       json: "CreatedApiKey"
+    },
+    update: {
+      method: "PATCH",
+      path: "/v1/api-keys/:id",
+      params: { id: "key_" },
+      payload: "ApiKeyChange",
+      status: 200,
+      json: "ApiKey"
     },
     verify_email: {
       method: "POST",
@@ -2237,6 +2253,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
           "is",
           [
             "key.created",
+            "key.updated",
             "key.revoked",
             "key.verification_email_requested",
             "key.email_verified",

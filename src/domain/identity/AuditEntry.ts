@@ -7,6 +7,7 @@ import { timestamp } from "../Time.ts"
 
 export const AuditAction = documentedEnum({
   "key.created": "An API key was created.",
+  "key.updated": "The name or the email address of an API key was changed.",
   "key.revoked": "An API key was revoked.",
   "key.verification_email_requested": "A link that verifies the email address of an API key was requested.",
   "key.email_verified": "The owner of an API key's email address confirmed it by a link.",

@@ -1,7 +1,7 @@
 import type { Array as Arr } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 
-export const Scope = documentedEnum({
+const purposes = {
   "feedback.write": "Give, stage and reject feedback; create feedback tokens.",
   "feedback.create": "Give feedback and create feedback tokens, and nothing else.",
   "feedback.read": "Read feedback and preview promotions.",
@@ -23,9 +23,14 @@ export const Scope = documentedEnum({
   "rules.write": "Replace the approval rules.",
   "data.delete":
     "Delete runs, feedback, dataset versions and tasks; erase data subjects; change the retention settings.",
-  "keys.write": "List, create and revoke API keys."
-})
+  "keys.write": "List, create, rename and revoke API keys."
+}
+
+export const Scope = documentedEnum(purposes)
 export type Scope = typeof Scope.Type
+
+/** What each scope permits, in Markdown. */
+export const scopePurposes: Readonly<Record<Scope, string>> = purposes
 
 /** Every scope, in the order of the reference. */
 export const scopes: Arr.NonEmptyReadonlyArray<Scope> = Scope.literals

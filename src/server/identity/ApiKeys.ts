@@ -1,39 +1,35 @@
 import { Array as Arr, Context, DateTime, Effect, Layer, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import type { MadeKeys, NewApiKey } from "../../api/ApiKeys.ts"
+import type { ApiKeyChange, ApiKeyQuery, NewApiKey } from "../../api/ApiKeys.ts"
 import { Authorized } from "../../api/Authorization.ts"
-import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
-  EmailNotVerifiable,
+  type EmailNotVerifiable,
   InsufficientScope,
   type InvalidApiKey,
   type InvalidRequest,
-  LastAdminKey,
+  type KeyEnded,
+  type LastAdminKey,
   LimitReached,
   type NotFound,
-  RateLimited
+  type RateLimited
 } from "../../api/Problems.ts"
-import type { ApiKey, RevocationReason } from "../../domain/identity/ApiKey.ts"
+import type { ApiKey } from "../../domain/identity/ApiKey.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor, Principal } from "../../domain/identity/Principal.ts"
 import { formatTimestamp, type Timestamp } from "../../domain/Time.ts"
 import { type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
-import { Audit, type Author } from "./Audit.ts"
+import { Audit } from "./Audit.ts"
 import {
   countStoredKeys,
   countUsableKeys,
-  findAdminKeys,
-  findKeyWithMade,
   findListedKey,
   findMaker,
-  findUsableKeys,
   insertKey,
   isNameInUse,
   type KeyRow,
   listKeys,
-  revokeKeys,
   toApiKey
 } from "./ApiKeys/rows.ts"
 import {
@@ -41,12 +37,14 @@ import {
   invalid,
   type KeyLimits,
   limitsIn,
+  mayGiveGroup,
   networksWithin,
   scopesOf
 } from "./ApiKeys/keyLimits.ts"
+import { makeKeyChanges } from "./ApiKeys/changes.ts"
 import { makeKeyUses } from "./ApiKeys/KeyUses.ts"
+import { makeRevocation, type RevokeOptions } from "./ApiKeys/revocation.ts"
 import { type AuthenticateKey, invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
-import type { LinkRequest } from "./EmailAddresses.ts"
 import type { KeyRef } from "./KeyRef.ts"
 import { OrganizationLimits } from "./OrganizationLimits.ts"
 import { Organizations } from "./Organizations.ts"
@@ -56,19 +54,14 @@ import { VerificationPolicy } from "./VerificationPolicy.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { reportQuota } from "../observability/reportQuota.ts"
 import { atomic } from "../store/transaction.ts"
-import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
+import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
+export type { RevokeOptions } from "./ApiKeys/revocation.ts"
 export { addressNotAllowed, type KeyPresentation } from "./ApiKeys/verifyKey.ts"
 
 /** The longest line of keys of which each created the next. It bounds what verifying a key and revoking one cost. */
 export const MAX_GENERATIONS = 32
-
-/** What becomes of the keys that a revoked key created. */
-export interface RevokeOptions {
-  /** `revoke` also revokes the keys that the key created, and the keys that those created in turn; `keep` leaves them usable. */
-  readonly made_keys: MadeKeys
-}
 
 /** A new key and its text, which is not stored and cannot be read again. */
 export interface CreatedKey {
@@ -100,9 +93,9 @@ export class ApiKeys extends Context.Service<
     readonly recordUse: (key: KeyRef) => void
     /** Writes the recorded uses; a worker calls it every minute. Returns the number of keys. */
     readonly writeUses: Effect.Effect<number>
-    /** Lists the organization's keys, newest first, including revoked and expired ones. */
+    /** Lists the organization's keys, by default newest first and including revoked and expired ones. */
     readonly list: (
-      request: PageRequest<KeyId>
+      request: ApiKeyQuery
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
     /**
      * A key cannot grant a scope that it does not have, nor give a group that it does not have unless it may replace the rules, which decide
@@ -115,6 +108,19 @@ export class ApiKeys extends Context.Service<
     ) => Effect.Effect<
       CreatedKey,
       InsufficientScope | InvalidRequest | InvalidApiKey | LimitReached,
+      Authorized<"keys.write">
+    >
+    /**
+     * Changes the name or the email address of a usable key of which the caller has every right. A changed address is
+     * unverified, unless its owner has confirmed it for the organization already; if addresses must be verified, it is
+     * sent a link.
+     */
+    readonly update: (
+      id: KeyId,
+      change: ApiKeyChange
+    ) => Effect.Effect<
+      ApiKey,
+      NotFound | KeyEnded | InsufficientScope | InvalidRequest,
       Authorized<"keys.write">
     >
     /** Sends a link to the email address of a key, unless its owner has confirmed the address already. */
@@ -288,51 +294,15 @@ export class ApiKeys extends Context.Service<
         }
       })
 
-      const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: PageRequest<KeyId>) {
+      const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: ApiKeyQuery) {
         const now = yield* clock.now
-        const rows = yield* Effect.orDie(listKeys(sql, org_id, rowLimit(request), request.cursor, now))
+        const rows = yield* Effect.orDie(listKeys(sql, org_id, request, now))
         const keys = rows.map((row) => toApiKey(row, verifiedOnly))
         return toPage(request, keys, (key) => key.id)
       })
 
-      const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (
-        author: Author,
-        id: KeyId,
-        { made_keys, reason = "requested" }: RevokeOptions & { readonly reason?: RevocationReason }
-      ) {
-        const { org_id } = author
-        const now = yield* clock.now
-        yield* atomically(
-          Effect.gen(function* () {
-            // Serializes the organization's revocations and new keys: two admins could otherwise revoke each other concurrently.
-            yield* organizations.lockForUpdate(org_id)
-            const line = yield* findKeyWithMade(sql, { org_id, key_id: id })
-            if (line.length === 0) return yield* notFound("key")
-            const ended = line.filter(({ key_id }) => made_keys === "revoke" || key_id === id)
-            const keys = ended.filter(({ revoked }) => !revoked).map(({ key_id }) => key_id)
-            const { keepsAdmin, revokesAdmin } = yield* findAdminKeys(sql, org_id, allScopes, keys, now)
-            // A leaked key is revoked even if it is the last admin key: the operator can create another one.
-            if (reason === "requested" && revokesAdmin && !keepsAdmin) {
-              return yield* new LastAdminKey({
-                detail:
-                  keys.length > 1
-                    ? "This would revoke the organization's last usable admin key. To keep the keys that this one created, revoke it with `made_keys=keep`."
-                    : "This is the organization's last usable admin key. Create another admin key before you revoke it."
-              })
-            }
-            yield* revokeKeys(sql, org_id, keys, now, reason)
-            for (const key of keys) {
-              yield* audit.record(author, "key.revoked", key, {
-                ...(reason === "requested" ? {} : { reason }),
-                ...(key === id ? {} : { revoked_with: id })
-              })
-            }
-            yield* sql.afterCommit(
-              Effect.forEach(ended, ({ key_id }) => revocations.publish(key_id), { discard: true })
-            )
-          })
-        )
-      })
+      const { revokeLeaked, revokeOf } = makeRevocation({ sql, clock, organizations, audit, revocations })
+      const changes = makeKeyChanges({ sql, clock, organizations, audit, links, verifiedOnly })
 
       return ApiKeys.of({
         verify,
@@ -371,67 +341,16 @@ export class ApiKeys extends Context.Service<
             limitsOf: (now) => limitByMaker(principal, input, now)
           })
         }),
-        verifyEmail: Effect.fn("ApiKeys.verifyEmail")(function* (id) {
-          const principal = yield* Authorized("keys.write")
-          const ref = { org_id: principal.org_id, key_id: id }
-          const row = yield* atomically(
-            Effect.gen(function* () {
-              // Serializes it with revocations.
-              yield* organizations.lockForUpdate(ref.org_id)
-              const now = yield* clock.now
-              const row = yield* findListedKey(sql, ref, now)
-              if (row === undefined) return yield* notFound("key")
-              const obstacle = obstacleToVerification(row, now)
-              if (obstacle !== null) return yield* new EmailNotVerifiable({ detail: obstacle })
-              const request = yield* links.send(ref, { again: true })
-              switch (request._tag) {
-                case "NoMailServer":
-                  return yield* new EmailNotVerifiable({
-                    detail:
-                      "The service has no mail server. The operator configures one by COUNTERSIGN_SMTP_URL."
-                  })
-                case "Refused":
-                  return yield* tooManyLinks(request)
-                case "Requested":
-                  yield* audit.record(principal, "key.verification_email_requested", id)
-                  return row
-                case "Verified":
-                case "LinkSent":
-                  return row
-              }
-            })
-          )
-          return toApiKey(row, verifiedOnly)
+        update: Effect.fnUntraced(function* (id, change) {
+          return yield* changes.update(yield* Authorized("keys.write"), id, change)
+        }),
+        verifyEmail: Effect.fnUntraced(function* (id) {
+          return yield* changes.verifyEmail(yield* Authorized("keys.write"), id)
         }),
         revoke: Effect.fn("ApiKeys.revoke")(function* (id, options) {
           yield* revokeOf(yield* Authorized("keys.write"), id, options)
         }),
-        revokeLeaked: Effect.fn("ApiKeys.revokeLeaked")(function* (texts) {
-          const parsed = texts.flatMap((text) =>
-            Result.match(ApiKeyFormat.parseApiKey(Redacted.value(text)), {
-              onFailure: () => [],
-              onSuccess: (key) => [key]
-            })
-          )
-          if (parsed.length === 0) return 0
-          const leaked = yield* Effect.orDie(findUsableKeys(sql, parsed, yield* clock.now))
-          let revoked = 0
-          for (const { key_id, org_id } of leaked) {
-            const revocation = revokeOf({ org_id, actor: null }, key_id, {
-              made_keys: "revoke",
-              reason: "leaked"
-            })
-            // A key that was deleted since the query above is of no use to its finder.
-            const isRevoked = yield* Effect.as(revocation, true).pipe(
-              Effect.catchTag("NOT_FOUND", () => Effect.succeed(false)),
-              Effect.orDie
-            )
-            if (!isRevoked) continue
-            revoked++
-            yield* Effect.logWarning("Revoked an API key that was reported as leaked", { org_id, key_id })
-          }
-          return revoked
-        }),
+        revokeLeaked,
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
           const provided = Option.map(key, (text) => ApiKeyFormat.parseApiKey(Redacted.value(text)))
           if (Option.isSome(provided) && Result.isFailure(provided.value))
@@ -474,33 +393,3 @@ export class ApiKeys extends Context.Service<
     })
   )
 }
-
-/**
- * Whether a key can give a group: one of its own, or any with `rules.write`, because whoever replaces the rules decides whether a group's
- * approval is needed.
- */
-const mayGiveGroup = ({ groups, scopes }: Principal, group: string): boolean =>
-  scopes.has("rules.write") || groups.includes(group)
-
-/** Why the email address of a key cannot be verified; null if it can. */
-const obstacleToVerification = (
-  { email, expires_at, revoked_at }: Pick<KeyRow, "email" | "expires_at" | "revoked_at">,
-  now: Timestamp
-): string | null => {
-  if (email === null) return "This API key has no email address. Create a key with one."
-  if (revoked_at !== null) return "This API key is revoked, so its address is sent no email."
-  return expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)
-    ? "This API key has expired, so its address is sent no email."
-    : null
-}
-
-const tooManyLinks = ({ by, waitMillis }: Extract<LinkRequest, { readonly _tag: "Refused" }>) =>
-  Effect.fail(
-    new RateLimited({
-      detail:
-        by === "address"
-          ? "Too many links were sent to this address. Wait, and ask its owner to look for them."
-          : "Too many addresses of this organization were sent a link. Wait before you request another.",
-      retry_after_seconds: Math.max(1, Math.ceil(waitMillis / 1000))
-    })
-  )

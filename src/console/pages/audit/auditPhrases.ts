@@ -4,6 +4,7 @@ import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntr
 /** The predicate of an audit entry's sentence, after the actor's name. */
 export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "key.created": "created an API key",
+  "key.updated": "changed an API key",
   "key.revoked": "revoked an API key",
   "key.verification_email_requested": "requested a link that verifies the email address of an API key",
   "key.email_verified": "recorded that the email address of an API key was confirmed",

@@ -1,7 +1,10 @@
-import { DateTime } from "effect"
-import { useState } from "react"
+import { DateTime, Schema } from "effect"
+import { Atom } from "effect/reactivity"
+import { useId, useState } from "react"
+import { KeyOrder } from "../../../api/ApiKeys.ts"
 import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import type { KeyId } from "../../../domain/Ids.ts"
+import { defineQuery, QueryText } from "../../state/queryState.ts"
 import { useNow } from "../../state/useNow.ts"
 import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
@@ -10,24 +13,68 @@ import { useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { SecretDialog } from "../../ui/SecretDialog.tsx"
+import { SearchField } from "../../ui/SearchField.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
 import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { EditKey } from "./EditKey.tsx"
+import { Toolbar } from "../../ui/Toolbar.tsx"
+import { useQueryState } from "../../ui/useQueryState.ts"
 import { NewKey } from "./NewKey.tsx"
 
-const keysAtom = pagedAtom(
-  (cursor: KeyId | undefined) => apiClient.api_keys.list({ query: cursor === undefined ? {} : { cursor } }),
-  "keys"
-)
+const statuses = ["active", "expired", "revoked", "all"] as const
 
-/** The API keys of the organization: creation, with the secret shown once, and revocation. */
+/** The filters of the list in the address. Without one: the keys that can be used, newest first. */
+const parameters = defineQuery({
+  status: Schema.Literals(statuses),
+  name: QueryText,
+  order: KeyOrder
+})
+
+const statusNames: Record<(typeof statuses)[number], string> = {
+  active: "Active",
+  expired: "Expired",
+  revoked: "Revoked",
+  all: "All"
+}
+
+const orders: Record<KeyOrder, string> = { newest: "Newest", name: "Name", last_used: "Last used" }
+
+/** A list by its query in the address. */
+const keysAtom = Atom.family((search: string) => {
+  const { name, order, status = "active" } = parameters.read(search)
+  return pagedAtom(
+    (cursor: KeyId | undefined) =>
+      apiClient.api_keys.list({
+        query: {
+          ...(status === "all" ? {} : { status }),
+          ...(name === undefined ? {} : { name }),
+          ...(order === undefined ? {} : { order }),
+          ...(cursor === undefined ? {} : { cursor })
+        }
+      }),
+    "keys"
+  )
+})
+
+/** The API keys of the organization: creation, with the secret shown once, changes, and revocation. */
 export default function Keys() {
   const [isCreating, setIsCreating] = useState(false)
   const [secret, setSecret] = useState<string>()
+  const orderId = useId()
+  const [{ name = "", order = "newest", status = "active" }, setQuery] = useQueryState(parameters)
+  const list = parameters.write("", {
+    status,
+    name: name === "" ? undefined : name,
+    order
+  })
+  const atom = keysAtom(list)
   return (
     <>
       <PageHeader
@@ -40,16 +87,64 @@ export default function Keys() {
       >
         Actions are attributed to the key. Give each person their own key.
       </PageHeader>
-      <PagedList atom={keysAtom}>
-        {(keys) => (
-          <Table
-            columns={["Name", "Access", "Status", "Last used", "Created", { name: "Actions", hidden: true }]}
+      <Toolbar label="Filters">
+        <Tabs
+          label="Status"
+          selected={status}
+          onSelect={(chosen) => setQuery({ status: chosen === "active" ? undefined : chosen })}
+          options={statuses.map((one) => [one, statusNames[one]])}
+        />
+        <SearchField
+          label="Search keys"
+          placeholder="Search keys by name"
+          text={name}
+          onSearch={(text) => setQuery({ name: text === "" ? undefined : text }, { replace: true })}
+        />
+        <div className="inline-field">
+          <label htmlFor={orderId}>Sort by</label>
+          <select
+            id={orderId}
+            value={order}
+            onChange={({ target }) => {
+              const chosen = KeyOrder.literals.find((one) => one === target.value)
+              setQuery({ order: chosen === "newest" ? undefined : chosen })
+            }}
           >
-            {keys.map((key) => (
-              <Row key={key.id} apiKey={key} />
+            {KeyOrder.literals.map((one) => (
+              <option key={one} value={one}>
+                {orders[one]}
+              </option>
             ))}
-          </Table>
-        )}
+          </select>
+        </div>
+      </Toolbar>
+      <PagedList key={list} atom={atom}>
+        {(keys) =>
+          keys.length === 0 ? (
+            <EmptyState title="No matching API keys">
+              {name === "" && status !== "all" ? (
+                <>No key of this status.</>
+              ) : (
+                <>Search for another part of the name, or show all keys.</>
+              )}
+            </EmptyState>
+          ) : (
+            <Table
+              columns={[
+                "Name",
+                "Access",
+                "Status",
+                "Last used",
+                "Created",
+                { name: "Actions", hidden: true }
+              ]}
+            >
+              {keys.map((key) => (
+                <Row key={key.id} apiKey={key} onChanged={() => refresh(atom)} />
+              ))}
+            </Table>
+          )
+        }
       </PagedList>
       {isCreating ? (
         <NewKey
@@ -57,7 +152,7 @@ export default function Keys() {
           onCreated={(text) => {
             setIsCreating(false)
             setSecret(text)
-            refresh(keysAtom)
+            refresh(atom)
           }}
         />
       ) : null}
@@ -71,11 +166,17 @@ export default function Keys() {
   )
 }
 
-const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
+const Row = ({ apiKey, onChanged }: { readonly apiKey: ApiKey; readonly onChanged: () => void }) => {
   const now = useNow()
   const session = useSession()
   const expired = apiKey.expires_at !== null && DateTime.toEpochMillis(apiKey.expires_at) <= now
   const usable = apiKey.revoked_at === null && !expired
+  const [isEditing, setIsEditing] = useState(false)
+  // Other keys answer 403; see `ApiKeys.update`.
+  const editable =
+    usable &&
+    apiKey.scopes.every((scope) => session.scopes.some((own) => own === scope)) &&
+    (session.scopes.includes("rules.write") || apiKey.groups.every((group) => session.groups.includes(group)))
   return (
     <tr>
       <td>
@@ -149,6 +250,21 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
         )}
       </td>
       <td className="actions">
+        {editable ? (
+          <Button small onClick={() => setIsEditing(true)}>
+            Edit
+          </Button>
+        ) : null}
+        {isEditing ? (
+          <EditKey
+            apiKey={apiKey}
+            onClose={() => setIsEditing(false)}
+            onChanged={() => {
+              setIsEditing(false)
+              onChanged()
+            }}
+          />
+        ) : null}
         {usable && apiKey.email !== null && apiKey.email_awaits_verification ? (
           <ConfirmButton
             kind="plain"
@@ -158,7 +274,7 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
             act={() => apiClient.api_keys.verify_email({ params: { id: apiKey.id } })}
             onDone={(key) => {
               showToast(key.email_verified_at === null ? "Link queued" : "The address is verified already")
-              refresh(keysAtom)
+              onChanged()
             }}
           >
             <p>
@@ -174,7 +290,7 @@ const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
             act={() => apiClient.api_keys.revoke({ params: { id: apiKey.id } })}
             onDone={() => {
               showToast("API key revoked")
-              refresh(keysAtom)
+              onChanged()
             }}
           >
             <p>

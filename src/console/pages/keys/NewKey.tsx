@@ -1,6 +1,7 @@
 import { Array as Arr, DateTime } from "effect"
 import { type FormEvent, useState } from "react"
 import { Preset, presetScopes, type Scope } from "../../../domain/identity/Scope.ts"
+import { scopePurposes } from "../../../domain/identity/Scope.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -21,7 +22,7 @@ const purposes: Record<Preset, string> = {
 
 const splitList = (list: string): ReadonlyArray<string> => list.split(/[\s,]+/).filter((one) => one !== "")
 
-/** A dialog that creates an API key. It offers only presets and scopes that the session's own key has. */
+/** A dialog that creates an API key, with a preset or with single scopes. It offers only those that the session's own key has. */
 export const NewKey = ({
   onClose,
   onCreated
@@ -38,7 +39,7 @@ export const NewKey = ({
   const grantable = Preset.literals.filter((one) =>
     presetScopes(one).every((scope) => session.scopes.includes(scope))
   )
-  // Undefined if the session's key covers no preset completely: its scopes are then offered one by one.
+  // Undefined: the scopes are chosen one by one.
   const [preset, setPreset] = useState(grantable.find((one) => one === "reviewer") ?? grantable[0])
   const [scopes, setScopes] = useState<ReadonlyArray<Scope>>([])
   const listed = splitList(networks)
@@ -49,7 +50,7 @@ export const NewKey = ({
         name: name.trim(),
         ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(scopes) ? { scopes } : {}),
         ...(decides ? { groups: splitList(groups) } : {}),
-        ...(email.trim() === "" ? {} : { email: email.trim() }),
+        ...(email.trim() === "" || !decides ? {} : { email: email.trim() }),
         ...(Arr.isReadonlyArrayNonEmpty(listed) ? { allowed_networks: listed } : {}),
         ...(expires === "" ? {} : { expires_at: DateTime.makeUnsafe(new Date(expires)) })
       }
@@ -89,20 +90,46 @@ export const NewKey = ({
               </span>
             </label>
           ))}
-          {(preset === undefined ? session.scopes : []).map((scope) => (
-            <label key={scope} className="check">
-              <input
-                type="checkbox"
-                checked={scopes.includes(scope)}
-                onChange={({ target }) =>
-                  setScopes(target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))
-                }
-              />
-              <code>{scope}</code>
-            </label>
-          ))}
+          <label className="check">
+            <input
+              type="radio"
+              name="preset"
+              checked={preset === undefined}
+              onChange={() => {
+                // A start for what the chosen preset almost is.
+                if (preset !== undefined) setScopes(presetScopes(preset))
+                setPreset(undefined)
+              }}
+            />
+            <span>
+              <strong>custom</strong> <span className="quiet">scopes that you choose</span>
+            </span>
+          </label>
         </fieldset>
-        {preset === "reviewer" || preset === "admin" ? (
+        {preset === undefined ? (
+          <fieldset className="field">
+            <legend className="legend">Scopes</legend>
+            <p className="hint">A key can grant only scopes that it has itself.</p>
+            <div className="scope-choices">
+              {session.scopes.map((scope) => (
+                <label key={scope} className="check">
+                  <input
+                    type="checkbox"
+                    checked={scopes.includes(scope)}
+                    onChange={({ target }) =>
+                      setScopes(target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))
+                    }
+                  />
+                  <span>
+                    <code>{scope}</code>{" "}
+                    <span className="quiet small">{scopePurposes[scope].replaceAll("`", "")}</span>
+                  </span>
+                </label>
+              ))}
+            </div>
+          </fieldset>
+        ) : null}
+        {decides ? (
           <Field
             label="Email for approval notifications"
             hint="Optional. Notifications require COUNTERSIGN_SMTP_URL."

@@ -4,6 +4,7 @@ import { IpNetwork } from "effect/net"
 import type { NewApiKey } from "../../../api/ApiKeys.ts"
 import { InvalidRequest } from "../../../api/Problems.ts"
 import { findNetworkOutside } from "../../../domain/identity/AllowedNetworks.ts"
+import type { Principal } from "../../../domain/identity/Principal.ts"
 import { presetScopes, type Scope } from "../../../domain/identity/Scope.ts"
 import { formatTimestamp, type Timestamp } from "../../../domain/Time.ts"
 import type { KeyRow } from "./rows.ts"
@@ -69,3 +70,10 @@ export const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, 
     ? Effect.succeed([...new Set(input.scopes)])
     : invalid("#/scopes", `The preset does not include ${extra}.`)
 }
+
+/**
+ * Whether a key can give a group: one of its own, or any with `rules.write`, because whoever replaces the rules decides whether a group's
+ * approval is needed.
+ */
+export const mayGiveGroup = ({ groups, scopes }: Principal, group: string): boolean =>
+  scopes.has("rules.write") || groups.includes(group)

@@ -1,6 +1,7 @@
 import { Effect, Schema } from "effect"
 import { IpNetwork } from "effect/net"
 import type { SqlClient } from "effect/sql"
+import type { ApiKeyQuery, KeyOrder, KeyStatus } from "../../../api/ApiKeys.ts"
 import { type ApiKey, RevocationReason } from "../../../domain/identity/ApiKey.ts"
 import {
   apiKeyDigest,
@@ -18,7 +19,7 @@ import { grantedScopes } from "../grantedScopes.ts"
 import { keyMakers } from "../keyMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
 import { textArray } from "../../store/pgArrays.ts"
-import { beforeCursor } from "../../store/Pagination.ts"
+import { rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 /** A row of `api_keys` without the digest. */
@@ -147,21 +148,74 @@ const selectListed = (sql: SqlClient.SqlClient, now: Timestamp) => sql`
     LEFT JOIN api_key_uses USING (org_id, key_id)
     ${joinConfirmation(sql, now)}`
 
-/** The organization's keys, newest first, from the one after `before`. */
-export const listKeys = (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  limit: number,
-  before: KeyId | undefined,
-  now: Timestamp
-) =>
-  listedRows.all(sql`
+/** The organization's keys that match a query, from the one after its cursor. An organization's stored keys are limited. */
+export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, query: ApiKeyQuery, now: Timestamp) => {
+  const { cursor, name, order = "newest", status } = query
+  const matches = [
+    sql`org_id = ${org_id}`,
+    ...(status === undefined ? [] : [hasStatus(sql, status, now)]),
+    // Without patterns: a percent sign or an underscore of the text stands for itself.
+    ...(name === undefined ? [] : [sql`strpos(lower(name), lower(${name}::text)) > 0`]),
+    ...(cursor === undefined ? [] : [isAfterCursor(sql, order, { org_id, key_id: cursor })])
+  ]
+  return listedRows.all(sql`
     ${selectListed(sql, now)}
-    WHERE org_id = ${org_id}
-      ${beforeCursor(sql, "key_id", before)}
-    ORDER BY key_id DESC
-    LIMIT ${limit}
+    WHERE ${sql.and(matches)}
+    ORDER BY ${sql.literal(ORDER_BY[order])}
+    LIMIT ${rowLimit(query)}
   `)
+}
+
+/** The text by which keys are sorted, and the time of the last use: keys that were never used come last. */
+const NAME = "lower(name)"
+const LAST_USE = "coalesce(last_used_at, '-infinity'::timestamptz)"
+
+const ORDER_BY: Record<KeyOrder, string> = {
+  newest: "key_id DESC",
+  name: `${NAME}, key_id`,
+  last_used: `${LAST_USE} DESC, key_id DESC`
+}
+
+/** The condition that a key comes after another one, which may have been renamed or used since its page was read. */
+const isAfterCursor = (sql: SqlClient.SqlClient, order: KeyOrder, { key_id, org_id }: KeyRef) => {
+  switch (order) {
+    case "newest":
+      return sql`key_id < ${key_id}`
+    case "name":
+      return sql`(${sql.literal(NAME)}, key_id) > (
+        SELECT ${sql.literal(NAME)}, key_id FROM api_keys WHERE org_id = ${org_id} AND key_id = ${key_id}
+      )`
+    case "last_used":
+      return sql`(${sql.literal(LAST_USE)}, key_id) < (
+        SELECT ${sql.literal(LAST_USE)}, key_id
+        FROM api_keys LEFT JOIN api_key_uses USING (org_id, key_id)
+        WHERE org_id = ${org_id} AND key_id = ${key_id}
+      )`
+  }
+}
+
+const hasStatus = (sql: SqlClient.SqlClient, status: KeyStatus, now: Timestamp) => {
+  switch (status) {
+    case "active":
+      return usable(sql, now)
+    case "expired":
+      return sql`(revoked_at IS NULL AND expires_at <= ${toDate(now)}::timestamptz)`
+    case "revoked":
+      return sql`revoked_at IS NOT NULL`
+  }
+}
+
+/** Changes a key within the caller's transaction. */
+export const updateKey = (
+  sql: SqlClient.SqlClient,
+  { key_id, org_id }: KeyRef,
+  { email, name }: Pick<KeyRow, "email" | "name">
+) => sql`
+  UPDATE api_keys
+  SET name = ${name}, email = ${email}
+  WHERE org_id = ${org_id}
+    AND key_id = ${key_id}
+`
 
 /** One key; undefined if the organization has no such key. */
 export const findListedKey = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef, now: Timestamp) =>
@@ -225,12 +279,13 @@ export const findMaker = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) 
       AND key_id = ${key_id}
   `)
 
-/** Whether a usable key of the organization has this name, apart from letter case. */
+/** Whether a usable key of the organization, other than `except`, has this name, apart from letter case. */
 export const isNameInUse = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   name: string,
-  now: Timestamp
+  now: Timestamp,
+  except?: KeyId
 ) {
   const rows = yield* sql<{ readonly found: boolean }>`
     SELECT EXISTS (
@@ -238,6 +293,7 @@ export const isNameInUse = Effect.fnUntraced(function* (
       FROM api_keys
       WHERE org_id = ${org_id}
         AND lower(name) = lower(${name}::text)
+        ${except === undefined ? sql.literal("") : sql`AND key_id <> ${except}`}
         AND ${usable(sql, now)}
     ) AS found
   `

@@ -14,6 +14,7 @@ import {
 /** The audit action of each operation that changes something or exports a dataset, and the seeded resource it is called on. */
 const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrganization["ids"] | "new"]>> = {
   "api_keys.create": ["key.created", "new"],
+  "api_keys.update": ["key.updated", "spare_key"],
   "api_keys.revoke": ["key.revoked", "spare_key"],
   "tasks.create": ["task.created", "new"],
   "tasks.update": ["task.updated", "task"],

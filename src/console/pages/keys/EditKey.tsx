@@ -1,0 +1,87 @@
+import { type FormEvent, useState } from "react"
+import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
+import { apiClient } from "../../state/apiClient.ts"
+import { Button } from "../../ui/Button.tsx"
+import { Dialog } from "../../ui/Dialog.tsx"
+import { fieldError } from "../../ui/Failure.ts"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { Field } from "../../ui/Field.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
+import { useAction } from "../../ui/useAction.ts"
+
+/** A dialog that changes the name of a key and the address of its approval emails. */
+export const EditKey = ({
+  apiKey,
+  onChanged,
+  onClose
+}: {
+  readonly apiKey: ApiKey
+  readonly onChanged: () => void
+  readonly onClose: () => void
+}) => {
+  const [name, setName] = useState(apiKey.name)
+  const [email, setEmail] = useState(apiKey.email ?? "")
+  const address = email.trim() === "" ? null : email.trim()
+  // Only what was changed here: somebody else may have changed the other meanwhile.
+  const change = {
+    ...(name.trim() === apiKey.name ? {} : { name: name.trim() }),
+    ...(address === apiKey.email ? {} : { email: address })
+  }
+  const update = useAction(() => apiClient.api_keys.update({ params: { id: apiKey.id }, payload: change }))
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
+    const changed = await update.run()
+    if (changed === undefined) return
+    showToast(
+      "email" in change && changed.email_awaits_verification
+        ? "API key changed. Its new address awaits verification."
+        : "API key changed"
+    )
+    onChanged()
+  }
+  return (
+    <Dialog open title="Edit API key" onClose={onClose}>
+      <form className="stack" onSubmit={(event) => void submit(event)}>
+        <FailureNotice failure={update.failure} />
+        <Field
+          label="Name"
+          hint="Records of earlier actions keep the name of their time."
+          error={fieldError(update.failure, "name")}
+        >
+          {(field) => (
+            <input
+              {...field}
+              required
+              maxLength={200}
+              value={name}
+              onChange={(event) => setName(event.target.value)}
+            />
+          )}
+        </Field>
+        <Field
+          label="Email for approval notifications"
+          hint="Optional. A new address is unverified until its owner confirms it by a link."
+          error={fieldError(update.failure, "email")}
+        >
+          {(field) => (
+            <input {...field} type="email" value={email} onChange={(event) => setEmail(event.target.value)} />
+          )}
+        </Field>
+        <p className="quiet small">
+          Scopes, groups, expiry and networks do not change. Create another key for that.
+        </p>
+        <div className="dialog-actions">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            kind="primary"
+            type="submit"
+            pending={update.pending}
+            disabled={Object.keys(change).length === 0}
+          >
+            Save
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
