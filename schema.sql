@@ -1587,6 +1587,35 @@ COMMENT ON COLUMN schema_migrations.migration_id IS 'Number of the migration.';
 COMMENT ON COLUMN schema_migrations.created_at IS 'When the migration was applied.';
 COMMENT ON COLUMN schema_migrations.name IS 'Name of the migration, as its file has it.';
 
+CREATE TABLE search_documents (
+  org_id text COLLATE "C" NOT NULL,
+  document_id text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  words tsvector NOT NULL,
+  CONSTRAINT search_documents_pkey PRIMARY KEY (org_id, document_id),
+  CONSTRAINT search_documents_session_fkey FOREIGN KEY (org_id, session_id) REFERENCES agent_sessions(org_id, session_id) ON DELETE CASCADE
+);
+CREATE INDEX search_documents_session ON search_documents USING btree (org_id, session_id);
+CREATE INDEX search_documents_words ON search_documents USING gin (words) WITH (fastupdate=off);
+COMMENT ON TABLE search_documents IS 'Words of approvals and sessions, for the console''s search. Filled when an organization searches.';
+COMMENT ON COLUMN search_documents.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN search_documents.document_id IS 'Id of the approval, apr_…, or of the session, ses_….';
+COMMENT ON COLUMN search_documents.session_id IS 'Session that it belongs to.';
+COMMENT ON COLUMN search_documents.words IS 'Distinct words, each after the last 8 characters of org_id and a colon: the entries of the GIN index belong to one organization.';
+
+CREATE TABLE search_progress (
+  org_id text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  indexed_before text COLLATE "C" NOT NULL,
+  ranges json NOT NULL,
+  CONSTRAINT search_progress_pkey PRIMARY KEY (org_id, kind)
+);
+COMMENT ON TABLE search_progress IS 'How far the records of an organization are in search_documents.';
+COMMENT ON COLUMN search_progress.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN search_progress.kind IS 'Kind of record: approval or session.';
+COMMENT ON COLUMN search_progress.indexed_before IS 'Records with lower ids are indexed, or in a range.';
+COMMENT ON COLUMN search_progress.ranges IS 'Ranges of ids that are to be indexed, newest first, each from its end: before (exclusive) and from (inclusive).';
+
 CREATE TABLE secret_changes (
   org_id text COLLATE "C" NOT NULL,
   change_count bigint NOT NULL,

@@ -12,6 +12,7 @@ import { Actor } from "../domain/identity/Principal.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { ConsoleSearchApi } from "./console/Search.ts"
 import { DecideManyRequest } from "./DecisionBatch.ts"
 import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -301,5 +302,6 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleInboxApi)
   .add(ConsoleHealthApi)
   .add(ConsoleDatasetsApi)
+  .add(ConsoleSearchApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
   .middleware(ProblemFrame) {}

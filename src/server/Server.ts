@@ -44,6 +44,7 @@ import { RetentionSettingsHttp } from "./deletion/RetentionSettings/http.ts"
 import { Deadlines } from "./approvals/Deadlines.ts"
 import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
+import { Search } from "./console/Search.ts"
 import { DeliveryHealth } from "./console/DeliveryHealth.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
 import { Email } from "./notifications/Email.ts"
@@ -232,6 +233,7 @@ export const layerServices = (settings: ServiceSettings) =>
     ConsoleSessions.layer({ idle: settings.consoleIdle }),
     ApprovalFeed.layer,
     DeliveryHealth.layer,
+    Search.layer,
     DatasetChanges.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),

@@ -25,6 +25,8 @@ const shortcuts: ReadonlyArray<readonly [string, ReadonlyArray<readonly [string,
   [
     "Every page",
     [
+      ["Ctrl K, ⌘ K", "search everything, go to a page"],
+      ["/", "the page's search field, else search everything"],
       ["Esc", "cancel, clear the selection"],
       ["?", "this list"]
     ]

@@ -1,4 +1,4 @@
-import { Component, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "react"
+import { Component, lazy, type ReactNode, Suspense, useEffect, useEffectEvent, useRef, useState } from "react"
 import type { ConsoleSession } from "../../api/Console.ts"
 import { consoleClient } from "../state/consoleClient.ts"
 import { leaveConsole } from "../state/session.ts"
@@ -17,6 +17,8 @@ import { canOpen, matchRoute, type Route, routes, navPath } from "./routes.ts"
 import { Logo } from "./Logo.tsx"
 
 const KeyboardHelp = lazy(() => import("./KeyboardHelp.tsx"))
+const loadPalette = () => import("./Palette.tsx")
+const Palette = lazy(loadPalette)
 
 const headings = ["Review", "Agents", "Answers", "Settings"] as const
 
@@ -31,7 +33,10 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
     if (path === "/" && first !== undefined) navigate(navPath(first), { replace: true })
   }, [path, first])
   const [isHelpOpen, setHelpOpen] = useState(false)
-  useKeyboardShortcuts({ "?": () => setHelpOpen(true) })
+  const [isPaletteOpen, setPaletteOpen] = useState(false)
+  const openPalette = () => setPaletteOpen(true)
+  useKeyboardShortcuts({ "?": () => setHelpOpen(true), "/": () => focusSearchField() || openPalette() })
+  usePaletteKey(openPalette)
   const main = useRef<HTMLElement>(null)
   const opened = found?.route.path
   /** The page that is announced: none before the first change. */
@@ -55,6 +60,9 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
         <Link to="/" className="brand" aria-label="Countersign home">
           <Logo /> Countersign
         </Link>
+        <button type="button" className="bar-search" aria-label="Search" onClick={openPalette}>
+          <SearchIcon />
+        </button>
         <button
           type="button"
           className="menu-button"
@@ -66,6 +74,15 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
         </button>
       </header>
       <nav id="navigation" className={open ? "side open" : "side"} aria-label="Main">
+        <button
+          type="button"
+          className="side-search"
+          aria-keyshortcuts="Control+K Meta+K"
+          onPointerEnter={() => void loadPalette()}
+          onClick={openPalette}
+        >
+          <SearchIcon /> Search <kbd aria-hidden="true">{isApple ? "⌘" : "Ctrl"} K</kbd>
+        </button>
         {headings.map((heading) => {
           const pages = navRoutes.filter((route) => route.nav === heading)
           return pages.length === 0 ? null : (
@@ -90,6 +107,11 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
         <Page path={path} session={session} />
       </main>
       <Toasts />
+      {isPaletteOpen ? (
+        <Suspense fallback={null}>
+          <Palette session={session} onClose={() => setPaletteOpen(false)} onHelp={() => setHelpOpen(true)} />
+        </Suspense>
+      ) : null}
       {isHelpOpen ? (
         <Suspense fallback={null}>
           <KeyboardHelp onClose={() => setHelpOpen(false)} />
@@ -98,6 +120,38 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
     </div>
   )
 }
+
+/** Focuses the search field of the page. Returns whether it has one. */
+const focusSearchField = (): boolean => {
+  const field = document.querySelector<HTMLInputElement>("#content input[type=search]")
+  field?.focus()
+  field?.select()
+  return field !== null
+}
+
+const isApple = /Mac|iPhone|iPad/u.test(navigator.platform)
+
+/** Opens the palette by Ctrl-K or Cmd-K, in form fields too, but not over a dialog. */
+const usePaletteKey = (open: () => void): void => {
+  const onKeyDown = useEffectEvent((event: KeyboardEvent) => {
+    if (event.key.toLowerCase() !== "k" || event.ctrlKey === event.metaKey) return
+    if (event.shiftKey || event.altKey || event.defaultPrevented) return
+    event.preventDefault()
+    if (document.querySelector("[role=dialog]") === null) open()
+  })
+  useEffect(() => {
+    const listener = (event: KeyboardEvent) => onKeyDown(event)
+    addEventListener("keydown", listener)
+    return () => removeEventListener("keydown", listener)
+  }, [])
+}
+
+const SearchIcon = () => (
+  <svg className="search-icon" viewBox="0 0 20 20" aria-hidden="true">
+    <circle cx="9" cy="9" r="5.5" />
+    <path d="m13.2 13.2 4 4" />
+  </svg>
+)
 
 const isUnder = (path: string, parent: string): boolean => path === parent || path.startsWith(`${parent}/`)
 

@@ -55,6 +55,11 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/feedback/Promotion.tsx"))
   },
   {
+    path: "/search",
+    title: "Search",
+    ...page(() => import("../pages/search/SearchPage.tsx"))
+  },
+  {
     path: "/sessions",
     title: "Sessions",
     scope: "sessions.read",

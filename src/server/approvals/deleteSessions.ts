@@ -20,7 +20,8 @@ const CHILDREN: ReadonlyArray<{ readonly table: string; readonly bytes: string }
       + coalesce(octet_length(outcome_error), 0) + CASE WHEN outcome_at IS NULL THEN 0 ELSE ${rowBytes.outcome} END`
   },
   { table: "approvals", bytes: "arguments_bytes" },
-  { table: "grants", bytes: `${rowBytes.grant} + octet_length(conditions::text)` }
+  { table: "grants", bytes: `${rowBytes.grant} + octet_length(conditions::text)` },
+  { table: "search_documents", bytes: "0" }
 ]
 
 const sessionRows = rowsOf(Schema.Struct({ trace_id: TraceId, metadata_bytes: Schema.Int }))

@@ -13,6 +13,7 @@ import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import * as Pages from "./Console/pages.ts"
+import { ConsoleSearchHttp } from "./Console/searchHttp.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
 import { ConsoleSignInsHttp } from "./Console/signInsHttp.ts"
 import * as ProblemFrame from "../http/ProblemFrame.ts"
@@ -42,7 +43,8 @@ export const layerRoutes = <E, R>(options: {
           ConsoleSignInsHttp,
           ConsoleInboxHttp,
           ConsoleHealthHttp,
-          ConsoleDatasetsHttp
+          ConsoleDatasetsHttp,
+          ConsoleSearchHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

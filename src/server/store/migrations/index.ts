@@ -65,6 +65,7 @@ import codingSessions from "./0066_coding_sessions.ts"
 import sessionStepTimes from "./0067_session_step_times.ts"
 import endpointDescriptions from "./0068_endpoint_descriptions.ts"
 import summaries from "./0069_summaries.ts"
+import search from "./0070_search.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -132,5 +133,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0066_coding_sessions": codingSessions,
   "0067_session_step_times": sessionStepTimes,
   "0068_endpoint_descriptions": endpointDescriptions,
-  "0069_summaries": summaries
+  "0069_summaries": summaries,
+  "0070_search": search
 }
