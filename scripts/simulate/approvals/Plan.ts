@@ -165,10 +165,49 @@ const EFFECTS = [
   "reject"
 ] as const
 
+/** The steps of a session with several counter-proposals. */
+const PROPOSING_STEPS = 8
+
+/**
+ * Rejects every other step of a session, mostly with a proposal of the same arguments, and submits the steps between them, which have
+ * these arguments: so a session has several proposals at a time, some of them used.
+ */
+const actionsOfProposals = (
+  random: RandomStream,
+  session: number,
+  someReplica: () => number
+): ReadonlyArray<Action> => {
+  const opened = random.between(0, ACTION_MILLIS / 2)
+  const request = () => ({ session, replica: someReplica(), patienceMillis: null })
+  const open: Action = { _tag: "Open", at: opened, ...request() }
+  const proposed = opened + random.between(1_000, 3_000)
+  return [
+    open,
+    ...Array.from({ length: PROPOSING_STEPS }, (_, step): ReadonlyArray<Action> => {
+      if (step % 2 === 1)
+        return [{ _tag: "Step", at: proposed + random.between(0, 1_500), step, ...request() }]
+      const at = opened + random.between(20, 400)
+      const reject = {
+        _tag: "Decide",
+        approves: false,
+        proposes: random.chance(0.9),
+        grant: null,
+        // An admin of both groups, who requests nothing.
+        key: 2
+      } as const
+      return [
+        { _tag: "Step", at, step, ...request() },
+        { ...reject, at: at + random.logarithmic(20, 900), step, ...request() }
+      ]
+    }).flat()
+  ]
+}
+
 /** Makes the plan of a seed. */
 export const makePlan = (seed: number): Plan => {
   const random = new RandomStream(`approvals ${seed}`)
   const votes = random.fork("votes")
+  const proposing = random.fork("proposing")
   const replicas = random.pick([1, 2, 2, 3, 3, 3, 4])
   const organizations = random.int(1, 3)
   const someReplica = () => random.int(0, replicas - 1)
@@ -305,6 +344,12 @@ export const makePlan = (seed: number): Plan => {
         )
       }
     }
+  }
+  if (proposing.chance(0.3)) {
+    const session = sessions.length
+    sessions.push(proposing.int(0, organizations - 1))
+    steps.push(Array.from({ length: PROPOSING_STEPS }, () => proposing.pick(["other", "other", "write"])))
+    actions.push(...actionsOfProposals(proposing, session, () => proposing.int(0, replicas - 1)))
   }
   for (let changes = random.int(0, 4); changes > 0; changes--) {
     actions.push({
