@@ -16,6 +16,8 @@ export interface StoredEvent {
 export interface FinalState {
   /** The events of each session, in order. */
   readonly logs: ReadonlyMap<string, ReadonlyArray<StoredEvent>>
+  /** The step whose arguments the rejection of each approval proposed. */
+  readonly proposals: ReadonlyMap<string, string>
   /** The sessions that were created under each key. */
   readonly sessions: ReadonlyMap<string, ReadonlyArray<Created>>
   /** The feedback on each run, by its trace id. */
@@ -65,6 +67,9 @@ export const readFinalState = Effect.gen(function* () {
   const stored = yield* Effect.forEach(events, ({ data, session_id }) =>
     Effect.map(Effect.orDie(decodeEvent(data)), (event) => ({ session_id, event, data }))
   )
+  const proposals = yield* persistently(sql<{ readonly id: string; readonly step: string }>`
+    SELECT approval_id AS id, proposed_arguments->>'step' AS step FROM approvals WHERE proposed_arguments IS NOT NULL
+  `)
   const sessions = yield* persistently(sql<{
     readonly id: string
     readonly key: string
@@ -108,6 +113,7 @@ export const readFinalState = Effect.gen(function* () {
       ({ session_id }) => session_id,
       ({ data, event }) => ({ data, event })
     ),
+    proposals: new Map(proposals.map(({ id, step }) => [id, step])),
     sessions: group(
       sessions,
       ({ key }) => key,

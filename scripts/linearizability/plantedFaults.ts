@@ -19,6 +19,12 @@ export const plantedFaults: Readonly<Record<string, PlantedFault>> = {
     from: "WHERE s.closed_at IS NULL AND (",
     to: "WHERE ("
   },
+  "proposal ignored": {
+    object: "session",
+    file: "server/approvals/SessionWriter/writeStatement.ts",
+    from: "AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)",
+    to: ""
+  },
   "promoted without a preview": {
     object: "dataset",
     file: "server/tasks/Feedback/promoteStaged.ts",

@@ -246,7 +246,7 @@ const expiringSecondsOf = (steps: SessionHistory["steps"]) => (step: string) =>
 
 const checkSession = ({ recorder, session_id, steps }: SessionHistory, final: FinalState): ObjectReport => {
   const log = logOf(session_id, final)
-  return checkObject(`session ${session_id}`, sessionModel(log), [
+  return checkObject(`session ${session_id}`, sessionModel(log, final.proposals), [
     ...recorder.operations,
     ...operationsByTime(log, expiringSecondsOf(steps), toMonotonic),
     atTheEnd({ kind: "read the log" }, "read")

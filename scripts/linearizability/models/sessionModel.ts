@@ -1,7 +1,8 @@
 /**
  * A session with its steps, their approvals and its event log: steps are decided by the rules or by people, of the
- * decisions on an approval the first wins, or as many approvals of different people as its quorum needs, a window that has ended is not decided any more, a closed session takes no
- * step, and the log has exactly the events of what happened, in order.
+ * decisions on an approval the first wins, or as many approvals of different people as its quorum needs, arguments that were proposed with
+ * a rejection allow one step that has them, a window that has ended is not decided any more, a closed session takes no step, and the log
+ * has exactly the events of what happened, in order.
  *
  * The log is read at the end. Each change appends events in its transaction, so the state of the session is its log up
  * to some event: the model's state is the number of that event. A change is possible only where the next events are
@@ -28,6 +29,8 @@ export type SessionCall =
       readonly kind: "decide"
       readonly step: string
       readonly decision: "approve" | "reject"
+      /** The step whose arguments a rejection proposes; null if it proposes none. */
+      readonly proposes: string | null
       readonly key: string
       readonly isAdmin: boolean
       readonly isRequester: boolean
@@ -65,6 +68,14 @@ interface ApprovalView {
   readonly required: number
   /** The keys that have approved, in order, if it needs several. */
   readonly voters: ReadonlyArray<string>
+  /** The arguments that were proposed with the rejection. */
+  readonly proposal: ProposalView | null
+}
+
+interface ProposalView {
+  readonly expiresAt: number
+  /** The step that it allowed. */
+  readonly usedBy: string | null
 }
 
 interface StepView {
@@ -73,6 +84,8 @@ interface StepView {
   readonly last: StepDecision
   readonly isCompleted: boolean
   readonly approval: ApprovalView | null
+  /** The approval whose rejection proposed the step's arguments, if that allowed it. */
+  readonly proposedBy: string | null
 }
 
 /** A session after one of its events. */
@@ -88,8 +101,12 @@ export const approvalAnswer = (approval: {
   readonly by: string | null
   readonly source: string | null
   readonly voters?: ReadonlyArray<string>
+  readonly proposal?: Pick<ProposalView, "usedBy"> | null
 }): string =>
-  `${approval.status} in stage ${approval.stage} by ${approval.by ?? approval.source ?? "nobody"}${votesAnswer(approval.voters)}`
+  `${approval.status} in stage ${approval.stage} by ${approval.by ?? approval.source ?? "nobody"}${votesAnswer(approval.voters)}${proposalAnswer(approval.proposal)}`
+
+const proposalAnswer = (proposal: Pick<ProposalView, "usedBy"> | null = null): string =>
+  proposal === null ? "" : `, with a proposal that ${proposal.usedBy ?? "no step"} uses`
 
 const votesAnswer = (voters: ReadonlyArray<string> = []): string =>
   voters.length === 0 ? "" : `, approved by ${voters.join(", ")}`
@@ -139,12 +156,18 @@ const after = (view: SessionView, event: SessionEvent): SessionView => {
     steps: new Map([...view.steps, [event.step_id, next]])
   })
   switch (event.type) {
-    case "step:governed":
-      return withStep(
-        step === undefined
-          ? { first: event.decision, last: event.decision, isCompleted: false, approval: null }
-          : { ...step, last: event.decision }
-      )
+    case "step:governed": {
+      if (step !== undefined) return withStep({ ...step, last: event.decision })
+      const proposedBy = event.decision === "allow" ? event.approval_id : null
+      const governed = withStep({
+        first: event.decision,
+        last: event.decision,
+        isCompleted: false,
+        approval: null,
+        proposedBy
+      })
+      return { ...governed, steps: new Map([...governed.steps].map(usedBy(event.step_id, proposedBy))) }
+    }
     case "tool:outcome":
       return step === undefined ? view : withStep({ ...step, isCompleted: true })
     default: {
@@ -164,12 +187,35 @@ const after = (view: SessionView, event: SessionEvent): SessionView => {
             event.type === "approval:expiring" ||
             (event.type === "approval:vote_recorded" && step.approval?.isWarned === true),
           required: approval.approvals_required ?? 1,
-          voters: votersOf(approval)
+          voters: votersOf(approval),
+          proposal: proposalOf(approval)
         }
       })
     }
   }
 }
+
+/** A step, after another step has used the proposal of an approval. */
+const usedBy =
+  (user: string, approval_id: string | null) =>
+  ([step, view]: readonly [string, StepView]): readonly [string, StepView] => {
+    const { approval } = view
+    if (approval === null || approval.proposal === null || approval.id !== approval_id) return [step, view]
+    return [step, { ...view, approval: { ...approval, proposal: { ...approval.proposal, usedBy: user } } }]
+  }
+
+/** The proposal that an approval shows. */
+export const proposalOf = ({
+  proposal
+}: {
+  readonly proposal?: {
+    readonly expires_at: DateTime.Utc | Date
+    readonly used_by: string | null
+  } | null
+}): ProposalView | null =>
+  proposal === null || proposal === undefined
+    ? null
+    : { expiresAt: DateTime.makeUnsafe(proposal.expires_at).epochMilliseconds, usedBy: proposal.used_by }
 
 /** Whether an event was recorded because a window was about to end, or ended. */
 const isByTime = (event: SessionEvent | undefined): boolean =>
@@ -227,8 +273,14 @@ export const operationsByTime = (
     ]
   })
 
-/** The model of a session with this log. */
-export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, SessionCall> => {
+/**
+ * The model of a session with this log. `proposed` is the step whose arguments each approval's rejection proposed: events do not have
+ * arguments. A proposal lasts longer than a run.
+ */
+export const sessionModel = (
+  log: ReadonlyArray<SessionEvent>,
+  proposed: ReadonlyMap<string, string> = new Map()
+): Model<number, SessionCall> => {
   const views = viewsOf(log)
   const last = views.at(-1)
   const eventAfter = (position: number): SessionEvent | undefined => log[position]
@@ -245,8 +297,24 @@ export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, Se
       ? position + expected.length
       : undefined
 
-  const governed = (step: string, decision: StepDecision) => (event: SessionEvent) =>
-    event.type === "step:governed" && event.step_id === step && event.decision === decision
+  /** The approval whose proposal allows a step that the rules let wait: of the unused proposals, the first to expire. */
+  const proposalFor = (view: SessionView, step: string): ApprovalView | undefined =>
+    [...view.steps.values()]
+      .flatMap(({ approval }) => (approval === null ? [] : [approval]))
+      // Who rejects for one of several people cannot allow a step alone. All steps with these arguments have the same rule.
+      .filter(
+        ({ id, proposal, required }) =>
+          proposal !== null && proposal.usedBy === null && required === 1 && proposed.get(id) === step
+      )
+      .toSorted((a, b) => expiryOf(a) - expiryOf(b) || (a.id < b.id ? -1 : 1))[0]
+
+  const governed =
+    (step: string, decision: StepDecision, approval_id?: string) =>
+    (event: SessionEvent): boolean =>
+      event.type === "step:governed" &&
+      event.step_id === step &&
+      event.decision === decision &&
+      (approval_id === undefined || event.approval_id === approval_id)
 
   const close = (position: number, view: SessionView): number | undefined => {
     const closed = log.at(-1)
@@ -302,6 +370,11 @@ export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, Se
               const next = append(position, governed(call.step, call.rule))
               return next === undefined ? undefined : answers(stepAnswer(call.rule, null), next)
             }
+            const proposing = proposalFor(view, call.step)
+            if (proposing !== undefined) {
+              const next = append(position, governed(call.step, "allow", proposing.id))
+              return next === undefined ? undefined : answers(stepAnswer("allow", proposing.id), next)
+            }
             const next = append(
               position,
               governed(call.step, "pending"),
@@ -315,7 +388,7 @@ export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, Se
           if (call.changed) return answers("STEP_MISMATCH")
           if (step.isCompleted) return answers("STEP_ALREADY_COMPLETED")
           const decision = currentDecision(step)
-          const answer = stepAnswer(decision, step.approval?.id ?? null)
+          const answer = stepAnswer(decision, step.approval?.id ?? step.proposedBy)
           if (decision === step.last) return answers(answer)
           const next = append(position, governed(call.step, decision))
           return next === undefined ? undefined : answers(answer, next)
@@ -342,8 +415,9 @@ export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, Se
           const hasApproved = approves && approval.voters.includes(call.key)
           if (approval.status !== "pending") {
             const decided = decisionAnswer(approval.status, approval.by ?? "nobody", approval.voters)
+            const isSameProposal = call.proposes === null || call.proposes === proposed.get(approval.id)
             return answers(
-              approval.status === verdict && (approval.by === call.key || hasApproved)
+              approval.status === verdict && isSameProposal && (approval.by === call.key || hasApproved)
                 ? decided
                 : `APPROVAL_ALREADY_DECIDED: ${decided}`
             )
@@ -373,6 +447,8 @@ export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, Se
               event.step_id === call.step &&
               event.approval.status === verdict &&
               event.approval.decided_by?.id === call.key &&
+              isNullish(event.approval.proposal) === (call.proposes === null) &&
+              (call.proposes === null || proposed.get(approval.id) === call.proposes) &&
               showsVotes(event)
           )
           return next === undefined ? undefined : answers(decisionAnswer(verdict, call.key, voters), next)
@@ -409,6 +485,10 @@ export const sessionModel = (log: ReadonlyArray<SessionEvent>): Model<number, Se
   }
 }
 
+const isNullish = (value: unknown): boolean => value === null || value === undefined
+
+const expiryOf = ({ proposal }: ApprovalView): number => proposal?.expiresAt ?? 0
+
 const isPending = (step: StepView | undefined): boolean => step?.approval?.status === "pending"
 
 const currentDecision = ({ approval, first }: StepView): StepDecision =>
@@ -421,7 +501,7 @@ const describe = (call: SessionCall): string => {
     case "report the outcome":
       return `report the outcome of ${call.step}`
     case "decide":
-      return `${call.decision} ${call.step} as ${call.key}${call.isAdmin ? " (admin)" : ""}`
+      return `${call.decision} ${call.step}${call.proposes === null ? "" : ` and propose ${call.proposes}`} as ${call.key}${call.isAdmin ? " (admin)" : ""}`
     case "get the approval":
       return `get the approval of ${call.step}`
     case "receive":

@@ -3,6 +3,7 @@ import {
   approvalAnswer,
   decisionAnswer,
   listAnswer,
+  proposalOf,
   type SessionCall,
   stepAnswer,
   votersOf
@@ -25,14 +26,23 @@ export interface SessionHistory {
 /** Operations of each client of a session, before somebody closes it. */
 const OPERATIONS = 14
 
+/** How many rejections propose the arguments of another step. */
+const PROPOSING = 0.6
+
+const argumentsOf = (step: string) => ({ step })
+
 /** How often a session is closed while its clients still work. */
 const CLOSED_EARLY = 0.5
 
-/** The steps of a session: one or two of each tool. */
+/** The steps of a session: one or two of each tool, and one more of those that people decide, so that they can propose another one. */
 const planSteps = (random: () => number): ReadonlyMap<string, Tool> =>
   new Map(
     tools
-      .flatMap((tool) => (random() < 0.5 ? [tool] : [tool, tool]))
+      .flatMap((tool) => [
+        tool,
+        ...(random() < 0.5 ? [] : [tool]),
+        ...(tool.rule === "require_approval" ? [tool] : [])
+      ])
       .map((tool, index) => [`${tool.tool}${index}`, tool])
   )
 
@@ -97,7 +107,8 @@ const describeApproval = (approval: Approval): string => {
     stage,
     by: decided_by?.id ?? null,
     source: decision_source,
-    voters: votersOf(approval)
+    voters: votersOf(approval),
+    proposal: proposalOf(approval)
   })
 }
 
@@ -121,12 +132,18 @@ const makeSessionClient = (
     recorder.call(`agent ${++agents % 2}`, { kind: "step", step, rule, changed }, async () => {
       const { approval_id, decision } = await world.clientOf(agent).sessions.step({
         params,
-        payload: { step_id: step, tool, action_class: "act", arguments: changed ? { other: true } : { step } }
+        payload: { step_id: step, tool, action_class: "act", arguments: changed ? { other: true } : argumentsOf(step) }
       })
       known.add(step)
       if (approval_id !== null) approvals.set(step, approval_id)
       return stepAnswer(decision, approval_id)
     })
+
+  /** Another step of the tool, which the agent may have submitted already; null if there is none. */
+  const otherStep = (step: string): string | null => {
+    const others = [...steps].filter(([other, tool]) => other !== step && tool === steps.get(step))
+    return others.length === 0 ? null : pick(random, others)[0]
+  }
 
   /** Calls with an approval of the session, if one is known. */
   const withApproval = async (use: (step: string, id: string) => Promise<unknown>): Promise<void> => {
@@ -159,10 +176,12 @@ const makeSessionClient = (
     decide: (name: string, person: Person) =>
       withApproval(async (step, id) => {
         const decision = pick(random, ["approve", "reject"] as const)
+        const proposes = decision === "reject" && random() < PROPOSING ? otherStep(step) : null
         const call = {
           kind: "decide" as const,
           step,
           decision,
+          proposes,
           key: person.id,
           isAdmin: person.isAdmin,
           isRequester: person.id === agent.id,
@@ -173,7 +192,13 @@ const makeSessionClient = (
         await recorder.call(name, call, async () => {
           const approval = await world
             .clientOf(person)
-            .approvals.decide({ params: { id }, payload: { decision } })
+            .approvals.decide({
+              params: { id },
+              payload: {
+                decision,
+                ...(proposes === null ? {} : { proposed_arguments: argumentsOf(proposes) })
+              }
+            })
           return decisionAnswer(approval.status, approval.decided_by?.id ?? "nobody", votersOf(approval))
         })
       }),

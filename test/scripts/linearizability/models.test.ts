@@ -86,18 +86,22 @@ describe("sessionModel", () => {
     comment: null,
     proposal: null
   }
-  const governed = (id: number, decision: "pending" | "allow" | "reject"): SessionEvent => ({
+  const governed = (
+    id: number,
+    decision: "pending" | "allow" | "reject",
+    of: Pick<Approval, "step_id" | "approval_id"> = pendingApproval
+  ): SessionEvent => ({
     id,
     type: "step:governed",
     session_id,
-    step_id,
+    step_id: of.step_id,
     occurred_at: at(0),
     tool: "pay",
     action_class: "act",
     decision,
     reason: "",
     rule_id: null,
-    approval_id,
+    approval_id: of.approval_id,
     arguments_digest: "0"
   })
   const transitioned = (
@@ -108,7 +112,7 @@ describe("sessionModel", () => {
     id,
     type,
     session_id,
-    step_id,
+    step_id: approval.step_id ?? step_id,
     occurred_at: at(0),
     approval: { ...pendingApproval, ...approval }
   })
@@ -138,6 +142,7 @@ describe("sessionModel", () => {
     kind: "decide",
     step: step_id,
     decision: "approve",
+    proposes: null,
     key: by.id,
     isAdmin: false,
     isRequester: false,
@@ -238,6 +243,95 @@ describe("sessionModel", () => {
       [readLog, "read"]
     )
     assert.strictEqual(verdict(sessionModel(log(ada, ada)), twice), "Violation")
+  })
+
+  describe("counter-proposals", () => {
+    const other = StepId.make("pay less")
+    const rejectedBy = (id: number, by: typeof ada, proposes: boolean) =>
+      transitioned(id, "approval:decided", {
+        status: "rejected",
+        outcome: "reject",
+        decision_source: "human",
+        decided_at: at(10),
+        decided_by: by,
+        proposal: proposes ? { expires_at: at(3_600_000), used_by: null } : null
+      })
+    const allowedOther = (id: number) => governed(id, "allow", { step_id: other, approval_id })
+    const stepOther: SessionCall = { kind: "step", step: other, rule: "require_approval", changed: false }
+    const reject = (by: typeof ada, proposes: string | null): SessionCall => ({
+      kind: "decide",
+      step: step_id,
+      decision: "reject",
+      proposes,
+      key: by.id,
+      isAdmin: false,
+      isRequester: false,
+      relatives: [],
+      sentAt: requestedAt + 10
+    })
+    const rejected = decisionAnswer("rejected", ada.id)
+    const proposed = new Map([[approval_id, other]])
+    const get: SessionCall = { kind: "get the approval", step: step_id }
+    const shown = (usedBy: string | null) =>
+      approvalAnswer({
+        status: "rejected",
+        stage: "reviewer",
+        by: ada.id,
+        source: "human",
+        proposal: { usedBy }
+      })
+
+    it("accept a proposal that allows the step with its arguments, and that is decided once", () => {
+      const log = [...requested, rejectedBy(3, ada, true), allowedOther(4)]
+      const operations = inSequence<SessionCall>(
+        [step, pending],
+        [reject(ada, other), rejected],
+        [get, shown(null)],
+        [reject(ada, other), rejected],
+        [reject(ada, "another"), `APPROVAL_ALREADY_DECIDED: ${rejected}`],
+        [stepOther, allowed],
+        [stepOther, allowed],
+        [get, shown(other)],
+        [readLog, "read"]
+      )
+      assert.strictEqual(verdict(sessionModel(log, proposed), operations), "Linearizable")
+    })
+
+    it("reject a step that waits although its arguments were proposed", () => {
+      const waiting = { step_id: other, approval_id: ApprovalId.make(`apr_${"1".repeat(32)}`) }
+      const log = [
+        ...requested,
+        rejectedBy(3, ada, true),
+        governed(4, "pending", waiting),
+        transitioned(5, "approval:requested", waiting)
+      ]
+      const operations = inSequence<SessionCall>(
+        [step, pending],
+        [reject(ada, other), rejected],
+        [stepOther, stepAnswer("pending", waiting.approval_id)],
+        [readLog, "read"]
+      )
+      assert.strictEqual(verdict(sessionModel(log, proposed), operations), "Violation")
+      assert.strictEqual(verdict(sessionModel(log, new Map()), inSequence<SessionCall>([step, pending], [reject(ada, null), rejected])), "Violation")
+    })
+
+    it("reject a step that nothing proposed, one that was allowed before the rejection, and a proposal that was lost", () => {
+      const log = [...requested, rejectedBy(3, ada, true), allowedOther(4)]
+      const check = (model: Model<number, SessionCall>, ...calls: ReadonlyArray<readonly [call: SessionCall, answer: string | undefined]>) =>
+        verdict(model, inSequence<SessionCall>(...calls))
+      assert.strictEqual(
+        check(sessionModel(log, new Map([[approval_id, "another"]])), [step, pending], [reject(ada, "another"), rejected], [stepOther, allowed]),
+        "Violation"
+      )
+      assert.strictEqual(
+        check(sessionModel(log, proposed), [step, pending], [stepOther, allowed], [reject(ada, other), rejected]),
+        "Violation"
+      )
+      assert.strictEqual(
+        check(sessionModel([...requested, rejectedBy(3, ada, false)], new Map()), [step, pending], [reject(ada, other), rejected], [readLog, "read"]),
+        "Violation"
+      )
+    })
   })
 
   it("reject a decision after which another client still reads a pending approval", () => {
