@@ -132,7 +132,12 @@ const makeSessionClient = (
     recorder.call(`agent ${++agents % 2}`, { kind: "step", step, rule, changed }, async () => {
       const { approval_id, decision } = await world.clientOf(agent).sessions.step({
         params,
-        payload: { step_id: step, tool, action_class: "act", arguments: changed ? { other: true } : argumentsOf(step) }
+        payload: {
+          step_id: step,
+          tool,
+          action_class: "act",
+          arguments: changed ? { other: true } : argumentsOf(step)
+        }
       })
       known.add(step)
       if (approval_id !== null) approvals.set(step, approval_id)
@@ -190,15 +195,13 @@ const makeSessionClient = (
           sentAt: Date.now()
         }
         await recorder.call(name, call, async () => {
-          const approval = await world
-            .clientOf(person)
-            .approvals.decide({
-              params: { id },
-              payload: {
-                decision,
-                ...(proposes === null ? {} : { proposed_arguments: argumentsOf(proposes) })
-              }
-            })
+          const approval = await world.clientOf(person).approvals.decide({
+            params: { id },
+            payload: {
+              decision,
+              ...(proposes === null ? {} : { proposed_arguments: argumentsOf(proposes) })
+            }
+          })
           return decisionAnswer(approval.status, approval.decided_by?.id ?? "nobody", votersOf(approval))
         })
       }),

@@ -479,7 +479,9 @@ export const approvals: ReadonlyArray<ListedMutant> = [
     file: transitionRows,
     from: "(approvals.next_due_at, approvals.approval_id) > (",
     to: "(approvals.next_due_at, approvals.approval_id) >= (",
-    tests: deadlines
+    tests: deadlines,
+    equivalent:
+      "the approval at the cursor is locked and skipped until its transaction commits, and then has another due time"
   },
   {
     file: "server/approvals/Deadlines.ts",

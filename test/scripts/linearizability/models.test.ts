@@ -312,23 +312,46 @@ describe("sessionModel", () => {
         [readLog, "read"]
       )
       assert.strictEqual(verdict(sessionModel(log, proposed), operations), "Violation")
-      assert.strictEqual(verdict(sessionModel(log, new Map()), inSequence<SessionCall>([step, pending], [reject(ada, null), rejected])), "Violation")
+      assert.strictEqual(
+        verdict(
+          sessionModel(log, new Map()),
+          inSequence<SessionCall>([step, pending], [reject(ada, null), rejected])
+        ),
+        "Violation"
+      )
     })
 
     it("reject a step that nothing proposed, one that was allowed before the rejection, and a proposal that was lost", () => {
       const log = [...requested, rejectedBy(3, ada, true), allowedOther(4)]
-      const check = (model: Model<number, SessionCall>, ...calls: ReadonlyArray<readonly [call: SessionCall, answer: string | undefined]>) =>
-        verdict(model, inSequence<SessionCall>(...calls))
+      const check = (
+        model: Model<number, SessionCall>,
+        ...calls: ReadonlyArray<readonly [call: SessionCall, answer: string | undefined]>
+      ) => verdict(model, inSequence<SessionCall>(...calls))
       assert.strictEqual(
-        check(sessionModel(log, new Map([[approval_id, "another"]])), [step, pending], [reject(ada, "another"), rejected], [stepOther, allowed]),
+        check(
+          sessionModel(log, new Map([[approval_id, "another"]])),
+          [step, pending],
+          [reject(ada, "another"), rejected],
+          [stepOther, allowed]
+        ),
         "Violation"
       )
       assert.strictEqual(
-        check(sessionModel(log, proposed), [step, pending], [stepOther, allowed], [reject(ada, other), rejected]),
+        check(
+          sessionModel(log, proposed),
+          [step, pending],
+          [stepOther, allowed],
+          [reject(ada, other), rejected]
+        ),
         "Violation"
       )
       assert.strictEqual(
-        check(sessionModel([...requested, rejectedBy(3, ada, false)], new Map()), [step, pending], [reject(ada, other), rejected], [readLog, "read"]),
+        check(
+          sessionModel([...requested, rejectedBy(3, ada, false)], new Map()),
+          [step, pending],
+          [reject(ada, other), rejected],
+          [readLog, "read"]
+        ),
         "Violation"
       )
     })

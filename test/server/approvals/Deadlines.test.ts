@@ -288,4 +288,39 @@ layer(
         assert.deepStrictEqual(order, order.toSorted())
       })
   )
+
+  it.effect("a run leaves approvals of a locked session to a later run, and does not wait for them", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { runOnce } = yield* Deadlines
+      yield* Effect.forEach(["locked", "free"], waitingOf, { discard: true })
+      const waitingSessions = sql<{ readonly session_id: string }>`
+        SELECT session_id
+        FROM approvals
+        WHERE step_id = 'expired'
+          AND status = 'pending'
+        ORDER BY session_id
+      `
+      // A worker may have locked what is left.
+      const runUntil = (length: number) =>
+        Effect.repeat(Effect.andThen(runOnce, waitingSessions), { until: (rows) => rows.length <= length })
+      yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
+          const [locked] = yield* waitingSessions
+          assert.isDefined(locked)
+          yield* sql`SELECT FROM agent_sessions WHERE session_id = ${locked.session_id} FOR UPDATE`
+          const apart = sql`
+            UPDATE approvals
+            SET expires_at = now(), review_deadline_at = now(), next_due_at = now()
+            WHERE step_id = 'expired'
+              AND status = 'pending'
+          `.pipe(Effect.andThen(runUntil(1)), Effect.timeout("20 seconds"))
+          // Outside this transaction.
+          assert.deepStrictEqual(yield* Effect.promise(() => Effect.runPromise(apart)), [locked])
+        })
+      )
+      assert.deepStrictEqual(yield* runUntil(0), [])
+    })
+  )
 })
