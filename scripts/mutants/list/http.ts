@@ -92,7 +92,7 @@ export const http: ReadonlyArray<ListedMutant> = [
     file: body,
     from: 'if (coding !== undefined && coding.toLowerCase() !== "identity") return encoded',
     to: "",
-    tests: bodyTests
+    tests: frameTests
   },
   {
     file: body,

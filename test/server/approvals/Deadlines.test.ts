@@ -41,6 +41,21 @@ describe("Deadlines › the worker", () => {
     })
   )
 
+  it.effect("the worker pauses for 50 ms while due approvals are locked", () =>
+    Effect.gen(function* () {
+      let runs = 0
+      const { layer, rounds } = loop(() => (runs++ < 10 ? Duration.zero : null))
+      yield* Effect.gen(function* () {
+        yield* TestClock.adjust(0)
+        assert.strictEqual(rounds(), 1)
+        yield* TestClock.adjust(49)
+        assert.strictEqual(rounds(), 1)
+        yield* TestClock.adjust(1)
+        assert.strictEqual(rounds(), 2)
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
   it.effect(
     "the worker runs every second if nothing is due sooner, because another replica may have accepted approvals",
     () =>
@@ -321,6 +336,33 @@ layer(
         })
       )
       assert.deepStrictEqual(yield* runUntil(0), [])
+    })
+  )
+
+  it.effect("a batch waits for a locked destination without a lock timeout", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { runOnce } = yield* Deadlines
+      yield* waitingOf("timeouts")
+      yield* sql`
+        UPDATE approvals
+        SET expires_at = now(), review_deadline_at = now(), next_due_at = now()
+        WHERE step_id = 'expired'
+          AND status = 'pending'
+      `
+      // Stands for a transaction that has locked a destination for seconds: a write fails if a lock timeout is set.
+      yield* sql`
+        CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          IF current_setting('lock_timeout') <> '0' THEN RAISE 'canceling statement due to lock timeout'; END IF;
+          RETURN NEW;
+        END $$
+      `
+      yield* sql`CREATE TRIGGER held BEFORE INSERT ON approval_events FOR EACH ROW EXECUTE FUNCTION held()`
+      yield* runOnce
+      // A worker may have transitioned it.
+      const pending = sql`SELECT FROM approvals WHERE step_id = 'expired' AND status = 'pending'`
+      yield* Effect.repeat(pending, { until: (rows) => rows.length === 0 }).pipe(Effect.timeout("20 seconds"))
+      yield* sql`DROP TRIGGER held ON approval_events`
     })
   )
 })

@@ -95,8 +95,13 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const post = { method: "POST", key }
-        const bytes = yield* send("/v1/agent-sessions", { ...post, body: new Uint8Array([0x7b, 0xff, 0x7d]) })
-        assert.strictEqual(bytes.body["code"], "INVALID_REQUEST")
+        // JSON, if its bytes were replaced by U+FFFD.
+        const body = Buffer.from('{"metadata":{"note":"\xff"}}', "latin1")
+        const bytes = yield* send("/v1/agent-sessions", { ...post, body })
+        assert.deepStrictEqual(
+          [bytes.body["code"], bytes.body["detail"]],
+          ["INVALID_REQUEST", "The body is not valid UTF-8."]
+        )
         const type = yield* send("/v1/agent-sessions", {
           ...post,
           body: "a=b",

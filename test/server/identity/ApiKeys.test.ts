@@ -2,7 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Array as Arr, DateTime, Effect, Fiber, Option, Redacted, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
 import { base62Checksum, generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
-import { ApiKeys, MAX_GENERATIONS } from "../../../src/server/identity/ApiKeys.ts"
+import { ApiKeys, type CreatedKey, MAX_GENERATIONS } from "../../../src/server/identity/ApiKeys.ts"
+import { Revocations } from "../../../src/server/identity/Revocations.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
 
@@ -379,6 +381,22 @@ layer(service(), { excludeTestServices: true })("ApiKeys › verify", (it) => {
         }
       })
   )
+
+  it.effect("a key that was verified before needs no admission when it is queried again", () =>
+    Effect.gen(function* () {
+      const keys = yield* ApiKeys
+      const { publish } = yield* Revocations
+      const used = yield* (yield* Countersign).key()
+      let admitted = 0
+      const admit = Effect.sync(() => void admitted++)
+      const { actor } = yield* keys.verify(used, admit)
+      assert.strictEqual(admitted, 1)
+      // Its next request queries the database, which finds it as it was.
+      yield* publish(actor.id)
+      yield* keys.verify(used, admit)
+      assert.strictEqual(admitted, 1)
+    })
+  )
 })
 
 layer(service(), { excludeTestServices: true })("ApiKeys › bootstrap", (it) => {
@@ -387,11 +405,24 @@ layer(service(), { excludeTestServices: true })("ApiKeys › bootstrap", (it) =>
     () =>
       Effect.gen(function* () {
         const keys = yield* ApiKeys
+        const sql = yield* SqlClient.SqlClient
         const { key: given } = yield* generateApiKey
-        const made = yield* Effect.all(
-          Array.from({ length: 5 }, () => keys.bootstrap({ org_name: "first", key: Option.some(given) })),
-          { concurrency: "unbounded" }
+        const waiting = sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count FROM pg_locks WHERE relation = 'organizations'::regclass AND NOT granted
+        `
+        // Another transaction blocks changes of organizations until two starts wait, so that they overlap.
+        let starts: ReadonlyArray<Promise<Option.Option<CreatedKey>>> = []
+        yield* transaction(
+          Effect.gen(function* () {
+            yield* sql`LOCK TABLE organizations IN SHARE MODE`
+            // Outside this transaction.
+            starts = Array.from({ length: 5 }, () =>
+              Effect.runPromise(keys.bootstrap({ org_name: "first", key: Option.some(given) }))
+            )
+            yield* Effect.repeat(waiting, { until: ([row]) => (row?.count ?? 0) >= 2 })
+          })
         )
+        const made = yield* Effect.promise(() => Promise.all(starts))
         const created = made.filter(Option.isSome)
         assert.lengthOf(created, 1)
         assert.deepStrictEqual(

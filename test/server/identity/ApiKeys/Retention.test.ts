@@ -56,4 +56,24 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
       assert.deepStrictEqual(yield* names, ["key recent", "key usable"])
     })
   )
+
+  it.effect("keys that no other key created are retained, whenever they ended", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "retention of operators")
+      yield* countersign.key({ name: "of the operator" }, "retention of operators")
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        UPDATE api_keys
+        SET revoked_at = now() - interval '91 days'
+        WHERE name = 'of the operator'
+      `
+      yield* runOnce({ keep: "90 days" })
+      const { keys } = yield* admin.api_keys.list({ query: {} })
+      assert.include(
+        keys.map(({ name }) => name),
+        "of the operator"
+      )
+    })
+  )
 })
