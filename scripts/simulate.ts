@@ -10,7 +10,7 @@
  *     npm run simulate -- --planted             plants bugs one by one: each must be found
  *     npm run simulate -- --plant lease-margin  plants one of them
  *     npm run simulate -- --what approvals      approvals, instead of the delivery engine; with any of the above
- *     npm run simulate -- --coverage            says afterwards which code of the engine no seed has executed
+ *     npm run simulate -- --coverage            says afterwards how much of the code ran, and which code no seed has executed
  *
  * docs/architecture/simulation.md says what is simulated and checked, and what is not.
  */
@@ -112,10 +112,14 @@ const isCoverage = (
 ): message is ReadonlyArray<Profiler.ScriptCoverage> => Array.isArray(message)
 
 const printCoverage = (): void => {
-  for (const { branches, covered, file, missing } of mergeCoverage(executed)) {
+  const files = mergeCoverage(executed)
+  for (const { branches, covered, file, missing } of files) {
     console.log(`${file}: ${covered} of ${branches} branches`)
     for (const line of missing) console.log(`    ${line}`)
   }
+  const sum = (of: "branches" | "covered") => files.reduce((total, file) => total + file[of], 0)
+  const share = ((100 * sum("covered")) / sum("branches")).toFixed(1)
+  console.log(`${sum("covered")} of ${sum("branches")} branches in ${files.length} files: ${share} %`)
 }
 
 function* numbers(from: number, to: number): Generator<number> {

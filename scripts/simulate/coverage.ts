@@ -1,15 +1,17 @@
 /**
- * Which parts of the engine's code the runs execute, by the block coverage of V8. Node removes types by replacing them
+ * Which parts of the simulated code the runs execute, by the block coverage of V8. Node removes types by replacing them
  * with blanks, so positions in the running code are those in the file.
  */
 import { type Profiler, Session } from "node:inspector"
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 
-const engine = new URL("../../src/server/delivery/Delivery/", import.meta.url).href
+const src = new URL("../../src/", import.meta.url).href
 
-/** Begins to measure modules that are loaded from now on. The result has what was executed until it is called. */
-export const measureCoverage = (): (() => ReadonlyArray<Profiler.ScriptCoverage>) => {
+/** Begins to measure modules in these folders of `src` that are loaded from now on. The result has what was executed until it is called. */
+export const measureCoverage = (
+  folders: ReadonlyArray<string>
+): (() => ReadonlyArray<Profiler.ScriptCoverage>) => {
   const session = new Session()
   session.connect()
   session.post("Profiler.enable")
@@ -18,7 +20,7 @@ export const measureCoverage = (): (() => ReadonlyArray<Profiler.ScriptCoverage>
     let result: ReadonlyArray<Profiler.ScriptCoverage> = []
     // Sessions of the same thread answer at once.
     session.post("Profiler.takePreciseCoverage", (_, taken) => {
-      result = taken.result.filter(({ url }) => url.startsWith(engine))
+      result = taken.result.filter(({ url }) => folders.some((folder) => url.startsWith(`${src}${folder}/`)))
     })
     return result
   }
@@ -72,7 +74,7 @@ const fileCoverage = (url: string, scripts: ReadonlyArray<Profiler.ScriptCoverag
     offset += line.length + 1
   }
   return {
-    file: url.slice(engine.length),
+    file: url.slice(src.length),
     branches: starts.size,
     covered: [...starts.values()].filter((start) => isExecuted[start] === 1).length,
     missing

@@ -4,9 +4,18 @@ import { plantedBugs } from "./planted.ts"
 
 export type { SeedOutcome } from "./core/seeds.ts"
 
+/** `covers`: the folders of `src` whose coverage is measured. */
 export const simulations = {
-  delivery: { load: () => import("./delivery/run.ts"), bugs: plantedBugs },
-  approvals: { load: () => import("./approvals/run.ts"), bugs: approvalBugs }
+  delivery: {
+    load: () => import("./delivery/run.ts"),
+    bugs: plantedBugs,
+    covers: ["server/delivery/Delivery"]
+  },
+  approvals: {
+    load: () => import("./approvals/run.ts"),
+    bugs: approvalBugs,
+    covers: ["server/approvals", "domain/approvals"]
+  }
 }
 
 export const isSimulated = (name: unknown): name is keyof typeof simulations =>

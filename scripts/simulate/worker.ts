@@ -17,7 +17,7 @@ export interface WorkerOptions {
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only scripts/simulate.ts starts this file
 const { bug, measuresCoverage, what } = workerData as WorkerOptions
 if (bug !== undefined) plant(bug)
-const takeCoverage = measuresCoverage ? measureCoverage() : undefined
+const takeCoverage = measuresCoverage ? measureCoverage(simulations[what].covers) : undefined
 const { runSeed } = await simulations[what].load()
 
 port.on("message", (message: unknown) => {
