@@ -29,7 +29,8 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   console: () => import("./console.ts"),
   ready: () => import("./ready.ts"),
   rest: () => import("./rest.ts"),
-  rules: () => import("./rules.ts")
+  rules: () => import("./rules.ts"),
+  overview: () => import("./overview.ts")
 }
 
 const results = fileURLToPath(new URL("RESULTS.md", import.meta.url))

@@ -19,9 +19,10 @@ import { page, pageQuery } from "./Pagination.ts"
 import { problem } from "./Problem.ts"
 import { AddressNotAllowed, InsufficientScope, InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
 import { ApprovalSnapshot } from "./SessionStream.ts"
+import { CONSOLE_PATH } from "./console/consolePath.ts"
+import { ConsoleOverviewApi } from "./console/Overview.ts"
 
-/** Path of the console. */
-export const CONSOLE_PATH = "/console"
+export { CONSOLE_PATH } from "./console/consolePath.ts"
 
 /** Path prefix under which a signed-in browser reaches the operations of the public API. */
 export const CONSOLE_API_PATH = "/console/api"
@@ -303,5 +304,6 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleHealthApi)
   .add(ConsoleDatasetsApi)
   .add(ConsoleSearchApi)
+  .add(ConsoleOverviewApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
   .middleware(ProblemFrame) {}

@@ -46,6 +46,7 @@ import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
 import { Search } from "./console/Search.ts"
 import { DeliveryHealth } from "./console/DeliveryHealth.ts"
+import { Overview } from "./console/Overview.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
 import { Email } from "./notifications/Email.ts"
 import * as MailChannel from "./notifications/Email/MailChannel.ts"
@@ -234,7 +235,8 @@ export const layerServices = (settings: ServiceSettings) =>
     ApprovalFeed.layer,
     DeliveryHealth.layer,
     Search.layer,
-    DatasetChanges.layer
+    DatasetChanges.layer,
+    Overview.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(

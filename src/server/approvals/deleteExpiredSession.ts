@@ -4,7 +4,7 @@ import { idBound, SessionId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import type { StoredUsage } from "../identity/StoredUsage.ts"
 import { rowsOf } from "../store/rows.ts"
-import type { Expiry, ExpiredDeletion } from "../tasks/deleteExpired.ts"
+import { type Expiry, type ExpiredDeletion, keepCounts } from "../tasks/deleteExpired.ts"
 import { deleteSession } from "./deleteSessions.ts"
 
 /** Sessions that one transaction deletes. */
@@ -50,6 +50,7 @@ export const deleteExpiredSession = Effect.fnUntraced(function* (
     LIMIT ${MAX_SESSIONS}
     FOR UPDATE SKIP LOCKED
   `)
+  yield* keepCounts(sql)
   let sessions = 0
   let isWhole = true
   for (const { session_id } of found) {

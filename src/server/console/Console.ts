@@ -12,6 +12,7 @@ import * as Guard from "./Console/sameOriginGuard.ts"
 import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
+import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
 import * as Pages from "./Console/pages.ts"
 import { ConsoleSearchHttp } from "./Console/searchHttp.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
@@ -44,7 +45,8 @@ export const layerRoutes = <E, R>(options: {
           ConsoleInboxHttp,
           ConsoleHealthHttp,
           ConsoleDatasetsHttp,
-          ConsoleSearchHttp
+          ConsoleSearchHttp,
+          ConsoleOverviewHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

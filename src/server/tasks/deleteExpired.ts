@@ -68,8 +68,8 @@ const firstOf = <Row>(rows: ReadonlyArray<Row>, shareOf: (row: Row) => number): 
   return end < 0 ? rows : rows.slice(0, end)
 }
 
-/** Lets the counts of feedback stay when feedback is deleted in this transaction: they tell nothing about a person. */
-const keepCounts = (sql: SqlClient.SqlClient) =>
+/** Lets counts per day stay when runs, feedback or approvals are deleted in this transaction: they tell nothing about a person. */
+export const keepCounts = (sql: SqlClient.SqlClient) =>
   sql`SELECT set_config('countersign.keeps_feedback_counts', 'on', true)`
 
 /**

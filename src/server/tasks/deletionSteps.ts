@@ -461,6 +461,7 @@ const SMALL_TABLES = [
   "feedback_label_counts",
   "feedback_labels",
   "releases",
+  "run_counts",
   "provider_keys",
   "run_reviews"
 ]

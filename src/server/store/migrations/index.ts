@@ -66,6 +66,7 @@ import sessionStepTimes from "./0067_session_step_times.ts"
 import endpointDescriptions from "./0068_endpoint_descriptions.ts"
 import summaries from "./0069_summaries.ts"
 import search from "./0070_search.ts"
+import dailyCounts from "./0071_daily_counts.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -134,5 +135,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0067_session_step_times": sessionStepTimes,
   "0068_endpoint_descriptions": endpointDescriptions,
   "0069_summaries": summaries,
-  "0070_search": search
+  "0070_search": search,
+  "0071_daily_counts": dailyCounts
 }

@@ -1,0 +1,137 @@
+/** What the console's start page shows: how approvals, answers and deliveries went in the last days. */
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { KeyId, EndpointId, ReleaseId, TaskId } from "../../domain/Ids.ts"
+import { Timestamp } from "../../domain/Time.ts"
+import { Authentication, requires } from "../Authorization.ts"
+import { RequestBody } from "../Middleware.ts"
+import { CONSOLE_PATH } from "./consolePath.ts"
+
+/** The days that the overview can cover, up to and including today, in UTC. */
+export const overviewPeriods = { "7d": 7, "30d": 30 } as const
+export type OverviewPeriod = keyof typeof overviewPeriods
+
+/** Most pending approvals that the overview counts. */
+export const MAX_COUNTED_PENDING = 10_000
+
+/** Rows of each of the overview's tables. */
+export const OVERVIEW_ROWS = 10
+
+/** Most releases whose day the overview marks. */
+export const OVERVIEW_RELEASES = 20
+
+const query = { period: Schema.Literals(["7d", "30d"]) }
+
+/** A day in UTC, such as `2026-11-21`. */
+const Day = Schema.String
+
+/** Closed approvals by what closed them. */
+const closedCounts = {
+  approved: Schema.Int,
+  rejected: Schema.Int,
+  /** Nobody decided in time. */
+  timed_out: Schema.Int,
+  /** Their session was closed before. */
+  session_closed: Schema.Int
+}
+
+/** Times from the request to the decision of a person, at most 5 % off. Null if no person decided. */
+const decisionTimes = { p50_seconds: Schema.NullOr(Schema.Finite), p95_seconds: Schema.NullOr(Schema.Finite) }
+
+/** How approvals were decided. */
+export const ApprovalOverview = Schema.Struct({
+  pending: Schema.Struct({
+    count: Schema.Int,
+    /** Whether there are more than `MAX_COUNTED_PENDING`, which `count` then is. */
+    more: Schema.Boolean,
+    oldest_requested_at: Schema.NullOr(Timestamp)
+  }),
+  /** Of all days. */
+  total: Schema.Struct({ ...closedCounts, escalated: Schema.Int, ...decisionTimes }),
+  /** Every day of the period, oldest first, by the day of the close. */
+  days: Schema.Array(Schema.Struct({ day: Day, ...closedCounts, escalated: Schema.Int, ...decisionTimes })),
+  /** The tools with the most closed approvals. */
+  tools: Schema.Array(Schema.Struct({ tool: Schema.String, ...closedCounts })),
+  /** The API keys with the most decisions. */
+  people: Schema.Array(
+    Schema.Struct({
+      key_id: KeyId,
+      /** Null: the key is no longer stored. */
+      name: Schema.NullOr(Schema.String),
+      approved: Schema.Int,
+      rejected: Schema.Int
+    })
+  )
+}).annotate({ identifier: "ApprovalOverview" })
+export type ApprovalOverview = typeof ApprovalOverview.Type
+
+/** Runs and the feedback on them. */
+const feedbackCounts = {
+  runs: Schema.Int,
+  positive: Schema.Int,
+  neutral: Schema.Int,
+  negative: Schema.Int
+}
+
+/** How people judged answers. */
+export const FeedbackOverview = Schema.Struct({
+  total: Schema.Struct(feedbackCounts),
+  /** Every day of the period, oldest first: runs by their day, feedback by its own. */
+  days: Schema.Array(Schema.Struct({ day: Day, ...feedbackCounts })),
+  /** The releases with the most feedback. */
+  releases: Schema.Array(
+    Schema.Struct({
+      task_id: TaskId,
+      task_name: Schema.String,
+      release_id: ReleaseId,
+      created_at: Timestamp,
+      /** Whether it is the live release of its task. */
+      live: Schema.Boolean,
+      ...feedbackCounts
+    })
+  ),
+  /** The newest releases of the period, oldest first. */
+  released: Schema.Array(
+    Schema.Struct({ day: Day, task_id: TaskId, task_name: Schema.String, release_id: ReleaseId })
+  )
+}).annotate({ identifier: "FeedbackOverview" })
+export type FeedbackOverview = typeof FeedbackOverview.Type
+
+/** Completed deliveries. */
+const deliveryCounts = { delivered: Schema.Int, failed: Schema.Int }
+
+/** How webhooks were delivered. */
+export const DeliveryOverview = Schema.Struct({
+  total: Schema.Struct(deliveryCounts),
+  /** Every day of the period, oldest first, by the day of the event. */
+  days: Schema.Array(Schema.Struct({ day: Day, ...deliveryCounts })),
+  /** Endpoints whose last attempts failed, then those with the most failed deliveries. */
+  failing: Schema.Array(
+    Schema.Struct({
+      id: EndpointId,
+      url_hint: Schema.String,
+      active: Schema.Boolean,
+      ...deliveryCounts,
+      consecutive_failures: Schema.Int,
+      cooldown_until: Schema.NullOr(Timestamp)
+    })
+  )
+}).annotate({ identifier: "DeliveryOverview" })
+export type DeliveryOverview = typeof DeliveryOverview.Type
+
+/** The parts of the start page, one operation per scope. */
+export class ConsoleOverviewApi extends HttpApiGroup.make("overview")
+  .add(
+    HttpApiEndpoint.get("approvals", "/approvals", { query, success: ApprovalOverview }).middleware(
+      requires("approvals.read")
+    ),
+    HttpApiEndpoint.get("feedback", "/feedback", { query, success: FeedbackOverview }).middleware(
+      requires("feedback.read")
+    ),
+    HttpApiEndpoint.get("deliveries", "/deliveries", { query, success: DeliveryOverview }).middleware(
+      requires("org_config.read")
+    )
+  )
+  .prefix(`${CONSOLE_PATH}/overview`)
+  .middleware(RequestBody)
+  .middleware(Authentication) {}

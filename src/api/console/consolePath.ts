@@ -1,0 +1,2 @@
+/** Path of the console. */
+export const CONSOLE_PATH = "/console"

@@ -1,0 +1,436 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../../src/api/Authorization.ts"
+import { MAX_COUNTED_PENDING } from "../../../src/api/console/Overview.ts"
+import { bucketSeconds } from "../../../src/domain/approvals/bucketSeconds.ts"
+import { KeyId, type OrgId } from "../../../src/domain/Ids.ts"
+import { Overview } from "../../../src/server/console/Overview.ts"
+import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
+import { keepCounts } from "../../../src/server/tasks/deleteExpired.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { service } from "../../support/service.ts"
+
+/** The day so many days ago in UTC, such as `2026-11-21`. */
+const dayAgo = (days: number) =>
+  Effect.map(DateTime.now, (now) => DateTime.formatIsoDateUtc(DateTime.subtract(now, { days })))
+
+const principalOf = Effect.fnUntraced(function* (organization: string) {
+  const { key } = yield* Countersign
+  const keys = yield* ApiKeys
+  return yield* keys.verify(yield* key({}, organization))
+})
+
+const ada = KeyId.make(`key_${"1".padStart(32, "0")}`)
+const bob = KeyId.make(`key_${"2".padStart(32, "0")}`)
+
+/** An approval as a test stores it. */
+interface Closed {
+  readonly id: string
+  /** When it was decided, such as `2026-11-21T23:59:59.999Z`. */
+  readonly at: string
+  readonly seconds?: number
+  readonly status?: "approved" | "rejected" | "expired"
+  readonly source?: "human" | "timeout" | "session_closed"
+  readonly by?: string
+  readonly tool?: string
+  readonly escalated?: boolean
+}
+
+/** Stores approvals as pending, and closes each by an update, as the service does. */
+const closeApprovals = Effect.fnUntraced(function* (org_id: OrgId, approvals: ReadonlyArray<Closed>) {
+  const sql = yield* SqlClient.SqlClient
+  for (const {
+    at,
+    by = ada,
+    escalated = false,
+    id,
+    seconds = 60,
+    source = "human",
+    status = "approved",
+    tool = "mail.send"
+  } of approvals) {
+    yield* sql`
+      INSERT INTO approvals (
+        org_id, approval_id, session_id, step_id, tool, action_class, arguments_digest, status, stage, requested_at,
+        requested_by_id, review_deadline_at, expires_at, timeout_action
+      ) VALUES (
+        ${org_id}, ${id}, 'ses_1', ${id}, ${tool}, 'write', '', 'pending', 'reviewer',
+        ${at}::text::timestamptz - ${seconds}::float8 * interval '1 second', 'key_agent', now(), now(), 'reject'
+      )
+    `
+    yield* sql`
+      UPDATE approvals
+      SET
+        status = ${status}, decision_source = ${source}, decided_at = ${at}::text::timestamptz,
+        decided_by_id = ${source === "human" ? by : null}::text,
+        escalated_at = CASE WHEN ${escalated}::boolean THEN requested_at END
+      WHERE org_id = ${org_id}
+        AND approval_id = ${id}
+    `
+  }
+})
+
+/** Whether a time is known as closely as the buckets of the counters allow. */
+const isNear = (actual: number | null | undefined, expected: number) =>
+  assert.isBelow(Math.abs((actual ?? 0) - expected) / expected, 0.05, `${actual} should be near ${expected}`)
+
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview", (it) => {
+  it.effect("approvals are counted by the UTC day of their close, outcome, tool and person", () =>
+    Effect.gen(function* () {
+      const overview = yield* Overview
+      const mine = yield* principalOf("decided")
+      const [today, yesterday, first, before] = yield* Effect.all([
+        dayAgo(0),
+        dayAgo(1),
+        dayAgo(6),
+        dayAgo(7)
+      ])
+      yield* closeApprovals(mine.org_id, [
+        { id: "apr_1", at: `${yesterday}T23:59:59.999Z`, seconds: 10, tool: "pay" },
+        {
+          id: "apr_2",
+          at: `${today}T00:00:00.000Z`,
+          seconds: 100,
+          tool: "pay",
+          by: bob,
+          escalated: true
+        },
+        { id: "apr_3", at: `${today}T00:00:00.001Z`, seconds: 1_000, status: "rejected" },
+        { id: "apr_4", at: `${today}T00:00:00.002Z`, status: "expired", source: "timeout", tool: "pay" },
+        { id: "apr_5", at: `${first}T00:00:00.000Z`, status: "expired", source: "session_closed" },
+        { id: "apr_6", at: `${before}T23:59:59.999Z`, seconds: 5 }
+      ])
+      // Another organization's approvals are not counted.
+      yield* closeApprovals((yield* principalOf("elsewhere")).org_id, [
+        { id: "apr_1", at: `${today}T00:00:00.000Z` }
+      ])
+      const read = (period: "7d" | "30d") =>
+        Effect.provideService(overview.approvals(period), Authorized("approvals.read"), mine)
+      const week = yield* read("7d")
+      assert.deepStrictEqual(
+        week.days.map(({ day }) => day),
+        yield* Effect.all([6, 5, 4, 3, 2, 1, 0].map(dayAgo))
+      )
+      const { p50_seconds, p95_seconds, ...total } = week.total
+      assert.deepStrictEqual(total, {
+        approved: 2,
+        rejected: 1,
+        timed_out: 1,
+        session_closed: 1,
+        escalated: 1
+      })
+      isNear(p50_seconds, 100)
+      isNear(p95_seconds, 1_000)
+      const last = week.days.at(-1)
+      assert.deepStrictEqual([last?.approved, last?.rejected, last?.timed_out, last?.escalated], [1, 1, 1, 1])
+      assert.deepStrictEqual([week.days[0]?.session_closed, week.days[0]?.p50_seconds], [1, null])
+      assert.strictEqual(week.days.at(-2)?.approved, 1)
+      assert.deepStrictEqual(week.tools, [
+        { tool: "pay", approved: 2, rejected: 0, timed_out: 1, session_closed: 0 },
+        { tool: "mail.send", approved: 0, rejected: 1, timed_out: 0, session_closed: 1 }
+      ])
+      assert.deepStrictEqual(week.people, [
+        { key_id: ada, name: null, approved: 1, rejected: 1 },
+        { key_id: bob, name: null, approved: 1, rejected: 0 }
+      ])
+      assert.strictEqual((yield* read("30d")).total.approved, 3)
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("an organization without data has every day, all zero", () =>
+    Effect.gen(function* () {
+      const overview = yield* Overview
+      const empty = yield* principalOf("empty")
+      const approvals = yield* Effect.provideService(
+        overview.approvals("30d"),
+        Authorized("approvals.read"),
+        empty
+      )
+      assert.strictEqual(approvals.days.length, 30)
+      assert.deepStrictEqual(approvals.pending, { count: 0, more: false, oldest_requested_at: null })
+      assert.deepStrictEqual(approvals.total, {
+        approved: 0,
+        rejected: 0,
+        timed_out: 0,
+        session_closed: 0,
+        escalated: 0,
+        p50_seconds: null,
+        p95_seconds: null
+      })
+      const feedback = yield* Effect.provideService(
+        overview.feedback("7d"),
+        Authorized("feedback.read"),
+        empty
+      )
+      assert.deepStrictEqual(feedback.total, { runs: 0, positive: 0, neutral: 0, negative: 0 })
+      assert.deepStrictEqual([feedback.days.length, feedback.releases, feedback.released], [7, [], []])
+      const deliveries = yield* Effect.provideService(
+        overview.deliveries("7d"),
+        Authorized("org_config.read"),
+        empty
+      )
+      assert.deepStrictEqual(deliveries.total, { delivered: 0, failed: 0 })
+      assert.deepStrictEqual([deliveries.days.length, deliveries.failing], [7, []])
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("pending approvals are counted up to a limit, with the oldest", () =>
+    Effect.gen(function* () {
+      const overview = yield* Overview
+      const sql = yield* SqlClient.SqlClient
+      const mine = yield* principalOf("waiting")
+      const insert = (from: number, to: number) => sql`
+        INSERT INTO approvals (
+          org_id, approval_id, session_id, step_id, tool, action_class, arguments_digest, status, stage, requested_at,
+          requested_by_id, review_deadline_at, expires_at, timeout_action
+        )
+        SELECT
+          ${mine.org_id}, 'apr_' || lpad(n::text, 6, '0'), 'ses_1', n::text, 'mail.send', 'write', '', 'pending', 'reviewer',
+          '2026-01-01T00:00:00Z'::timestamptz + n * interval '1 second', 'key_agent', now(), now() + interval '1 hour', 'reject'
+        FROM generate_series(${from}::int, ${to}::int) AS n
+      `
+      const pending = Effect.map(
+        Effect.provideService(overview.approvals("7d"), Authorized("approvals.read"), mine),
+        (read) => read.pending
+      )
+      yield* insert(1, 3)
+      assert.deepStrictEqual(yield* pending, {
+        count: 3,
+        more: false,
+        oldest_requested_at: DateTime.makeUnsafe("2026-01-01T00:00:01Z")
+      })
+      yield* insert(4, MAX_COUNTED_PENDING + 1)
+      assert.deepStrictEqual(yield* pending, {
+        count: MAX_COUNTED_PENDING,
+        more: true,
+        oldest_requested_at: DateTime.makeUnsafe("2026-01-01T00:00:01Z")
+      })
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("deleting an approval takes it out of the counts, unless retention deletes it", () =>
+    Effect.gen(function* () {
+      const overview = yield* Overview
+      const sql = yield* SqlClient.SqlClient
+      const mine = yield* principalOf("erased")
+      const today = yield* dayAgo(0)
+      yield* closeApprovals(mine.org_id, [
+        { id: "apr_1", at: `${today}T00:00:00Z` },
+        { id: "apr_2", at: `${today}T00:00:00Z` },
+        { id: "apr_3", at: `${today}T00:00:00Z` }
+      ])
+      const remove = (id: string) =>
+        sql`DELETE FROM approvals WHERE org_id = ${mine.org_id} AND approval_id = ${id}`
+      yield* remove("apr_1")
+      yield* sql.withTransaction(Effect.andThen(keepCounts(sql), remove("apr_2")))
+      // A later change of a closed approval is not a second close.
+      yield* sql`UPDATE approvals SET comment = 'late' WHERE org_id = ${mine.org_id}`
+      const { people, tools, total } = yield* Effect.provideService(
+        overview.approvals("7d"),
+        Authorized("approvals.read"),
+        mine
+      )
+      assert.deepStrictEqual([total.approved, tools[0]?.approved, people[0]?.approved], [2, 2, 2])
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("a transaction that is rolled back is not counted", () =>
+    Effect.gen(function* () {
+      const overview = yield* Overview
+      const sql = yield* SqlClient.SqlClient
+      const mine = yield* principalOf("rolled back")
+      const today = yield* dayAgo(0)
+      yield* Effect.ignore(
+        sql.withTransaction(
+          Effect.andThen(
+            closeApprovals(mine.org_id, [{ id: "apr_1", at: `${today}T00:00:00Z` }]),
+            Effect.fail("rolled back")
+          )
+        )
+      )
+      const { total } = yield* Effect.provideService(
+        overview.approvals("7d"),
+        Authorized("approvals.read"),
+        mine
+      )
+      assert.strictEqual(total.approved, 0)
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("feedback and runs are counted by release, and new releases are named", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const overview = yield* Overview
+      const sql = yield* SqlClient.SqlClient
+      const admin = yield* client({}, "answers")
+      const mine = yield* principalOf("answers")
+      const task = yield* admin.tasks.create({
+        payload: {
+          name: "Sort messages",
+          instructions: "Sort.",
+          input_schema: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+          answer_schema: { type: "object", properties: { topic: { type: "string" } }, required: ["topic"] },
+          provider: { kind: "examples" }
+        }
+      })
+      const release_id = task.live_release_id ?? ""
+      const [today, yesterday, eighth] = yield* Effect.all([dayAgo(0), dayAgo(1), dayAgo(7)])
+      const run = (n: number, day: string, release: string, source: string) => sql`
+        INSERT INTO runs (
+          org_id, trace_id, run_id, task_id, release_id, source, status, input, metadata, provider_calls, created_at,
+          created_by_id, created_by_name
+        ) VALUES (
+          ${mine.org_id}, ${`trace${n}`}, ${`run_${n}`}, ${task.id}, ${release}, ${source}, 'succeeded', '{}', '{}', 1,
+          ${`${day}T12:00:00Z`}::text::timestamptz, 'key_1', 'agent'
+        )
+      `
+      const judge = (n: number, day: string, release: string | null, score: number) => sql`
+        INSERT INTO feedback (
+          org_id, feedback_id, task_id, trace_id, score, bytes, status, created_at, created_by_id, created_by_name, run_id,
+          release_id
+        ) VALUES (
+          ${mine.org_id}, ${`fbk_${n}`}, ${task.id}, ${`trace${n}`}, ${score}, 0, 'recorded',
+          ${`${day}T12:00:00Z`}::text::timestamptz, 'key_1', 'Ada', ${`run_${n}`}, ${release}
+        )
+      `
+      yield* run(1, today, release_id, "provider")
+      yield* run(2, today, release_id, "provider")
+      yield* run(3, yesterday, release_id, "provider")
+      yield* run(4, yesterday, release_id, "logged")
+      yield* run(5, eighth, release_id, "provider")
+      yield* judge(1, today, release_id, 1)
+      yield* judge(2, today, release_id, -1)
+      yield* judge(3, yesterday, release_id, 0)
+      yield* judge(4, yesterday, null, 1)
+      yield* judge(5, eighth, release_id, 1)
+      const read = Effect.provideService(overview.feedback("7d"), Authorized("feedback.read"), mine)
+      const before = yield* read
+      assert.deepStrictEqual(before.total, { runs: 4, positive: 2, neutral: 1, negative: 1 })
+      assert.deepStrictEqual(before.days.slice(-2), [
+        { day: yesterday, runs: 2, positive: 1, neutral: 1, negative: 0 },
+        { day: today, runs: 2, positive: 1, neutral: 0, negative: 1 }
+      ])
+      assert.deepStrictEqual(
+        before.releases.map(({ created_at: _, ...release }) => release),
+        [
+          {
+            task_id: task.id,
+            task_name: "Sort messages",
+            release_id: task.live_release_id,
+            live: true,
+            runs: 3,
+            positive: 1,
+            neutral: 1,
+            negative: 1
+          }
+        ]
+      )
+      assert.deepStrictEqual(before.released, [
+        { day: today, task_id: task.id, task_name: "Sort messages", release_id: task.live_release_id }
+      ])
+      yield* sql`DELETE FROM runs WHERE org_id = ${mine.org_id} AND trace_id = 'trace1'`
+      assert.strictEqual((yield* read).total.runs, 3)
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("deliveries count once, by their last result, and failing endpoints come first", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const overview = yield* Overview
+      const sql = yield* SqlClient.SqlClient
+      const admin = yield* client({}, "delivered")
+      const mine = yield* principalOf("delivered")
+      const { endpoint: good } = yield* admin.notification_endpoints.create({
+        payload: { url: "http://127.0.0.1:9/good" }
+      })
+      const { endpoint: bad } = yield* admin.notification_endpoints.create({
+        payload: { url: "http://127.0.0.1:9/bad" }
+      })
+      const [today, yesterday, before] = yield* Effect.all([dayAgo(0), dayAgo(1), dayAgo(7)])
+      const enqueue = (destination: string, id: string, day: string, status = "pending") => sql`
+        INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
+        VALUES (
+          ${mine.org_id}, ${destination}, ${id}, 'webhook', 'evt_1', 'approval.requested', ${status},
+          ${`${day}T23:59:59.999Z`}::text::timestamptz
+        )
+      `
+      const finish = (id: string, status: string) =>
+        sql`UPDATE deliveries SET status = ${status} WHERE org_id = ${mine.org_id} AND delivery_id = ${id}`
+      yield* enqueue(good.id, "ndl_1", today)
+      yield* enqueue(good.id, "ndl_2", yesterday)
+      yield* enqueue(bad.id, "ndl_3", yesterday)
+      yield* enqueue(bad.id, "ndl_4", before)
+      yield* enqueue("tel_1", "tdl_1", today)
+      // A queue that is full refuses a delivery.
+      yield* enqueue(bad.id, "ndl_5", today, "failed")
+      yield* sql`
+        UPDATE deliveries
+        SET status = CASE delivery_id WHEN 'ndl_3' THEN 'failed' ELSE 'delivered' END
+        WHERE org_id = ${mine.org_id} AND status = 'pending'
+      `
+      // Replayed, failed again, replayed, and delivered.
+      yield* finish("ndl_5", "pending")
+      yield* finish("ndl_5", "failed")
+      yield* finish("ndl_5", "pending")
+      yield* finish("ndl_5", "delivered")
+      const read = Effect.provideService(overview.deliveries("7d"), Authorized("org_config.read"), mine)
+      const result = yield* read
+      assert.deepStrictEqual(result.total, { delivered: 3, failed: 1 })
+      assert.deepStrictEqual(result.days.slice(-2), [
+        { day: yesterday, delivered: 1, failed: 1 },
+        { day: today, delivered: 2, failed: 0 }
+      ])
+      assert.deepStrictEqual(result.failing, [
+        {
+          id: bad.id,
+          url_hint: bad.url_hint,
+          active: true,
+          delivered: 1,
+          failed: 1,
+          consecutive_failures: 0,
+          cooldown_until: null
+        }
+      ])
+      yield* sql`
+        INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures)
+        VALUES (${mine.org_id}, ${good.id}, 3)
+      `
+      assert.deepStrictEqual(
+        (yield* read).failing.map(({ consecutive_failures, id }) => [id, consecutive_failures]),
+        [
+          [good.id, 3],
+          [bad.id, 0]
+        ]
+      )
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("each part needs its scope, and a period that is not offered is refused", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const secret = yield* key({ preset: "integration" }, "scopes")
+      const headers = { origin: url, "sec-fetch-site": "same-origin", "content-type": "application/json" }
+      const statuses = yield* Effect.promise(async () => {
+        const signedIn = await fetch(`${url}/console/session`, {
+          method: "POST",
+          headers,
+          body: JSON.stringify({ key: Redacted.value(secret) })
+        })
+        const cookie = signedIn.headers.get("set-cookie")?.split(";")[0] ?? ""
+        const status = async (path: string) =>
+          (await fetch(`${url}/console/overview/${path}`, { headers: { cookie } })).status
+        return Promise.all(
+          ["approvals?period=7d", "feedback?period=7d", "deliveries?period=7d", "feedback?period=365d"].map(
+            status
+          )
+        )
+      })
+      assert.deepStrictEqual(statuses, [403, 200, 403, 400])
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("times under a second are in the first bucket", () =>
+    Effect.sync(() => assert.isAtMost(bucketSeconds(0), 1.05))
+  )
+})
