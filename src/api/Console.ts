@@ -161,6 +161,19 @@ export const EarlierStep = Schema.Struct({
 }).annotate({ identifier: "EarlierStep" })
 export type EarlierStep = typeof EarlierStep.Type
 
+/** The most decisions about a tool that its history counts. */
+export const MAX_TOOL_DECISIONS = 20
+
+/** How people decided the newest other approvals of a tool. */
+export const ToolHistory = Schema.Struct({
+  /** At most `MAX_TOOL_DECISIONS`. */
+  decisions: Schema.Int,
+  approved: Schema.Int,
+  /** The median time from the request to the decision. Null without decisions. */
+  median_seconds: Schema.NullOr(Schema.Finite)
+}).annotate({ identifier: "ToolHistory" })
+export type ToolHistory = typeof ToolHistory.Type
+
 /** What surrounds a step that a person decides: who asks, why a person is asked, for whom, and what happened before. */
 export const ApprovalContext = Schema.Struct({
   /** The key that submitted the step. */
@@ -168,6 +181,9 @@ export const ApprovalContext = Schema.Struct({
   /** Why a person decides: the reason of the rule. Null if the step is no longer stored. */
   reason: Schema.NullOr(Schema.String),
   rule_id: Schema.NullOr(RuleId),
+  /** The place of the rule in the current list, 1 for the first. Null: no rule matched, or the list no longer has it. */
+  rule_number: Schema.NullOr(Schema.Int),
+  tool_history: ToolHistory,
   /** What became of the tool. Null if it was not executed, or not reported yet. */
   outcome: Schema.NullOr(ContextOutcome),
   /** Null without the scope `sessions.read`. */

@@ -16,7 +16,12 @@ const refundRequest = (organization: string, refund: Schema.Json) =>
       payload: {
         rules: [
           { tool: "search.*", effect: "allow" },
-          { effect: "require_approval", reason: "Money leaves the house" }
+          {
+            effect: "require_approval",
+            reason: "Money leaves the house",
+            summary_template: "Refund {amount_cents|money:EUR} on order {order}",
+            escalation_seconds: 7_200
+          }
         ]
       }
     })
@@ -27,7 +32,13 @@ const refundRequest = (organization: string, refund: Schema.Json) =>
     const submit = (step: string, tool: string, args: Schema.Json) =>
       agent.sessions.step({
         params: { id: session_id },
-        payload: { step_id: StepId.make(step), tool, action_class: "write", arguments: args }
+        payload: {
+          step_id: StepId.make(step),
+          tool,
+          action_class: "write",
+          arguments: args,
+          summary: "A \u202esmall refund, <b>as agreed</b>"
+        }
       })
     const complete = (step: string, result: Schema.Json) =>
       agent.sessions.complete({
@@ -57,6 +68,21 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Decid
         await request.getByText("Money leaves the house").waitFor()
         await request.getByText("SUP-9001").waitFor()
         await request.getByText("Maria Weber").waitFor()
+        await page.getByRole("heading", { name: "Refund 1,290.00 EUR on order 4711" }).waitFor()
+        const claim = page.getByRole("figure")
+        await claim.getByText("The agent’s claim, which nobody has checked").waitFor()
+        assert.include((await claim.textContent()) ?? "", "A U+202Esmall refund, <b>as agreed</b>")
+        const deadline = page.getByRole("region", { name: "Deadline" })
+        assert.match(
+          (await deadline.textContent()) ?? "",
+          /^Reviewers decide until .+\. If nobody does, admins have another 2 h, and then the step is rejected\.$/u
+        )
+        await page.getByText("Nobody has decided about this tool yet.").waitFor()
+        const row = page.getByRole("option")
+        assert.match(
+          (await row.textContent()) ?? "",
+          /Refund 1,290\.00 EUR on order 4711.+SUP-9001 · “Maria Weber” · support agent · payments\.refund/u
+        )
         const earlier = page.getByRole("region", { name: "Earlier steps" })
         await earlier.getByText("search.orders").first().waitFor()
         const found = (await earlier.textContent()) ?? ""
@@ -69,7 +95,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Decid
         await page.getByLabel("Comment").press("Enter")
         await page.getByText("Approved by Ada").waitFor()
         // Closed: nothing speaks of the future any more.
-        assert.strictEqual(await page.getByText("On timeout").count(), 0)
+        assert.strictEqual(await page.getByText("If nobody does").count(), 0)
         assert.strictEqual(await page.getByText("Assigned to").count(), 0)
         await page.getByText("The agent has not reported an outcome yet.").waitFor()
       })
@@ -78,6 +104,19 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Decid
         page.getByRole("region", { name: "Outcome" }).getByText("insufficient funds").first().waitFor()
       )
       assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the rule that asks is a link, and the rules page shows it", () =>
+    Effect.gen(function* () {
+      const { ada, approval_id } = yield* refundRequest("rule link", { order: 4711 })
+      const { page } = yield* openSignedIn(ada, `/approvals/${approval_id}`)
+      yield* Effect.promise(async () => {
+        await page.getByRole("heading", { name: "Refund [amount_cents: missing] on order 4711" }).waitFor()
+        await page.getByRole("link", { name: "Rule 2" }).click()
+        const linked = page.locator(".rule.linked")
+        await linked.getByText("Money leaves the house").waitFor()
+        assert.strictEqual(await linked.count(), 1)
+      })
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("folded arguments are shown before an approval, and the focus stays on the page's controls", () =>

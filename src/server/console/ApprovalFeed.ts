@@ -17,9 +17,16 @@ import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { isOwnRequest } from "../../domain/approvals/ApprovalState.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { changedApprovals, comparedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
-import { findContext, findEarlierSteps, toContextOutcome, toEarlierStep } from "./ApprovalFeed/contextRows.ts"
+import {
+  findContext,
+  findEarlierSteps,
+  findToolHistory,
+  toContextOutcome,
+  toEarlierStep
+} from "./ApprovalFeed/contextRows.ts"
 import { makeSignalBuffer } from "./ApprovalFeed/SignalBuffer.ts"
 import { findApproval, toApproval } from "../approvals/approvalRows.ts"
+import { Rules } from "../approvals/Rules.ts"
 import { SessionSignals } from "../approvals/SessionSignals.ts"
 import { makeFairSlots } from "../concurrency/FairSlots.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
@@ -79,6 +86,7 @@ export class ApprovalFeed extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
       const sessionSignals = yield* SessionSignals
+      const rules = yield* Rules
       const subscribers = new Set<FeedSubscriber>()
       const buffer = makeSignalBuffer()
       let isShutDown = false
@@ -177,10 +185,17 @@ export class ApprovalFeed extends Context.Service<
           const { org_id, scopes } = yield* Authorized("approvals.read")
           const row = yield* Effect.orDie(findContext(sql, org_id, id))
           if (row === undefined) return yield* notFound("approval")
+          const [{ rules: list }, tool_history] = yield* Effect.all(
+            [rules.cached(org_id), Effect.orDie(findToolHistory(sql, org_id, id, row.tool))],
+            { concurrency: 2 }
+          )
+          const index = list.findIndex((rule) => rule.id === row.rule_id)
           const context = {
             requested_by: { id: row.requested_by_id, name: row.requested_by_name ?? row.requested_by_id },
             reason: row.reason,
             rule_id: row.rule_id,
+            rule_number: index < 0 ? null : index + 1,
+            tool_history,
             outcome: toContextOutcome(row)
           }
           if (!scopes.has("sessions.read")) return { ...context, session: null }

@@ -8,13 +8,17 @@ import {
   INBOX_FIRST_PAGE,
   MAX_COMPARED_BYTES,
   MAX_CONTEXT_BYTES,
-  MAX_EARLIER_STEPS
+  MAX_EARLIER_STEPS,
+  MAX_TOOL_DECISIONS
 } from "../../../src/api/Console.ts"
-import { type OrgId, SessionId, StepId } from "../../../src/domain/Ids.ts"
+import { type ApprovalId, type OrgId, SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { ApprovalFeed } from "../../../src/server/console/ApprovalFeed.ts"
-import { earlierStepsStatement } from "../../../src/server/console/ApprovalFeed/contextRows.ts"
+import {
+  earlierStepsStatement,
+  toolHistoryStatement
+} from "../../../src/server/console/ApprovalFeed/contextRows.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { TestDatabase } from "../../support/postgres.ts"
@@ -160,6 +164,8 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         assert.strictEqual(context.requested_by.name, "support agent")
         assert.strictEqual(context.reason, "Money leaves the house")
         assert.isNotNull(context.rule_id)
+        assert.strictEqual(context.rule_number, 2)
+        assert.deepStrictEqual(context.tool_history, { decisions: 0, approved: 0, median_seconds: null })
         assert.isNull(context.outcome)
         assert.deepStrictEqual(context.session?.metadata, { ticket: "SUP-9001" })
         assert.isTrue(context.session?.more)
@@ -229,6 +235,56 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
           /Scan Backward using governed_steps_of_session on governed_steps \(actual rows=(\d+)/.exec(plan) ??
           []
         assert.isAtMost(Number(read), MAX_EARLIER_STEPS + 10, plan)
+      }).pipe(Effect.orDie)
+    )
+
+    it.effect("a tool's history has people's newest decisions about other approvals of the organization", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const sql = yield* SqlClient.SqlClient
+        const feed = yield* ApprovalFeed
+        const reviewer = yield* client({ preset: "reviewer" }, "history")
+        const ask = yield* agentOf("history")
+        const request = (step: string, tool: string) =>
+          Effect.map(ask(step, tool), ({ approval_id }) => approval_id ?? assert.fail("the step waits"))
+        const decide = (id: ApprovalId, decision: "approve" | "reject") =>
+          reviewer.approvals.decide({ params: { id }, payload: { decision } })
+        const rejected = yield* request("rejected", "pay")
+        yield* decide(rejected, "reject")
+        for (let index = 0; index < 3; index++) yield* decide(yield* request(`${index}`, "pay"), "approve")
+        yield* decide(yield* request("other tool", "mail"), "reject")
+        const id = yield* request("asked", "pay")
+        yield* request("pending too", "pay")
+        yield* (yield* agentOf("history elsewhere"))("foreign", "pay")
+        yield* sql`
+          UPDATE approvals SET requested_at = decided_at - interval '90 seconds'
+          WHERE org_id = (SELECT org_id FROM approvals WHERE approval_id = ${id}) AND decided_at IS NOT NULL
+        `
+        const { tool_history } = yield* asReviewer("history", feed.context(id))
+        assert.deepStrictEqual(tool_history, { decisions: 4, approved: 3, median_seconds: 90 })
+        // The open approval itself does not count.
+        const own = yield* asReviewer("history", feed.context(rejected))
+        assert.deepStrictEqual(own.tool_history, { decisions: 3, approved: 3, median_seconds: 90 })
+        yield* sql`
+          INSERT INTO approvals
+          SELECT (jsonb_populate_record(approvals, jsonb_build_object('approval_id', 'old ' || n, 'decided_at', decided_at - n * interval '1 day'))).*
+          FROM approvals, generate_series(1, 5000) AS n
+          WHERE approval_id = ${rejected}
+        `
+        yield* sql`ANALYZE approvals`
+        const many = yield* asReviewer("history", feed.context(id))
+        assert.deepInclude(many.tool_history, { decisions: MAX_TOOL_DECISIONS, approved: 3 })
+        const [asked] = yield* sql<{ readonly org_id: OrgId }>`
+          SELECT org_id FROM approvals WHERE approval_id = ${id}
+        `
+        const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
+          EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF)
+          ${toolHistoryStatement(sql, asked?.org_id ?? assert.fail("it is stored"), id, "pay")}
+        `
+        const plan = rows.map((row) => row["QUERY PLAN"]).join("\n")
+        const [, read] =
+          /Scan Backward using approvals_tool_decided on approvals \(actual rows=(\d+)/.exec(plan) ?? []
+        assert.isAtMost(Number(read), MAX_TOOL_DECISIONS + 1, plan)
       }).pipe(Effect.orDie)
     )
 

@@ -10,6 +10,7 @@ import { consoleClient } from "../../state/consoleClient.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { findObstacle, type Obstacle } from "../../state/findObstacle.ts"
 import { useSession } from "../../state/session.ts"
+import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -19,7 +20,9 @@ import { AbsoluteTime, Countdown } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { type DecisionExtras, DecideForm } from "./DecideForm.tsx"
 import { ApprovalProperties } from "./ApprovalProperties.tsx"
-import { ContextSection } from "./ContextSection.tsx"
+import { HistorySection, RequestSection } from "./ContextSection.tsx"
+import { ApprovalHeading } from "./ApprovalHeading.tsx"
+import { DeadlineBar } from "./DeadlineBar.tsx"
 import { countFoldedParts } from "../../ui/foldedParts.ts"
 import { ClosedReason } from "./ClosedReason.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
@@ -78,6 +81,7 @@ const LoadedApproval = ({
   useEffect(() => {
     if (lacksProposal) refresh(itemAtom(id))
   }, [id, lacksProposal])
+  usePageTitle(approval.rule_summary ?? approval.tool)
   const obstacle = findObstacle(approval, session)
   const wasPending = item.approval.status === "pending"
   const decide = useAction((given: Verdict, comment: string, { grant, proposed }: DecisionExtras) =>
@@ -132,14 +136,7 @@ const LoadedApproval = ({
         ← All approvals
       </Button>
       <header className="approval-head">
-        <div>
-          <h2 id="approval-title" className="tool-name">
-            <UntrustedText text={approval.tool} />
-          </h2>
-          <p className="quiet">
-            <UntrustedText text={approval.action_class} />
-          </p>
-        </div>
+        <ApprovalHeading approval={approval} />
         {approval.status === "pending" ? (
           <div className="closes">
             <p>
@@ -172,6 +169,8 @@ const LoadedApproval = ({
           onNext={onNext}
         />
       )}
+      {approval.status === "pending" ? <DeadlineBar approval={approval} /> : null}
+      <RequestSection approval={approval} />
       <section ref={args} tabIndex={-1} aria-label="Arguments">
         <h3>Arguments</h3>
         <JsonTree label="Arguments" value={approval.arguments} unfolded={unfolding !== "folded"} />
@@ -182,7 +181,7 @@ const LoadedApproval = ({
           proposal={item.approval.proposal ?? approval.proposal}
         />
       )}
-      <ContextSection approval={approval} />
+      <HistorySection approval={approval} />
       <ApprovalProperties approval={approval} />
       {approval.status !== "pending" ? null : obstacle === "scope" ? (
         <p className="notice">{obstacleTexts.scope}</p>

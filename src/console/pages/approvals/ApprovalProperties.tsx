@@ -70,18 +70,6 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
               </dd>
             </div>
           ))}
-      {isPending ? (
-        <div>
-          <dt>On timeout</dt>
-          <dd>
-            {approval.escalation_deadline_at !== null && approval.stage === "reviewer"
-              ? "Escalate to admins"
-              : approval.timeout_action === "allow"
-                ? "Allow the step"
-                : "Reject the step"}
-          </dd>
-        </div>
-      ) : null}
       <div>
         <dt>Digest</dt>
         <dd className="id digest" title="SHA-256 of the step and its arguments">

@@ -1,22 +1,24 @@
 import { Option, Result, Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import { useEffect, useEffectEvent } from "react"
-import type {
-  ApprovalContext,
-  ContextOutcome as ContextOutcomeModel,
-  EarlierStep
+import {
+  type ApprovalContext,
+  type ContextOutcome as ContextOutcomeModel,
+  type EarlierStep,
+  MAX_TOOL_DECISIONS,
+  type ToolHistory
 } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, withQuery } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
-import { TimeOfDay } from "../../ui/Time.tsx"
+import { formatSeconds, TimeOfDay } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { findRelatedValues } from "./relatedValues.ts"
 
@@ -52,21 +54,27 @@ const useOutcome = (id: ApprovalId, outcome: Approval["outcome"]) => {
   }, [isAwaited])
 }
 
-/** Who asks, why a person decides, for whom, and what the session did before. */
-export const ContextSection = ({ approval }: { readonly approval: Approval }) => {
+/** Who asks, why a person decides and for whom, and what became of the tool. */
+export const RequestSection = ({ approval }: { readonly approval: Approval }) => {
   const atom = contextAtom(approval.approval_id)
   const result = useAtomValue(atom)
   useOutcome(approval.approval_id, approval.outcome)
   return (
     <AsyncContent result={result} atom={atom}>
-      {(context) => <LoadedContext approval={approval} context={context} />}
+      {(context) => <LoadedRequest approval={approval} context={context} />}
     </AsyncContent>
   )
 }
 
-const LoadedContext = ({
+/** What the session did before, and how people decided about the tool. `RequestSection` shows a failure to read them. */
+export const HistorySection = ({ approval }: { readonly approval: Approval }) => {
+  const context = Option.getOrUndefined(AsyncResult.value(useAtomValue(contextAtom(approval.approval_id))))
+  return context === undefined ? null : <LoadedHistory approval={approval} context={context} />
+}
+
+const LoadedRequest = ({
   approval,
-  context: { outcome, reason, requested_by, rule_id, session }
+  context: { outcome, reason, requested_by, rule_id, rule_number, session }
 }: {
   readonly approval: Approval
   readonly context: ApprovalContext
@@ -103,7 +111,11 @@ const LoadedContext = ({
             ) : (
               <UntrustedText text={reason} />
             )}{" "}
-            <Link to="/rules">Rules</Link>
+            {rule_number === null ? (
+              <Link to="/rules">Rules</Link>
+            ) : (
+              <Link to={withQuery("/rules", { rule: rule_id ?? undefined })}>Rule {rule_number}</Link>
+            )}
           </dd>
         </div>
       </dl>
@@ -111,6 +123,17 @@ const LoadedContext = ({
         <JsonTree label="Session metadata" value={session.metadata} />
       )}
     </section>
+  </>
+)
+
+const LoadedHistory = ({
+  approval,
+  context: { session, tool_history }
+}: {
+  readonly approval: Approval
+  readonly context: ApprovalContext
+}) => (
+  <>
     {session === null || session.earlier_steps.length === 0 ? null : (
       <section aria-label="Earlier steps">
         <h3>Earlier steps of the session</h3>
@@ -128,8 +151,32 @@ const LoadedContext = ({
         ) : null}
       </section>
     )}
+    <section aria-label="Earlier decisions">
+      <h3>Earlier decisions about this tool</h3>
+      <ToolDecisions history={tool_history} />
+    </section>
   </>
 )
+
+/** How people decided about the tool. */
+const ToolDecisions = ({
+  history: { approved, decisions, median_seconds }
+}: {
+  readonly history: ToolHistory
+}) =>
+  decisions === 0 ? (
+    <p className="quiet">Nobody has decided about this tool yet.</p>
+  ) : (
+    <p>
+      {decisions === 1
+        ? "The one decision so far: "
+        : decisions < MAX_TOOL_DECISIONS
+          ? `${decisions} decisions so far: `
+          : `The last ${decisions} decisions: `}
+      <strong>{approved} approved</strong>, <strong>{decisions - approved} rejected</strong>
+      {median_seconds === null ? "" : `, half of them within ${formatSeconds(median_seconds)}`}.
+    </p>
+  )
 
 /** The numbers of the arguments that the earlier steps know, or know ten times smaller or larger. */
 const RelatedValues = ({

@@ -1,6 +1,8 @@
+import { useEffect, useRef } from "react"
 import { Button as AriaButton } from "react-aria-components/Button"
 import { GridList, GridListItem } from "react-aria-components/GridList"
 import { useDragAndDrop } from "react-aria-components/useDragAndDrop"
+import { useQueryParameter } from "../../app/router.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { effects } from "./EffectBadge.tsx"
@@ -19,6 +21,13 @@ export const RuleList = ({
   readonly onChange: (drafts: ReadonlyArray<RuleDraft>) => void
   readonly onEdit: (draft: RuleDraft) => void
 }) => {
+  const linked = useQueryParameter("rule")
+  const list = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    // Compared, not part of the selector: anybody can write a link.
+    const rows = list.current?.querySelectorAll<HTMLElement>("[data-key]") ?? []
+    ;[...rows].find(({ dataset }) => dataset["key"] === linked)?.scrollIntoView({ block: "center" })
+  }, [linked])
   const { dragAndDropHooks } = useDragAndDrop({
     getItems: (keys) => [...keys].map((key) => ({ "text/plain": String(key) })),
     isDisabled: !editable,
@@ -39,6 +48,7 @@ export const RuleList = ({
   }
   return (
     <GridList
+      ref={list}
       aria-label="Rules, in order of evaluation"
       className="rule-list"
       items={drafts.map((draft, index) => ({ id: draft.rule.id, draft, index }))}
@@ -50,7 +60,7 @@ export const RuleList = ({
       {({ draft, index }) => (
         <GridListItem
           id={draft.rule.id}
-          className="card rule"
+          className={draft.rule.id === linked ? "card rule linked" : "card rule"}
           textValue={`${index + 1}: ${draft.rule.tool}, ${effects[draft.rule.effect].text}`}
         >
           {editable ? (
@@ -58,6 +68,7 @@ export const RuleList = ({
               <span aria-hidden="true">⠿</span>
             </AriaButton>
           ) : null}
+          {draft.rule.id === linked ? <span className="visually-hidden">The rule of the link.</span> : null}
           <span className="rule-number">{index + 1}</span>
           <RuleText rule={draft.rule} />
           {editable ? (

@@ -1,10 +1,12 @@
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import {
   type ContextOutcome,
   type EarlierStep,
   MAX_CONTEXT_BYTES,
-  MAX_EARLIER_STEPS
+  MAX_EARLIER_STEPS,
+  MAX_TOOL_DECISIONS,
+  type ToolHistory
 } from "../../../api/Console.ts"
 import { OutcomeStatus, StepDecision } from "../../../domain/approvals/AgentSession.ts"
 import { type ApprovalId, KeyId, type OrgId, RuleId, SessionId, StepId } from "../../../domain/Ids.ts"
@@ -40,6 +42,7 @@ const ContextRow = Schema.Struct({
   requested_at: TimestampFromDate,
   requested_by_id: KeyId,
   requested_by_name: Schema.NullOr(Schema.String),
+  tool: Schema.String,
   metadata: Schema.Record(Schema.String, JsonValue),
   reason: Schema.NullOr(Schema.String),
   rule_id: Schema.NullOr(RuleId),
@@ -57,6 +60,7 @@ export const findContext = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approva
       approvals.requested_at,
       approvals.requested_by_id,
       api_keys.name AS requested_by_name,
+      approvals.tool,
       coalesce(agent_sessions.metadata, '{}') AS metadata,
       step.reason,
       step.rule_id,
@@ -69,6 +73,44 @@ export const findContext = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approva
     WHERE approvals.org_id = ${org_id}
       AND approvals.approval_id = ${id}
   `)
+
+const historyRows = rowsOf(
+  Schema.Struct({
+    decisions: Schema.Int,
+    approved: Schema.Int,
+    median_seconds: Schema.NullOr(Schema.Finite)
+  })
+)
+
+/** How people decided the newest approvals of a tool, without this one. */
+export const findToolHistory = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId, tool: string) =>
+  Effect.map(
+    historyRows.first(toolHistoryStatement(sql, org_id, id, tool)),
+    (row): ToolHistory => row ?? { decisions: 0, approved: 0, median_seconds: null }
+  )
+
+/** Reads `MAX_TOOL_DECISIONS` entries of the index, and one more. */
+export const toolHistoryStatement = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  id: ApprovalId,
+  tool: string
+) => sql`
+  SELECT
+    count(*)::int AS decisions,
+    count(*) FILTER (WHERE outcome = 'allow')::int AS approved,
+    (percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM decided_at - requested_at)))::float8 AS median_seconds
+  FROM (
+    SELECT outcome, decided_at, requested_at
+    FROM approvals
+    WHERE org_id = ${org_id}
+      AND tool = ${tool}
+      AND decision_source = 'human'
+      AND approval_id <> ${id}
+    ORDER BY decided_at DESC
+    LIMIT ${MAX_TOOL_DECISIONS}
+  ) AS newest
+`
 
 const EarlierStepRow = Schema.Struct({
   step_id: StepId,

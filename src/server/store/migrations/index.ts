@@ -67,6 +67,7 @@ import endpointDescriptions from "./0068_endpoint_descriptions.ts"
 import summaries from "./0069_summaries.ts"
 import search from "./0070_search.ts"
 import dailyCounts from "./0071_daily_counts.ts"
+import decisionsOfTools from "./0072_decisions_of_tools.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -136,5 +137,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0068_endpoint_descriptions": endpointDescriptions,
   "0069_summaries": summaries,
   "0070_search": search,
-  "0071_daily_counts": dailyCounts
+  "0071_daily_counts": dailyCounts,
+  "0072_decisions_of_tools": decisionsOfTools
 }
