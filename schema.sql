@@ -682,6 +682,7 @@ CREATE INDEX approvals_proposed ON approvals USING btree (org_id, session_id, pr
 CREATE INDEX approvals_session ON approvals USING btree (org_id, session_id, approval_id DESC);
 CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval_id DESC);
 CREATE INDEX approvals_task ON approvals USING btree (org_id, task_id, approval_id DESC) WHERE (task_id IS NOT NULL);
+CREATE INDEX approvals_tool_decided ON approvals USING btree (org_id, tool, decided_at) WHERE (decision_source = 'human'::text);
 COMMENT ON TABLE approvals IS 'Requests for a person to decide on a governed step.';
 COMMENT ON COLUMN approvals.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN approvals.approval_id IS 'Id, apr_….';

@@ -111,9 +111,31 @@ export const IDLE_HEADER = "x-countersign-idle"
 export const INBOX_PAGE = 1_000
 export const INBOX_FIRST_PAGE = 100
 
+/** What tells a pending approval from others of its tool, for one line of a list. */
+export const InboxLine = Schema.Struct({
+  rule_summary: Approval.fields.rule_summary,
+  agent_summary: Approval.fields.agent_summary,
+  /** The most telling arguments. Null: there are none, or the approval is of an older version of the service. */
+  arguments: Schema.NullOr(Schema.String),
+  /** The key that submitted the step. */
+  requested_by: Actor,
+  /** Whether that key may decide. */
+  self_approval: Schema.Boolean,
+  /** Values of the session's metadata. Null: there are none, or the key lacks the scope `sessions.read`. */
+  about: Schema.NullOr(Schema.String)
+}).annotate({ identifier: "InboxLine" })
+export type InboxLine = typeof InboxLine.Type
+
+/** A pending approval of the inbox, or one that changed. */
+export const InboxApproval = Schema.Struct({
+  ...ApprovalSnapshot.fields,
+  line: Schema.optionalKey(InboxLine)
+}).annotate({ identifier: "InboxApproval" })
+export type InboxApproval = typeof InboxApproval.Type
+
 /** Pending approvals, by deadline. */
 export const Inbox = Schema.Struct({
-  approvals: Schema.Array(ApprovalSnapshot),
+  approvals: Schema.Array(InboxApproval),
   /** Whether more approvals follow the last one. */
   more: Schema.Boolean
 }).annotate({ identifier: "Inbox" })
@@ -242,7 +264,7 @@ export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
       success: Schema.Struct({ items: Schema.Array(ComparedItem) })
     }).middleware(requires("approvals.read")),
     HttpApiEndpoint.get("stream", "/stream", {
-      success: HttpApiSchema.StreamSse({ data: ApprovalSnapshot })
+      success: HttpApiSchema.StreamSse({ data: InboxApproval })
     }).middleware(requires("approvals.read"))
   )
   .prefix(`${CONSOLE_PATH}/inbox`)

@@ -125,7 +125,7 @@ export const streams: ReadonlyArray<ListedMutant> = [
   },
   {
     file: feed,
-    from: "if (org_id !== undefined && subscriber.org_id !== org_id) continue",
+    from: "if (to !== undefined && subscriber.org_id !== to.org_id) continue",
     to: "",
     tests: feedTests
   },

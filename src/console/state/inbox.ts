@@ -5,8 +5,7 @@
  */
 import { Effect, Exit, Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import { CONSOLE_PATH } from "../../api/Console.ts"
-import { ApprovalSnapshot } from "../../api/SessionStream.ts"
+import { CONSOLE_PATH, InboxApproval } from "../../api/Console.ts"
 import {
   type InboxFollower,
   makeInboxFollower,
@@ -18,7 +17,7 @@ import { endSession, enterSession } from "./session.ts"
 
 export type { InboxState } from "./inbox/InboxFollower.ts"
 
-const decode = Schema.decodeUnknownExit(Schema.fromJsonString(ApprovalSnapshot))
+const decode = Schema.decodeUnknownExit(Schema.fromJsonString(InboxApproval))
 
 const openEventSource = (listener: InboxListener) => {
   const source = new EventSource(`${CONSOLE_PATH}/inbox/stream`)
@@ -84,4 +83,4 @@ export const inboxAtom = Atom.make((get): InboxState => {
 })
 
 /** Applies an approval from an API response, without waiting for the same change on the stream. */
-export const applyApproval = (approval: ApprovalSnapshot): void => currentFollower?.applyApproval(approval)
+export const applyApproval = (approval: InboxApproval): void => currentFollower?.applyApproval(approval)

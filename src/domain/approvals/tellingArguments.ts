@@ -23,6 +23,9 @@ const TELLING: ReadonlyArray<RegExp> = [
 const SECRET =
   /secret|passw|passphrase|token|credential|authori[sz]ation|api_?-?key|private_?-?key|cookie|pin$|cvv|cvc/iu
 
+/** Whether a member of this name is likely a secret. */
+export const isSecretName = (name: string): boolean => SECRET.test(name)
+
 interface Member {
   readonly name: string
   readonly value: string

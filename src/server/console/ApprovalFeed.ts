@@ -16,7 +16,7 @@ import { type NotFound, Unavailable } from "../../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { isOwnRequest } from "../../domain/approvals/ApprovalState.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { changedApprovals, comparedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
+import { changedApprovals, changedJson, comparedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
 import {
   findContext,
   findEarlierSteps,
@@ -91,9 +91,10 @@ export class ApprovalFeed extends Context.Service<
       const buffer = makeSignalBuffer()
       let isShutDown = false
 
-      const broadcast = (bytes: Uint8Array, org_id?: OrgId) => {
+      const broadcast = (bytes: Uint8Array, to?: Pick<FeedSubscriber, "canReadSessions" | "org_id">) => {
         for (const subscriber of subscribers) {
-          if (org_id !== undefined && subscriber.org_id !== org_id) continue
+          if (to !== undefined && subscriber.org_id !== to.org_id) continue
+          if (to !== undefined && subscriber.canReadSessions !== to.canReadSessions) continue
           if (!Queue.offerUnsafe(subscriber.queue, bytes)) end(subscriber)
         }
       }
@@ -121,9 +122,12 @@ export class ApprovalFeed extends Context.Service<
        * Adds a subscriber, which counts towards the limits until its stream ends. If others have reached a limit since the
        * request was admitted, its stream ends immediately, and the browser's next request is refused.
        */
-      const subscribe = Effect.fnUntraced(function* (org_id: OrgId, key_id: KeyId) {
+      const subscribe = Effect.fnUntraced(function* (
+        of: Pick<FeedSubscriber, "canReadSessions" | "key_id" | "org_id">
+      ) {
+        const { key_id, org_id } = of
         const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BUFFERED)
-        const subscriber: FeedSubscriber = { org_id, key_id, queue }
+        const subscriber: FeedSubscriber = { ...of, queue }
         Queue.offerUnsafe(queue, OPENING)
         if (isShutDown || isFull(org_id, key_id)) Queue.endUnsafe(queue)
         else {
@@ -140,8 +144,12 @@ export class ApprovalFeed extends Context.Service<
         if (organizations.length === 0 || sessions.length === 0) return
         const changed = yield* changedApprovals(sql, organizations, sessions, yield* clock.now)
         for (const [org_id, snapshots] of Map.groupBy(changed, (row) => row.org_id)) {
-          const events = snapshots.map(({ approval }) => `event: approval\ndata: ${approval}\n\n`)
-          broadcast(Buffer.from(events.join("")), org_id)
+          for (const canReadSessions of [true, false]) {
+            const events = snapshots.map(
+              (row) => `event: approval\ndata: ${changedJson(row, canReadSessions)}\n\n`
+            )
+            broadcast(Buffer.from(events.join("")), { org_id, canReadSessions })
+          }
         }
       })
 
@@ -166,9 +174,12 @@ export class ApprovalFeed extends Context.Service<
 
       return ApprovalFeed.of({
         list: Effect.fn("ApprovalFeed.list")(function* ({ after, after_id }) {
-          const { org_id } = yield* Authorized("approvals.read")
+          const { org_id, scopes } = yield* Authorized("approvals.read")
+          const canReadSessions = scopes.has("sessions.read")
           const limit = after === undefined ? INBOX_FIRST_PAGE : INBOX_PAGE
-          const approvals = yield* Effect.orDie(pendingByDeadline(sql, org_id, limit + 1, after, after_id))
+          const approvals = yield* Effect.orDie(
+            pendingByDeadline(sql, org_id, limit + 1, after, after_id, canReadSessions)
+          )
           return { approvals: approvals.slice(0, limit), more: approvals.length > limit }
         }),
         get: Effect.fn("ApprovalFeed.get")(function* (id) {
@@ -221,7 +232,7 @@ export class ApprovalFeed extends Context.Service<
           }))
         }),
         open: Effect.gen(function* () {
-          const { actor, org_id } = yield* Authorized("approvals.read")
+          const { actor, org_id, scopes } = yield* Authorized("approvals.read")
           if (isFull(org_id, actor.id)) {
             return yield* new Unavailable({
               detail: "Too many open approval feeds. Close unused console tabs and try again."
@@ -230,8 +241,9 @@ export class ApprovalFeed extends Context.Service<
           // The client may disconnect before the stream starts, or send a HEAD request: only a running stream counts towards the limits.
           return Stream.unwrap(
             Effect.map(
-              Effect.acquireRelease(subscribe(org_id, actor.id), (subscriber) =>
-                Effect.sync(() => end(subscriber))
+              Effect.acquireRelease(
+                subscribe({ org_id, key_id: actor.id, canReadSessions: scopes.has("sessions.read") }),
+                (subscriber) => Effect.sync(() => end(subscriber))
               ),
               ({ queue }) => Stream.fromQueue(queue)
             )
@@ -258,6 +270,8 @@ export class ApprovalFeed extends Context.Service<
 interface FeedSubscriber {
   readonly org_id: OrgId
   readonly key_id: KeyId
+  /** Whether its key has the scope `sessions.read`. */
+  readonly canReadSessions: boolean
   readonly queue: Queue.Queue<Uint8Array, Cause.Done>
 }
 

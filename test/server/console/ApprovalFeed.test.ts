@@ -12,13 +12,16 @@ import {
   MAX_TOOL_DECISIONS
 } from "../../../src/api/Console.ts"
 import { type ApprovalId, type OrgId, SessionId, StepId } from "../../../src/domain/Ids.ts"
+import { Rules } from "../../../src/server/approvals/Rules.ts"
 import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
+import { Audit } from "../../../src/server/identity/Audit.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { ApprovalFeed } from "../../../src/server/console/ApprovalFeed.ts"
 import {
   earlierStepsStatement,
   toolHistoryStatement
 } from "../../../src/server/console/ApprovalFeed/contextRows.ts"
+import { pendingStatement } from "../../../src/server/console/ApprovalFeed/rows.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { TestDatabase } from "../../support/postgres.ts"
@@ -100,6 +103,93 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
           const hidden = yield* Effect.flip(asReviewer("elsewhere", feed.get(first!.approval_id)))
           assert.strictEqual(hidden.code, "NOT_FOUND")
         }).pipe(Effect.orDie)
+    )
+
+    it.effect(
+      "each approval has a line, and values of its session's metadata only with the scope for sessions",
+      () =>
+        Effect.gen(function* () {
+          const { client, key } = yield* Countersign
+          const feed = yield* ApprovalFeed
+          const admin = yield* client({}, "lines")
+          yield* admin.approval_rules.replace({
+            payload: { rules: [{ effect: "require_approval", summary_template: "Pay {amount|number}" }] }
+          })
+          const agent = yield* client({ preset: "runtime", name: "support agent" }, "lines")
+          const { session_id } = yield* agent.sessions.create({
+            payload: { metadata: { ticket: "SUP-9001" } }
+          })
+          const narrow = yield* (yield* ApiKeys).verify(yield* key({ scopes: ["approvals.read"] }, "lines"))
+          const asNarrow = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+            Effect.provideService(effect, Authorized("approvals.read"), narrow)
+          const lineOf = (stream: Stream.Stream<Uint8Array>) =>
+            stream.pipe(
+              Stream.decodeText(),
+              Stream.splitLines,
+              Stream.filter((text) => text.startsWith(`data: {"approval_id"`)),
+              Stream.map((text): unknown => JSON.parse(text.slice(6)).line),
+              Stream.runHead
+            )
+          const streamed = yield* Effect.forkChild(
+            Effect.all([lineOf(yield* asReviewer("lines", feed.open)), lineOf(yield* asNarrow(feed.open))], {
+              concurrency: 2
+            }),
+            { startImmediately: true }
+          )
+          yield* agent.sessions.step({
+            params: { id: session_id },
+            payload: {
+              step_id: StepId.make("1"),
+              tool: "pay",
+              action_class: "write",
+              arguments: { amount: 1_290, order: 4711 },
+              summary: "A small one"
+            }
+          })
+          const { approvals } = yield* asReviewer("lines", feed.list({}))
+          const { requested_by, ...line } = approvals[0]?.line ?? assert.fail("it is listed with a line")
+          assert.strictEqual(requested_by.name, "support agent")
+          assert.deepStrictEqual(line, {
+            rule_summary: "Pay 1,290",
+            agent_summary: "A small one",
+            arguments: "amount 1290 · order 4711",
+            self_approval: false,
+            about: "SUP-9001"
+          })
+          const withoutSession = yield* asNarrow(feed.list({}))
+          assert.isNull(withoutSession.approvals[0]?.line?.about)
+          const [wide, short] = yield* Fiber.join(streamed)
+          assert.deepStrictEqual<unknown>(Option.getOrUndefined(wide), { ...line, requested_by })
+          assert.deepStrictEqual<unknown>(Option.getOrUndefined(short), {
+            ...line,
+            requested_by,
+            about: null
+          })
+        }).pipe(Effect.scoped, Effect.orDie)
+    )
+
+    it.effect("a page of many pending approvals is read by their index, without the others", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { approval_id } = yield* (yield* agentOf("five thousand"))("first")
+        yield* sql`
+          INSERT INTO approvals
+          SELECT (jsonb_populate_record(approvals, jsonb_build_object('approval_id', 'apr ' || n, 'expires_at', expires_at + n * interval '1 s'))).*
+          FROM approvals, generate_series(1, 5000) AS n
+          WHERE approval_id = ${approval_id}
+        `
+        yield* sql`ANALYZE approvals`
+        const [row] = yield* sql<{ readonly org_id: OrgId }>`
+          SELECT org_id FROM approvals WHERE approval_id = ${approval_id}
+        `
+        const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
+          EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF)
+          ${pendingStatement(sql, row?.org_id ?? assert.fail("it is stored"), INBOX_FIRST_PAGE, undefined, undefined)}
+        `
+        const plan = rows.map((line) => line["QUERY PLAN"]).join("\n")
+        const [, read] = /using approvals_inbox on approvals \S* ?\(actual rows=(\d+)/.exec(plan) ?? []
+        assert.isAtMost(Number(read), INBOX_FIRST_PAGE, plan)
+      }).pipe(Effect.orDie)
     )
 
     it.effect("the first page is small, and the pages after it miss no approval", () =>
@@ -238,54 +328,56 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
       }).pipe(Effect.orDie)
     )
 
-    it.effect("a tool's history has people's newest decisions about other approvals of the organization", () =>
-      Effect.gen(function* () {
-        const { client } = yield* Countersign
-        const sql = yield* SqlClient.SqlClient
-        const feed = yield* ApprovalFeed
-        const reviewer = yield* client({ preset: "reviewer" }, "history")
-        const ask = yield* agentOf("history")
-        const request = (step: string, tool: string) =>
-          Effect.map(ask(step, tool), ({ approval_id }) => approval_id ?? assert.fail("the step waits"))
-        const decide = (id: ApprovalId, decision: "approve" | "reject") =>
-          reviewer.approvals.decide({ params: { id }, payload: { decision } })
-        const rejected = yield* request("rejected", "pay")
-        yield* decide(rejected, "reject")
-        for (let index = 0; index < 3; index++) yield* decide(yield* request(`${index}`, "pay"), "approve")
-        yield* decide(yield* request("other tool", "mail"), "reject")
-        const id = yield* request("asked", "pay")
-        yield* request("pending too", "pay")
-        yield* (yield* agentOf("history elsewhere"))("foreign", "pay")
-        yield* sql`
+    it.effect(
+      "a tool's history has people's newest decisions about other approvals of the organization",
+      () =>
+        Effect.gen(function* () {
+          const { client } = yield* Countersign
+          const sql = yield* SqlClient.SqlClient
+          const feed = yield* ApprovalFeed
+          const reviewer = yield* client({ preset: "reviewer" }, "history")
+          const ask = yield* agentOf("history")
+          const request = (step: string, tool: string) =>
+            Effect.map(ask(step, tool), ({ approval_id }) => approval_id ?? assert.fail("the step waits"))
+          const decide = (id: ApprovalId, decision: "approve" | "reject") =>
+            reviewer.approvals.decide({ params: { id }, payload: { decision } })
+          const rejected = yield* request("rejected", "pay")
+          yield* decide(rejected, "reject")
+          for (let index = 0; index < 3; index++) yield* decide(yield* request(`${index}`, "pay"), "approve")
+          yield* decide(yield* request("other tool", "mail"), "reject")
+          const id = yield* request("asked", "pay")
+          yield* request("pending too", "pay")
+          yield* (yield* agentOf("history elsewhere"))("foreign", "pay")
+          yield* sql`
           UPDATE approvals SET requested_at = decided_at - interval '90 seconds'
           WHERE org_id = (SELECT org_id FROM approvals WHERE approval_id = ${id}) AND decided_at IS NOT NULL
         `
-        const { tool_history } = yield* asReviewer("history", feed.context(id))
-        assert.deepStrictEqual(tool_history, { decisions: 4, approved: 3, median_seconds: 90 })
-        // The open approval itself does not count.
-        const own = yield* asReviewer("history", feed.context(rejected))
-        assert.deepStrictEqual(own.tool_history, { decisions: 3, approved: 3, median_seconds: 90 })
-        yield* sql`
+          const { tool_history } = yield* asReviewer("history", feed.context(id))
+          assert.deepStrictEqual(tool_history, { decisions: 4, approved: 3, median_seconds: 90 })
+          // The open approval itself does not count.
+          const own = yield* asReviewer("history", feed.context(rejected))
+          assert.deepStrictEqual(own.tool_history, { decisions: 3, approved: 3, median_seconds: 90 })
+          yield* sql`
           INSERT INTO approvals
           SELECT (jsonb_populate_record(approvals, jsonb_build_object('approval_id', 'old ' || n, 'decided_at', decided_at - n * interval '1 day'))).*
           FROM approvals, generate_series(1, 5000) AS n
           WHERE approval_id = ${rejected}
         `
-        yield* sql`ANALYZE approvals`
-        const many = yield* asReviewer("history", feed.context(id))
-        assert.deepInclude(many.tool_history, { decisions: MAX_TOOL_DECISIONS, approved: 3 })
-        const [asked] = yield* sql<{ readonly org_id: OrgId }>`
+          yield* sql`ANALYZE approvals`
+          const many = yield* asReviewer("history", feed.context(id))
+          assert.deepInclude(many.tool_history, { decisions: MAX_TOOL_DECISIONS, approved: 3 })
+          const [asked] = yield* sql<{ readonly org_id: OrgId }>`
           SELECT org_id FROM approvals WHERE approval_id = ${id}
         `
-        const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
+          const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
           EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF)
           ${toolHistoryStatement(sql, asked?.org_id ?? assert.fail("it is stored"), id, "pay")}
         `
-        const plan = rows.map((row) => row["QUERY PLAN"]).join("\n")
-        const [, read] =
-          /Scan Backward using approvals_tool_decided on approvals \(actual rows=(\d+)/.exec(plan) ?? []
-        assert.isAtMost(Number(read), MAX_TOOL_DECISIONS + 1, plan)
-      }).pipe(Effect.orDie)
+          const plan = rows.map((row) => row["QUERY PLAN"]).join("\n")
+          const [, read] =
+            /Scan Backward using approvals_tool_decided on approvals \(actual rows=(\d+)/.exec(plan) ?? []
+          assert.isAtMost(Number(read), MAX_TOOL_DECISIONS + 1, plan)
+        }).pipe(Effect.orDie)
     )
 
     it.effect("large arguments and results are left out, and sessions need their own scope", () =>
@@ -515,7 +607,10 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
 })
 
 layer(
-  Layer.mergeAll(SessionSignals.layer(), StoreClock.layer).pipe(Layer.provideMerge(TestDatabase.layerSql)),
+  Layer.mergeAll(SessionSignals.layer(), Rules.layer.pipe(Layer.provide(Audit.layer))).pipe(
+    Layer.provideMerge(StoreClock.layer),
+    Layer.provideMerge(TestDatabase.layerSql)
+  ),
   {
     excludeTestServices: true
   }

@@ -8,7 +8,7 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { findObstacle, type Obstacle } from "../../state/findObstacle.ts"
+import { findObstacle, isBarred, type Obstacle } from "../../state/findObstacle.ts"
 import { useSession } from "../../state/session.ts"
 import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -186,14 +186,11 @@ const LoadedApproval = ({
       {approval.status !== "pending" ? null : obstacle === "scope" ? (
         <p className="notice">{obstacleTexts.scope}</p>
       ) : item.own_request ? (
-        <p className="notice">
-          This API key requested the step, and the rule does not allow self-approval. Someone with another key
-          must decide.
-        </p>
+        <p className="notice">{obstacleTexts.own}</p>
       ) : (
         <>
           {obstacle === undefined ? null : <p className="notice">{obstacleTexts[obstacle]}</p>}
-          {obstacle === "admin" || obstacle === "group" ? null : (
+          {isBarred(obstacle) ? null : (
             <DecideForm
               verdict={(obstacle === undefined && !isBlocked) || verdict === "reject" ? verdict : undefined}
               foldedParts={folded}
@@ -217,6 +214,7 @@ const LoadedApproval = ({
 const obstacleTexts: Record<Obstacle, string> = {
   scope: "This API key can view approvals but not decide them.",
   admin: "The review window has passed. Only an admin can decide now.",
+  own: "This API key requested the step, and the rule does not allow self-approval. Someone with another key must decide.",
   group: "The rule asks for members of certain groups, and this API key is in none of them.",
   approved: "You have approved. Others must approve too; until then you can still reject.",
   enough: "Enough members of your groups have approved. Others must approve too; you can reject."

@@ -21,8 +21,8 @@ export const DeadlineBar = ({ approval }: { readonly approval: Approval }) => {
         value={left}
       />
       <p className="small">
-        {stage === "admin" ? "Admins" : "Reviewers"} decide until <AbsoluteTime time={expires_at} />. If nobody
-        does, {onTimeout(approval)}.
+        {stage === "admin" ? "Admins" : "Reviewers"} decide until <AbsoluteTime time={expires_at} />. If
+        nobody does, {onTimeout(approval)}.
       </p>
     </section>
   )

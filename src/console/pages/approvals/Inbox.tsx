@@ -1,21 +1,25 @@
 import { Schema } from "effect"
-import { lazy, Suspense, useEffect, useRef, useState } from "react"
-import { navigate, useQueryParameter, withQuery } from "../../app/router.tsx"
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react"
+import type { InboxApproval } from "../../../api/Console.ts"
+import { navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
-import { inboxAtom, type InboxState } from "../../state/inbox.ts"
-import { useCan } from "../../state/session.ts"
+import { inboxAtom } from "../../state/inbox.ts"
+import { useSession } from "../../state/session.ts"
 import { useNow } from "../../state/useNow.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { focusIfLost, ScrollPane } from "../../ui/ScrollPane.tsx"
 import { Skeleton } from "../../ui/Skeleton.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
+import { useQueryState } from "../../ui/useQueryState.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import type { Verdict } from "./ApprovalDetail.tsx"
 import { SelectionBar } from "./batch/SelectionBar.tsx"
 import { useSelectedApprovals } from "./batch/useSelectedApprovals.ts"
+import { countParts, filterApprovals, inboxQuery } from "./filterApprovals.ts"
+import { InboxToolbar } from "./InboxToolbar.tsx"
 import { PendingList } from "./PendingList.tsx"
 
 const loadDetail = () => import("./ApprovalDetail.tsx")
@@ -31,22 +35,31 @@ const isApprovalId = Schema.is(ApprovalId)
 /** The approvals page: the live list of pending approvals, or the closed ones, beside the selected approval. */
 export default function Inbox({ params }: PageProps) {
   const inbox = useAtomValue(inboxAtom)
-  const tab = useQueryParameter("tab") === "closed" ? "closed" : "pending"
+  const [query, setQuery] = useQueryState(inboxQuery)
+  const { group, text = "" } = query
+  const tab = query.tab ?? "pending"
+  const session = useSession()
+  const canDecide = session.scopes.includes("approvals.decide")
+  const part = query.show ?? (canDecide ? "mine" : "all")
+  const groups = useMemo(
+    () => filterApprovals(inbox.pending, { part, text, group }, session),
+    [inbox.pending, part, text, group, session]
+  )
+  const shown = useMemo(() => groups.flatMap(({ approvals }) => approvals), [groups])
+  const counts = useMemo(() => countParts(inbox.pending, session), [inbox.pending, session])
   const [verdict, setVerdict] = useState<Verdict>()
   const selected = isApprovalId(params["id"]) ? params["id"] : undefined
-  const position = usePosition(inbox, selected)
+  const position = usePosition(shown, selected)
   const show = (id: ApprovalId | undefined, shownTab: "pending" | "closed") =>
     navigate(
-      withQuery(id === undefined ? "/approvals" : `/approvals/${id}`, {
-        tab: shownTab === "closed" ? shownTab : undefined
-      }),
+      (id === undefined ? "/approvals" : `/approvals/${id}`) +
+        inboxQuery.write(location.search, { tab: shownTab === "closed" ? shownTab : undefined }),
       // Opening the first approval is a step that Back undoes; moving on to the next one is not.
       { replace: id === undefined || selected !== undefined }
     )
   const go = (id: ApprovalId | undefined) => show(id, tab)
-  const selection = useSelectedApprovals(inbox)
+  const selection = useSelectedApprovals(inbox, shown, `${part} ${text}`)
   const hasSelection = selection.pending.length > 0
-  const canDecide = useCan()("approvals.decide")
   const [isDeciding, setDeciding] = useState(false)
   const [comment, setComment] = useState("")
   const page = useRef<HTMLDivElement>(null)
@@ -60,10 +73,9 @@ export default function Inbox({ params }: PageProps) {
   }, [hasSelection])
 
   const move = (by: number): ApprovalId | undefined => {
-    const { pending } = inbox
-    if (pending.length === 0) return undefined
+    if (shown.length === 0) return undefined
     const index = selected === undefined ? 0 : position.index + (position.isListed || by < 0 ? by : 0)
-    const next = pending[Math.min(Math.max(index, 0), pending.length - 1)]?.approval_id
+    const next = shown[Math.min(Math.max(index, 0), shown.length - 1)]?.approval_id
     go(next)
     setVerdict(undefined)
     return next
@@ -142,6 +154,18 @@ export default function Inbox({ params }: PageProps) {
           className="pane list-pane"
           aria-label={tab === "pending" ? "Pending approvals" : "Closed approvals"}
         >
+          {tab === "closed" || inbox.pending.length === 0 ? null : (
+            <InboxToolbar
+              canDecide={canDecide}
+              counts={counts}
+              part={part}
+              text={text}
+              group={group}
+              onPart={(show) => setQuery({ show })}
+              onSearch={(words) => setQuery({ text: words === "" ? undefined : words }, { replace: true })}
+              onGroup={(by) => setQuery({ group: by })}
+            />
+          )}
           {tab === "closed" ? (
             <Suspense fallback={<Skeleton lines={8} />}>
               <Decided selected={selected} onSelect={go} />
@@ -152,9 +176,15 @@ export default function Inbox({ params }: PageProps) {
             <EmptyState title="No pending approvals">
               Steps that require approval appear here automatically.
             </EmptyState>
+          ) : shown.length === 0 ? (
+            <EmptyState title="No approval matches">
+              {text === "" && part === "mine"
+                ? "Others wait for people with another key. Choose All to see them."
+                : "Other approvals are pending. Change the filter to see them."}
+            </EmptyState>
           ) : (
             <PendingList
-              approvals={inbox.pending}
+              groups={groups}
               selected={selected}
               marked={selection.ids}
               onSelect={(id) => {
@@ -211,7 +241,7 @@ export default function Inbox({ params }: PageProps) {
 }
 
 /** The index of the selected approval in the list. After it closes, its last index: the next approval moves up to that place. */
-const usePosition = ({ pending }: InboxState, selected: ApprovalId | undefined) => {
+const usePosition = (pending: ReadonlyArray<InboxApproval>, selected: ApprovalId | undefined) => {
   const index = selected === undefined ? -1 : pending.findIndex(({ approval_id }) => approval_id === selected)
   const [last, setLast] = useState(0)
   if (index >= 0 && index !== last) setLast(index)

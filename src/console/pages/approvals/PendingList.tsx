@@ -1,6 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual"
-import { memo, useEffect, useEffectEvent, useRef } from "react"
-import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
+import { memo, useEffect, useEffectEvent, useMemo, useRef } from "react"
+import type { InboxApproval } from "../../../api/Console.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { findObstacle } from "../../state/findObstacle.ts"
@@ -8,19 +8,36 @@ import { useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime, Countdown } from "../../ui/Time.tsx"
+import { ApprovalLine } from "./ApprovalLine.tsx"
+import type { ApprovalGroup } from "./filterApprovals.ts"
 
-/** The height of a row in pixels, as in the style sheet. */ const ROW_HEIGHT = 68
+/** The height of a row, and of the heading of a group, in pixels, as in the style sheet. */
+const ROW_HEIGHT = 68
+const HEADING_HEIGHT = 34
+
+type Item =
+  | { readonly heading: ApprovalGroup }
+  | { readonly heading: undefined; readonly approval: InboxApproval; readonly position: number }
+
+/** The rows of the list, with headings if there are groups. */
+const toItems = (groups: ReadonlyArray<ApprovalGroup>): ReadonlyArray<Item> => {
+  let position = 0
+  return groups.flatMap((group) => [
+    ...(group.name === "" ? [] : [{ heading: group }]),
+    ...group.approvals.map((approval) => ({ heading: undefined, approval, position: ++position }))
+  ])
+}
 
 /** The pending approvals as a virtualized list box: only visible rows are in the DOM, so ten thousand scroll as smoothly as ten. */
 export const PendingList = ({
-  approvals,
+  groups,
   marked,
   onExtend,
   onMark,
   onSelect,
   selected
 }: {
-  readonly approvals: ReadonlyArray<ApprovalSnapshot>
+  readonly groups: ReadonlyArray<ApprovalGroup>
   /** The approval that is open. */
   readonly selected: ApprovalId | undefined
   /** The approvals that are selected for one decision. */
@@ -30,15 +47,26 @@ export const PendingList = ({
   readonly onExtend: (id: ApprovalId) => void
 }) => {
   const scroller = useRef<HTMLDivElement>(null)
+  const items = useMemo(() => toItems(groups), [groups])
+  const count = groups.reduce((sum, { approvals }) => sum + approvals.length, 0)
   // oxlint-disable-next-line react/incompatible-library -- nothing here memoizes by its return value
   const virtual = useVirtualizer({
-    count: approvals.length,
+    count: items.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_HEIGHT,
+    estimateSize: (index) => (items[index]?.heading === undefined ? ROW_HEIGHT : HEADING_HEIGHT),
     overscan: 8,
-    getItemKey: (index) => approvals[index]?.approval_id ?? index
+    getItemKey: (index) => {
+      const item = items[index]
+      return item?.heading === undefined
+        ? (item?.approval.approval_id ?? index)
+        : `group ${item.heading.name}`
+    }
   })
-  const index = approvals.findIndex(({ approval_id }) => approval_id === selected)
+  // A heading has another height than the row that was in its place.
+  useEffect(() => virtual.measure(), [virtual, groups])
+  const index = items.findIndex(
+    (item) => item.heading === undefined && item.approval.approval_id === selected
+  )
   const show = useEffectEvent(() => {
     if (index >= 0) virtual.scrollToIndex(index)
   })
@@ -58,8 +86,23 @@ export const PendingList = ({
     >
       <div className="pending-rows" role="presentation" style={{ height: virtual.getTotalSize() }}>
         {rows.map(({ index, key, start }) => {
-          const approval = approvals[index]
-          return approval === undefined ? null : (
+          const item = items[index]
+          if (item === undefined) return null
+          if (item.heading !== undefined) {
+            return (
+              <div
+                key={key}
+                className="pending-heading"
+                role="presentation"
+                style={{ transform: `translateY(${start}px)` }}
+              >
+                <UntrustedText text={item.heading.name} />{" "}
+                <span className="quiet">{item.heading.approvals.length.toLocaleString("en")}</span>
+              </div>
+            )
+          }
+          const { approval, position } = item
+          return (
             <Row
               key={key}
               approval={approval}
@@ -69,8 +112,8 @@ export const PendingList = ({
               onMark={onMark}
               onExtend={onExtend}
               start={start}
-              position={index + 1}
-              count={approvals.length}
+              position={position}
+              count={count}
             />
           )
         })}
@@ -90,7 +133,7 @@ const Row = memo(function Row({
   selected,
   start
 }: {
-  readonly approval: ApprovalSnapshot
+  readonly approval: InboxApproval
   readonly selected: boolean
   readonly marked: boolean
   readonly onSelect: (id: ApprovalId) => void
@@ -102,6 +145,8 @@ const Row = memo(function Row({
 }) {
   const session = useSession()
   const progress = describeProgress(approval)
+  const { line } = approval
+  const hasSentence = line?.rule_summary != null
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus -- the list box has the focus and the page handles the keys
     <div
@@ -132,15 +177,27 @@ const Row = memo(function Row({
         {marked ? "✓" : ""}
       </span>
       <span className="row-main">
-        <span className="row-tool">
-          <UntrustedText text={approval.tool} />
-        </span>
+        <ApprovalLine approval={approval} />
         <Countdown from={approval.requested_at} until={approval.expires_at} suffix=" left" />
       </span>
       <span className="row-more">
         <span className="row-class">
-          <UntrustedText text={approval.action_class} /> · requested{" "}
-          <RelativeTime time={approval.requested_at} />
+          {line === undefined ? null : (
+            <>
+              {line.about === null ? null : (
+                <>
+                  <UntrustedText text={line.about} /> ·{" "}
+                </>
+              )}
+              <UntrustedText text={line.requested_by.name} /> ·{" "}
+            </>
+          )}
+          {hasSentence ? (
+            <UntrustedText text={approval.tool} />
+          ) : (
+            <UntrustedText text={approval.action_class} />
+          )}{" "}
+          · <RelativeTime time={approval.requested_at} />
         </span>
         {progress === "" ? null : <span className="row-progress">{progress}</span>}
         {findObstacle(approval, session) === "approved" ? <Badge tone="good">You approved</Badge> : null}

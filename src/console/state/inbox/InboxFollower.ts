@@ -14,17 +14,16 @@
  * Only one read runs at a time. Changes that the stream delivers during a read are newer than its result and are applied on top.
  */
 import { Clock, DateTime, Duration, Effect, Fiber, Schedule } from "effect"
-import { type Inbox, INBOX_PING_MS } from "../../../api/Console.ts"
-import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
+import { type Inbox, INBOX_PING_MS, type InboxApproval } from "../../../api/Console.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 
 export interface InboxState {
   /** `loading`: no page has been read yet. `behind`: the stream is broken or a read failed, so the data may be stale. */
   readonly phase: "loading" | "live" | "behind"
   /** Sorted by deadline. */
-  readonly pending: ReadonlyArray<ApprovalSnapshot>
+  readonly pending: ReadonlyArray<InboxApproval>
   /** The approvals that closed while this page was open, newest last. */
-  readonly closed: ReadonlyMap<ApprovalId, ApprovalSnapshot>
+  readonly closed: ReadonlyMap<ApprovalId, InboxApproval>
   /** The number of completed full reads. After one, no earlier change is missing. */
   readonly fullReads: number
 }
@@ -32,7 +31,7 @@ export interface InboxState {
 /** Receives the events of the stream. */
 export interface InboxListener {
   readonly opened: () => void
-  readonly approval: (approval: ApprovalSnapshot) => void
+  readonly approval: (approval: InboxApproval) => void
   /** A heartbeat: the stream is connected, and nothing has changed. */
   readonly ping: () => void
   /** Some changes may have been missed. */
@@ -44,7 +43,7 @@ export interface InboxListener {
 /** Dependencies of the follower: the inbox's API, the session and a callback for changes. */
 export interface InboxPort {
   /** Reads the page of pending approvals after `last`, the last one of the previous page. */
-  readonly list: (last: ApprovalSnapshot | undefined) => Effect.Effect<Inbox, unknown>
+  readonly list: (last: InboxApproval | undefined) => Effect.Effect<Inbox, unknown>
   /** Opens the stream of changes; returns the function that closes it. */
   readonly connect: (listener: InboxListener) => () => void
   /** Whether the session that opened the page is still the current one; checked before reading after a reconnect. */
@@ -56,7 +55,7 @@ export interface InboxPort {
 export interface InboxFollower {
   readonly state: () => InboxState
   /** Applies an approval from an API response. */
-  readonly applyApproval: (approval: ApprovalSnapshot) => void
+  readonly applyApproval: (approval: InboxApproval) => void
   readonly connect: () => void
   /** Replaces the stream if a heartbeat is overdue: the device's network may have changed. */
   readonly check: () => void
@@ -87,14 +86,18 @@ const MAX_SILENCE = Duration.millis(2.5 * INBOX_PING_MS)
 /** The longest time until a new stream opens. A browser may send its request on another lost connection first. */
 const MAX_CONNECTING = Duration.seconds(10)
 
-const byDeadline = (left: ApprovalSnapshot, right: ApprovalSnapshot): number =>
+const byDeadline = (left: InboxApproval, right: InboxApproval): number =>
   DateTime.toEpochMillis(left.expires_at) - DateTime.toEpochMillis(right.expires_at) ||
   (left.approval_id < right.approval_id ? -1 : 1)
 
-type Approvals = Map<ApprovalId, ApprovalSnapshot>
+type Approvals = Map<ApprovalId, InboxApproval>
+
+/** Responses of the API have no line, which never changes. */
+const withLine = (approval: InboxApproval, known: InboxApproval | undefined): InboxApproval =>
+  approval.line !== undefined || known?.line === undefined ? approval : { ...approval, line: known.line }
 
 /** Adds to a map bounded by `MAX_CLOSED`. The oldest entry is evicted first. */
-const addClosed = (closed: Approvals, approval: ApprovalSnapshot): void => {
+const addClosed = (closed: Approvals, approval: InboxApproval): void => {
   closed.delete(approval.approval_id)
   closed.set(approval.approval_id, approval)
   const [oldest] = closed.keys()
@@ -128,20 +131,21 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
   let silence: Fiber.Fiber<void> | undefined
   let lastHeardAt = 0
 
-  const put = (into: Approvals, approval: ApprovalSnapshot) => {
+  const put = (into: Approvals, approval: InboxApproval) => {
     if (approval.status === "pending") {
       // A closed approval never becomes pending again, so a late snapshot is ignored.
       if (closed.has(approval.approval_id)) return
       // Votes are only added: a snapshot with fewer is older.
-      const known = into.get(approval.approval_id)?.approvals_given ?? 0
-      if ((approval.approvals_given ?? 0) >= known) into.set(approval.approval_id, approval)
+      const known = into.get(approval.approval_id)
+      if ((approval.approvals_given ?? 0) >= (known?.approvals_given ?? 0))
+        into.set(approval.approval_id, withLine(approval, known))
       return
     }
     into.delete(approval.approval_id)
     addClosed(closed, approval)
   }
 
-  const applyApproval = (approval: ApprovalSnapshot) => {
+  const applyApproval = (approval: InboxApproval) => {
     put(pending, approval)
     changedDuringRead?.set(approval.approval_id, approval)
     onChange(false)
@@ -164,7 +168,7 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
       isLoaded = true
       onChange(immediately)
     }
-    let last: ApprovalSnapshot | undefined
+    let last: InboxApproval | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
       const { approvals, more } = yield* Effect.timeout(list(last), MAX_SILENCE)
       for (const approval of approvals) put(found, approval)

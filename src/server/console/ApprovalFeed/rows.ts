@@ -1,10 +1,11 @@
 import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { MAX_COMPARED_BYTES } from "../../../api/Console.ts"
-import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
+import { type InboxApproval, type InboxLine, MAX_COMPARED_BYTES } from "../../../api/Console.ts"
+import { describeMetadata } from "../../../domain/approvals/describeMetadata.ts"
 import { ApprovalId, KeyId, OrgId } from "../../../domain/Ids.ts"
+import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { approvalColumnsWithoutArguments, approvalRows, toApproval } from "../../approvals/approvalRows.ts"
+import { approvalColumnsWithoutArguments, ApprovalRow, toApproval } from "../../approvals/approvalRows.ts"
 import { float8Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { PendingSession } from "./SignalBuffer.ts"
@@ -15,16 +16,69 @@ const MAX_EVENT_AGE = { seconds: 60 }
 /** The most events of one session that one read scans. */
 const MAX_EVENTS_PER_SESSION = 1_000
 
+/** Larger metadata of sessions is not read for lists, in bytes as stored. */
+const MAX_LINE_METADATA = 2_048
+
+const lineFields = {
+  rule_summary: Schema.NullOr(Schema.String),
+  agent_summary: Schema.NullOr(Schema.String),
+  telling_arguments: Schema.NullOr(Schema.String),
+  requested_by_id: KeyId,
+  requested_by_name: Schema.NullOr(Schema.String),
+  self_approval: Schema.Boolean,
+  metadata: Schema.NullOr(Schema.Record(Schema.String, JsonValue))
+}
+
+/** The columns of a line that are not those of the approval, and the tables that have them. */
+const lineColumns = `
+  api_keys.name AS requested_by_name,
+  CASE WHEN pg_column_size(agent_sessions.metadata) <= ${MAX_LINE_METADATA} THEN agent_sessions.metadata END AS metadata`
+const lineTables = `
+  LEFT JOIN api_keys ON api_keys.org_id = approvals.org_id
+    AND api_keys.key_id = approvals.requested_by_id
+  LEFT JOIN agent_sessions ON agent_sessions.org_id = approvals.org_id
+    AND agent_sessions.session_id = approvals.session_id`
+
+type LineRow = Schema.Struct.Type<typeof lineFields>
+
+const toLine = (row: LineRow, canReadSessions: boolean): InboxLine => ({
+  rule_summary: row.rule_summary,
+  agent_summary: row.agent_summary,
+  arguments: row.telling_arguments,
+  requested_by: { id: row.requested_by_id, name: row.requested_by_name ?? row.requested_by_id },
+  self_approval: row.self_approval,
+  about: canReadSessions && row.metadata !== null ? describeMetadata(row.metadata) : null
+})
+
+const pendingRows = rowsOf(Schema.Struct({ ...ApprovalRow.fields, ...lineFields }))
+
 /** Pending approvals sorted by deadline, after the keyset cursor of a deadline and an id; without arguments. */
 export const pendingByDeadline = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   limit: number,
   after: Timestamp | undefined,
-  after_id: ApprovalId | undefined
+  after_id: ApprovalId | undefined,
+  canReadSessions: boolean
 ) {
-  const rows = yield* approvalRows.all(sql`
-    SELECT ${sql.literal(approvalColumnsWithoutArguments)}
+  const rows = yield* pendingRows.all(pendingStatement(sql, org_id, limit, after, after_id))
+  return rows.map((row): InboxApproval => {
+    const { agent_summary: _agent, rule_summary: _rule, ...snapshot } = toApproval(row)
+    return { ...snapshot, line: toLine(row, canReadSessions) }
+  })
+})
+
+/** Reads one page by the index of pending approvals. */
+export const pendingStatement = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  limit: number,
+  after: Timestamp | undefined,
+  after_id: ApprovalId | undefined
+) => sql`
+  SELECT ${sql.literal(approvalColumnsWithoutArguments)}, ${sql.literal(lineColumns)}
+  FROM (
+    SELECT *
     FROM approvals
     WHERE org_id = ${org_id}
       AND status = 'pending'
@@ -35,9 +89,9 @@ export const pendingByDeadline = Effect.fnUntraced(function* (
       }
     ORDER BY expires_at, approval_id
     LIMIT ${limit}
-  `)
-  return rows.map((row): ApprovalSnapshot => toApproval(row))
-})
+  ) AS approvals ${sql.literal(lineTables)}
+  ORDER BY approvals.expires_at, approvals.approval_id
+`
 
 const comparedRows = rowsOf(
   Schema.Struct({
@@ -74,7 +128,17 @@ export const comparedApprovals = Effect.fnUntraced(function* (
   return ids.flatMap((id) => found.get(id) ?? [])
 })
 
-const changedRows = rowsOf(Schema.Struct({ org_id: OrgId, approval_id: ApprovalId, approval: Schema.String }))
+const ChangedRow = Schema.Struct({
+  org_id: OrgId,
+  approval_id: ApprovalId,
+  approval: Schema.String,
+  ...lineFields
+})
+const changedRows = rowsOf(ChangedRow)
+
+/** The JSON of a changed approval with its line. */
+export const changedJson = (row: typeof ChangedRow.Type, canReadSessions: boolean): string =>
+  `${row.approval.slice(0, -1)},"line":${JSON.stringify(toLine(row, canReadSessions))}}`
 
 /**
  * The approvals that changed in these sessions, each with the JSON of its newest snapshot. One statement reads all sessions; sessions of
@@ -87,7 +151,16 @@ export const changedApprovals = Effect.fnUntraced(function* (
   now: Timestamp
 ) {
   const rows = yield* changedRows.all(sql`
-    SELECT event.org_id, event.data->'approval'->>'approval_id' AS approval_id, (event.data->'approval')::text AS approval
+    SELECT
+      event.org_id,
+      approvals.approval_id,
+      (event.data->'approval')::text AS approval,
+      approvals.rule_summary,
+      approvals.agent_summary,
+      approvals.telling_arguments,
+      approvals.requested_by_id,
+      approvals.self_approval,
+      ${sql.literal(lineColumns)}
     FROM unnest(
       ${textArray(sessions.map(({ session_id }) => session_id))},
       ${float8Array(sessions.map(({ after, newest }) => Math.max(after, newest - MAX_EVENTS_PER_SESSION)))}
@@ -95,6 +168,9 @@ export const changedApprovals = Effect.fnUntraced(function* (
       JOIN session_events AS event ON event.org_id = ANY(${textArray(organizations)})
         AND event.session_id = pending.session_id
         AND event.number > pending.after::bigint
+      JOIN approvals ON approvals.org_id = event.org_id
+        AND approvals.approval_id = event.data->'approval'->>'approval_id'
+      ${sql.literal(lineTables)}
     WHERE event.type LIKE 'approval:%'
       AND event.occurred_at > ${toDate(DateTime.subtract(now, MAX_EVENT_AGE))}::timestamptz
     ORDER BY event.session_id, event.number

@@ -327,6 +327,7 @@ const ReviewedApproval = ({
 }
 
 const obstacleNotes = {
+  own: "requested by this API key",
   scope: "not permitted",
   admin: "only an admin can decide",
   group: "other groups decide",

@@ -19,10 +19,17 @@ export interface SelectedApprovals extends SelectedRows<ApprovalId> {
   readonly ended: ReadonlyArray<EndedApproval>
 }
 
-/** The approvals of the inbox that are selected for one decision, at most as many as a request decides. */
-export const useSelectedApprovals = (inbox: InboxState): SelectedApprovals => {
-  const listed = inbox.pending.map(({ approval_id }) => approval_id)
-  const rows = useSelection({ list: listed, max: MAX_DECISIONS, noun: "approvals" })
+/**
+ * The approvals of the inbox that are selected for one decision, at most as many as a request decides. `shown`: those that the filter lists,
+ * in their order. The selection begins empty whenever the filter changes, so that nobody decides what the list does not show.
+ */
+export const useSelectedApprovals = (
+  inbox: InboxState,
+  shown: ReadonlyArray<ApprovalSnapshot>,
+  filter: string
+): SelectedApprovals => {
+  const listed = shown.map(({ approval_id }) => approval_id)
+  const rows = useSelection({ list: listed, max: MAX_DECISIONS, noun: "approvals", scope: filter })
   const { ids } = rows
   const pending = ids.size === 0 ? [] : inbox.pending.filter(({ approval_id }) => ids.has(approval_id))
   const pendingIds = new Set(pending.map(({ approval_id }) => approval_id))

@@ -1,0 +1,55 @@
+import { SearchField } from "../../ui/SearchField.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
+import { Toolbar } from "../../ui/Toolbar.tsx"
+import type { InboxGroup, InboxPart } from "./filterApprovals.ts"
+
+const partLabels = { mine: "Mine", all: "All", admins: "Admins" } as const
+
+/** The filters of the pending approvals. */
+export const InboxToolbar = ({
+  canDecide,
+  counts,
+  group,
+  onGroup,
+  onPart,
+  onSearch,
+  part,
+  text
+}: {
+  /** Whether the signed-in key can decide approvals; without it, none is its own to decide. */
+  readonly canDecide: boolean
+  readonly counts: Readonly<Record<InboxPart, number>>
+  readonly part: InboxPart
+  readonly text: string
+  readonly group: InboxGroup | undefined
+  readonly onPart: (part: InboxPart) => void
+  readonly onSearch: (text: string) => void
+  readonly onGroup: (group: InboxGroup | undefined) => void
+}) => (
+  <Toolbar label="Filter of pending approvals">
+    <Tabs
+      label="Who decides"
+      selected={part}
+      onSelect={onPart}
+      options={(["mine", "all", "admins"] as const)
+        .filter((one) => canDecide || one !== "mine")
+        .map((one) => [one, `${partLabels[one]} ${counts[one].toLocaleString("en")}`] as const)}
+    />
+    <SearchField
+      label="Filter by tool, agent, summary or metadata"
+      placeholder="Filter"
+      text={text}
+      onSearch={onSearch}
+    />
+    <Tabs
+      label="Group by"
+      selected={group ?? "none"}
+      onSelect={(by) => onGroup(by === "none" ? undefined : by)}
+      options={[
+        ["none", "List"],
+        ["tool", "By tool"],
+        ["session", "By session"]
+      ]}
+    />
+  </Toolbar>
+)

@@ -1,0 +1,103 @@
+/** The approvals of the inbox that are listed: which part, matching which words, in which groups. */
+import { Schema } from "effect"
+import type { ConsoleSession, InboxApproval } from "../../../api/Console.ts"
+import { findObstacle, isBarred } from "../../state/findObstacle.ts"
+import { defineQuery, QueryText } from "../../state/queryState.ts"
+
+/** `mine`: those that the signed-in key can decide. `admins`: those that escalated. */
+export const InboxPart = Schema.Literals(["mine", "all", "admins"])
+export type InboxPart = typeof InboxPart.Type
+
+/** What approvals are grouped by. */
+export const InboxGroup = Schema.Literals(["tool", "session"])
+export type InboxGroup = typeof InboxGroup.Type
+
+/** The state of the approvals page in its address. */
+export const inboxQuery = defineQuery({
+  tab: Schema.Literals(["closed"]),
+  show: InboxPart,
+  text: QueryText,
+  group: InboxGroup
+})
+
+type Reader = Pick<ConsoleSession, "groups" | "key" | "scopes">
+
+const isInPart = (approval: InboxApproval, part: InboxPart, session: Reader): boolean => {
+  if (part === "all") return true
+  return part === "admins" ? approval.stage === "admin" : !isBarred(findObstacle(approval, session))
+}
+
+/** The words of approvals, in small letters. An approval is immutable, so they are made once. */
+const searched = new WeakMap<InboxApproval, string>()
+
+const textOf = (approval: InboxApproval): string => {
+  const known = searched.get(approval)
+  if (known !== undefined) return known
+  const { line } = approval
+  const text = [
+    approval.tool,
+    approval.action_class,
+    approval.step_id,
+    approval.approval_id,
+    approval.session_id,
+    line?.rule_summary,
+    line?.agent_summary,
+    line?.arguments,
+    line?.about,
+    line?.requested_by.name
+  ]
+    .filter((part) => part !== undefined && part !== null)
+    .join("\n")
+    .toLowerCase()
+  searched.set(approval, text)
+  return text
+}
+
+/** How many approvals each part has. */
+export const countParts = (
+  pending: ReadonlyArray<InboxApproval>,
+  session: Reader
+): Readonly<Record<InboxPart, number>> => {
+  const counts = { mine: 0, all: pending.length, admins: 0 }
+  for (const approval of pending) {
+    if (isInPart(approval, "mine", session)) counts.mine++
+    if (isInPart(approval, "admins", session)) counts.admins++
+  }
+  return counts
+}
+
+const groupKey = (approval: InboxApproval, group: InboxGroup): string =>
+  group === "tool" ? approval.tool : approval.session_id
+
+/** Approvals of one tool or session that follow each other in the list. */
+export interface ApprovalGroup {
+  readonly name: string
+  readonly approvals: ReadonlyArray<InboxApproval>
+}
+
+/** The listed approvals in groups; one group without a name if they are not grouped. The group with the nearest deadline comes first. */
+export const filterApprovals = (
+  pending: ReadonlyArray<InboxApproval>,
+  filter: {
+    readonly part: InboxPart
+    readonly text: string
+    readonly group: InboxGroup | undefined
+  },
+  session: Reader
+): ReadonlyArray<ApprovalGroup> => {
+  const words = filter.text
+    .toLowerCase()
+    .split(/\s+/u)
+    .filter((word) => word !== "")
+  const approvals = pending.filter(
+    (approval) =>
+      isInPart(approval, filter.part, session) && words.every((word) => textOf(approval).includes(word))
+  )
+  const { group } = filter
+  if (group === undefined) return [{ name: "", approvals }]
+  return [...Map.groupBy(approvals, (approval) => groupKey(approval, group)).values()].map((members) => {
+    const [first] = members
+    const name = group === "tool" ? first?.tool : (first?.line?.about ?? first?.session_id)
+    return { name: name ?? "", approvals: members }
+  })
+}

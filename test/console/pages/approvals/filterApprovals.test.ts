@@ -1,0 +1,106 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime } from "effect"
+import type { InboxApproval } from "../../../../src/api/Console.ts"
+import { countParts, filterApprovals } from "../../../../src/console/pages/approvals/filterApprovals.ts"
+import type { Scope } from "../../../../src/domain/identity/Scope.ts"
+import { ApprovalId, KeyId, SessionId, StepId } from "../../../../src/domain/Ids.ts"
+
+const hex = (digit: string) => digit.repeat(32)
+const agent = { id: KeyId.make(`key_${hex("a")}`), name: "Support agent" }
+const ada = { id: KeyId.make(`key_${hex("b")}`), name: "Ada" }
+
+const approval = (
+  digit: string,
+  tool: string,
+  over: Partial<InboxApproval> = {},
+  summary: string | null = null
+): InboxApproval => ({
+  approval_id: ApprovalId.make(`apr_${hex(digit)}`),
+  session_id: SessionId.make(`ses_${hex(digit === "3" ? "1" : digit)}`),
+  step_id: StepId.make(`step ${digit}`),
+  task_id: null,
+  tool,
+  action_class: "write",
+  arguments_digest: "",
+  status: "pending",
+  stage: "reviewer",
+  requested_at: DateTime.makeUnsafe(0),
+  review_deadline_at: DateTime.makeUnsafe(1),
+  escalation_deadline_at: null,
+  expires_at: DateTime.makeUnsafe(1),
+  escalated_at: null,
+  timeout_action: "reject",
+  outcome: null,
+  decision_source: null,
+  decided_at: null,
+  decided_by: null,
+  comment: null,
+  line: {
+    rule_summary: summary,
+    agent_summary: null,
+    arguments: null,
+    requested_by: agent,
+    self_approval: false,
+    about: digit === "2" ? "SUP-9001" : null
+  },
+  ...over
+})
+
+const pending = [
+  approval("1", "payments.refund", {}, "Refund 12.90 EUR"),
+  approval("2", "mail.send"),
+  approval("3", "payments.refund", { stage: "admin" }),
+  approval("4", "deploy", { quorum: [{ count: 1, group: "ops" }] })
+]
+
+const reviewer = {
+  key: ada,
+  groups: [],
+  scopes: ["approvals.read", "approvals.decide"] as ReadonlyArray<Scope>
+}
+
+const steps = (filter: Partial<Parameters<typeof filterApprovals>[1]>, session = reviewer) =>
+  filterApprovals(pending, { part: "all", text: "", group: undefined, ...filter }, session).map((group) => [
+    group.name,
+    ...group.approvals.map(({ step_id }) => step_id.slice(5))
+  ])
+
+describe("filterApprovals", () => {
+  it("the part of a reviewer leaves out what waits for admins, for other groups, and its own requests", () => {
+    assert.deepStrictEqual(steps({ part: "mine" }), [["", "1", "2"]])
+    assert.deepStrictEqual(steps({ part: "admins" }), [["", "3"]])
+    assert.deepStrictEqual(countParts(pending, reviewer), { mine: 2, all: 4, admins: 1 })
+    assert.deepStrictEqual(steps({ part: "mine" }, { ...reviewer, key: agent }), [[""]])
+    assert.deepStrictEqual(steps({ part: "mine" }, { ...reviewer, scopes: ["approvals.read"] }), [[""]])
+  })
+
+  it("what the key has approved already stays in its part: it can still reject it", () => {
+    const voted = approval("5", "pay", {
+      quorum: [{ count: 2, group: null }],
+      votes: [
+        { voted_by: ada, voted_at: DateTime.makeUnsafe(0), groups: [], stage: "reviewer", comment: null }
+      ]
+    })
+    const [mine] = filterApprovals([voted], { part: "mine", text: "", group: undefined }, reviewer)
+    assert.strictEqual(mine?.approvals.length, 1)
+  })
+
+  it("every word must be in the tool, the summary, the agent or the metadata, in any case", () => {
+    assert.deepStrictEqual(steps({ text: "REFUND eur" }), [["", "1"]])
+    assert.deepStrictEqual(steps({ text: "sup-9001 support" }), [["", "2"]])
+    assert.deepStrictEqual(steps({ text: "refund deploy" }), [[""]])
+  })
+
+  it("groups keep the order of the nearest deadline", () => {
+    assert.deepStrictEqual(steps({ group: "tool" }), [
+      ["payments.refund", "1", "3"],
+      ["mail.send", "2"],
+      ["deploy", "4"]
+    ])
+    assert.deepStrictEqual(steps({ group: "session" }), [
+      [`ses_${hex("1")}`, "1", "3"],
+      ["SUP-9001", "2"],
+      [`ses_${hex("4")}`, "4"]
+    ])
+  })
+})
