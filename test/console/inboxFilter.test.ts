@@ -80,7 +80,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Filte
     Effect.gen(function* () {
       const { page } = yield* openSignedIn(yield* busyInbox("groups"), "/approvals")
       yield* Effect.promise(async () => {
-        await page.getByRole("button", { name: "By tool" }).click()
+        await page.getByRole("button", { name: "Tool", exact: true }).click()
         await page.locator(".pending-heading").first().waitFor()
         assert.deepStrictEqual(await page.locator(".pending-heading").allTextContents(), [
           "payments.refund 2",

@@ -1,16 +1,19 @@
-import type { InboxApproval } from "../../../api/Console.ts"
+import type { InboxLine } from "../../../api/Console.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
 /** What a step does on one line: the rule's sentence, or else its tool with what the agent claims or its most telling arguments. */
 export const ApprovalLine = ({
-  approval: { line, tool }
+  line,
+  tool
 }: {
-  readonly approval: Pick<InboxApproval, "line" | "tool">
+  readonly tool: string
+  readonly line: Pick<InboxLine, "agent_summary" | "arguments" | "rule_summary"> | undefined
 }) => {
-  if (line?.rule_summary != null) {
+  const { agent_summary = null, arguments: args = null, rule_summary = null } = line ?? {}
+  if (rule_summary !== null) {
     return (
       <span className="row-said">
-        <UntrustedText text={line.rule_summary} />
+        <UntrustedText text={rule_summary} />
       </span>
     )
   }
@@ -19,13 +22,13 @@ export const ApprovalLine = ({
       <span className="row-tool">
         <UntrustedText text={tool} />
       </span>
-      {line?.agent_summary != null ? (
+      {agent_summary !== null ? (
         <span className="row-content">
-          <span className="row-claim">agent:</span> <UntrustedText text={line.agent_summary} />
+          <span className="row-claim">agent:</span> <UntrustedText text={agent_summary} />
         </span>
-      ) : line?.arguments != null ? (
+      ) : args !== null ? (
         <span className="row-content">
-          <UntrustedText text={line.arguments} />
+          <UntrustedText text={args} />
         </span>
       ) : null}
     </span>

@@ -1,5 +1,8 @@
 import { DateTime } from "effect"
+import type { InboxApproval } from "../../../api/Console.ts"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
+import type { Approval } from "../../../domain/approvals/Approval.ts"
+import { tellingArguments } from "../../../domain/approvals/tellingArguments.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { closedApprovalsAtom } from "../../state/closedApprovals.ts"
@@ -9,7 +12,18 @@ import { EmptyState } from "../../ui/EmptyState.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
+import { ApprovalLine } from "./ApprovalLine.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
+
+/** What is said of an approval from the API, which has arguments, or from the stream, which has a line. */
+const lineOf = (approval: Approval | InboxApproval) =>
+  "rule_summary" in approval
+    ? {
+        rule_summary: approval.rule_summary,
+        agent_summary: approval.agent_summary,
+        arguments: tellingArguments(approval.arguments)
+      }
+    : approval.line
 
 const closedAt = ({ decided_at, requested_at }: ApprovalSnapshot): number =>
   DateTime.toEpochMillis(decided_at ?? requested_at)
@@ -48,9 +62,7 @@ export default function ClosedList({
                     onClick={() => onSelect(approval.approval_id)}
                   >
                     <span className="row-main">
-                      <span className="row-tool">
-                        <UntrustedText text={approval.tool} />
-                      </span>
+                      <ApprovalLine tool={approval.tool} line={lineOf(approval)} />
                       <ApprovalStatusBadge approval={approval} />
                     </span>
                     <span className="row-more">

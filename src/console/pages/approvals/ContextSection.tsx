@@ -200,14 +200,17 @@ const RelatedValues = ({
     <ul className="related-values">
       {related.map(({ factor, otherPath, otherValue, path, tool, value }) => (
         <li key={path} className={factor === 1 ? "" : "notice warn"}>
-          <UntrustedText text={path} /> <strong>{value.toLocaleString("en")}</strong>{" "}
-          {factor === 1
-            ? "is equal to"
-            : factor > 1
-              ? `is ${factor.toLocaleString("en")} times`
-              : `is 1/${Math.round(1 / factor).toLocaleString("en")} of`}{" "}
-          <UntrustedText text={otherPath} />
-          {factor === 1 ? "" : ` ${otherValue.toLocaleString("en")}`} of <UntrustedText text={tool} />
+          {/* One element: a notice puts each of its children on a line of its own. */}
+          <p>
+            <UntrustedText text={path} /> <strong>{value.toLocaleString("en")}</strong>{" "}
+            {factor === 1
+              ? "is equal to"
+              : factor > 1
+                ? `is ${factor.toLocaleString("en")} times`
+                : `is 1/${Math.round(1 / factor).toLocaleString("en")} of`}{" "}
+            <UntrustedText text={otherPath} />
+            {factor === 1 ? "" : ` ${otherValue.toLocaleString("en")}`} of <UntrustedText text={tool} />
+          </p>
         </li>
       ))}
     </ul>

@@ -27,6 +27,12 @@ export const InboxToolbar = ({
   readonly onGroup: (group: InboxGroup | undefined) => void
 }) => (
   <Toolbar label="Filter of pending approvals">
+    <SearchField
+      label="Filter by tool, agent, summary or metadata"
+      placeholder="Filter"
+      text={text}
+      onSearch={onSearch}
+    />
     <Tabs
       label="Who decides"
       selected={part}
@@ -35,20 +41,14 @@ export const InboxToolbar = ({
         .filter((one) => canDecide || one !== "mine")
         .map((one) => [one, `${partLabels[one]} ${counts[one].toLocaleString("en")}`] as const)}
     />
-    <SearchField
-      label="Filter by tool, agent, summary or metadata"
-      placeholder="Filter"
-      text={text}
-      onSearch={onSearch}
-    />
     <Tabs
       label="Group by"
       selected={group ?? "none"}
       onSelect={(by) => onGroup(by === "none" ? undefined : by)}
       options={[
         ["none", "List"],
-        ["tool", "By tool"],
-        ["session", "By session"]
+        ["tool", "Tool"],
+        ["session", "Session"]
       ]}
     />
   </Toolbar>

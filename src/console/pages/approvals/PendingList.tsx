@@ -146,7 +146,7 @@ const Row = memo(function Row({
   const session = useSession()
   const progress = describeProgress(approval)
   const { line } = approval
-  const hasSentence = line?.rule_summary != null
+  const hasSentence = line !== undefined && line.rule_summary !== null
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus -- the list box has the focus and the page handles the keys
     <div
@@ -177,7 +177,7 @@ const Row = memo(function Row({
         {marked ? "✓" : ""}
       </span>
       <span className="row-main">
-        <ApprovalLine approval={approval} />
+        <ApprovalLine tool={approval.tool} line={line} />
         <Countdown from={approval.requested_at} until={approval.expires_at} suffix=" left" />
       </span>
       <span className="row-more">
