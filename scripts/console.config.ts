@@ -9,7 +9,7 @@ process.env["NODE_ENV"] = "production"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 
-/** Preloads the chunk of the approvals page, where most visits start, concurrently with the entry chunk instead of after it. */
+/** Preloads the chunks of the start page, concurrently with the entry chunk instead of after it. */
 const preloadStartPage: Plugin = {
   name: "countersign:preload-start-page",
   transformIndexHtml: {
@@ -25,7 +25,7 @@ const preloadStartPage: Plugin = {
         file.imports.forEach(add)
       }
       const start = Object.values(bundle).find(
-        (file) => file.type === "chunk" && file.facadeModuleId?.endsWith("pages/approvals/Inbox.tsx")
+        (file) => file.type === "chunk" && file.facadeModuleId?.endsWith("pages/overview/Overview.tsx")
       )
       if (start === undefined) throw new Error("The console's start page has no chunk of its own")
       add(start.fileName)

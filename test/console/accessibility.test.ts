@@ -47,6 +47,11 @@ type SeededOrg = Effect.Success<ReturnType<typeof seedConsoleOrg>>
 
 /** The pages of reviews and agents. */
 const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
+  {
+    path: "/overview",
+    shows: "Time to decision, p95",
+    open: [(page) => page.locator(".chart-table > summary").first().click()]
+  },
   { path: "/approvals", shows: /Pending 1/, open: [press("Closed")] },
   {
     path: `/approvals/${at.approval_id}`,
@@ -188,6 +193,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         const { key } = yield* Countersign
         const { page } = yield* openSignedIn(yield* key({}, "empty"), "/approvals")
         for (const [path, shows] of [
+          ["/overview", "Time to decision, p95"],
           ["/approvals", "No pending approvals"],
           ["/feedback", "No feedback to review"],
           ["/sessions", "No sessions yet"],

@@ -439,6 +439,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
           await page.getByRole("button", { name: "Sign in" }).click()
           await page.getByText("Bea").waitFor()
           await page
+            .getByRole("navigation")
+            .getByRole("link", { name: /^Approvals/ })
+            .click()
+          await page
             .getByText(/No pending approvals|secret\.tool/)
             .first()
             .waitFor()

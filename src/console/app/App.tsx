@@ -18,7 +18,7 @@ import { SignIn } from "./SignIn.tsx"
   loadSession()
 }
 
-/** The page that most visits start at. */ const HOME = "/approvals"
+/** The page that most visits start at. */ const HOME = "/overview"
 
 /** Requests the current session. Without an answer, the page shows that and offers a retry. */ const loadSession =
   () =>

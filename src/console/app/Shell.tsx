@@ -13,7 +13,7 @@ import { useKeyboardShortcuts } from "../ui/useKeyboardShortcuts.ts"
 import { DocumentTitle } from "./PageTitle.tsx"
 import { PendingCount } from "./PendingCount.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
-import { canOpen, matchRoute, type Route, routes, navPath } from "./routes.ts"
+import { canOpen, matchRoute, type Route, routes, navPath, scopesOf } from "./routes.ts"
 import { Logo } from "./Logo.tsx"
 
 const KeyboardHelp = lazy(() => import("./KeyboardHelp.tsx"))
@@ -219,7 +219,7 @@ const Page = ({ path, session }: { readonly path: string; readonly session: Cons
   if (!canOpen(route, session.scopes)) {
     return (
       <EmptyState title="You don't have access to this page">
-        Sign in with an API key that has the scope <code>{route.scope}</code>.
+        Sign in with an API key that has the scope <code>{scopesOf(route).join(" or ")}</code>.
       </EmptyState>
     )
   }

@@ -15,8 +15,8 @@ export interface Route {
   /** `:name` matches one segment. `:name?`, allowed only at the end, matches one or none. */
   readonly path: string
   readonly title: string
-  /** Without one, every key opens the page. */
-  readonly scope?: Scope
+  /** The scope that opens the page, or several of which one does. Without, every key opens it. */
+  readonly scope?: Scope | ReadonlyArray<Scope>
   readonly Page: LazyExoticComponent<ComponentType<PageProps>>
   /** Loads the page's code; repeated calls return the loaded module. */
   readonly load: Load
@@ -27,6 +27,13 @@ export interface Route {
 }
 
 export const routes: ReadonlyArray<Route> = [
+  {
+    path: "/overview",
+    title: "Overview",
+    scope: ["approvals.read", "feedback.read", "org_config.read"],
+    nav: "Review",
+    ...page(() => import("../pages/overview/Overview.tsx"))
+  },
   {
     path: "/approvals/:id?",
     title: "Approvals",
@@ -210,9 +217,15 @@ const decodeSegment = (part: string): string => {
   }
 }
 
+/** The scopes of which one opens a page; empty: every key opens it. */
+export const scopesOf = ({ scope }: Route): ReadonlyArray<Scope> =>
+  scope === undefined ? [] : typeof scope === "string" ? [scope] : scope
+
 /** Whether a key with these scopes opens the page. */
-export const canOpen = ({ scope }: Route, scopes: ReadonlyArray<Scope>): boolean =>
-  scope === undefined || scopes.includes(scope)
+export const canOpen = (route: Route, scopes: ReadonlyArray<Scope>): boolean => {
+  const wanted = scopesOf(route)
+  return wanted.length === 0 || wanted.some((scope) => scopes.includes(scope))
+}
 
 /** The path that a navigation entry links to: the route's path without its optional parameter. */
 export const navPath = (route: Route): string => route.path.replace(/\/:\w+\?$/, "")

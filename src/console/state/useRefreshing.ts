@@ -6,11 +6,15 @@ import { refresh } from "./atoms.ts"
 const REFRESH_INTERVAL_MS = 5_000
 
 /** Reads a list again and again while the page is visible. `enabled`: false keeps further pages that its user has loaded. */
-export const useRefreshing = <A>(atom: Atom.Atom<A>, enabled = true): void =>
+export const useRefreshing = <A>(
+  atom: Atom.Atom<A>,
+  enabled = true,
+  intervalMs = REFRESH_INTERVAL_MS
+): void =>
   useEffect(() => {
     if (!enabled) return undefined
     const timer = setInterval(() => {
       if (!document.hidden) refresh(atom)
-    }, REFRESH_INTERVAL_MS)
+    }, intervalMs)
     return () => clearInterval(timer)
-  }, [atom, enabled])
+  }, [atom, enabled, intervalMs])

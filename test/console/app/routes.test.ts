@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { matchRoute } from "../../../src/console/app/routes.ts"
+import { canOpen, matchRoute } from "../../../src/console/app/routes.ts"
 
 describe("matchRoute", () => {
   it.each([
+    ["/overview", "Overview", {}],
     ["/approvals", "Approvals", {}],
     ["/approvals/apr_1", "Approvals", { id: "apr_1" }],
     ["/tasks/new", "New task", {}],
@@ -20,5 +21,14 @@ describe("matchRoute", () => {
 
   it.each(["/", "/nowhere", "/approvals/a/b", "/tasks/a/b/c"])("the path %s has no page", (path) => {
     assert.isUndefined(matchRoute(path))
+  })
+
+  it("the overview opens for a key that can read one of its sections, and for no other", () => {
+    const route = matchRoute("/overview")?.route
+    assert.isDefined(route)
+    if (route === undefined) return
+    assert.isTrue(canOpen(route, ["feedback.read"]))
+    assert.isTrue(canOpen(route, ["approvals.read", "tasks.read"]))
+    assert.isFalse(canOpen(route, ["tasks.read"]))
   })
 })

@@ -24,13 +24,14 @@ export const Chart = ({
   caption,
   firstColumn,
   format,
+  formatAxis,
   kind,
   marks,
   points,
   series,
   summary
 }: Pick<ChartData, "series" | "points"> &
-  Partial<Pick<ChartData, "marks" | "format">> & {
+  Partial<Pick<ChartData, "marks" | "format" | "formatAxis">> & {
     readonly caption: string
     readonly kind: ChartKind
     /** The header of the table's first column, such as `Day`. */
@@ -45,7 +46,8 @@ export const Chart = ({
     series,
     points,
     ...(marks === undefined ? {} : { marks }),
-    ...(format === undefined ? {} : { format })
+    ...(format === undefined ? {} : { format }),
+    ...(formatAxis === undefined ? {} : { formatAxis })
   })
   const size = { width, height: HEIGHT }
   const bars = kind === "bars" ? barGeometry(data, size) : undefined
@@ -185,7 +187,7 @@ const Grid = ({ data, frame }: { readonly data: ChartData; readonly frame: Chart
           y2={y}
         />
         <text className="chart-text" x={frame.right + 6} y={y + 4}>
-          {data.format(value)}
+          {data.formatAxis(value)}
         </text>
       </g>
     ))}

@@ -36,19 +36,24 @@ export interface ChartData {
   readonly points: ReadonlyArray<ChartPoint>
   readonly marks: ReadonlyArray<ChartMark>
   readonly format: FormatValue
+  /** Formats the values of the grid lines, in some eight characters. */
+  readonly formatAxis: FormatValue
 }
 
 /** Chart data with the defaults of what is left out: counts without marks. */
 export const chartData = ({
   format = formatCount,
+  formatAxis = format,
   marks = [],
   points,
   series
-}: Pick<ChartData, "series" | "points"> & Partial<Pick<ChartData, "marks" | "format">>): ChartData => ({
+}: Pick<ChartData, "series" | "points"> &
+  Partial<Pick<ChartData, "marks" | "format" | "formatAxis">>): ChartData => ({
   series,
   points,
   marks,
-  format
+  format,
+  formatAxis
 })
 
 /** The text of a value; `none` if there is none. */

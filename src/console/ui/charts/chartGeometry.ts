@@ -13,7 +13,7 @@ const TOP = 10
 const BOTTOM = 20
 const LEFT = 4
 /** Space for the labels of the vertical axis. */
-const RIGHT = 48
+const RIGHT = 52
 
 /** Grid lines; d3 takes a round step near it. */
 const GRID_LINES = 3

@@ -1,0 +1,103 @@
+import type { DeliveryOverview, OverviewPeriod } from "../../../api/console/Overview.ts"
+import { Link } from "../../app/router.tsx"
+import { useAtomValue } from "../../state/atoms.ts"
+import { deliveryOverviewAtom } from "../../state/overview.ts"
+import { useRefreshing } from "../../state/useRefreshing.ts"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { Chart } from "../../ui/charts/Chart.tsx"
+import { Table } from "../../ui/Table.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { Figure } from "./Figure.tsx"
+import { countText, dayLabel, percentage, percentText } from "./figures.ts"
+import { OVERVIEW_REFRESH_MS } from "./refreshInterval.ts"
+
+const ENDPOINTS = "/endpoints"
+
+/** How webhooks were delivered, and which endpoints fail. */
+export const DeliverySection = ({ period }: { readonly period: OverviewPeriod }) => {
+  const atom = deliveryOverviewAtom(period)
+  const result = useAtomValue(atom)
+  useRefreshing(atom, true, OVERVIEW_REFRESH_MS)
+  return (
+    <section className="stack" aria-label="Webhook deliveries">
+      <h2>Webhook deliveries</h2>
+      <AsyncContent result={result} atom={atom}>
+        {(overview) => <Deliveries overview={overview} />}
+      </AsyncContent>
+    </section>
+  )
+}
+
+const Deliveries = ({ overview: { days, failing, total } }: { readonly overview: DeliveryOverview }) => (
+  <>
+    <div className="overview-figures">
+      <Figure label="Delivered" to={ENDPOINTS}>
+        {countText(total.delivered)}
+      </Figure>
+      <Figure label="Failed" to={ENDPOINTS}>
+        {countText(total.failed)}
+      </Figure>
+      <Figure label="Success rate" to={ENDPOINTS}>
+        {percentText(percentage(total.delivered, total.delivered + total.failed))}
+      </Figure>
+      <Figure label="Endpoints that fail now" to={ENDPOINTS}>
+        {countText(failing.filter(({ consecutive_failures }) => consecutive_failures > 0).length)}
+      </Figure>
+    </div>
+    <div className="card padded">
+      <Chart
+        caption="Deliveries per day"
+        firstColumn="Day (UTC)"
+        kind="bars"
+        summary="by the day of the event"
+        series={[
+          { name: "delivered", tone: "first" },
+          { name: "failed", tone: "bad" }
+        ]}
+        points={days.map(({ day, delivered, failed }) => ({
+          key: day,
+          label: dayLabel(day),
+          values: [delivered, failed],
+          to: ENDPOINTS
+        }))}
+      />
+    </div>
+    {failing.length === 0 ? null : (
+      <Table
+        columns={["Endpoint", "State", ...["Delivered", "Failed"].map((name) => ({ name, number: true }))]}
+      >
+        {failing.map(({ active, consecutive_failures, cooldown_until, delivered, failed, id, url_hint }) => (
+          <tr key={id}>
+            <td className="clip">
+              <Link to={`/endpoints/${id}`}>
+                <UntrustedText text={url_hint} />
+              </Link>
+            </td>
+            <td>
+              {stateText(active, consecutive_failures)}
+              {cooldown_until === null ? null : (
+                <>
+                  , paused until <AbsoluteTime time={cooldown_until} />
+                </>
+              )}
+            </td>
+            <td className="number" data-label="Delivered">
+              {countText(delivered)}
+            </td>
+            <td className="number" data-label="Failed">
+              {countText(failed)}
+            </td>
+          </tr>
+        ))}
+      </Table>
+    )}
+  </>
+)
+
+const stateText = (active: boolean, consecutive_failures: number): string => {
+  if (!active) return "Disabled"
+  return consecutive_failures === 0
+    ? "Active"
+    : `Last ${consecutive_failures === 1 ? "attempt" : `${countText(consecutive_failures)} attempts`} failed`
+}

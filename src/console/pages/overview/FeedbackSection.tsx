@@ -1,0 +1,147 @@
+import type { FeedbackOverview, OverviewPeriod } from "../../../api/console/Overview.ts"
+import { Link } from "../../app/router.tsx"
+import { useAtomValue } from "../../state/atoms.ts"
+import { feedbackOverviewAtom } from "../../state/overview.ts"
+import { useRefreshing } from "../../state/useRefreshing.ts"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { Chart } from "../../ui/charts/Chart.tsx"
+import type { ChartMark } from "../../ui/charts/ChartData.ts"
+import { Table } from "../../ui/Table.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { Figure } from "./Figure.tsx"
+import { countText, dayLabel, percentage, percentText } from "./figures.ts"
+import { OVERVIEW_REFRESH_MS } from "./refreshInterval.ts"
+
+const FEEDBACK = "/feedback"
+
+/** How much feedback answers got, and how much of it agrees with them. */
+export const FeedbackSection = ({ period }: { readonly period: OverviewPeriod }) => {
+  const atom = feedbackOverviewAtom(period)
+  const result = useAtomValue(atom)
+  useRefreshing(atom, true, OVERVIEW_REFRESH_MS)
+  return (
+    <section className="stack" aria-label="Answers">
+      <h2>Answers</h2>
+      <AsyncContent result={result} atom={atom}>
+        {(overview) => <Answers overview={overview} />}
+      </AsyncContent>
+    </section>
+  )
+}
+
+type Counts = FeedbackOverview["total"]
+
+const feedbackOf = ({ negative, neutral, positive }: Counts): number => positive + neutral + negative
+
+const agreementOf = (counts: Counts): number | null => percentage(counts.positive, feedbackOf(counts))
+
+const rateOf = (counts: Counts): number | null => percentage(feedbackOf(counts), counts.runs)
+
+/** The days on which there were new releases. */
+const marksOf = ({ days, released }: FeedbackOverview): ReadonlyArray<ChartMark> => {
+  const counts = new Map<number, number>()
+  for (const { day } of released) {
+    const at = days.findIndex((one) => one.day === day)
+    if (at !== -1) counts.set(at, (counts.get(at) ?? 0) + 1)
+  }
+  return Array.from(counts, ([at, count]) => ({
+    at,
+    label: count === 1 ? "new release" : `${count} new releases`
+  }))
+}
+
+const Answers = ({ overview }: { readonly overview: FeedbackOverview }) => {
+  const { days, releases, total } = overview
+  const marks = marksOf(overview)
+  return (
+    <>
+      <div className="overview-figures">
+        <Figure label="Runs" to="/tasks">
+          {countText(total.runs)}
+        </Figure>
+        <Figure label="Feedback" to={FEEDBACK}>
+          {countText(feedbackOf(total))}
+        </Figure>
+        <Figure label="Feedback per run" to={FEEDBACK}>
+          {percentText(rateOf(total))}
+        </Figure>
+        <Figure label="Agreement" to={FEEDBACK}>
+          {percentText(agreementOf(total))}
+        </Figure>
+      </div>
+      <div className="card padded plots">
+        <Chart
+          caption="Feedback per day"
+          firstColumn="Day (UTC)"
+          kind="bars"
+          summary=""
+          marks={marks}
+          series={[
+            { name: "correct", tone: "good" },
+            { name: "neutral", tone: "fourth" },
+            { name: "incorrect", tone: "bad" }
+          ]}
+          points={days.map(({ day, negative, neutral, positive }) => ({
+            key: day,
+            label: dayLabel(day),
+            values: [positive, neutral, negative],
+            to: FEEDBACK
+          }))}
+        />
+        <Chart
+          caption="Agreement and feedback per run"
+          firstColumn="Day (UTC)"
+          kind="lines"
+          summary={marks.length === 0 ? "" : "triangles: new releases"}
+          format={percentText}
+          marks={marks}
+          series={[
+            { name: "agreement", tone: "first" },
+            { name: "feedback per run", tone: "second" }
+          ]}
+          points={days.map((day) => ({
+            key: day.day,
+            label: dayLabel(day.day),
+            values: [agreementOf(day), rateOf(day)],
+            to: FEEDBACK
+          }))}
+        />
+      </div>
+      {releases.length === 0 ? null : (
+        <Table
+          columns={[
+            "Release",
+            ...["Runs", "Feedback", "Feedback per run", "Agreement"].map((name) => ({ name, number: true }))
+          ]}
+        >
+          {releases.map((release) => (
+            <tr key={release.release_id}>
+              <td className="clip">
+                <Link to={`/tasks/${release.task_id}/releases`}>
+                  <UntrustedText text={release.task_name} />
+                </Link>{" "}
+                <span className="quiet small">
+                  released{" "}
+                  {dayLabel(new Date(release.created_at.epochMilliseconds).toISOString().slice(0, 10))}
+                  {release.live ? ", live" : ""}
+                </span>
+              </td>
+              <td className="number" data-label="Runs">
+                <Link to={`/tasks/${release.task_id}/runs`}>{countText(release.runs)}</Link>
+              </td>
+              <td className="number" data-label="Feedback">
+                {countText(feedbackOf(release))}
+              </td>
+              <td className="number" data-label="Feedback per run">
+                {percentText(rateOf(release))}
+              </td>
+              <td className="number" data-label="Agreement">
+                {percentText(agreementOf(release))}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </>
+  )
+}

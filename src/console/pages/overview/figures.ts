@@ -1,0 +1,24 @@
+/** Texts and chart data of the overview's figures. */
+
+const dayFormat = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" })
+
+/** A day such as `2026-11-21` in the form of the device's locale: `Nov 21`. */
+export const dayLabel = (day: string): string => dayFormat.format(Date.parse(`${day}T00:00:00Z`))
+
+/** A count with separators: `12,345`. */
+export const countText = (count: number): string => count.toLocaleString("en")
+
+/** A share as a percentage, or null without a whole. */
+export const percentage = (part: number, whole: number): number | null =>
+  whole === 0 ? null : (part / whole) * 100
+
+/** A percentage as text: `97.3 %`. */
+export const percentText = (value: number | null): string =>
+  value === null ? "none" : `${value.toLocaleString("en", { maximumFractionDigits: 1 })} %`
+
+/** A time on an axis, in one unit: `8 min`. */
+export const axisSeconds = (seconds: number): string => {
+  if (seconds < 120) return `${Math.round(seconds)} s`
+  if (seconds < 2 * 3_600) return `${Math.round(seconds / 60)} min`
+  return seconds < 2 * 86_400 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} d`
+}
