@@ -1,8 +1,13 @@
 /** Vite's configuration for the console. `scripts/setup.js` builds it in a checkout, `scripts/build.ts` for the package. */
 import react from "@vitejs/plugin-react"
+import { readFile, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
+import { promisify } from "node:util"
+import { brotliCompress, constants } from "node:zlib"
 import { defineConfig, type Plugin } from "vite"
+
+const brotli = promisify(brotliCompress)
 
 // Every build, also in tests, is a production build, as published: React's development build is three times as large.
 process.env["NODE_ENV"] = "production"
@@ -38,10 +43,26 @@ const preloadStartPage: Plugin = {
   }
 }
 
+/** Writes each file that compresses well also as `.br`, which the service sends to browsers. */
+const compressFiles: Plugin = {
+  name: "countersign:compress-files",
+  writeBundle: async ({ dir = "" }, bundle) => {
+    const params = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY }
+    await Promise.all(
+      Object.keys(bundle)
+        .filter((name) => /\.(?:js|css|html|svg|json)$/.test(name))
+        .map(async (name) => {
+          const file = path.join(dir, name)
+          await writeFile(`${file}.br`, await brotli(await readFile(file), { params }))
+        })
+    )
+  }
+}
+
 export default defineConfig({
   root: path.join(root, "src", "console"),
   base: "/console/",
-  plugins: [react(), preloadStartPage],
+  plugins: [react(), preloadStartPage, compressFiles],
   cacheDir: path.join(root, "node_modules", ".cache", "vite"),
   build: {
     emptyOutDir: true,

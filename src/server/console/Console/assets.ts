@@ -6,13 +6,14 @@ import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { gzip } from "node:zlib"
+import type { ContentCoding } from "../../http/preferredEncoding.ts"
 
 /** A file as it is served. */
 export interface Asset {
   readonly type: string
   readonly bytes: Uint8Array
-  /** The gzipped bytes, for types that compress well. */
-  readonly gzipped: Uint8Array | undefined
+  /** The bytes in codings that compress them, for types that compress well. */
+  readonly encoded: Readonly<Partial<Record<ContentCoding, Uint8Array>>>
 }
 
 /** Files by their path under `/console/`. */
@@ -47,19 +48,30 @@ const MAX_FILES = 500
 
 const compress = promisify(gzip)
 
+/** The build compresses files at the highest quality, which takes seconds; gzip takes milliseconds. */
+const BROTLI_SUFFIX = ".br"
+
 const load = async (directory: string): Promise<Assets> => {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true })
-  const files = entries.filter((entry) => entry.isFile()).slice(0, MAX_FILES)
+  const files = entries
+    .filter((entry) => entry.isFile() && !entry.name.endsWith(BROTLI_SUFFIX))
+    .slice(0, MAX_FILES)
   const loaded = await Promise.all(
     files.map(async (entry): Promise<readonly [string, Asset]> => {
       const file = path.join(entry.parentPath, entry.name)
       const bytes = await readFile(file)
       const type = Option.getOrElse(Mime.getType(entry.name), () => "application/octet-stream")
-      const gzipped = /^(text\/|application\/(json|javascript)|image\/svg)/.test(type)
-        ? await compress(bytes, { level: 9 })
-        : undefined
       const name = path.relative(directory, file).replaceAll(path.sep, "/")
-      return [name, { type, bytes, gzipped }]
+      if (!/^(text\/|application\/(json|javascript)|image\/svg)/.test(type))
+        return [name, { type, bytes, encoded: {} }]
+      const [brotli, gzipped] = await Promise.all([
+        readFile(file + BROTLI_SUFFIX).catch(() => undefined),
+        compress(bytes, { level: 9 })
+      ])
+      return [
+        name,
+        { type, bytes, encoded: { ...(brotli === undefined ? {} : { br: brotli }), gzip: gzipped } }
+      ]
     })
   )
   return new Map(loaded)

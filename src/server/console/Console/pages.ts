@@ -3,6 +3,7 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CONSOLE_API_PATH, CONSOLE_PATH } from "../../../api/Console.ts"
 import { NotFound } from "../../../api/Problems.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
+import { preferredEncoding } from "../../http/preferredEncoding.ts"
 import { pageHeaders } from "../../http/securityHeaders.ts"
 import { type Asset, type Assets, findAssets } from "./assets.ts"
 
@@ -100,14 +101,20 @@ const unknownPath = Effect.suspend(() =>
 )
 
 const send = (request: HttpServerRequest.HttpServerRequest, asset: Asset, cache: string) => {
-  const gzipped = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "") ? asset.gzipped : undefined
-  return HttpServerResponse.uint8Array(gzipped ?? asset.bytes, {
-    headers: {
-      ...headers,
-      "cache-control": cache,
-      vary: "accept-encoding",
-      ...(gzipped === undefined ? {} : { "content-encoding": "gzip" })
-    },
-    contentType: asset.type.startsWith("text/") ? `${asset.type}; charset=utf-8` : asset.type
-  })
+  const available = codings.filter((coding) => asset.encoded[coding] !== undefined)
+  const coding = preferredEncoding(request.headers["accept-encoding"] ?? "", available)
+  return HttpServerResponse.uint8Array(
+    coding === "identity" ? asset.bytes : (asset.encoded[coding] ?? asset.bytes),
+    {
+      headers: {
+        ...headers,
+        "cache-control": cache,
+        vary: "accept-encoding",
+        ...(coding === "identity" ? {} : { "content-encoding": coding })
+      },
+      contentType: asset.type.startsWith("text/") ? `${asset.type}; charset=utf-8` : asset.type
+    }
+  )
 }
+
+const codings = ["br", "gzip"] as const

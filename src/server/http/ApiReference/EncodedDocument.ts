@@ -3,6 +3,7 @@ import type { HttpServerRequest } from "effect/http"
 import { createHash } from "node:crypto"
 import { promisify } from "node:util"
 import { brotliCompress, constants, gzip } from "node:zlib"
+import { preferredEncoding } from "../preferredEncoding.ts"
 
 /** A document with its encodings. All responses share these bytes, so that unread responses take no memory of their own. */
 export interface EncodedDocument {
@@ -52,16 +53,6 @@ export const respondWith = (
     headers: encoding === "identity" ? headers : { ...headers, "content-encoding": encoding },
     contentType: document.contentType
   })
-}
-
-/** Brotli, else gzip, unless the client excludes it by a weight of 0 (RFC 9110, 12.5.3). */
-const preferredEncoding = (accepted: string): "br" | "gzip" | "identity" => {
-  const codings = new Set<string>()
-  for (const entry of accepted.toLowerCase().split(",")) {
-    const [coding = "", ...parameters] = entry.split(";").map((part) => part.trim())
-    if (!parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))) codings.add(coding)
-  }
-  return codings.has("br") ? "br" : codings.has("gzip") ? "gzip" : "identity"
 }
 
 const matches = (condition: string, etag: string): boolean =>

@@ -24,7 +24,7 @@ const request = (assets: Assets | undefined, path: string, headers: Record<strin
 const text = (type: string, content: string) => ({
   type,
   bytes: Buffer.from(content),
-  gzipped: Buffer.from(`packed ${content}`)
+  encoded: { br: Buffer.from(`brotli ${content}`), gzip: Buffer.from(`packed ${content}`) }
 })
 
 const built: Assets = new Map([
@@ -64,15 +64,39 @@ describe("Console pages", () => {
     })
   )
 
-  it.effect("files are immutable, and compressed for clients that accept gzip", () =>
+  it.effect("files are immutable, and sent in the coding that the client prefers", () =>
     Effect.gen(function* () {
       const path = "/console/assets/index-1a2b.js"
       const plain = yield* request(built, path)
       assert.strictEqual(yield* Effect.promise(() => plain.text()), "the program")
-      const packed = yield* request(built, path, { "accept-encoding": "br, gzip" })
-      assert.strictEqual(packed.headers.get("content-encoding"), "gzip")
-      assert.include(packed.headers.get("cache-control") ?? "", "immutable")
+      assert.strictEqual(plain.headers.get("content-encoding"), null)
+      assert.include(plain.headers.get("vary") ?? "", "accept-encoding")
+      for (const [accepted, coding] of [
+        ["gzip, deflate, br, zstd", "br"],
+        ["br;q=0, gzip", "gzip"],
+        ["br;q=0.5, gzip;q=0.8", "gzip"],
+        ["zstd", null],
+        ["*;q=0", null]
+      ] as const) {
+        const packed = yield* request(built, path, { "accept-encoding": accepted })
+        assert.strictEqual(packed.headers.get("content-encoding"), coding, accepted)
+        assert.include(packed.headers.get("cache-control") ?? "", "immutable")
+        assert.include(packed.headers.get("vary") ?? "", "accept-encoding")
+      }
       assert.strictEqual((yield* request(built, "/console/assets/other.js")).status, 404)
+    })
+  )
+
+  it.effect("a build without brotli files is sent with gzip", () =>
+    Effect.gen(function* () {
+      const old: Assets = new Map([
+        [
+          "assets/a.js",
+          { type: "text/javascript", bytes: Buffer.from("a"), encoded: { gzip: Buffer.from("packed") } }
+        ]
+      ])
+      const packed = yield* request(old, "/console/assets/a.js", { "accept-encoding": "gzip, br" })
+      assert.strictEqual(packed.headers.get("content-encoding"), "gzip")
     })
   )
 })
