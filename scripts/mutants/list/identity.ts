@@ -124,7 +124,7 @@ export const identity: ReadonlyArray<ListedMutant> = [
     file: verify,
     from: "&& !cache.wasVerified(text)",
     to: "",
-    tests: ["server/http/RateLimits.test.ts"]
+    tests: ["server/identity/ApiKeys.test.ts"]
   },
   {
     file: verify,
