@@ -12,6 +12,7 @@ import { Actor } from "../domain/identity/Principal.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { ConsoleDeliveriesApi } from "./console/Deliveries.ts"
 import { ConsoleSearchApi } from "./console/Search.ts"
 import { DecideManyRequest } from "./DecisionBatch.ts"
 import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
@@ -340,6 +341,7 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleSignInsApi)
   .add(ConsoleInboxApi)
   .add(ConsoleHealthApi)
+  .add(ConsoleDeliveriesApi)
   .add(ConsoleDatasetsApi)
   .add(ConsoleSearchApi)
   .add(ConsoleOverviewApi)

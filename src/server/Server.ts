@@ -29,6 +29,7 @@ import { layerComparisonSpans } from "./tasks/Comparisons/layerComparisonSpans.t
 import { layerWorker } from "./concurrency/Worker.ts"
 import { ClientAddress } from "./http/ClientAddress.ts"
 import * as Console from "./console/Console.ts"
+import { ConsoleDeliveries } from "./console/ConsoleDeliveries.ts"
 import { ConsoleSessions } from "./console/ConsoleSessions.ts"
 import { MAX_CONNECTIONS } from "./store/Database.ts"
 import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
@@ -234,6 +235,7 @@ export const layerServices = (settings: ServiceSettings) =>
     ConsoleSessions.layer({ idle: settings.consoleIdle }),
     ApprovalFeed.layer,
     DeliveryHealth.layer,
+    ConsoleDeliveries.layer,
     Search.layer,
     DatasetChanges.layer,
     Overview.layer

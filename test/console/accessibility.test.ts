@@ -114,7 +114,16 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
   {
     path: `/endpoints/${at.endpoint_id}`,
     shows: "Deliveries",
-    open: [press("Attempts"), press("Replay failed deliveries")]
+    open: [press("Edit"), press("Cancel"), press("Replay failed deliveries")]
+  },
+  {
+    path: "/deliveries",
+    shows: "All deliveries"
+  },
+  {
+    path: `/endpoints/${at.endpoint_id}/deliveries/${at.delivery_id}`,
+    shows: "Verify the signature",
+    open: [press("Java")]
   },
   { path: "/telemetry", shows: "spans queued", open: [press("Remove")] },
   { path: "/end-user-feedback", shows: "Allowed origins" },

@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
-import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import { Browser, horizontalOverflow, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
 import { listenOnFreePort } from "../support/listenOnFreePort.ts"
@@ -90,13 +90,19 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           await hook.count(1)
           const row = page.getByRole("listitem").filter({ hasText: "approval.requested" })
           await row.getByText("failed").waitFor()
+          await row.getByRole("link", { name: "approval.requested" }).click()
+          await page.getByText("HTTP 500").first().waitFor()
           hook.state.status = 200
-          await row.getByRole("button", { name: "Replay" }).click()
+          await page.getByRole("button", { name: "Replay" }).click()
           await hook.count(2)
-          await row.getByText("delivered").waitFor()
-          await row.getByRole("button", { name: "Attempts" }).click()
-          await row.getByRole("cell", { name: "500" }).waitFor()
-          await row.getByRole("cell", { name: "200" }).waitFor()
+          const attempts = page.getByRole("region", { name: "Attempts" }).getByRole("listitem")
+          await attempts.filter({ hasText: "HTTP 200" }).waitFor()
+          assert.strictEqual(await attempts.count(), 2)
+          // What was sent, and how a receiver verifies it.
+          await page.getByRole("group", { name: "Event" }).getByText("mail.send").count()
+          await page.getByRole("region", { name: "Headers" }).getByText("webhook-id").waitFor()
+          await page.getByRole("button", { name: "Python" }).click()
+          await page.getByText("def is_signed").waitFor()
         })
         const [first, second] = hook.received
         assert.strictEqual(first?.body, second?.body)
@@ -129,10 +135,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         yield* Effect.promise(async () => {
           await hook.count(3)
           await rows.getByText("failed").nth(2).waitFor()
-          await page.getByText("Last 3 attempts failed").waitFor()
+          await page.getByText(/Failing since .*HTTP 503/).waitFor()
           hook.state.status = 200
           await page.getByRole("button", { name: "Replay failed deliveries" }).click()
-          await page.getByLabel("From").fill("2000-01-01T00:00")
+          await page.getByRole("dialog").getByLabel("From").fill("2000-01-01T00:00")
           await page.getByLabel("Until").fill("2000-01-02T00:00")
           await page.getByRole("button", { name: "Replay", exact: true }).last().click()
           await page.getByText("Deliveries queued: 0").waitFor()
@@ -185,6 +191,83 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
   )
 
   test(
+    "the log of all deliveries is filtered in its address, and failed deliveries are selected and replayed together",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const failing = yield* receiver
+        const working = yield* receiver
+        failing.state.status = 503
+        const admin = yield* client({}, "log")
+        yield* admin.notification_endpoints.create({
+          payload: { url: failing.url, description: "Failing team" }
+        })
+        yield* admin.notification_endpoints.create({
+          payload: { url: working.url, description: "Working team" }
+        })
+        const agent = yield* client({ preset: "runtime" }, "log")
+        const { session_id } = yield* agent.sessions.create({})
+        for (let step = 0; step < 4; step++) {
+          yield* agent.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make(`${step}`), tool: "mail.send", action_class: "write" }
+          })
+        }
+        const { pageErrors, page } = yield* openSignedIn(yield* key({}, "log"), "/deliveries")
+        const rows = page.getByRole("region", { name: "All deliveries" }).getByRole("listitem")
+        yield* Effect.promise(async () => {
+          await Promise.all([failing.count(4), working.count(4)])
+          await rows.nth(7).waitFor()
+          await rows.filter({ hasText: "Failing team" }).getByText("HTTP 503").nth(3).waitFor()
+          await page.getByRole("button", { name: "Failed", exact: true }).click()
+          await page.waitForFunction(() => location.search === "?status=failed")
+          await page.getByLabel("Response").selectOption("503")
+          await page.waitForFunction(() => location.search === "?status=failed&code=503")
+          await rows.nth(3).waitFor()
+          assert.strictEqual(await rows.count(), 4)
+          // A link restores the filters, and Back undoes the last one.
+          await page.reload()
+          await rows.nth(3).waitFor()
+          assert.strictEqual(await page.getByLabel("Response").inputValue(), "503")
+          await page.goBack()
+          await page.waitForFunction(() => location.search === "?status=failed")
+          await page.getByLabel("Event").selectOption("approval.expired")
+          await page.getByText("No deliveries match").waitFor()
+          await page.getByLabel("Event").selectOption("")
+          await rows.nth(3).waitFor()
+          // One by the keyboard, a range by Shift, and the others by the filter.
+          await rows.nth(0).getByRole("link").focus()
+          await page.keyboard.press("x")
+          await page.getByText("1 selected").waitFor()
+          await rows
+            .nth(2)
+            .getByRole("checkbox")
+            .click({ modifiers: ["Shift"] })
+          await page.getByText("3 selected").waitFor()
+          await page.keyboard.press("Escape")
+          await page.getByRole("button", { name: "Select all failed" }).click()
+          await page.getByText("4 selected").waitFor()
+          failing.state.status = 200
+          await page.getByRole("button", { name: "Replay", exact: true }).click()
+          await page.getByRole("dialog").getByRole("button", { name: "Replay 4 deliveries" }).click()
+          await page.getByRole("dialog").getByText("4 queued").waitFor()
+          await failing.count(8)
+          await page.getByRole("button", { name: "Close" }).click()
+          await page.getByText("No deliveries match").waitFor()
+          assert.strictEqual(await horizontalOverflow(page), 0)
+        })
+        // One audit entry for all of them.
+        const { entries } = yield* admin.audit_log.list({ query: { action: "endpoint.replayed" } })
+        assert.deepStrictEqual(
+          entries.map(({ detail }) => detail),
+          [{ selected: 4, queued: 4, skipped: 0 }]
+        )
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie),
+    120_000
+  )
+
+  test(
     "a 410 response disables an endpoint, and its page says so, when, and by which delivery",
     () =>
       Effect.gen(function* () {
@@ -201,9 +284,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         yield* Effect.promise(async () => {
           await page.getByText("Disabled by a 410 Gone response on").waitFor()
           await page.locator(".notice").getByText(id).waitFor()
-          await page.getByRole("button", { name: "Attempts" }).click()
+          await page.locator(".notice").getByRole("link", { name: id }).click()
           // The status is said once.
-          await page.getByRole("cell", { name: "HTTP 410: the endpoint was disabled", exact: true }).waitFor()
+          await page
+            .getByRole("region", { name: "Attempts" })
+            .getByText("HTTP 410: the endpoint was disabled", { exact: true })
+            .waitFor()
           await page.goto(`${new URL(page.url()).origin}/console/endpoints`)
           await page.getByRole("link", { name: /Old shop/ }).waitFor()
         })

@@ -107,12 +107,14 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
     payload: { name: "Retired worker", preset: "runtime", expires_at: yield* tomorrow }
   })
   yield* admin.api_keys.revoke({ params: { id: retired.key.id } })
+  const { deliveries } = yield* admin.notification_endpoints.deliveries({ params: { id: endpoint.id } })
   return {
     ...taskIds,
     session_id: session.session_id,
     approval_id: pendingStep.approval_id,
     decided_id: decidedStep.approval_id,
-    endpoint_id: endpoint.id
+    endpoint_id: endpoint.id,
+    delivery_id: deliveries[0]?.id ?? ""
   }
 })
 

@@ -153,6 +153,20 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/endpoints/Endpoint.tsx"))
   },
   {
+    path: "/endpoints/:id/deliveries/:delivery",
+    navParent: "/deliveries",
+    title: "Delivery",
+    scope: "org_config.read",
+    ...page(() => import("../pages/endpoints/DeliveryPage.tsx"))
+  },
+  {
+    path: "/deliveries",
+    title: "Deliveries",
+    scope: "org_config.read",
+    nav: "Settings",
+    ...page(() => import("../pages/endpoints/AllDeliveries.tsx"))
+  },
+  {
     path: "/telemetry",
     title: "Telemetry",
     scope: "org_config.read",

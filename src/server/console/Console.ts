@@ -10,6 +10,7 @@ import * as Authentication from "../http/Authentication.ts"
 import * as ConsoleAuthentication from "./Console/authentication.ts"
 import * as Guard from "./Console/sameOriginGuard.ts"
 import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
+import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
@@ -44,6 +45,7 @@ export const layerRoutes = <E, R>(options: {
           ConsoleSignInsHttp,
           ConsoleInboxHttp,
           ConsoleHealthHttp,
+          ConsoleDeliveriesHttp,
           ConsoleDatasetsHttp,
           ConsoleSearchHttp,
           ConsoleOverviewHttp

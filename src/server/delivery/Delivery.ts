@@ -17,7 +17,7 @@ import {
 import type { NewDelivery } from "./Delivery/QueuedDelivery.ts"
 import { type EnqueuedWith, type EnqueueParts, makeDeliveryQueue } from "./Delivery/DeliveryQueue.ts"
 import type { PreparedDelivery } from "./Delivery/QueueWrites.ts"
-import { makeReplay } from "./Delivery/Replay.ts"
+import { makeReplay, type ReplayOfMany } from "./Delivery/Replay.ts"
 import {
   defaultRetention,
   makeRetention,
@@ -100,6 +100,15 @@ export class Delivery extends Context.Service<
       destination_id: string,
       delivery_id: string
     ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull>
+    /**
+     * Queues those of these deliveries that have failed, oldest first, up to the destination's remaining capacity. Returns what became of
+     * each that exists.
+     */
+    readonly replayMany: (
+      org_id: OrgId,
+      destination_id: string,
+      delivery_ids: ReadonlyArray<string>
+    ) => Effect.Effect<ReadonlyMap<string, ReplayOfMany>>
     /** Queues every failed delivery created in the window, oldest first, up to the destination's remaining capacity. */
     readonly replayWindow: (
       org_id: OrgId,
@@ -116,6 +125,14 @@ export class Delivery extends Context.Service<
       org_id: OrgId,
       destination_ids: ReadonlyArray<string>
     ) => Effect.Effect<ReadonlyMap<string, DestinationHealth>>
+    /**
+     * When the next attempt at each of these pending deliveries is due, by id: at the end of a cooldown at the earliest. Reads the queue
+     * of each destination once.
+     */
+    readonly nextAttempts: (
+      org_id: OrgId,
+      pending: ReadonlyArray<{ readonly destination_id: string; readonly delivery_id: string }>
+    ) => Effect.Effect<ReadonlyMap<string, DateTime.Utc>>
     /** Cancels all queued deliveries of a destination that is being removed, within the caller's transaction. */
     readonly discard: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
     /** Returns the engine's statistics in this replica. Counts the queue, so call it every few seconds at most. */
@@ -204,7 +221,7 @@ const make = Effect.fnUntraced(function* (
 
   const queue = makeDeliveryQueue(callers, storeClock, channels, engine.beginEnqueue)
   const log = makeDeliveryLog(callers, storeClock, dispatcher.isSending)
-  const { replay, replayWindow } = makeReplay(callers, storeClock, channels, queue)
+  const { replay, replayMany, replayWindow } = makeReplay(callers, storeClock, channels, queue)
   const retention = makeRetention(sql, list, storeClock, { ...defaultRetention, ...options.retention })
 
   yield* retention.partitions.pipe(
@@ -221,6 +238,8 @@ const make = Effect.fnUntraced(function* (
     get: log.get,
     replay: (org_id, destination_id, delivery_id) =>
       Effect.andThen(replay(org_id, destination_id, delivery_id), signalReplayed),
+    replayMany: (org_id, destination_id, ids) =>
+      Effect.tap(replayMany(org_id, destination_id, ids), signalReplayed),
     replayWindow: (org_id, destination_id, window) =>
       Effect.tap(replayWindow(org_id, destination_id, window), signalReplayed),
     endCooldown: (org_id, destination_id) =>
@@ -229,6 +248,7 @@ const make = Effect.fnUntraced(function* (
         callers.afterCommit(wakeups.notifyCooldownEnded(org_id, destination_id))
       ),
     health: log.health,
+    nextAttempts: log.nextAttempts,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),
     countRequest: dispatcher.countRequest,

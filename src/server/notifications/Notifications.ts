@@ -1,6 +1,7 @@
 import { Array as Arr, Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
+import type { DeliveryOfEndpoint, ReplayResult } from "../../api/console/Deliveries.ts"
 import { notFound } from "../../api/notFound.ts"
 import type {
   NewNotificationEndpoint,
@@ -149,6 +150,12 @@ export class Notifications extends Context.Service<
     >
     /** Removes an endpoint and cancels its queue. A request in flight may still arrive. */
     readonly remove: (id: EndpointId) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
+    /**
+     * Replays failed deliveries, independently of each other, with one audit entry for each endpoint. Returns what became of each.
+     */
+    readonly replayMany: (
+      list: ReadonlyArray<DeliveryOfEndpoint>
+    ) => Effect.Effect<ReadonlyArray<ReplayResult>, never, Authorized<"org_config.write">>
     /**
      * Queues events within the caller's transaction: stores the bytes that will be signed, a delivery for each active endpoint that
      * subscribes to the event, and an email for each recipient. Events without subscribers and recipients are not stored.
@@ -363,6 +370,14 @@ export class Notifications extends Context.Service<
         }),
         replay: Effect.fn("Notifications.replay")(function* (id, delivery_id) {
           yield* deliveries.replay(yield* Authorized("org_config.write"), id, delivery_id)
+        }),
+        replayMany: Effect.fn("Notifications.replayMany")(function* (list) {
+          const principal = yield* Authorized("org_config.write")
+          const byEndpoint = Map.groupBy(list, ({ endpoint_id }) => endpoint_id)
+          const results = yield* Effect.forEach(byEndpoint, ([id, ofEndpoint]) =>
+            deliveries.replayMany(principal, id, Arr.dedupe(ofEndpoint.map(({ delivery_id }) => delivery_id)))
+          )
+          return results.flat()
         }),
         replayWindow: Effect.fn("Notifications.replayWindow")(function* (id, window) {
           return yield* deliveries.replayWindow(yield* Authorized("org_config.write"), id, window)

@@ -1,9 +1,14 @@
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
+import { Link } from "../../app/router.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 
 /** Who disabled an endpoint, when, and what that means for its events. */
-export const DisabledNotice = ({ endpoint: { disabled } }: { readonly endpoint: NotificationEndpoint }) => (
+export const DisabledNotice = ({
+  endpoint: { disabled, id }
+}: {
+  readonly endpoint: NotificationEndpoint
+}) => (
   <div className="notice">
     <p className="notice-title">
       {disabled === null ? (
@@ -20,7 +25,11 @@ export const DisabledNotice = ({ endpoint: { disabled } }: { readonly endpoint: 
     </p>
     {disabled === null || disabled.delivery_id === null ? null : (
       <p>
-        The receiver gave this answer to the delivery <span className="id">{disabled.delivery_id}</span>.
+        The receiver gave this answer to the delivery{" "}
+        <Link className="id" to={`/endpoints/${id}/deliveries/${disabled.delivery_id}`}>
+          {disabled.delivery_id}
+        </Link>
+        .
       </p>
     )}
     <p>

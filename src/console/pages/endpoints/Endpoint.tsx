@@ -19,10 +19,12 @@ import { SecretDialog } from "../../ui/SecretDialog.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { Deliveries, deliveriesAtom } from "./Deliveries.tsx"
+import { deliveryPagesAtom, deliveryQuery } from "./deliveryFilter.ts"
+import { DeliveryLog } from "./DeliveryLog.tsx"
 import { EditEndpoint } from "./EditEndpoint.tsx"
 import { EndpointName } from "./EndpointName.tsx"
-import { EndpointState, endpointsAtom } from "./Endpoints.tsx"
+import { endpointsAtom } from "./Endpoints.tsx"
+import { endpointHealthAtom, EndpointState } from "./EndpointState.tsx"
 import { DisabledNotice } from "./DisabledNotice.tsx"
 import { DeliveryHealth, healthAtom } from "./DeliveryHealth.tsx"
 import { ReplayWindow } from "./ReplayWindow.tsx"
@@ -42,7 +44,7 @@ export default function Endpoint({ params }: PageProps) {
     const timer = setInterval(() => {
       if (document.hidden) return
       refresh(endpointsAtom)
-      refresh(deliveriesAtom(id))
+      refresh(endpointHealthAtom)
       refresh(healthAtom(id))
     }, REFRESH_INTERVAL_MS)
     return () => clearInterval(timer)
@@ -69,9 +71,11 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
   const params = { id }
   const [secret, setSecret] = useState<string>()
   const [editing, setEditing] = useState(false)
+  const healths = Option.getOrUndefined(AsyncResult.value(useAtomValue(endpointHealthAtom)))
   const reload = () => {
     refresh(endpointsAtom)
-    refresh(deliveriesAtom(id))
+    refresh(endpointHealthAtom)
+    refresh(deliveryPagesAtom(deliveryQuery.write(location.search, { endpoint: id })))
   }
   const test = useAction(() => apiClient.notification_endpoints.test({ params }))
   const verify = useAction(() => apiClient.notification_endpoints.verify({ params }))
@@ -170,8 +174,8 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
           ) : null
         }
       >
-        <EndpointState endpoint={endpoint} /> · created by <UntrustedText text={endpoint.created_by.name} /> ·{" "}
-        <AbsoluteTime time={endpoint.created_at} />
+        <EndpointState endpoint={endpoint} health={healths?.get(id)} /> · created by{" "}
+        <UntrustedText text={endpoint.created_by.name} /> · <AbsoluteTime time={endpoint.created_at} />
       </PageHeader>
       <FailureNotice failure={test.failure ?? verify.failure ?? enable.failure} />
       {endpoint.cooldown_until === null ? null : (
@@ -188,9 +192,9 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
       ) : null}
       {endpoint.active ? null : <DisabledNotice endpoint={endpoint} />}
       <DeliveryHealth id={id} />
-      <Deliveries
-        id={id}
-        canReplay={endpoint.active && can("org_config.write")}
+      <DeliveryLog
+        only={id}
+        endpoints={[endpoint]}
         aside={endpoint.active && can("org_config.write") ? <ReplayWindow id={id} onDone={reload} /> : null}
         onChange={reload}
       />

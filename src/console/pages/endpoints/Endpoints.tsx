@@ -1,17 +1,18 @@
-import { Atom } from "effect/reactivity"
+import { Option } from "effect"
+import { AsyncResult, Atom } from "effect/reactivity"
 import { type FormEvent, useState } from "react"
 import {
   type ApprovalEventType,
   approvalEventTypes,
   defaultEventTypes
 } from "../../../domain/approvals/ApprovalEvent.ts"
+import type { EndpointHealth } from "../../../api/console/Deliveries.ts"
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
-import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
@@ -21,11 +22,12 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { SecretDialog } from "../../ui/SecretDialog.tsx"
-import { RelativeTime, Countdown } from "../../ui/Time.tsx"
+import { RelativeTime } from "../../ui/Time.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { DescriptionField, toDescription } from "./DescriptionField.tsx"
 import { EndpointName } from "./EndpointName.tsx"
+import { endpointHealthAtom, EndpointFigures, EndpointState } from "./EndpointState.tsx"
 import { EventsField } from "./EventsField.tsx"
 
 export const endpointsAtom = Atom.make(apiClient.notification_endpoints.list())
@@ -35,6 +37,8 @@ export default function Endpoints() {
   const can = useCan()
   const result = useAtomValue(endpointsAtom)
   useRefreshing(endpointsAtom)
+  const healths = Option.getOrUndefined(AsyncResult.value(useAtomValue(endpointHealthAtom)))
+  useRefreshing(endpointHealthAtom)
   const [isCreating, setIsCreating] = useState(false)
   const [created, setCreated] = useState<{ readonly secret: string; readonly id: string }>()
   return (
@@ -64,7 +68,7 @@ export default function Endpoints() {
             ) : (
               <ul className="cards">
                 {endpoints.map((endpoint) => (
-                  <EndpointCard key={endpoint.id} endpoint={endpoint} />
+                  <EndpointCard key={endpoint.id} endpoint={endpoint} health={healths?.get(endpoint.id)} />
                 ))}
               </ul>
             )}
@@ -99,7 +103,13 @@ export default function Endpoints() {
   )
 }
 
-const EndpointCard = ({ endpoint }: { readonly endpoint: NotificationEndpoint }) => (
+const EndpointCard = ({
+  endpoint,
+  health
+}: {
+  readonly endpoint: NotificationEndpoint
+  readonly health: EndpointHealth | undefined
+}) => (
   <li className="card padded endpoint-card">
     <div>
       <h2>
@@ -114,37 +124,16 @@ const EndpointCard = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
         · created <RelativeTime time={endpoint.created_at} /> by{" "}
         <UntrustedText text={endpoint.created_by.name} />
       </p>
+      <EndpointFigures health={health} />
     </div>
     <div className="endpoint-state">
-      <EndpointState endpoint={endpoint} />
+      <EndpointState endpoint={endpoint} health={health} />
       {endpoint.pending_deliveries === 0 ? null : (
         <span className="quiet small">{endpoint.pending_deliveries.toLocaleString("en")} pending</span>
       )}
     </div>
   </li>
 )
-
-/** The state of an endpoint as a badge: enabled, disabled, failing or cooling down. */
-export const EndpointState = ({ endpoint }: { readonly endpoint: NotificationEndpoint }) => {
-  if (!endpoint.active) return <Badge tone="quiet">Disabled</Badge>
-  if (endpoint.awaits_verification) return <Badge tone="wait">Not verified</Badge>
-  if (endpoint.cooldown_until !== null) {
-    return (
-      <Badge tone="wait">
-        Cooling down, <Countdown until={endpoint.cooldown_until} suffix=" left" />
-      </Badge>
-    )
-  }
-  return endpoint.consecutive_failures > 0 ? (
-    <Badge tone="bad">
-      {endpoint.consecutive_failures === 1
-        ? "Last attempt failed"
-        : `Last ${endpoint.consecutive_failures} attempts failed`}
-    </Badge>
-  ) : (
-    <Badge tone="good">Enabled</Badge>
-  )
-}
 
 const NewEndpoint = ({
   onClose,

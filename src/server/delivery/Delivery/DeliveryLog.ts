@@ -51,6 +51,7 @@ export interface DeliveryLogDetail extends DeliveryLogEntry {
 
 const entryRows = rowsOf(DeliveryLogEntry)
 const attemptRows = rowsOf(Schema.Struct({ ...DeliveryAttempt.fields, started_at: TimestampFromDate }))
+const nextAttemptRows = rowsOf(Schema.Struct({ delivery_id: Schema.String, due_at: TimestampFromDate }))
 const healthRows = rowsOf(
   Schema.Struct({
     destination_id: Schema.String,
@@ -145,5 +146,24 @@ export const makeDeliveryLog = (
     )
   }, Effect.orDie)
 
-  return { list, get, health }
+  const nextAttempts = Effect.fn("Delivery.nextAttempts")(function* (
+    org_id: OrgId,
+    pending: ReadonlyArray<{ readonly destination_id: string; readonly delivery_id: string }>
+  ) {
+    if (pending.length === 0) return new Map<string, Timestamp>()
+    const destinations = [...new Set(pending.map((one) => one.destination_id))]
+    const rows = yield* nextAttemptRows.all(sql`
+      SELECT q.delivery_id, greatest(q.due_at, d.cooldown_until) AS due_at
+      FROM unnest(${int4Array(destinations.map(shardOf))}::smallint[], ${textArray(destinations)}::text[]) AS l (shard, destination_id)
+      JOIN delivery_queue q
+        ON q.shard = l.shard
+        AND q.org_id = ${org_id}
+        AND q.destination_id = l.destination_id
+        AND q.delivery_id = ANY(${textArray(pending.map((one) => one.delivery_id))}::text[])
+      LEFT JOIN delivery_destinations d ON d.org_id = ${org_id} AND d.destination_id = l.destination_id
+    `)
+    return new Map(rows.map(({ delivery_id, due_at }): [string, Timestamp] => [delivery_id, due_at]))
+  }, Effect.orDie)
+
+  return { list, get, health, nextAttempts }
 }

@@ -22,6 +22,9 @@ const MAX_CLOCK_SKEW = "1 hour"
 /** Length of an id's prefix: three characters and "_". */
 const PREFIX_LENGTH = 4
 
+/** What became of one of many deliveries that were to be replayed. A delivery that does not exist has no outcome. */
+export type ReplayOfMany = "queued" | "not_failed" | "queue_full"
+
 /**
  * Queues failed deliveries again. Like every insert near the queue limit, it locks the destination first, so that its
  * queue length cannot grow meanwhile.
@@ -98,6 +101,43 @@ export const makeReplay = (
     )
   })
 
+  const replayMany = Effect.fn("Delivery.replayMany")(function* (
+    org_id: OrgId,
+    destination_id: string,
+    ids: ReadonlyArray<string>
+  ) {
+    return yield* atomically(
+      Effect.gen(function* () {
+        yield* lockDestination(org_id, destination_id)
+        const rows = yield* sql<{
+          readonly delivery_id: string
+          readonly status: string
+          readonly channel: string
+        }>`
+          SELECT delivery_id, status, channel
+          FROM deliveries
+          WHERE org_id = ${org_id}
+            AND destination_id = ${destination_id}
+            AND delivery_id = ANY(${textArray(ids)}::text[])
+          ORDER BY delivery_id
+          FOR UPDATE
+        `
+        const outcomes = new Map(rows.map((row): [string, ReplayOfMany] => [row.delivery_id, "not_failed"]))
+        const failed = rows.filter(({ status }) => status === "failed")
+        const [first] = failed
+        if (first === undefined) return outcomes
+        const { policy } = yield* channelByName(channels, first.channel)
+        const capacity = Math.max(0, yield* remainingCapacity(org_id, destination_id, policy.queueLimit))
+        failed.forEach(({ delivery_id }, index) =>
+          outcomes.set(delivery_id, index < capacity ? "queued" : "queue_full")
+        )
+        const queued = failed.slice(0, capacity).map(({ delivery_id }) => delivery_id)
+        if (queued.length > 0) yield* enqueueFailed(org_id, destination_id, queued, policy)
+        return outcomes
+      })
+    )
+  }, Effect.orDie)
+
   const replayWindow = Effect.fn("Delivery.replayWindow")(function* (
     org_id: OrgId,
     destination_id: string,
@@ -156,5 +196,5 @@ export const makeReplay = (
     )
   })
 
-  return { replay, replayWindow }
+  return { replay, replayMany, replayWindow }
 }

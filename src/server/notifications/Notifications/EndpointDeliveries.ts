@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import type { ReplayOutcome, ReplayResult } from "../../../api/console/Deliveries.ts"
 import type { ReplayWindow } from "../../../api/NotificationEndpoints.ts"
 import { notFound } from "../../../api/notFound.ts"
 import { testEventBody } from "../../../domain/approvals/ApprovalEvent.ts"
@@ -92,6 +93,42 @@ export const makeEndpointDeliveries = (
           audit.record(principal, "delivery.replayed", delivery_id, { endpoint_id: id })
         )
       ),
+
+    /** Replays deliveries of one endpoint, with one audit entry. Each has its outcome, also if there is no such endpoint. */
+    replayMany: (
+      principal: Principal,
+      id: EndpointId,
+      delivery_ids: ReadonlyArray<DeliveryId>
+    ): Effect.Effect<ReadonlyArray<ReplayResult>> => {
+      const toResults = (outcomeOf: (delivery_id: DeliveryId) => ReplayOutcome) =>
+        delivery_ids.map((delivery_id): ReplayResult => ({
+          endpoint_id: id,
+          delivery_id,
+          outcome: outcomeOf(delivery_id)
+        }))
+      return withEndpoint(
+        principal.org_id,
+        id,
+        Effect.fnUntraced(function* ({ active }) {
+          // It would fail again.
+          if (!active) return toResults(() => "endpoint_disabled")
+          const outcomes = yield* delivery.replayMany(principal.org_id, id, delivery_ids)
+          const results = toResults((delivery_id) => outcomes.get(delivery_id) ?? "not_found")
+          const queued = results.filter(({ outcome }) => outcome === "queued").length
+          if (queued > 0) {
+            yield* audit.record(principal, "endpoint.replayed", id, {
+              selected: results.length,
+              queued,
+              skipped: results.length - queued
+            })
+          }
+          return results
+        })
+      ).pipe(
+        Effect.catchTag("NOT_FOUND", () => Effect.succeed(toResults(() => "not_found"))),
+        Effect.orDie
+      )
+    },
 
     replayWindow: (principal: Principal, id: EndpointId, { since, until }: ReplayWindow) =>
       withEndpoint(principal.org_id, id, () =>

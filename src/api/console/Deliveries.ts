@@ -1,0 +1,166 @@
+/** The console's operations on deliveries of webhook endpoints: one log over all endpoints, their health, and replays of many. */
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { approvalEventTypes } from "../../domain/approvals/ApprovalEvent.ts"
+import { DeliveryAttempt } from "../../domain/delivery/DeliveryState.ts"
+import { ApprovalId, DeliveryId, EndpointId, EventId } from "../../domain/Ids.ts"
+import { Timestamp } from "../../domain/Time.ts"
+import { Authentication, requires } from "../Authorization.ts"
+import { RequestBody } from "../Middleware.ts"
+import { NotFound } from "../Problems.ts"
+
+/** Deliveries per page of the log. */
+export const DELIVERIES_PAGE = 50
+
+/**
+ * The most deliveries that one page of a filtered log examines: status and response are in no index, because they change with each attempt.
+ * A page with fewer matches tells how far it has searched.
+ */
+export const MAX_EXAMINED_DELIVERIES = 50_000
+
+/** The most deliveries that one request replays. */
+export const MAX_REPLAYED_DELIVERIES = 500
+
+/** The stored status of a delivery. */
+export const LoggedDeliveryStatus = Schema.Literals(["pending", "delivered", "failed"])
+export type LoggedDeliveryStatus = typeof LoggedDeliveryStatus.Type
+
+/** The type of an event that is delivered. */
+export const DeliveredEventType = Schema.Literals([...approvalEventTypes, "test"])
+export type DeliveredEventType = typeof DeliveredEventType.Type
+
+/** The status of the last response; 0: there was none. */
+export const ResponseCode = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 599 }))
+
+/** The filters of the log, all optional. */
+export interface DeliveryFilter {
+  readonly endpoint_id?: EndpointId
+  readonly status?: LoggedDeliveryStatus
+  readonly code?: number
+  readonly type?: DeliveredEventType
+  /** Deliveries created at this time or later. */
+  readonly since?: Timestamp
+  /** Deliveries created before this time. */
+  readonly until?: Timestamp
+}
+
+/** A delivery in the log. */
+export const LoggedDelivery = Schema.Struct({
+  id: DeliveryId,
+  endpoint_id: EndpointId,
+  event_id: EventId,
+  type: Schema.String,
+  approval_id: Schema.NullOr(ApprovalId),
+  /** The tool of the approval. Null without the scope `approvals.read`, and for a test event. */
+  tool: Schema.NullOr(Schema.String),
+  status: LoggedDeliveryStatus,
+  attempts: Schema.Int,
+  replays: Schema.Int,
+  /** The HTTP status of the last response. Null if there was none. */
+  status_code: Schema.NullOr(Schema.Int),
+  last_error: Schema.NullOr(Schema.String),
+  created_at: Timestamp,
+  finished_at: Schema.NullOr(Timestamp),
+  /** When the next attempt is due, at the end of a cooldown at the earliest. Null unless it is pending. */
+  next_attempt_at: Schema.NullOr(Timestamp)
+}).annotate({ identifier: "LoggedDelivery" })
+export type LoggedDelivery = typeof LoggedDelivery.Type
+
+/** A page of the log, newest first. */
+export const DeliveryLogPage = Schema.Struct({
+  deliveries: Schema.Array(LoggedDelivery),
+  /** Where the next page continues. Null if there is none. */
+  next_cursor: Schema.NullOr(DeliveryId),
+  /** How far back the page has searched, if it ended before it was full. */
+  searched_to: Schema.NullOr(Timestamp)
+}).annotate({ identifier: "DeliveryLogPage" })
+export type DeliveryLogPage = typeof DeliveryLogPage.Type
+
+/** A delivery with its attempts, and what was sent. */
+export const LoggedDeliveryDetail = Schema.Struct({
+  ...LoggedDelivery.fields,
+  /** The latest hundred, oldest first. */
+  attempt_log: Schema.Array(DeliveryAttempt),
+  /** The JSON text that is signed and sent. Null without the scope `approvals.read`, and when it was removed by retention. */
+  event_json: Schema.NullOr(Schema.String),
+  /** The headers of the last attempt, without its signatures. */
+  headers: Schema.Array(Schema.Struct({ name: Schema.String, value: Schema.String }))
+}).annotate({ identifier: "LoggedDeliveryDetail" })
+export type LoggedDeliveryDetail = typeof LoggedDeliveryDetail.Type
+
+/** A delivery of an endpoint. */
+export const DeliveryOfEndpoint = Schema.Struct({ endpoint_id: EndpointId, delivery_id: DeliveryId })
+export type DeliveryOfEndpoint = typeof DeliveryOfEndpoint.Type
+
+/** What became of a delivery that was to be replayed. */
+export const ReplayOutcome = Schema.Literals([
+  "queued",
+  "not_failed",
+  "not_found",
+  "queue_full",
+  "endpoint_disabled"
+])
+export type ReplayOutcome = typeof ReplayOutcome.Type
+
+export const ReplayResult = Schema.Struct({ ...DeliveryOfEndpoint.fields, outcome: ReplayOutcome }).annotate({
+  identifier: "ReplayResult"
+})
+export type ReplayResult = typeof ReplayResult.Type
+
+/** Hours of the line of an endpoint in the list. */
+export const ENDPOINT_LINE_HOURS = 24
+
+/** How an endpoint has fared. Figures count at most `MAX_HOURLY_SAMPLE` attempts of each hour. */
+export const EndpointHealth = Schema.Struct({
+  endpoint_id: EndpointId,
+  /** Attempts by the hour in which their delivery was created, oldest first. */
+  hours: Schema.Array(Schema.Struct({ delivered: Schema.Int, failed: Schema.Int })),
+  /** When a delivery succeeded last, among the newest thousand. */
+  last_success_at: Schema.NullOr(Timestamp),
+  /** When its attempts began to fail. Null if the last attempt succeeded. */
+  failing_since: Schema.NullOr(Timestamp),
+  /** Why the last attempt failed. Null if it succeeded. */
+  last_error: Schema.NullOr(Schema.String)
+}).annotate({ identifier: "EndpointHealth" })
+export type EndpointHealth = typeof EndpointHealth.Type
+
+/** The most attempts of an hour that are counted. */
+export const MAX_HOURLY_SAMPLE = 200
+
+/** Deliveries of all webhook endpoints. */
+export class ConsoleDeliveriesApi extends HttpApiGroup.make("deliveries")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: {
+        endpoint_id: Schema.optionalKey(EndpointId),
+        status: Schema.optionalKey(LoggedDeliveryStatus),
+        code: Schema.optionalKey(Schema.FiniteFromString.pipe(Schema.decodeTo(ResponseCode))),
+        type: Schema.optionalKey(DeliveredEventType),
+        since: Schema.optionalKey(Timestamp),
+        until: Schema.optionalKey(Timestamp),
+        cursor: Schema.optionalKey(DeliveryId)
+      },
+      success: DeliveryLogPage
+    }).middleware(requires("org_config.read")),
+    HttpApiEndpoint.get("health", "/health", {
+      success: Schema.Struct({ endpoints: Schema.Array(EndpointHealth) })
+    }).middleware(requires("org_config.read")),
+    HttpApiEndpoint.get("get", "/:endpoint_id/:delivery_id", {
+      params: DeliveryOfEndpoint.fields,
+      success: LoggedDeliveryDetail,
+      error: NotFound
+    }).middleware(requires("org_config.read")),
+    // Repeating a request is safe: what it has queued is no longer failed.
+    HttpApiEndpoint.post("replay", "/replay", {
+      payload: Schema.Struct({
+        deliveries: Schema.Array(DeliveryOfEndpoint).check(
+          Schema.isMinLength(1),
+          Schema.isMaxLength(MAX_REPLAYED_DELIVERIES)
+        )
+      }),
+      success: Schema.Struct({ results: Schema.Array(ReplayResult) })
+    }).middleware(requires("org_config.write"))
+  )
+  .prefix("/console/delivery-log")
+  .middleware(RequestBody)
+  .middleware(Authentication) {}

@@ -1,0 +1,119 @@
+import { DeliveredEventType, type LoggedDeliveryStatus } from "../../../api/console/Deliveries.ts"
+import { EndpointId } from "../../../domain/Ids.ts"
+import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
+import { Schema } from "effect"
+import { useId } from "react"
+import { Button } from "../../ui/Button.tsx"
+import { DayField } from "../../ui/DayField.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
+import { Toolbar } from "../../ui/Toolbar.tsx"
+import type { SetQuery } from "../../ui/useQueryState.ts"
+import type { QueryState } from "../../state/queryState.ts"
+import { type DeliveryQueryFields, isFiltered } from "./deliveryFilter.ts"
+
+const isEndpointId = Schema.is(EndpointId)
+const isType = Schema.is(DeliveredEventType)
+
+/** Response codes that receivers often answer; others are in the address. */
+const CODES = [0, 200, 202, 204, 301, 302, 400, 401, 403, 404, 410, 422, 429, 500, 502, 503, 504]
+
+/** The filters of the log. `endpoints`: those to choose from; without them, the log is of one endpoint. */
+export const DeliveryFilters = ({
+  endpoints,
+  query,
+  setQuery
+}: {
+  readonly endpoints?: ReadonlyArray<NotificationEndpoint>
+  readonly query: QueryState<DeliveryQueryFields>
+  readonly setQuery: SetQuery<DeliveryQueryFields>
+}) => {
+  const { code, endpoint, from, status, to, type } = query
+  const codes =
+    code === undefined || CODES.includes(code) ? CODES : [...CODES, code].toSorted((a, b) => a - b)
+  return (
+    <Toolbar label="Filters of deliveries">
+      <Tabs<LoggedDeliveryStatus | "all">
+        label="Delivery status"
+        selected={status ?? "all"}
+        onSelect={(name) => setQuery({ status: name === "all" ? undefined : name })}
+        options={[
+          ["all", "All"],
+          ["failed", "Failed"],
+          ["pending", "Pending"],
+          ["delivered", "Delivered"]
+        ]}
+      />
+      <Choice
+        label="Event"
+        value={type}
+        options={DeliveredEventType.literals.map((name) => [name, name])}
+        onChoose={(value) => setQuery({ type: isType(value) ? value : undefined })}
+      />
+      <Choice
+        label="Response"
+        value={code === undefined ? undefined : String(code)}
+        options={codes.map((one) => [String(one), one === 0 ? "none" : String(one)])}
+        onChoose={(value) => setQuery({ code: value === undefined ? undefined : Number(value) })}
+      />
+      {endpoints === undefined ? null : (
+        <Choice
+          label="Endpoint"
+          value={endpoint}
+          options={endpoints.map((one) => [one.id, one.description ?? one.url_hint])}
+          onChoose={(value) => setQuery({ endpoint: isEndpointId(value) ? value : undefined })}
+        />
+      )}
+      <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
+      <DayField label="To" day={to} onChange={(day) => setQuery({ to: day })} />
+      {isFiltered(query) ? (
+        <Button
+          small
+          onClick={() =>
+            setQuery({
+              status: undefined,
+              code: undefined,
+              type: undefined,
+              endpoint: undefined,
+              from: undefined,
+              to: undefined
+            })
+          }
+        >
+          Clear filters
+        </Button>
+      ) : null}
+    </Toolbar>
+  )
+}
+
+/** A choice of one value or any. Its label is beside it, so that its name does not contain every option. */
+const Choice = ({
+  label,
+  onChoose,
+  options,
+  value
+}: {
+  readonly label: string
+  readonly value: string | undefined
+  readonly options: ReadonlyArray<readonly [value: string, text: string]>
+  readonly onChoose: (value: string | undefined) => void
+}) => {
+  const id = useId()
+  return (
+    <div className="inline-field">
+      <span id={id}>{label}</span>
+      <select
+        aria-labelledby={id}
+        value={value ?? ""}
+        onChange={({ target }) => onChoose(target.value === "" ? undefined : target.value)}
+      >
+        <option value="">any</option>
+        {options.map(([name, text]) => (
+          <option key={name} value={name}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+}
