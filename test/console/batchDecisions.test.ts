@@ -251,7 +251,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             payload: { step_id: StepId.make("own"), tool: "crm.update", action_class: "write" }
           })
           yield* requestApprovals("refused", [{ id: "pay" }, { id: "mail", tool: "mail.send" }])
-          const { page } = yield* openSignedIn(both, "/approvals")
+          const { page } = yield* openSignedIn(both, "/approvals?show=all")
           yield* Effect.promise(async () => {
             for (const tool of [/payments/, /mail/, /crm/]) await check(page, tool)
             await page.getByRole("button", { name: /Review and decide/ }).click()

@@ -67,16 +67,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           if (response.status() === 403) refused.push(response.url())
         })
         const tabs = ["Overview", "Runs", "Datasets", "Comparisons", "Releases"]
+        const inbox = ["Pending 1", "Closed", "Mine 1", "All 1", "Admins 0", "List", "Tool", "Session"]
         for (const [path, shows, offered] of [
-          ["/approvals", "Pending 1", ["Pending 1", "Closed"]],
-          [
-            `/approvals/${at.approval_id}`,
-            "Arguments",
-            ["Pending 1", "Closed", "Select x", "Approve a", "Reject r"]
-          ],
+          ["/approvals", "Pending 1", inbox],
+          [`/approvals/${at.approval_id}`, "Arguments", [...inbox, "Select x", "Approve a", "Reject r"]],
           [`/feedback/${at.feedback_id}`, "Correction", ["Stage s", "Reject r"]],
           [`/promotion/${at.task_id}`, "examples added", []],
-          ["/sessions", "ticket: 4711", ["Reload"]],
+          ["/sessions", "ticket: 4711", ["All", "Open", "Closed", "Reload"]],
           [`/sessions/${at.session_id}`, "1-look-up", []],
           ["/grants", "No active grants", []],
           ["/rules", "Read-only", ["Past steps", "Shadow rules", "Suggestions", "Try the rules"]],

@@ -18,7 +18,7 @@ export const ApprovalLine = ({
     )
   }
   return (
-    <span className="row-said row-line">
+    <span className="row-said approval-line">
       <span className="row-tool">
         <UntrustedText text={tool} />
       </span>

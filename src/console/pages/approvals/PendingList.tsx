@@ -178,7 +178,6 @@ const Row = memo(function Row({
       </span>
       <span className="row-main">
         <ApprovalLine tool={approval.tool} line={line} />
-        <Countdown from={approval.requested_at} until={approval.expires_at} suffix=" left" />
       </span>
       <span className="row-more">
         <span className="row-class">
@@ -202,6 +201,7 @@ const Row = memo(function Row({
         {progress === "" ? null : <span className="row-progress">{progress}</span>}
         {findObstacle(approval, session) === "approved" ? <Badge tone="good">You approved</Badge> : null}
         {approval.stage === "admin" ? <Badge tone="note">Escalated</Badge> : null}
+        <Countdown from={approval.requested_at} until={approval.expires_at} suffix=" left" />
       </span>
     </div>
   )
