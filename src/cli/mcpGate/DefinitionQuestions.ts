@@ -1,0 +1,64 @@
+import type { ToolCall } from "../../adapters/toolGate.ts"
+import type { ChangedDefinition, DefinitionsOptions } from "./Definitions.ts"
+import { digestOf } from "./digest.ts"
+import type { GovernedCalls } from "./GovernedCalls.ts"
+
+/** The tool of the step that asks about a changed definition, and its action class. */
+export const DEFINITION_TOOL = "mcp.tool_definition"
+export const DEFINITION_CLASS = "definition"
+
+/** Asks people about changed definitions of tools. */
+export interface DefinitionQuestions {
+  readonly ask: DefinitionsOptions["ask"]
+  /** Whether people are asked at the moment. */
+  readonly isPending: () => boolean
+}
+
+export const makeDefinitionQuestions = ({
+  approvalUrl,
+  calls,
+  log,
+  server,
+  signal
+}: {
+  readonly calls: GovernedCalls
+  readonly approvalUrl: (approval: string | null) => string
+  /** Name of the server in the question. */
+  readonly server: string
+  /** Aborted when the gate stops. */
+  readonly signal: AbortSignal
+  readonly log: (line: string) => void
+}): DefinitionQuestions => {
+  let pending = 0
+
+  const ask = async (
+    change: ChangedDefinition,
+    notify: (question: string) => void
+  ): Promise<"approved" | "rejected" | undefined> => {
+    const call: ToolCall = {
+      id: `definition_${digestOf([change.tool, change.digest]).slice(0, 32)}`,
+      tool: DEFINITION_TOOL,
+      actionClass: DEFINITION_CLASS,
+      arguments: { server, tool: change.tool, old: change.old, new: change.new }
+    }
+    let verdict = await calls.ask(call, undefined, { signal, wait: false })
+    if (verdict.verdict === "pending") {
+      const url = approvalUrl(verdict.decision.approval_id)
+      notify(`A person is asked to approve it: ${url}`)
+      log(`the definition of ${JSON.stringify(change.tool)} waits for a person: ${url}`)
+      pending++
+      verdict = await calls.waitForPerson(call, signal)
+      pending--
+    }
+    if (verdict.verdict === "allow") {
+      await calls.report(call, undefined, { status: "succeeded", result: { accepted: change.digest } })
+      return "approved"
+    }
+    if (verdict.verdict === "pending") return undefined
+    if (verdict.cause === "executed") return "approved"
+    notify(verdict.message)
+    return verdict.cause === "unreachable" || verdict.cause === "refused" ? undefined : "rejected"
+  }
+
+  return { ask, isPending: () => pending > 0 }
+}
