@@ -171,6 +171,29 @@ AS $function$
     END
     $function$;
 
+CREATE OR REPLACE FUNCTION public.deliveries_added()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    BEGIN
+      IF NOT EXISTS (SELECT FROM added WHERE status <> 'pending') THEN
+        RETURN NULL;
+      END IF;
+      INSERT INTO delivery_counts AS c (org_id, day, destination_id, slot, delivered, failed)
+      SELECT
+        org_id, (created_at AT TIME ZONE 'UTC')::date AS day, destination_id, pg_backend_pid() % 4,
+        count(*) FILTER (WHERE status <> 'failed'), count(*) FILTER (WHERE status = 'failed')
+      FROM added
+      WHERE status <> 'pending'
+      GROUP BY 1, 2, 3
+      -- All statements lock counters in the same order, or two of them could deadlock.
+      ORDER BY 1, 2, 3
+      ON CONFLICT (org_id, day, destination_id, slot) DO UPDATE
+      SET delivered = c.delivered + excluded.delivered, failed = c.failed + excluded.failed;
+      RETURN NULL;
+    END
+  $function$;
+
 CREATE OR REPLACE FUNCTION public.deliveries_updated()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -189,27 +212,6 @@ AS $function$
   SELECT 1 AS sign, org_id, destination_id, created_at, status FROM after
   UNION ALL
   SELECT -1 AS sign, org_id, destination_id, created_at, status FROM before) AS delivery
-  WHERE status <> 'pending'
-  GROUP BY 1, 2, 3
-  HAVING sum(sign) FILTER (WHERE status = 'failed') <> 0 OR sum(sign) FILTER (WHERE status <> 'failed') <> 0
-  ORDER BY 1, 2, 3
-  ON CONFLICT (org_id, day, destination_id, slot) DO UPDATE
-  SET delivered = c.delivered + excluded.delivered, failed = c.failed + excluded.failed;
-      RETURN NULL;
-    END
-  $function$;
-
-CREATE OR REPLACE FUNCTION public.delivery_refused()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-    BEGIN
-      
-  INSERT INTO delivery_counts AS c (org_id, day, destination_id, slot, delivered, failed)
-  SELECT
-    org_id, (created_at AT TIME ZONE 'UTC')::date AS day, destination_id, pg_backend_pid() % 4,
-    coalesce(sum(sign) FILTER (WHERE status <> 'failed'), 0), coalesce(sum(sign) FILTER (WHERE status = 'failed'), 0)
-  FROM (SELECT 1 AS sign, NEW.org_id AS org_id, NEW.destination_id AS destination_id, NEW.created_at AS created_at, NEW.status AS status) AS delivery
   WHERE status <> 'pending'
   GROUP BY 1, 2, 3
   HAVING sum(sign) FILTER (WHERE status = 'failed') <> 0 OR sum(sign) FILTER (WHERE status <> 'failed') <> 0
@@ -2037,9 +2039,9 @@ CREATE CONSTRAINT TRIGGER audit_log_chain AFTER INSERT ON public.audit_log DEFER
 
 CREATE TRIGGER audit_log_keeps_all BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_append_only();
 
-CREATE TRIGGER deliveries_updated AFTER UPDATE ON public.deliveries REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION deliveries_updated();
+CREATE TRIGGER deliveries_added AFTER INSERT ON public.deliveries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION deliveries_added();
 
-CREATE TRIGGER delivery_refused AFTER INSERT ON public.deliveries FOR EACH ROW WHEN ((new.status <> 'pending'::text)) EXECUTE FUNCTION delivery_refused();
+CREATE TRIGGER deliveries_updated AFTER UPDATE ON public.deliveries REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION deliveries_updated();
 
 CREATE TRIGGER feedback_added AFTER INSERT ON public.feedback REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION feedback_added();
 

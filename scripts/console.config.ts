@@ -14,32 +14,43 @@ process.env["NODE_ENV"] = "production"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 
-/** Preloads the chunks of the start page, concurrently with the entry chunk instead of after it. */
-const preloadStartPage: Plugin = {
-  name: "countersign:preload-start-page",
-  transformIndexHtml: {
-    order: "post",
-    handler: (_html, { bundle = {}, chunk: entry }) => {
-      const names = new Set<string>()
-      const add = (name: string) => {
-        const file = bundle[name]
-        // Vite already preloads the imports of the entry chunk.
-        if (file?.type !== "chunk" || file === entry || names.has(name)) return
-        if (entry?.imports.includes(name) === true) return
-        names.add(name)
-        file.imports.forEach(add)
-      }
-      const start = Object.values(bundle).find(
-        (file) => file.type === "chunk" && file.facadeModuleId?.endsWith("pages/overview/Overview.tsx")
-      )
-      if (start === undefined) throw new Error("The console's start page has no chunk of its own")
-      add(start.fileName)
-      return [...names].map((name) => ({
-        tag: "link",
-        attrs: { rel: "modulepreload", crossorigin: true, href: `/console/${name}` },
-        injectTo: "head"
-      }))
+/** The modules whose chunks a signed-in browser needs first: the app, and the page where most visits start. */
+const STARTS = ["app/App.tsx", "pages/overview/Overview.tsx"]
+
+/**
+ * Writes `signed-in.html` beside `index.html`. It preloads the chunks of the app concurrently with the entry chunk, instead of after it; the
+ * page without a session loads only the sign-in form.
+ */
+const preloadApp: Plugin = {
+  name: "countersign:preload-app",
+  enforce: "post",
+  generateBundle(_options, bundle) {
+    const chunks = Object.values(bundle).filter((file) => file.type === "chunk")
+    const entry = chunks.find((chunk) => chunk.isEntry)
+    const html = bundle["index.html"]
+    if (html?.type !== "asset") throw new Error("The console has no page")
+    const names = new Set<string>()
+    const add = (name: string) => {
+      const file = bundle[name]
+      // Vite already preloads the imports of the entry chunk.
+      if (file?.type !== "chunk" || file === entry || names.has(name)) return
+      if (entry?.imports.includes(name) === true) return
+      names.add(name)
+      file.imports.forEach(add)
     }
+    for (const start of STARTS) {
+      const chunk = chunks.find(({ facadeModuleId }) => facadeModuleId?.endsWith(start))
+      if (chunk === undefined) throw new Error(`${start} has no chunk of its own`)
+      add(chunk.fileName)
+    }
+    const links = [...names].map(
+      (name) => `    <link rel="modulepreload" crossorigin href="/console/${name}">\n`
+    )
+    this.emitFile({
+      type: "asset",
+      fileName: "signed-in.html",
+      source: String(html.source).replace("  </head>", `${links.join("")}  </head>`)
+    })
   }
 }
 
@@ -62,7 +73,7 @@ const compressFiles: Plugin = {
 export default defineConfig({
   root: path.join(root, "src", "console"),
   base: "/console/",
-  plugins: [react(), preloadStartPage, compressFiles],
+  plugins: [react(), preloadApp, compressFiles],
   cacheDir: path.join(root, "node_modules", ".cache", "vite"),
   build: {
     emptyOutDir: true,
@@ -74,11 +85,18 @@ export default defineConfig({
       output: {
         // One chunk for the shared UI components instead of one per component. Charts are loaded by the pages that show them.
         codeSplitting: {
-          groups: [{ name: "parts", test: /src\/console\/ui\/(?!Dialog|Confirm|Secret|charts)/ }]
+          groups: [
+            // What the sign-in page needs, without Effect.
+            {
+              name: "start",
+              test: /node_modules\/(?:react|react-dom|scheduler)\/|src\/console\/(?:app\/(?:Start|SignIn|NoResponse|Logo|sessionRequests)|ui\/(?:Button|Field|FailureNotice|problemFailure|UntrustedText))\.|api\/console\/consolePath/,
+              priority: 2
+            },
+            { name: "parts", test: /src\/console\/ui\/(?!Dialog|Confirm|Secret|charts)/, priority: 1 }
+          ]
         }
       }
     },
-    // React and Effect are one chunk that every page needs: 165 KB compressed.
     chunkSizeWarningLimit: 700,
     reportCompressedSize: false
   }

@@ -1,12 +1,12 @@
 import { StrictMode } from "react"
 import { createRoot } from "react-dom/client"
-import { App } from "./app/App.tsx"
+import { Start } from "./app/Start.tsx"
 
 const root = document.getElementById("root")
 if (root !== null) {
   createRoot(root).render(
     <StrictMode>
-      <App />
+      <Start />
     </StrictMode>
   )
 }

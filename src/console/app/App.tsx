@@ -1,55 +1,44 @@
-import { Effect } from "effect"
+import { Option, Schema } from "effect"
 import { useEffect } from "react"
+import { ConsoleSession } from "../../api/Console.ts"
 import { useAtomValue, registry } from "../state/atoms.ts"
-import { consoleClient } from "../state/consoleClient.ts"
-import { sessionAtom, endSession, enterSession } from "../state/session.ts"
-import { Button } from "../ui/Button.tsx"
+import { sessionAtom, enterSession } from "../state/session.ts"
+import { NoResponse } from "./NoResponse.tsx"
 import { pathAtom } from "./router.tsx"
 import { matchRoute } from "./routes.ts"
 import { Shell } from "./Shell.tsx"
 import { SignIn } from "./SignIn.tsx"
 
-/** Loads the code of the requested page concurrently with the session, not after it. */ const start = () => {
-  const path = registry.get(pathAtom)
-  // A failed load is reported by the error boundary around the page.
-  matchRoute(path === "/" ? HOME : path)
-    ?.route.load()
-    .catch(() => undefined)
-  loadSession()
+/** The page that most visits start at. */
+const HOME = "/overview"
+
+const decodeSession = Schema.decodeUnknownOption(Schema.toCodecJson(ConsoleSession))
+
+/** Shows the page for a session as the service sent it. One that does not decode is of another version of the service. */
+const open = (session: unknown): void => {
+  const decoded = decodeSession(session)
+  if (Option.isSome(decoded)) enterSession(decoded.value)
+  else registry.set(sessionAtom, { _tag: "Unreachable" })
 }
 
-/** The page that most visits start at. */ const HOME = "/overview"
+// The code of the requested page is loaded concurrently with the session, not after it.
+const path = registry.get(pathAtom)
+// A failed load is reported by the error boundary around the page.
+matchRoute(path === "/" ? HOME : path)
+  ?.route.load()
+  .catch(() => undefined)
 
-/** Requests the current session. Without an answer, the page shows that and offers a retry. */ const loadSession =
-  () =>
-    void Effect.runPromise(
-      consoleClient.session.get({}).pipe(
-        Effect.map((session) => (session === null ? endSession() : enterSession(session))),
-        Effect.catch(() => Effect.sync(() => registry.set(sessionAtom, { _tag: "Unreachable" })))
-      )
-    )
-
-/** The root component: the sign-in page, or the shell with the current page. */
-export const App = () => {
+/** The app of a signed-in browser: the shell with the current page, or the sign-in page once the session has ended. */
+export default function App({ session }: { readonly session: unknown }) {
   const state = useAtomValue(sessionAtom)
-  useEffect(start, [])
+  useEffect(() => open(session), [session])
   switch (state._tag) {
     case "Unknown":
       return <div className="boot" aria-busy="true" />
     case "Unreachable":
-      return (
-        <main className="sign-in">
-          <div className="card sign-in-card" role="alert">
-            <h1>No response from the service</h1>
-            <p className="quiet">The service may be restarting or unreachable.</p>
-            <Button kind="primary" onClick={loadSession}>
-              Try again
-            </Button>
-          </div>
-        </main>
-      )
+      return <NoResponse onRetry={() => location.reload()} />
     case "SignedOut":
-      return <SignIn expired={state.expired} />
+      return <SignIn expired={state.expired} onSignedIn={open} />
     case "SignedIn":
       return <Shell session={state.session} />
   }

@@ -1,24 +1,37 @@
-import { Effect } from "effect"
 import { type FormEvent, useState } from "react"
-import { consoleClient } from "../state/consoleClient.ts"
-import { enterSession } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
 import { Field } from "../ui/Field.tsx"
 import { FailureNotice } from "../ui/FailureNotice.tsx"
-import { useAction } from "../ui/useAction.ts"
+import type { Failure } from "../ui/problemFailure.ts"
 import { Logo } from "./Logo.tsx"
+import { signIn } from "./sessionRequests.ts"
 
 /** The sign-in page. It exchanges an API key for a session of eight hours and does not keep the key. */
-export const SignIn = ({ expired }: { readonly expired: boolean }) => {
+export const SignIn = ({
+  expired,
+  onKeyEntered,
+  onSignedIn
+}: {
+  readonly expired: boolean
+  /** Runs when its user types, so that what follows can be loaded meanwhile. */
+  readonly onKeyEntered?: () => void
+  /** Gets the session as the service sent it. */
+  readonly onSignedIn: (session: unknown) => void
+}) => {
   const [key, setKey] = useState("")
-  const { failure, pending, run } = useAction((given: string) =>
-    Effect.tap(consoleClient.session.sign_in({ payload: { key: given } }), (session) =>
-      Effect.sync(() => enterSession(session))
-    )
-  )
+  const [pending, setPending] = useState(false)
+  const [failure, setFailure] = useState<Failure>()
+  const send = async () => {
+    setPending(true)
+    setFailure(undefined)
+    const result = await signIn(key.trim())
+    setPending(false)
+    if ("failure" in result) setFailure(result.failure)
+    else onSignedIn(result.session)
+  }
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    void run(key.trim())
+    if (!pending) void send()
   }
   return (
     <main className="sign-in">
@@ -46,7 +59,10 @@ export const SignIn = ({ expired }: { readonly expired: boolean }) => {
               autoFocus
               placeholder="csk_…"
               value={key}
-              onChange={(event) => setKey(event.target.value)}
+              onChange={(event) => {
+                setKey(event.target.value)
+                onKeyEntered?.()
+              }}
             />
           )}
         </Field>

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react"
-import { type Failure, isOfField } from "./Failure.ts"
+import { type Failure, isOfField } from "./problemFailure.ts"
 import { UntrustedText } from "./UntrustedText.tsx"
 
 /**

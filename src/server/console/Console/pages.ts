@@ -1,4 +1,4 @@
-import { Context, Effect } from "effect"
+import { Context, Effect, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CONSOLE_API_PATH, CONSOLE_PATH } from "../../../api/Console.ts"
 import { NotFound } from "../../../api/Problems.ts"
@@ -6,6 +6,7 @@ import { problemResponse } from "../../http/problemResponse.ts"
 import { preferredEncoding } from "../../http/preferredEncoding.ts"
 import { pageHeaders } from "../../http/securityHeaders.ts"
 import { type Asset, type Assets, findAssets } from "./assets.ts"
+import { sessionToken } from "./browserRequest.ts"
 
 /** Loads the built page; undefined if it is not built. A reference, so that tests can replace it. */
 export const ConsoleAssets = Context.Reference<Effect.Effect<Assets | undefined>>(
@@ -62,14 +63,17 @@ export const layer = HttpRouter.use((router) =>
 
     const page = Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
-      const index = (yield* assets)?.get("index.html")
+      const files = yield* assets
+      // The page of a signed-in browser preloads the app. Whether the session is still open, the page finds out.
+      const isSignedIn = Redacted.value(sessionToken(request)) !== ""
+      const index = (isSignedIn ? files?.get("signed-in.html") : undefined) ?? files?.get("index.html")
       return index === undefined
         ? HttpServerResponse.text(NOT_BUILT, {
             status: 503,
             headers: { ...headers, "cache-control": "no-store" },
             contentType: "text/html; charset=utf-8"
           })
-        : send(request, index, "no-cache")
+        : send(request, index, "no-cache", "accept-encoding, cookie")
     })
 
     const file = Effect.gen(function* () {
@@ -100,7 +104,12 @@ const unknownPath = Effect.suspend(() =>
   problemResponse(new NotFound({ detail: "Unknown path. See /docs for the API reference." }))
 )
 
-const send = (request: HttpServerRequest.HttpServerRequest, asset: Asset, cache: string) => {
+const send = (
+  request: HttpServerRequest.HttpServerRequest,
+  asset: Asset,
+  cache: string,
+  vary = "accept-encoding"
+) => {
   const available = codings.filter((coding) => asset.encoded[coding] !== undefined)
   const coding = preferredEncoding(request.headers["accept-encoding"] ?? "", available)
   return HttpServerResponse.uint8Array(
@@ -109,7 +118,7 @@ const send = (request: HttpServerRequest.HttpServerRequest, asset: Asset, cache:
       headers: {
         ...headers,
         "cache-control": cache,
-        vary: "accept-encoding",
+        vary,
         ...(coding === "identity" ? {} : { "content-encoding": coding })
       },
       contentType: asset.type.startsWith("text/") ? `${asset.type}; charset=utf-8` : asset.type

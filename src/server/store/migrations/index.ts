@@ -68,6 +68,7 @@ import summaries from "./0069_summaries.ts"
 import search from "./0070_search.ts"
 import dailyCounts from "./0071_daily_counts.ts"
 import decisionsOfTools from "./0072_decisions_of_tools.ts"
+import refusedDeliveries from "./0073_refused_deliveries.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -138,5 +139,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0069_summaries": summaries,
   "0070_search": search,
   "0071_daily_counts": dailyCounts,
-  "0072_decisions_of_tools": decisionsOfTools
+  "0072_decisions_of_tools": decisionsOfTools,
+  "0073_refused_deliveries": refusedDeliveries
 }

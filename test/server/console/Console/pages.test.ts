@@ -29,6 +29,7 @@ const text = (type: string, content: string) => ({
 
 const built: Assets = new Map([
   ["index.html", text("text/html", "the page")],
+  ["signed-in.html", text("text/html", "the page with the app")],
   ["assets/index-1a2b.js", text("text/javascript", "the program")],
   ["assets/logo-3c4d.svg", text("image/svg+xml", "the logo")]
 ])
@@ -50,6 +51,14 @@ describe("Console pages", () => {
         assert.strictEqual(yield* Effect.promise(() => answer.text()), "the page", path)
         assert.strictEqual(answer.headers.get("cache-control"), "no-cache")
       }
+    })
+  )
+
+  it.effect("the page of a browser with a session preloads the app", () =>
+    Effect.gen(function* () {
+      const answer = yield* request(built, "/console", { host: "localhost", cookie: "countersign=token" })
+      assert.strictEqual(yield* Effect.promise(() => answer.text()), "the page with the app")
+      assert.include(answer.headers.get("vary") ?? "", "cookie")
     })
   )
 

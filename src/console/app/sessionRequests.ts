@@ -1,0 +1,35 @@
+/**
+ * The requests of the sign-in page, without the client of the API: the page is small, because it loads neither Effect nor the schemas.
+ * What they return is decoded by the app that is loaded then.
+ */
+import { CONSOLE_PATH } from "../../api/console/consolePath.ts"
+import { type Failure, failureOf, unreachable } from "../ui/problemFailure.ts"
+
+const SESSION = `${CONSOLE_PATH}/session`
+
+const OPTIONS: RequestInit = { credentials: "same-origin", redirect: "error", cache: "no-store" }
+
+/** The session of this browser as the service sent it; null: signed out. Rejects without an answer. */
+export const readSession = async (): Promise<unknown> => {
+  const response = await fetch(SESSION, OPTIONS)
+  if (!response.ok) throw new Error(`Status ${response.status}`)
+  return response.json()
+}
+
+/** Exchanges an API key for a session. */
+export const signIn = async (
+  key: string
+): Promise<{ readonly session: unknown } | { readonly failure: Failure }> => {
+  try {
+    const response = await fetch(SESSION, {
+      ...OPTIONS,
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ key })
+    })
+    const body: unknown = await response.json()
+    return response.ok ? { session: body } : { failure: failureOf(body) }
+  } catch {
+    return { failure: unreachable }
+  }
+}
