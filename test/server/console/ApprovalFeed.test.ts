@@ -171,11 +171,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
     it.effect("a page of many pending approvals is read by their index, without the others", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const { approval_id } = yield* (yield* agentOf("five thousand"))("first")
+        const { approval_id } = yield* (yield* agentOf("a thousand"))("first")
         yield* sql`
           INSERT INTO approvals
           SELECT (jsonb_populate_record(approvals, jsonb_build_object('approval_id', 'apr ' || n, 'expires_at', expires_at + n * interval '1 s'))).*
-          FROM approvals, generate_series(1, 5000) AS n
+          FROM approvals, generate_series(1, 1000) AS n
           WHERE approval_id = ${approval_id}
         `
         yield* sql`ANALYZE approvals`
@@ -360,7 +360,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
           yield* sql`
           INSERT INTO approvals
           SELECT (jsonb_populate_record(approvals, jsonb_build_object('approval_id', 'old ' || n, 'decided_at', decided_at - n * interval '1 day'))).*
-          FROM approvals, generate_series(1, 5000) AS n
+          FROM approvals, generate_series(1, 1000) AS n
           WHERE approval_id = ${rejected}
         `
           yield* sql`ANALYZE approvals`

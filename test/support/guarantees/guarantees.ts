@@ -261,6 +261,21 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "A decision is bound to the arguments. What people read",
+    proofs: [
+      ...tests(
+        "test/domain/approvals/SummaryTemplate",
+        "* > a value cannot pass for the words of the template",
+        "* > every text either has a fault within it, or renders any arguments to one bounded, visible line"
+      ),
+      ...tests(
+        "test/server/approvals/Summaries",
+        "* > a summary is no part of the step: a repeated step keeps its first one, and its digest has none",
+        "* > no event of the session has a summary"
+      )
+    ]
+  },
+  {
     promise: "A standing grant allows only steps of its session that its maker could approve alone",
     proofs: [
       ...tests(
