@@ -55,6 +55,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Telem
         yield* Effect.promise(async () => {
           await batch.getByText("failed").waitFor()
           await batch.getByText("400").first().waitFor()
+          // The filter is in the address.
+          await page.getByRole("button", { name: "Pending", exact: true }).click()
+          await page.getByText("No pending batches").waitFor()
+          await page.getByRole("button", { name: "Failed", exact: true }).click()
+          await page.waitForFunction(() => location.search === "?status=failed")
+          await batch.getByText("failed").waitFor()
+          await page.getByRole("button", { name: "All", exact: true }).click()
           peer.answer(accepted)
           await batch.getByRole("button", { name: "Replay" }).click()
           await batch.getByText("delivered").waitFor()

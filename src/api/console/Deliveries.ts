@@ -3,7 +3,8 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { approvalEventTypes } from "../../domain/approvals/ApprovalEvent.ts"
 import { DeliveryAttempt } from "../../domain/delivery/DeliveryState.ts"
-import { ApprovalId, DeliveryId, EndpointId, EventId } from "../../domain/Ids.ts"
+import { ApprovalId, DeliveryId, EndpointId, EventId, TelemetryDeliveryId } from "../../domain/Ids.ts"
+import { TelemetryDelivery, TelemetryDeliveryStatus } from "../../domain/telemetry/TelemetryDestination.ts"
 import { Timestamp } from "../../domain/Time.ts"
 import { Authentication, requires } from "../Authorization.ts"
 import { RequestBody } from "../Middleware.ts"
@@ -107,6 +108,14 @@ export const ReplayResult = Schema.Struct({ ...DeliveryOfEndpoint.fields, outcom
 })
 export type ReplayResult = typeof ReplayResult.Type
 
+/** A page of the batches that the telemetry collector gets, newest first. */
+export const BatchLogPage = Schema.Struct({
+  batches: Schema.Array(TelemetryDelivery),
+  /** Where the next page continues. Null if there is none. */
+  next_cursor: Schema.NullOr(TelemetryDeliveryId)
+}).annotate({ identifier: "BatchLogPage" })
+export type BatchLogPage = typeof BatchLogPage.Type
+
 /** Hours of the line of an endpoint in the list. */
 export const ENDPOINT_LINE_HOURS = 24
 
@@ -141,6 +150,13 @@ export class ConsoleDeliveriesApi extends HttpApiGroup.make("deliveries")
         cursor: Schema.optionalKey(DeliveryId)
       },
       success: DeliveryLogPage
+    }).middleware(requires("org_config.read")),
+    HttpApiEndpoint.get("batches", "/batches", {
+      query: {
+        status: Schema.optionalKey(TelemetryDeliveryStatus),
+        cursor: Schema.optionalKey(TelemetryDeliveryId)
+      },
+      success: BatchLogPage
     }).middleware(requires("org_config.read")),
     HttpApiEndpoint.get("health", "/health", {
       success: Schema.Struct({ endpoints: Schema.Array(EndpointHealth) })

@@ -2,6 +2,7 @@ import { Array as Arr, Context, DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import {
+  type BatchLogPage,
   DELIVERIES_PAGE,
   type DeliveryFilter,
   type DeliveryLogPage,
@@ -15,19 +16,23 @@ import {
 import { notFound } from "../../api/notFound.ts"
 import type { NotFound } from "../../api/Problems.ts"
 import type { DeliveryAttempt } from "../../domain/delivery/DeliveryState.ts"
-import { ApprovalId, type DeliveryId, type EventId } from "../../domain/Ids.ts"
+import { ApprovalId, type DeliveryId, type EventId, type TelemetryDeliveryId } from "../../domain/Ids.ts"
+import type { TelemetryDeliveryStatus } from "../../domain/telemetry/TelemetryDestination.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { VERSION } from "../../domain/Version.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import {
+  findBatches,
   findDeliveries,
   findEventJson,
+  listBatches,
   listEndpointIds,
   listHours,
   listRecords,
   listStates,
+  listTelemetryDestinations,
   listTools,
   type LogRow
 } from "./ConsoleDeliveries/rows.ts"
@@ -44,6 +49,11 @@ export class ConsoleDeliveries extends Context.Service<
     readonly get: (
       key: DeliveryOfEndpoint
     ) => Effect.Effect<LoggedDeliveryDetail, NotFound, Authorized<"org_config.read">>
+    /** One page of the batches that the telemetry collector gets, newest first. */
+    readonly batches: (filter: {
+      readonly status?: TelemetryDeliveryStatus
+      readonly cursor?: TelemetryDeliveryId
+    }) => Effect.Effect<BatchLogPage, never, Authorized<"org_config.read">>
     /** The health of every endpoint. */
     readonly health: Effect.Effect<ReadonlyArray<EndpointHealth>, never, Authorized<"org_config.read">>
     /** Replays failed deliveries, independently of each other: a result for each, in the order of the list. */
@@ -127,6 +137,19 @@ export class ConsoleDeliveries extends Context.Service<
             headers: headersOf(found.event_id, found.type, attempt_log.at(-1))
           }
         }),
+        batches: Effect.fn("ConsoleDeliveries.batches")(function* (filter) {
+          const { org_id } = yield* Authorized("org_config.read")
+          const [destination] = yield* listTelemetryDestinations(sql, org_id)
+          if (destination === undefined) return { batches: [], next_cursor: null }
+          const { destination_id } = destination
+          const { horizon, ids } = yield* findBatches(sql, org_id, [destination_id], filter)
+          const shown = ids.slice(0, DELIVERIES_PAGE)
+          const last = ids.length > DELIVERIES_PAGE ? shown.at(-1) : undefined
+          return {
+            batches: shown.length === 0 ? [] : yield* listBatches(sql, org_id, destination_id, shown),
+            next_cursor: last ?? horizon
+          }
+        }, Effect.orDie),
         health: Effect.gen(function* () {
           const { org_id } = yield* Authorized("org_config.read")
           const rows = yield* listEndpointIds(sql, org_id, undefined)

@@ -20,7 +20,7 @@ import { RowCheckbox } from "../../ui/selection/RowCheckbox.tsx"
 import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
 import { selectionShortcuts } from "../../ui/selection/selectionShortcuts.ts"
 import { useSelection } from "../../ui/selection/useSelection.ts"
-import { AbsoluteTime, Countdown, RelativeTime } from "../../ui/Time.tsx"
+import { AbsoluteTime, RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
@@ -317,9 +317,9 @@ const DeliveryRow = ({
             ? ", 1 replay"
             : `, ${delivery.replays} replays`}
         {delivery.status_code === null ? "" : `, ${delivery.status_code}`}
-        {delivery.next_attempt_at === null || delivery.attempts === 0 ? null : (
+        {delivery.next_attempt_at === null ? null : (
           <>
-            , next in <Countdown until={delivery.next_attempt_at} />
+            , next attempt <RelativeTime time={delivery.next_attempt_at} />
           </>
         )}{" "}
         · <RelativeTime time={delivery.created_at} />

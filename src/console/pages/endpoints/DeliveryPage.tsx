@@ -20,7 +20,7 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
-import { AbsoluteTime, Countdown, formatSeconds } from "../../ui/Time.tsx"
+import { AbsoluteTime, formatSeconds, RelativeTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useAction } from "../../ui/useAction.ts"
@@ -121,7 +121,7 @@ const Detail = ({
         {detail.next_attempt_at === null ? null : (
           <>
             {" "}
-            · next attempt in <Countdown until={detail.next_attempt_at} />
+            · next attempt <RelativeTime time={detail.next_attempt_at} />
           </>
         )}
       </PageHeader>

@@ -1,31 +1,48 @@
-import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
-import type { TelemetryDestinationId } from "../../../domain/Ids.ts"
-import type {
-  TelemetryDelivery,
+import type { TelemetryDeliveryId, TelemetryDestinationId } from "../../../domain/Ids.ts"
+import {
+  type TelemetryDelivery,
   TelemetryDeliveryStatus
 } from "../../../domain/telemetry/TelemetryDestination.ts"
-import { useAtomValue } from "../../state/atoms.ts"
+import { useEffect } from "react"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { consoleClient } from "../../state/consoleClient.ts"
+import { pagedAtom } from "../../state/pagedAtom.ts"
+import { defineQuery } from "../../state/queryState.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
-import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
+import { useQueryState } from "../../ui/useQueryState.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
-export const batchesAtom = Atom.family((id: TelemetryDestinationId) =>
-  Atom.make(
-    Effect.map(
-      apiClient.telemetry_destinations.deliveries({ params: { id } }),
-      ({ deliveries }) => deliveries
-    )
+/** The filter of the batches in the address. */
+const parameters = defineQuery({ status: TelemetryDeliveryStatus })
+type StatusFilter = TelemetryDeliveryStatus | "all"
+
+/** The batches with a status, page by page. */
+export const batchesAtom = Atom.family((status: StatusFilter) =>
+  pagedAtom(
+    (cursor: TelemetryDeliveryId | undefined) =>
+      consoleClient.deliveries.batches({
+        query: {
+          ...(status === "all" ? {} : { status }),
+          ...(cursor === undefined ? {} : { cursor })
+        }
+      }),
+    "batches"
   )
 )
+
+/** How often the first page is read again, in milliseconds. Further pages that were loaded stay as they are. */
+const REFRESH_INTERVAL_MS = 2_500
 
 const statuses: Record<TelemetryDeliveryStatus, readonly [Tone, string]> = {
   pending: ["wait", "Pending"],
@@ -42,30 +59,64 @@ export const Batches = ({
   readonly id: TelemetryDestinationId
   readonly onChange: () => void
 }) => {
-  const result = useAtomValue(batchesAtom(id))
+  const [{ status = "all" }, setQuery] = useQueryState(parameters)
+  const atom = batchesAtom(status)
+  const pages = useAtomValue(atom)
+  const isFirstPage = pages._tag !== "Success" || pages.value.items.length <= 1
+  useEffect(() => {
+    if (!isFirstPage) return undefined
+    const timer = setInterval(() => {
+      if (!document.hidden) refresh(atom)
+    }, REFRESH_INTERVAL_MS)
+    return () => clearInterval(timer)
+  }, [atom, isFirstPage])
   return (
     <section className="card" aria-labelledby="batches">
       <div className="card-head">
         <div>
           <h2 id="batches">Batches</h2>
-          <p className="quiet small">Last 50, newest first. Failed batches are kept for 72 hours.</p>
+          <p className="quiet small">Newest first. Failed batches are kept for 72 hours.</p>
         </div>
+        <Tabs<StatusFilter>
+          label="Batch status"
+          selected={status}
+          onSelect={(name) => setQuery({ status: name === "all" ? undefined : name })}
+          options={[
+            ["all", "All"],
+            ["failed", "Failed"],
+            ["partial", "Partial"],
+            ["pending", "Pending"],
+            ["delivered", "Delivered"]
+          ]}
+        />
       </div>
-      <AsyncContent result={result} atom={batchesAtom(id)}>
+      <PagedList atom={atom}>
         {(batches) =>
           batches.length === 0 ? (
-            <EmptyState title="No spans exported yet">
-              Spans are exported in batches, a few seconds after they end.
-            </EmptyState>
+            status === "all" ? (
+              <EmptyState title="No spans exported yet">
+                Spans are exported in batches, a few seconds after they end.
+              </EmptyState>
+            ) : (
+              <EmptyState title={`No ${status} batches`} />
+            )
           ) : (
             <ul className="rows">
               {batches.map((batch) => (
-                <Batch key={batch.id} id={id} batch={batch} onChange={onChange} />
+                <Batch
+                  key={batch.id}
+                  id={id}
+                  batch={batch}
+                  onChange={() => {
+                    refresh(atom)
+                    onChange()
+                  }}
+                />
               ))}
             </ul>
           )
         }
-      </AsyncContent>
+      </PagedList>
     </section>
   )
 }

@@ -16,7 +16,7 @@ import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { DeliveryHealth, healthAtom } from "../endpoints/DeliveryHealth.tsx"
-import { Batches, batchesAtom } from "./Batches.tsx"
+import { Batches } from "./Batches.tsx"
 import { NewDestination } from "./NewDestination.tsx"
 
 const destinationsAtom = Atom.make(
@@ -83,13 +83,11 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
   const test = useAction(() => apiClient.telemetry_destinations.test({ params }))
   const reload = () => {
     refresh(destinationsAtom)
-    refresh(batchesAtom(id))
   }
   useEffect(() => {
     const timer = setInterval(() => {
       if (document.hidden) return
       refresh(destinationsAtom)
-      refresh(batchesAtom(id))
       refresh(healthAtom(id))
     }, REFRESH_INTERVAL_MS)
     return () => clearInterval(timer)

@@ -12,6 +12,7 @@ export const ConsoleDeliveriesHttp = HttpApiBuilder.group(
     return handlers.handleAll({
       list: ({ query }) => deliveries.list(query),
       get: ({ params }) => deliveries.get(params),
+      batches: ({ query }) => deliveries.batches(query),
       health: () => Effect.map(deliveries.health, (endpoints) => ({ endpoints })),
       replay: ({ payload }) => Effect.map(deliveries.replay(payload.deliveries), (results) => ({ results }))
     })

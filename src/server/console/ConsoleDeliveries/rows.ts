@@ -14,8 +14,10 @@ import {
   EndpointId,
   EventId,
   type OrgId,
+  TelemetryDeliveryId,
   uuidTimePrefix
 } from "../../../domain/Ids.ts"
+import { TelemetryDelivery } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -55,10 +57,15 @@ export type LogRow = typeof LogRow.Type
 
 const logRows = rowsOf(LogRow)
 
+/** The filters, also with the status that only batches of spans have. */
+type DestinationFilter = Omit<DeliveryFilter, "status" | "endpoint_id"> & {
+  readonly status?: LoggedDeliveryStatus | "partial"
+}
+
 /** The conditions on columns that no index has. */
 const conditions = (
   sql: SqlClient.SqlClient,
-  { code, since, status, type, until }: DeliveryFilter
+  { code, since, status, type, until }: DestinationFilter
 ): ReadonlyArray<Statement.Fragment> => [
   ...(status === undefined ? [] : [sql`status = ${status}`]),
   ...(code === undefined
@@ -97,18 +104,68 @@ export const findDeliveries = (...parameters: Parameters<typeof findStatement>) 
     horizon: rows.length > DELIVERIES_PAGE ? null : (rows[0]?.horizon ?? null)
   }))
 
+/** The keys of the newest batches that match, below the cursor, as of {@link findDeliveries}. */
+export const findBatches = (...parameters: Parameters<typeof findStatement>) =>
+  Effect.map(batchPageRows.all(findStatement(...parameters)), (rows) => ({
+    ids: rows.flatMap(({ delivery_id }) => (delivery_id === null ? [] : [delivery_id])),
+    horizon: rows.length > DELIVERIES_PAGE ? null : (rows[0]?.horizon ?? null)
+  }))
+
+const batchPageRows = rowsOf(
+  Schema.Struct({
+    delivery_id: Schema.NullOr(TelemetryDeliveryId),
+    horizon: Schema.NullOr(TelemetryDeliveryId)
+  })
+)
+
+const destinationRows = rowsOf(Schema.Struct({ destination_id: Schema.String }))
+
+/** The telemetry destinations of the organization: at most one. */
+export const listTelemetryDestinations = (sql: SqlClient.SqlClient, org_id: OrgId) =>
+  destinationRows.all(sql`
+    SELECT destination_id
+    FROM telemetry_destinations
+    WHERE org_id = ${org_id}
+  `)
+
+const batchRows = rowsOf(
+  Schema.Struct({
+    ...TelemetryDelivery.fields,
+    created_at: TimestampFromDate,
+    finished_at: Schema.NullOr(TimestampFromDate)
+  })
+)
+
+/** These batches of a telemetry destination, newest first. */
+export const listBatches = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  destination_id: string,
+  ids: ReadonlyArray<TelemetryDeliveryId>
+) =>
+  batchRows.all(sql`
+    SELECT
+      delivery_id AS id, CASE WHEN label = 'scores' THEN 'scores' ELSE 'spans' END AS signal, status, size AS span_count,
+      rejected AS rejected_spans, attempts, replays, status_code AS http_status, last_error, created_at, finished_at
+    FROM deliveries
+    WHERE org_id = ${org_id}
+      AND destination_id = ${destination_id}
+      AND delivery_id = ANY(${textArray(ids)}::text[])
+    ORDER BY delivery_id DESC
+  `)
+
 /** The statement of {@link findDeliveries}. */
 export const findStatement = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  endpoints: ReadonlyArray<EndpointId>,
-  filter: DeliveryFilter & { readonly cursor?: DeliveryId },
+  destinations: ReadonlyArray<string>,
+  filter: DestinationFilter & { readonly cursor?: string },
   maxExamined = MAX_EXAMINED_DELIVERIES
 ) => {
   const where = conditions(sql, filter)
   const wanted = DELIVERIES_PAGE + 1
   const examined =
-    where.length === 0 ? wanted : Math.max(wanted, Math.floor(maxExamined / Math.max(1, endpoints.length)))
+    where.length === 0 ? wanted : Math.max(wanted, Math.floor(maxExamined / Math.max(1, destinations.length)))
   const { cursor, since, until } = filter
   const range = sql.and([
     sql`org_id = ${org_id}`,
@@ -121,7 +178,7 @@ export const findStatement = (
   ])
   return sql`
     WITH endpoints AS MATERIALIZED (
-      SELECT endpoint_id FROM unnest(${textArray(endpoints)}::text[]) AS e (endpoint_id)
+      SELECT endpoint_id FROM unnest(${textArray(destinations)}::text[]) AS e (endpoint_id)
     ), found AS MATERIALIZED (
       SELECT e.endpoint_id, l.delivery_id
       FROM endpoints e
