@@ -30,10 +30,6 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Overv
           await approvals.getByRole("row", { name: /^Ada Lovelace 1 0$/ }).waitFor()
           const answers = page.getByRole("region", { name: "Answers" })
           await answers.getByRole("link", { name: /^Feedback [1-9]/ }).waitFor()
-          await answers
-            .getByRole("row", { name: /Sort customer messages/ })
-            .first()
-            .waitFor()
           const deliveries = page.getByRole("region", { name: "Webhook deliveries" })
           await deliveries.getByRole("row", { name: /127\.0\.0\.1:9/ }).waitFor()
           await page.getByText("Days are in UTC").waitFor()

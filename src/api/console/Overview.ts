@@ -110,6 +110,7 @@ export const DeliveryOverview = Schema.Struct({
     Schema.Struct({
       id: EndpointId,
       url_hint: Schema.String,
+      description: Schema.NullOr(Schema.String),
       active: Schema.Boolean,
       ...deliveryCounts,
       consecutive_failures: Schema.Int,

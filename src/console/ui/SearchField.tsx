@@ -5,12 +5,15 @@ const TYPING_MS = 250
 
 /** A field for words that filter a list. `onSearch` gets the text once its user stops typing, or presses Enter; empty for none. */
 export const SearchField = ({
+  delayMs = TYPING_MS,
   label,
   onSearch,
   placeholder,
   text
 }: {
   readonly label: string
+  /** How long after the last key the text is used. Short for a list that the page has whole: no request follows. */
+  readonly delayMs?: number
   readonly placeholder?: string
   /** The text in use, such as the one of the address. */
   readonly text: string
@@ -26,9 +29,9 @@ export const SearchField = ({
   })
   useEffect(() => {
     if (typed.trim() === text) return undefined
-    const timer = setTimeout(() => search(), TYPING_MS)
+    const timer = setTimeout(() => search(), delayMs)
     return () => clearTimeout(timer)
-  }, [typed, text])
+  }, [typed, text, delayMs])
   return (
     <label className="inline-field">
       <span className="visually-hidden">{label}</span>

@@ -345,7 +345,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
         payload: { url: "http://127.0.0.1:9/good" }
       })
       const { endpoint: bad } = yield* admin.notification_endpoints.create({
-        payload: { url: "http://127.0.0.1:9/bad" }
+        payload: { url: "http://127.0.0.1:9/bad", description: "orders" }
       })
       const [today, yesterday, before] = yield* Effect.all([dayAgo(0), dayAgo(1), dayAgo(7)])
       const enqueue = (destination: string, id: string, day: string, status = "pending") => sql`
@@ -385,6 +385,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
         {
           id: bad.id,
           url_hint: bad.url_hint,
+          description: "orders",
           active: true,
           delivered: 1,
           failed: 1,

@@ -5,6 +5,9 @@ import type { InboxGroup, InboxPart } from "./filterApprovals.ts"
 
 const partLabels = { mine: "Mine", all: "All", admins: "Admins" } as const
 
+/** Filtering 5,000 approvals takes a few milliseconds. Browsers limit how often a page writes its address. */
+const FILTER_DELAY_MS = 30
+
 /** The filters of the pending approvals. */
 export const InboxToolbar = ({
   canDecide,
@@ -29,6 +32,7 @@ export const InboxToolbar = ({
   <Toolbar label="Filter of pending approvals">
     <SearchField
       label="Filter by tool, agent, summary or metadata"
+      delayMs={FILTER_DELAY_MS}
       placeholder="Filter"
       text={text}
       onSearch={onSearch}

@@ -13,6 +13,7 @@ import { countText, dayLabel, percentage, percentText } from "./figures.ts"
 import { OVERVIEW_REFRESH_MS } from "./refreshInterval.ts"
 
 const ENDPOINTS = "/endpoints"
+const DELIVERIES = "/deliveries"
 
 /** How webhooks were delivered, and which endpoints fail. */
 export const DeliverySection = ({ period }: { readonly period: OverviewPeriod }) => {
@@ -32,13 +33,13 @@ export const DeliverySection = ({ period }: { readonly period: OverviewPeriod })
 const Deliveries = ({ overview: { days, failing, total } }: { readonly overview: DeliveryOverview }) => (
   <>
     <div className="overview-figures">
-      <Figure label="Delivered" to={ENDPOINTS}>
+      <Figure label="Delivered" to={`${DELIVERIES}?status=delivered`}>
         {countText(total.delivered)}
       </Figure>
-      <Figure label="Failed" to={ENDPOINTS}>
+      <Figure label="Failed" to={`${DELIVERIES}?status=failed`}>
         {countText(total.failed)}
       </Figure>
-      <Figure label="Success rate" to={ENDPOINTS}>
+      <Figure label="Success rate" to={DELIVERIES}>
         {percentText(percentage(total.delivered, total.delivered + total.failed))}
       </Figure>
       <Figure label="Endpoints that fail now" to={ENDPOINTS}>
@@ -59,7 +60,7 @@ const Deliveries = ({ overview: { days, failing, total } }: { readonly overview:
           key: day,
           label: dayLabel(day),
           values: [delivered, failed],
-          to: ENDPOINTS
+          to: DELIVERIES
         }))}
       />
     </div>
@@ -67,29 +68,48 @@ const Deliveries = ({ overview: { days, failing, total } }: { readonly overview:
       <Table
         columns={["Endpoint", "State", ...["Delivered", "Failed"].map((name) => ({ name, number: true }))]}
       >
-        {failing.map(({ active, consecutive_failures, cooldown_until, delivered, failed, id, url_hint }) => (
-          <tr key={id}>
-            <td className="clip">
-              <Link to={`/endpoints/${id}`}>
-                <UntrustedText text={url_hint} />
-              </Link>
-            </td>
-            <td>
-              {stateText(active, consecutive_failures)}
-              {cooldown_until === null ? null : (
-                <>
-                  , paused until <AbsoluteTime time={cooldown_until} />
-                </>
-              )}
-            </td>
-            <td className="number" data-label="Delivered">
-              {countText(delivered)}
-            </td>
-            <td className="number" data-label="Failed">
-              {countText(failed)}
-            </td>
-          </tr>
-        ))}
+        {failing.map(
+          ({
+            active,
+            consecutive_failures,
+            cooldown_until,
+            delivered,
+            description,
+            failed,
+            id,
+            url_hint
+          }) => (
+            <tr key={id}>
+              <td className="clip">
+                <Link to={`/endpoints/${id}`}>
+                  <UntrustedText text={description ?? url_hint} />
+                </Link>
+                {description === null ? null : (
+                  <>
+                    {" "}
+                    <span className="quiet small">
+                      <UntrustedText text={url_hint} />
+                    </span>
+                  </>
+                )}
+              </td>
+              <td>
+                {stateText(active, consecutive_failures)}
+                {cooldown_until === null ? null : (
+                  <>
+                    , paused until <AbsoluteTime time={cooldown_until} />
+                  </>
+                )}
+              </td>
+              <td className="number" data-label="Delivered">
+                {countText(delivered)}
+              </td>
+              <td className="number" data-label="Failed">
+                <Link to={`${DELIVERIES}?status=failed&endpoint=${id}`}>{countText(failed)}</Link>
+              </td>
+            </tr>
+          )
+        )}
       </Table>
     )}
   </>

@@ -13,6 +13,7 @@ const endpointRows = rowsOf(
   Schema.Struct({
     id: EndpointId,
     url_hint: Schema.String,
+    description: Schema.NullOr(Schema.String),
     active: Schema.Boolean,
     ...counts,
     consecutive_failures: Schema.Int,
@@ -38,7 +39,7 @@ export const readDeliveries = Effect.fnUntraced(function* (
   `)
   const failing = yield* endpointRows.all(sql`
     SELECT
-      endpoint_id AS id, url_hint, active, coalesce(delivered, 0) AS delivered, coalesce(failed, 0) AS failed,
+      endpoint_id AS id, url_hint, description, active, coalesce(delivered, 0) AS delivered, coalesce(failed, 0) AS failed,
       coalesce(consecutive_failures, 0) AS consecutive_failures, cooldown_until
     FROM notification_endpoints
       LEFT JOIN (
