@@ -56,6 +56,8 @@ export interface RunReport {
     /** Streams that differ from the logs of their sessions, a sentence each. */
     readonly faults: ReadonlyArray<string>
   }
+  /** Counter-proposals that were made, and steps that they allowed. */
+  readonly proposals: { readonly made: number; readonly used: number }
   /** How late the windows of approvals ended, in milliseconds, earliest first. Negative: too early. */
   readonly lateness: ReadonlyArray<number>
   /** Effects that are recorded twice or not at all in another place, a sentence each. */
@@ -118,6 +120,7 @@ export const runLinearizability = Effect.fnUntraced(function* (options: RunOptio
       objects,
       answers: Object.fromEntries([...world.counts].toSorted()),
       streams: checkStreams(histories.sessions, final),
+      proposals: countProposals(final),
       lateness: histories.sessions
         .flatMap(({ session_id, steps }) => latenessOf(logOf(session_id, final), expiringSecondsOf(steps)))
         .toSorted((a, b) => a - b),
@@ -276,6 +279,20 @@ const checkDataset = (
       return atTheEnd<DatasetCall>({ kind: "get", feedback: id }, datasetAnswers.status(status, dataset_id))
     })
   ])
+}
+
+const countProposals = ({ logs, proposals }: FinalState): RunReport["proposals"] => {
+  const used = [...logs.values()].flatMap((log) => {
+    const governed = log.flatMap(({ event }) => (event.type === "step:governed" ? [event] : []))
+    const waited = new Set(
+      governed.flatMap(({ decision, step_id }) => (decision === "pending" ? [step_id] : []))
+    )
+    return governed.filter(
+      ({ approval_id, decision, step_id }) =>
+        decision === "allow" && approval_id !== null && !waited.has(step_id)
+    )
+  })
+  return { made: proposals.size, used: used.length }
 }
 
 /** Compares what each stream received with the log of its session. */

@@ -36,6 +36,7 @@ export const summaryOf = ({
   faults,
   lateness,
   objects,
+  proposals,
   seconds,
   streams
 }: RunReport): ReadonlyArray<string> => {
@@ -54,6 +55,7 @@ export const summaryOf = ({
     `faults: ${list(faults)} (${perMinute(faults.kill)} kills a minute)`,
     `answers: ${list(answers)}`,
     `windows: ${lateness.length} ended or were about to, ${late(0.5)} ms late in the middle, at most ${late(1)} ms`,
+    `proposals: ${proposals.made} made, ${proposals.used} used`,
     `streams: ${streams.events} events over ${streams.connections} connections`,
     `checked in ${checkSeconds.toFixed(2)} s, ${sum(({ visited }) => visited)} configurations, at most ${Math.max(...objects.map(({ visited }) => visited))} for one object`
   ]

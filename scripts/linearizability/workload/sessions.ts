@@ -27,22 +27,25 @@ export interface SessionHistory {
 const OPERATIONS = 14
 
 /** How many rejections propose the arguments of another step. */
-const PROPOSING = 0.6
+const PROPOSING = 0.8
 
 const argumentsOf = (step: string) => ({ step })
 
+/** Submissions of the agent's two clients after which all steps of a session may have been submitted. */
+const SUBMISSIONS = 10
+
 /** How often a session is closed while its clients still work. */
 const CLOSED_EARLY = 0.5
+
+/** The tools whose steps people decide. */
+const approvedTools = tools.filter(({ rule }) => rule === "require_approval")
 
 /** The steps of a session: one or two of each tool, and one more of those that people decide, so that they can propose another one. */
 const planSteps = (random: () => number): ReadonlyMap<string, Tool> =>
   new Map(
     tools
-      .flatMap((tool) => [
-        tool,
-        ...(random() < 0.5 ? [] : [tool]),
-        ...(tool.rule === "require_approval" ? [tool] : [])
-      ])
+      .flatMap((tool) => (random() < 0.5 ? [tool] : [tool, tool]))
+      .concat(approvedTools)
       .map((tool, index) => [`${tool.tool}${index}`, tool])
   )
 
@@ -127,6 +130,9 @@ const makeSessionClient = (
   /** Steps that are known to exist. */
   const known = new Set<string>()
   let agents = 0
+  let submissions = 0
+  /** Steps whose arguments people have proposed. */
+  const proposals = new Set<string>()
 
   const submit = (step: string, { rule, tool }: Tool, changed: boolean) =>
     recorder.call(`agent ${++agents % 2}`, { kind: "step", step, rule, changed }, async () => {
@@ -144,10 +150,14 @@ const makeSessionClient = (
       return stepAnswer(decision, approval_id)
     })
 
-  /** Another step of the tool, which the agent may have submitted already; null if there is none. */
+  /** Another step of the tool, mostly one that the agent has not submitted yet; null if there is none. */
   const otherStep = (step: string): string | null => {
-    const others = [...steps].filter(([other, tool]) => other !== step && tool === steps.get(step))
-    return others.length === 0 ? null : pick(random, others)[0]
+    const others = [...steps].flatMap(([other, tool]) =>
+      other !== step && tool === steps.get(step) ? [other] : []
+    )
+    const left = others.filter((other) => !known.has(other))
+    const choices = left.length > 0 && random() < 0.8 ? left : others
+    return choices.length === 0 ? null : pick(random, choices)
   }
 
   /** Calls with an approval of the session, if one is known. */
@@ -159,8 +169,12 @@ const makeSessionClient = (
 
   return {
     step: async () => {
-      const [step, tool] = pick(random, [...steps])
-      await submit(step, tool, false)
+      // An agent submits what a person has proposed. The last steps are left until then, or until the end.
+      const proposed = [...proposals].filter((step) => !known.has(step))
+      const early = [...steps].slice(0, ++submissions < SUBMISSIONS ? -approvedTools.length : undefined)
+      const step = proposed.length > 0 && random() < 0.8 ? pick(random, proposed) : pick(random, early)[0]
+      const tool = steps.get(step)
+      if (tool !== undefined) await submit(step, tool, false)
     },
     /** Only of a step that exists: a new one would be saved with the other arguments. */
     stepChanged: async () => {
@@ -202,6 +216,7 @@ const makeSessionClient = (
               ...(proposes === null ? {} : { proposed_arguments: argumentsOf(proposes) })
             }
           })
+          if (proposes !== null) proposals.add(proposes)
           return decisionAnswer(approval.status, approval.decided_by?.id ?? "nobody", votersOf(approval))
         })
       }),
