@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import { accessibilityViolations, Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 
@@ -107,6 +108,130 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
         await page.waitForFunction(() => document.title === "SUP-9001 · MariaU+202E Weber · Countersign")
         await page.getByRole("link", { name: "All sessions" }).click()
         await page.waitForFunction(() => document.title === "Sessions · Countersign")
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("Back and a reload return to where a list was scrolled to, with as many pages", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "scrolled")
+      yield* Effect.forEach(
+        Array.from({ length: 120 }, (_, number) => number),
+        (number) => agent.sessions.create({ payload: { metadata: { ticket: `SUP-${number}` } } }),
+        { concurrency: 8 }
+      )
+      const { page, pageErrors } = yield* openSignedIn(yield* key({}, "scrolled"), "/sessions")
+      const top = () => page.evaluate(() => document.querySelector("#content")?.scrollTop ?? -1)
+      const isAt = (wanted: number) =>
+        page.waitForFunction(
+          (at) => Math.abs((document.querySelector("#content")?.scrollTop ?? -1) - at) < 3,
+          wanted
+        )
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Load more" }).click()
+        await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 100)
+        await page.evaluate(() => document.querySelector("#content")?.scrollTo(0, 4_000))
+        await page.waitForTimeout(200)
+        const before = await top()
+        assert.isAbove(before, 2_500)
+        // A link that is on the screen.
+        await page.evaluate((at) => {
+          const link = [...document.querySelectorAll<HTMLElement>("tbody a")].find(
+            (one) => one.getBoundingClientRect().top > 200
+          )
+          link?.click()
+          return at
+        }, before)
+        await page.getByText("No steps yet").waitFor()
+        // The new page starts at its start.
+        await isAt(0)
+        await page.goBack()
+        await isAt(before)
+        await page.reload()
+        await isAt(before)
+        await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 100)
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("lists follow by themselves at their start, and say how much is new further down", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "follows")
+      const make = (ticket: string) => agent.sessions.create({ payload: { metadata: { ticket } } })
+      yield* Effect.forEach(
+        Array.from({ length: 60 }, (_, number) => number),
+        (number) => make(`old-${number}`),
+        { concurrency: 8 }
+      )
+      const { page } = yield* openSignedIn(yield* key({}, "follows"), "/sessions")
+      const row = (ticket: string) => page.getByRole("row").filter({ hasText: ticket })
+      yield* Effect.promise(() => row("old-59").waitFor())
+      yield* make("arrived-1")
+      yield* Effect.promise(async () => {
+        await row("arrived-1").waitFor()
+        await page.evaluate(() => document.querySelector("#content")?.scrollTo(0, 1_000))
+      })
+      yield* make("arrived-2")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "1 new" }).waitFor()
+        assert.strictEqual(await row("arrived-2").count(), 0)
+        await page.getByRole("button", { name: "1 new" }).click()
+        await row("arrived-2").waitFor()
+        assert.isBelow(await page.evaluate(() => document.querySelector("#content")?.scrollTop ?? -1), 100)
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a view is saved under a name, is a link, and is kept for its key", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { page, pageErrors } = yield* openSignedIn(yield* key({}, "views"), "/audit?action=key.created")
+      const views = page.getByRole("group", { name: "Saved views" })
+      yield* Effect.promise(async () => {
+        await views.getByRole("button", { name: "Save view" }).click()
+        await page.getByLabel("Name of the view").fill("New <b>keys</b>")
+        await page.keyboard.press("Enter")
+        await views.getByRole("link", { name: "New <b>keys</b>" }).waitFor()
+        await page.getByLabel("Action").selectOption("")
+        await page.waitForURL("**/audit")
+        await page.reload()
+        await views.getByRole("link", { name: "New <b>keys</b>" }).click()
+        await page.waitForURL("**/audit?action=key.created")
+        assert.strictEqual(await page.getByLabel("Action").inputValue(), "key.created")
+      })
+      assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+      yield* Effect.promise(async () => {
+        // A view that somebody tampered with.
+        await page.evaluate(() => {
+          for (const name of Object.keys(localStorage)) {
+            if (name.startsWith("countersign.views."))
+              localStorage.setItem(name, '[{"name":"x","query":"javascript:1"}]')
+          }
+        })
+        await page.reload()
+        await page.getByRole("button", { name: "Save view" }).waitFor()
+        assert.strictEqual(await views.getByRole("link").count(), 0)
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the title of an approval names its tool and ticket, and the palette opens a form", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "named")
+      const { session_id } = yield* agent.sessions.create({ payload: { metadata: { ticket: "SUP-9001" } } })
+      const { approval_id } = yield* agent.sessions.step({
+        params: { id: session_id },
+        payload: { step_id: StepId.make("one"), tool: "payments.refund", action_class: "write" }
+      })
+      const { page } = yield* openSignedIn(yield* key({}, "named"), `/approvals/${approval_id}`)
+      yield* Effect.promise(async () => {
+        await page.waitForFunction(() => document.title.includes("payments.refund · SUP-9001 · Countersign"))
+        await page.keyboard.press("Control+k")
+        await page.getByRole("combobox").fill("new api")
+        await page.getByRole("option", { name: /New API key/ }).click()
+        await page.getByRole("dialog").getByLabel("Name").waitFor()
+        assert.strictEqual(new URL(page.url()).search, "")
       })
     }).pipe(Effect.scoped, Effect.orDie))
 })

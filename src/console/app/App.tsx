@@ -4,6 +4,7 @@ import { ConsoleSession } from "../../api/Console.ts"
 import { useAtomValue, registry } from "../state/atoms.ts"
 import { sessionAtom, enterSession } from "../state/session.ts"
 import { NoResponse } from "./NoResponse.tsx"
+import { followPlaces } from "./place.ts"
 import { pathAtom } from "./router.tsx"
 import { matchRoute } from "./routes.ts"
 import { Shell } from "./Shell.tsx"
@@ -27,6 +28,7 @@ const path = registry.get(pathAtom)
 matchRoute(path === "/" ? HOME : path)
   ?.route.load()
   .catch(() => undefined)
+followPlaces()
 
 /** The app of a signed-in browser: the shell with the current page, or the sign-in page once the session has ended. */
 export default function App({ session }: { readonly session: unknown }) {

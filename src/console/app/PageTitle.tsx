@@ -26,6 +26,12 @@ export const usePageTitle = (...parts: ReadonlyArray<string | undefined>): void 
   }, [key])
 }
 
+/** `usePageTitle` as an element, for pages that render a record that may still be loading. */
+export const PageTitle = ({ parts }: { readonly parts: ReadonlyArray<string | undefined> }) => {
+  usePageTitle(...parts)
+  return null
+}
+
 /** One part of a title, on one line. */
 const titlePart = (text: string): string => {
   const line = splitHiddenCharacters(text.slice(0, 4 * MAX_PART_LENGTH))

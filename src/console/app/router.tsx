@@ -3,6 +3,7 @@ import { Atom } from "effect/reactivity"
 import { type AnchorHTMLAttributes, type MouseEvent } from "react"
 import { CONSOLE_PATH } from "../../api/Console.ts"
 import { registry, useAtomValue } from "../state/atoms.ts"
+import { newEntry, scrollToStart } from "./place.ts"
 
 /** The path after `/console`, with a leading slash and no trailing one. */
 const currentPath = (): string => {
@@ -55,11 +56,12 @@ export const navigate = (
   options: { readonly replace?: boolean; readonly keepScroll?: boolean } = {}
 ): void => {
   const address = to.startsWith("/") ? CONSOLE_PATH + to : location.pathname + to
-  if (options.replace === true) history.replaceState(null, "", address)
-  else history.pushState(null, "", address)
+  const isOtherPage = address.split("?")[0] !== location.pathname
+  if (options.replace === true) history.replaceState(isOtherPage ? newEntry() : history.state, "", address)
+  else history.pushState(newEntry(), "", address)
   registry.refresh(pathAtom)
   registry.refresh(queryAtom)
-  if (options.replace !== true && options.keepScroll !== true) scrollTo(0, 0)
+  if (options.replace !== true && options.keepScroll !== true) scrollToStart()
 }
 
 /** A link within the console. Modified clicks keep the browser's behaviour, such as opening a new tab. */

@@ -20,12 +20,30 @@ export const pagedAtom = <Noun extends string, Item, Cursor, E>(
     E
   >,
   noun: Noun
-): PagedAtom<Item, E> =>
-  Atom.pull(
+): PagedAtom<Item, E> => {
+  const loadPage = (cursor: Cursor | undefined) =>
+    Effect.map(load(cursor), (page) => ({
+      items: page[noun],
+      more: page.next_cursor !== null,
+      next: Option.fromNullOr(page.next_cursor)
+    }))
+  const atom: PagedAtom<Item, E> = Atom.pull(
     Stream.paginate<Cursor | undefined, LoadedPage<Item>, E>(undefined, (cursor) =>
-      Effect.map(load(cursor), (page) => [
-        [{ items: page[noun], more: page.next_cursor !== null }],
-        Option.fromNullOr(page.next_cursor)
-      ])
+      Effect.map(loadPage(cursor), ({ items, more, next }) => [[{ items, more }], next])
     )
   )
+  firstPages.set(
+    atom,
+    Effect.map(loadPage(undefined), ({ items }) => items)
+  )
+  return atom
+}
+
+const firstPages = new WeakMap<object, Effect.Effect<ReadonlyArray<unknown>, unknown>>()
+
+/** Reads the first page of a list again, without changing the atom. */
+export const readFirstPage = <Item, E>(
+  atom: PagedAtom<Item, E>
+): Effect.Effect<ReadonlyArray<Item>, unknown> =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `pagedAtom` made both from one function
+  (firstPages.get(atom) ?? Effect.succeed([])) as Effect.Effect<ReadonlyArray<Item>, unknown>

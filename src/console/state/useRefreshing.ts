@@ -3,7 +3,7 @@ import { useEffect } from "react"
 import { refresh } from "./atoms.ts"
 
 /** How often a list that has no stream of changes is read again, in milliseconds. */
-const REFRESH_INTERVAL_MS = 5_000
+export const REFRESH_INTERVAL_MS = 5_000
 
 /** Reads a list again and again while the page is visible. `enabled`: false keeps further pages that its user has loaded. */
 export const useRefreshing = <A>(

@@ -11,6 +11,7 @@ import {
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
+import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Link, withQuery } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
@@ -19,6 +20,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { formatSeconds, TimeOfDay } from "../../ui/Time.tsx"
+import { metadataValues } from "../sessions/sessionTitle.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { findRelatedValues } from "./relatedValues.ts"
 
@@ -59,6 +61,11 @@ export const RequestSection = ({ approval }: { readonly approval: Approval }) =>
   const atom = contextAtom(approval.approval_id)
   const result = useAtomValue(atom)
   useOutcome(approval.approval_id, approval.outcome)
+  const session = Option.getOrUndefined(AsyncResult.value(result))?.session
+  usePageTitle(
+    approval.tool,
+    session === undefined || session === null ? undefined : metadataValues(session.metadata)[0]
+  )
   return (
     <AsyncContent result={result} atom={atom}>
       {(context) => <LoadedRequest approval={approval} context={context} />}

@@ -11,6 +11,7 @@ import { EmptyState } from "../../ui/EmptyState.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
+import { SavedViews } from "../../ui/SavedViews.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
@@ -71,7 +72,8 @@ export default function Audit() {
         Changes to access, destinations and rules, and every decision. Entries cannot be edited.
       </PageHeader>
       <FilterBar filters={filters} setQuery={setQuery} />
-      <PagedList atom={atom}>
+      <SavedViews list="audit" />
+      <PagedList atom={atom} itemId={(entry) => entry.id}>
         {(entries) =>
           entries.length === 0 ? (
             <EmptyState title="No matching entries" />

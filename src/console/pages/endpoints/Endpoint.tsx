@@ -3,6 +3,7 @@ import { AsyncResult } from "effect/reactivity"
 import { useEffect, useState } from "react"
 import { EndpointId } from "../../../domain/Ids.ts"
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
+import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
@@ -68,6 +69,7 @@ export default function Endpoint({ params }: PageProps) {
 const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint }) => {
   const can = useCan()
   const { id } = endpoint
+  usePageTitle(endpoint.description ?? endpoint.url_hint)
   const params = { id }
   const [secret, setSecret] = useState<string>()
   const [editing, setEditing] = useState(false)

@@ -20,6 +20,7 @@ import { fieldError } from "../../ui/Failure.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { SecretDialog } from "../../ui/SecretDialog.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
@@ -40,6 +41,9 @@ export default function Endpoints() {
   const healths = Option.getOrUndefined(AsyncResult.value(useAtomValue(endpointHealthAtom)))
   useRefreshing(endpointHealthAtom)
   const [isCreating, setIsCreating] = useState(false)
+  useOpenedByAddress("endpoint", () => {
+    if (can("org_config.write")) setIsCreating(true)
+  })
   const [created, setCreated] = useState<{ readonly secret: string; readonly id: string }>()
   return (
     <>

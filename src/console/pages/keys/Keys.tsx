@@ -19,12 +19,14 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { SecretDialog } from "../../ui/SecretDialog.tsx"
+import { SavedViews } from "../../ui/SavedViews.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { EditKey } from "./EditKey.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
+import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
 import { NewKey } from "./NewKey.tsx"
 
@@ -66,6 +68,7 @@ const keysAtom = Atom.family((search: string) => {
 /** The API keys of the organization: creation, with the secret shown once, changes, and revocation. */
 export default function Keys() {
   const [isCreating, setIsCreating] = useState(false)
+  useOpenedByAddress("key", () => setIsCreating(true))
   const [secret, setSecret] = useState<string>()
   const orderId = useId()
   const [{ name = "", order = "newest", status = "active" }, setQuery] = useQueryState(parameters)
@@ -118,7 +121,8 @@ export default function Keys() {
           </select>
         </div>
       </Toolbar>
-      <PagedList key={list} atom={atom}>
+      <SavedViews list="keys" />
+      <PagedList key={list} atom={atom} itemId={(key) => key.id}>
         {(keys) =>
           keys.length === 0 ? (
             <EmptyState title="No matching API keys">

@@ -20,6 +20,7 @@ import {
   toPayload,
   toRuleListDraft
 } from "./RuleDraft.ts"
+import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
 import { RuleDialog } from "./RuleDialog.tsx"
 import { RuleList } from "./RuleList.tsx"
 import { RuleTester } from "./RuleTester.tsx"
@@ -65,6 +66,9 @@ const Editor = ({
   const editable = can("rules.write")
   const [edited, setEdited] = useState<RuleListDraft>(() => toRuleListDraft(rules.rules, rules.revision))
   const [open, setOpen] = useState<RuleDraft>()
+  useOpenedByAddress("rule", () => {
+    if (editable) setOpen(newRuleDraft())
+  })
   const change = (drafts: ReadonlyArray<RuleDraft>) => setEdited({ ...edited, drafts })
   const save = useAction((overwrite: boolean) =>
     apiClient.approval_rules.replace({

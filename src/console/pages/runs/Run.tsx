@@ -3,6 +3,7 @@ import { useState } from "react"
 import type { NewFeedback } from "../../../api/Feedback.ts"
 import { TraceId } from "../../../domain/Ids.ts"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
+import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -49,6 +50,7 @@ const LoadedRun = ({ id }: { readonly id: TraceId }) => {
 
 const RunView = ({ run }: { readonly run: RunRecord }) => {
   const can = useCan()
+  usePageTitle(run.trace_id.slice(0, 8))
   return (
     <div className="stack">
       <p>

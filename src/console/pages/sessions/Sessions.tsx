@@ -3,16 +3,15 @@ import { Atom } from "effect/reactivity"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
-import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { defineQuery } from "../../state/queryState.ts"
 import { Badge } from "../../ui/Badge.tsx"
-import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
+import { SavedViews } from "../../ui/SavedViews.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
@@ -44,24 +43,22 @@ export default function Sessions() {
       <PageHeader
         title="Sessions"
         aside={
-          <>
-            <Tabs<Status>
-              label="Session status"
-              selected={status}
-              onSelect={(name) => setQuery({ status: name === "all" ? undefined : name })}
-              options={[
-                ["all", "All"],
-                ["open", "Open"],
-                ["closed", "Closed"]
-              ]}
-            />
-            <Button onClick={() => refresh(atom)}>Reload</Button>
-          </>
+          <Tabs<Status>
+            label="Session status"
+            selected={status}
+            onSelect={(name) => setQuery({ status: name === "all" ? undefined : name })}
+            options={[
+              ["all", "All"],
+              ["open", "Open"],
+              ["closed", "Closed"]
+            ]}
+          />
         }
       >
         Agent sessions and the steps that the agents requested.
       </PageHeader>
-      <PagedList atom={atom}>
+      <SavedViews list="sessions" />
+      <PagedList atom={atom} itemId={(session) => session.session_id}>
         {(sessions) =>
           sessions.length === 0 && status !== "all" ? (
             <EmptyState title={`No ${status} sessions`} />

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { TaskId } from "../../../domain/Ids.ts"
 import type { Task as TaskModel } from "../../../domain/tasks/Task.ts"
+import { PageTitle } from "../../app/PageTitle.tsx"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
@@ -46,6 +47,7 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
     <AsyncContent result={result} atom={taskAtom(id)}>
       {(task) => (
         <div className="stack">
+          <PageTitle parts={[task.name]} />
           <p>
             <Link to="/tasks">← All tasks</Link>
           </p>

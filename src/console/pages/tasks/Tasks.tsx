@@ -25,7 +25,7 @@ export default function Tasks() {
       >
         Tasks with their providers and datasets.
       </PageHeader>
-      <PagedList atom={tasksAtom}>
+      <PagedList atom={tasksAtom} itemId={(task) => task.id}>
         {(tasks) =>
           tasks.length === 0 ? (
             <div className="card">
