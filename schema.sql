@@ -516,6 +516,7 @@ CREATE TABLE api_keys (
   CONSTRAINT api_keys_check1 CHECK (((created_by_id IS NULL) = (created_by_name IS NULL))),
   CONSTRAINT api_keys_revocation_reason_check CHECK ((revocation_reason = ANY (ARRAY['requested'::text, 'leaked'::text])))
 );
+CREATE INDEX api_keys_address ON api_keys USING btree (org_id, lower(email)) WHERE (email IS NOT NULL);
 CREATE INDEX api_keys_created_by ON api_keys USING btree (org_id, created_by_id) WHERE (created_by_id IS NOT NULL);
 CREATE INDEX api_keys_email ON api_keys USING btree (org_id, key_id) WHERE ((email IS NOT NULL) AND (revoked_at IS NULL));
 CREATE INDEX api_keys_ended ON api_keys USING btree (LEAST(revoked_at, expires_at)) WHERE ((created_by_id IS NOT NULL) AND (LEAST(revoked_at, expires_at) IS NOT NULL));
@@ -1665,6 +1666,23 @@ COMMENT ON TABLE organizations IS 'Tenants. Every other tenant table has org_id 
 COMMENT ON COLUMN organizations.org_id IS 'Id, org_….';
 COMMENT ON COLUMN organizations.name IS 'Unique name, chosen by the operator.';
 COMMENT ON COLUMN organizations.created_at IS 'When the organization was created.';
+
+CREATE TABLE people (
+  org_id text COLLATE "C" NOT NULL,
+  key_id text COLLATE "C" NOT NULL,
+  issuer text COLLATE "C" NOT NULL,
+  subject text COLLATE "C" NOT NULL,
+  signed_in_at timestamp with time zone NOT NULL,
+  CONSTRAINT people_pkey PRIMARY KEY (org_id, key_id),
+  CONSTRAINT people_org_id_key_id_fkey FOREIGN KEY (org_id, key_id) REFERENCES api_keys(org_id, key_id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX people_subject ON people USING btree (issuer, subject, org_id);
+COMMENT ON TABLE people IS 'People who signed in with an identity provider. Their names, rights and addresses are in api_keys.';
+COMMENT ON COLUMN people.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN people.key_id IS 'Row of api_keys that stands for the person. Nobody knows its text, so it authenticates no request.';
+COMMENT ON COLUMN people.issuer IS 'Issuer of the identity provider.';
+COMMENT ON COLUMN people.subject IS 'The provider''s identifier of the person, which never changes.';
+COMMENT ON COLUMN people.signed_in_at IS 'When the person last signed in.';
 
 CREATE TABLE provider_keys (
   org_id text COLLATE "C" NOT NULL,

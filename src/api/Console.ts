@@ -56,6 +56,13 @@ export const ConsoleSession = Schema.Struct({
 }).annotate({ identifier: "ConsoleSession" })
 export type ConsoleSession = typeof ConsoleSession.Type
 
+/** Ways to sign in besides an API key. */
+export const SignInWays = Schema.Struct({
+  /** The name of the identity provider; null: single sign-on is off. */
+  single_sign_on: Schema.NullOr(Schema.String)
+}).annotate({ identifier: "SignInWays" })
+export type SignInWays = typeof SignInWays.Type
+
 /** Sign in and out. */
 export class ConsoleSessionApi extends HttpApiGroup.make("session")
   .add(
@@ -67,6 +74,7 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
     }).annotate(BodyLimit, ByteSize.kibibytes(4)),
     // Null means not signed in. A page that has just been opened asks for this, so it is not an error.
     HttpApiEndpoint.get("get", "/", { success: Schema.NullOr(ConsoleSession), error: RateLimited }),
+    HttpApiEndpoint.get("ways", "/ways", { success: SignInWays }),
     HttpApiEndpoint.delete("sign_out", "/", { error: RateLimited })
   )
   .prefix(`${CONSOLE_PATH}/session`)

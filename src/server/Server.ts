@@ -30,6 +30,7 @@ import { layerWorker } from "./concurrency/Worker.ts"
 import { ClientAddress } from "./http/ClientAddress.ts"
 import * as Console from "./console/Console.ts"
 import { ConsoleDeliveries } from "./console/ConsoleDeliveries.ts"
+import { SingleSignOn } from "./console/SingleSignOn.ts"
 import { ConsoleSessions } from "./console/ConsoleSessions.ts"
 import { MAX_CONNECTIONS } from "./store/Database.ts"
 import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
@@ -81,6 +82,7 @@ import { layerVerificationLinks } from "./notifications/layerVerificationLinks.t
 import { EmailAddresses } from "./identity/EmailAddresses.ts"
 import { VerificationPolicy } from "./identity/VerificationPolicy.ts"
 import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
+import { People } from "./identity/People.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { StoredUsage } from "./identity/StoredUsage.ts"
 import { Revocations } from "./identity/Revocations.ts"
@@ -164,6 +166,7 @@ export type ServiceSettings = Pick<
   | "auditRetention"
   | "connections"
   | "consoleIdle"
+  | "singleSignOn"
   | "stop"
 >
 
@@ -233,6 +236,7 @@ export const layerEdge = (settings: EdgeSettings) =>
 export const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(
     ConsoleSessions.layer({ idle: settings.consoleIdle }),
+    SingleSignOn.layer(settings).pipe(Layer.provide(People.layer)),
     ApprovalFeed.layer,
     DeliveryHealth.layer,
     ConsoleDeliveries.layer,

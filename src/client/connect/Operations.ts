@@ -6793,6 +6793,9 @@ export interface ListAuditEntriesInput {
          * - `key.verification_email_requested`: A link that verifies the email address of an API key was
          *   requested.
          * - `key.email_verified`: The owner of an API key's email address confirmed it by a link.
+         * - `person.created`: Someone signed in with the identity provider for the first time.
+         * - `person.access_changed`: Someone's access changed with their groups of the identity provider.
+         * - `person.access_ended`: Someone's groups of the identity provider no longer give access.
          * - `master_key.rotated`: The operator began to seal the organization's secrets with another master
          *   key.
          * - `console.signed_in`: Someone signed in to the console.
@@ -6850,6 +6853,9 @@ export interface ListAuditEntriesInput {
           | "key.revoked"
           | "key.verification_email_requested"
           | "key.email_verified"
+          | "person.created"
+          | "person.access_changed"
+          | "person.access_ended"
           | "master_key.rotated"
           | "console.signed_in"
           | "console.signed_out"
@@ -6923,6 +6929,9 @@ export interface AuditEntry {
     | "key.revoked"
     | "key.verification_email_requested"
     | "key.email_verified"
+    | "person.created"
+    | "person.access_changed"
+    | "person.access_ended"
     | "master_key.rotated"
     | "console.signed_in"
     | "console.signed_out"

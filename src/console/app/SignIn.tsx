@@ -1,10 +1,10 @@
-import { type FormEvent, useState } from "react"
+import { type FormEvent, useEffect, useState } from "react"
 import { Button } from "../ui/Button.tsx"
 import { Field } from "../ui/Field.tsx"
 import { FailureNotice } from "../ui/FailureNotice.tsx"
 import type { Failure } from "../ui/problemFailure.ts"
 import { Logo } from "./Logo.tsx"
-import { signIn } from "./sessionRequests.ts"
+import { readProvider, signIn, singleSignOnAddress } from "./sessionRequests.ts"
 
 /** The sign-in page. It exchanges an API key for a session of eight hours and does not keep the key. */
 export const SignIn = ({
@@ -19,6 +19,18 @@ export const SignIn = ({
   readonly onSignedIn: (session: unknown) => void
 }) => {
   const [key, setKey] = useState("")
+  const [provider, setProvider] = useState<string>()
+  useEffect(() => {
+    let isShown = true
+    const show = async () => {
+      const name = await readProvider()
+      if (isShown) setProvider(name)
+    }
+    void show()
+    return () => {
+      isShown = false
+    }
+  }, [])
   const [pending, setPending] = useState(false)
   const [failure, setFailure] = useState<Failure>()
   const send = async () => {
@@ -45,6 +57,15 @@ export const SignIn = ({
             ? "Your session has ended, or its API key was revoked. Sign in again to continue."
             : "Use an API key of your organization. Its scopes determine what you can see and do."}
         </p>
+        {provider === undefined ? null : (
+          <>
+            {/* A navigation, not a request: it leads to the identity provider and back to this page. */}
+            <a className="button wide" href={singleSignOnAddress()}>
+              Sign in with {provider}
+            </a>
+            <p className="quiet small">Or with an API key:</p>
+          </>
+        )}
         <FailureNotice failure={failure} />
         <Field label="API key">
           {(field) => (

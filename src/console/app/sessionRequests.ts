@@ -33,3 +33,21 @@ export const signIn = async (
     return { failure: unreachable }
   }
 }
+
+/** The name of the identity provider; undefined: single sign-on is off, or the service did not answer. */
+export const readProvider = async (): Promise<string | undefined> => {
+  try {
+    const body: unknown = await (await fetch(`${SESSION}/ways`, OPTIONS)).json()
+    const name =
+      typeof body === "object" && body !== null && "single_sign_on" in body ? body.single_sign_on : null
+    return typeof name === "string" ? name : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The address that starts single sign-on and leads back to the current page. */
+export const singleSignOnAddress = (): string => {
+  const path = location.pathname.slice(CONSOLE_PATH.length) + location.search
+  return `${CONSOLE_PATH}/single-sign-on?${new URLSearchParams({ return_to: path === "" ? "/" : path }).toString()}`
+}

@@ -1,6 +1,7 @@
 import { type Array as Arr, Duration, Redacted, Result, Schema } from "effect"
 import type { IpNetwork } from "effect/net"
 import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
+import type { SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
 import type { ParsedApiKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { EgressOptions } from "../egress/Egress.ts"
 import type { OwnTelemetrySettings } from "../observability/OwnTelemetry.ts"
@@ -12,6 +13,7 @@ import {
   textOfVariable,
   unknownVariables
 } from "./Settings/readVariables.ts"
+import { protectsCookies } from "./Settings/singleSignOn.ts"
 import type { Values } from "./Settings/variables.ts"
 
 export type { Environment } from "./Settings/readVariables.ts"
@@ -125,6 +127,8 @@ export interface Settings {
   readonly keyRetention: Duration.Duration
   /** How long a console session lasts without input from its user; zero: until it expires. */
   readonly consoleIdle: Duration.Duration
+  /** Undefined: people sign in with API keys only. */
+  readonly singleSignOn: SingleSignOnSettings | undefined
   /** How long audit log entries are retained. */
   readonly auditRetention: Duration.Duration
   /** How long the service still serves after SIGTERM, before the graceful shutdown. */
@@ -214,7 +218,60 @@ const findContradictions = (values: Values, production: boolean): ReadonlyArray<
       fault: `must be at least COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS, which is ${Duration.toSeconds(first)}`
     })
   }
-  return faults
+  return [...faults, ...findSignOnFaults(values)]
+}
+
+const isGoogle = (issuer: string): boolean => URL.parse(issuer)?.hostname === "accounts.google.com"
+
+/** Single sign-on needs all of its variables, and cookies that nobody else on the network can read. */
+const findSignOnFaults = (values: Values): ReadonlyArray<VariableFault> => {
+  if (values.COUNTERSIGN_OIDC_ISSUER === undefined) return []
+  const required = [
+    "COUNTERSIGN_OIDC_CLIENT_ID",
+    "COUNTERSIGN_OIDC_CLIENT_SECRET",
+    "COUNTERSIGN_OIDC_ACCESS"
+  ] as const
+  const faults: Array<VariableFault> = required
+    .filter((variable) => values[variable] === undefined)
+    .map((variable) => ({ variable, fault: "must be set with COUNTERSIGN_OIDC_ISSUER" }))
+  if (isGoogle(values.COUNTERSIGN_OIDC_ISSUER) && values.COUNTERSIGN_OIDC_EMAIL_DOMAINS === undefined) {
+    faults.push({
+      variable: "COUNTERSIGN_OIDC_EMAIL_DOMAINS",
+      fault: "must be set with Google as the issuer, with which anyone can have an account"
+    })
+  }
+  return protectsCookies(values.COUNTERSIGN_PUBLIC_URL ?? addressUrl(values.HOST, values.PORT))
+    ? faults
+    : [
+        ...faults,
+        {
+          variable: "COUNTERSIGN_PUBLIC_URL",
+          fault:
+            "must be an https URL with COUNTERSIGN_OIDC_ISSUER, to which the provider sends browsers back"
+        }
+      ]
+}
+
+const singleSignOnOf = (values: Values): SingleSignOnSettings | undefined => {
+  const {
+    COUNTERSIGN_OIDC_ACCESS: access,
+    COUNTERSIGN_OIDC_CLIENT_ID: clientId,
+    COUNTERSIGN_OIDC_CLIENT_SECRET: clientSecret,
+    COUNTERSIGN_OIDC_ISSUER: issuer
+  } = values
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined || access === undefined) {
+    return undefined
+  }
+  return {
+    issuer,
+    clientId,
+    clientSecret,
+    access,
+    scopes: values.COUNTERSIGN_OIDC_SCOPES,
+    groupsClaim: values.COUNTERSIGN_OIDC_GROUPS_CLAIM,
+    emailDomains: values.COUNTERSIGN_OIDC_EMAIL_DOMAINS,
+    name: values.COUNTERSIGN_OIDC_NAME
+  }
 }
 
 const notInProduction = "must not be set with NODE_ENV=production: it is for development and tests only"
@@ -352,6 +409,7 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       emails: values.COUNTERSIGN_MAIL_VERIFIED_ONLY
     },
     keyRetention: values.COUNTERSIGN_KEY_RETENTION_DAYS,
+    singleSignOn: singleSignOnOf(values),
     consoleIdle: values.COUNTERSIGN_CONSOLE_IDLE_MINUTES,
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
     stopDelay: values.COUNTERSIGN_STOP_DELAY_SECONDS,

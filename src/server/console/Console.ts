@@ -14,6 +14,7 @@ import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
+import * as SingleSignOnRoutes from "./Console/singleSignOnRoutes.ts"
 import * as Pages from "./Console/pages.ts"
 import { ConsoleSearchHttp } from "./Console/searchHttp.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
@@ -58,5 +59,6 @@ export const layerRoutes = <E, R>(options: {
         ])
       )
     ).pipe(Layer.provide(Guard.layer(options.publicUrl))),
+    SingleSignOnRoutes.layer(options.publicUrl),
     Pages.layer
   )

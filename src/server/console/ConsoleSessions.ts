@@ -14,11 +14,12 @@ import {
 } from "../../api/Problems.ts"
 import { containsAddress } from "../../domain/identity/AllowedNetworks.ts"
 import { ConsoleSessionId, KeyId, OrgId } from "../../domain/Ids.ts"
+import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import { Actor, type Principal } from "../../domain/identity/Principal.ts"
 import { Scope } from "../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { grantedScopes } from "../identity/grantedScopes.ts"
-import { keyMakers } from "../identity/keyMakers.ts"
+import { identityMakers } from "../identity/identityMakers.ts"
 import { addressNotAllowed, ApiKeys, type KeyPresentation } from "../identity/ApiKeys.ts"
 import { AuthenticationRefusals } from "../identity/AuthenticationRefusals.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
@@ -104,6 +105,11 @@ export class ConsoleSessions extends Context.Service<
       { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
       InvalidApiKey | AddressNotAllowed | E
     >
+    /** Opens a session of a person whom the identity provider has just signed in. */
+    readonly openFor: (
+      person: KeyRef,
+      name: string
+    ) => Effect.Effect<{ readonly token: Redacted.Redacted; readonly session: ConsoleSession }>
     /**
      * The session of a token, for a request. Fails with 401 if it is unknown, expired, idle for too long or signed out,
      * or if its key has ended, and with 403 if its key may not be used from the client's address.
@@ -179,7 +185,7 @@ export class ConsoleSessions extends Context.Service<
             .first(
               sql`
           SELECT session_id, console_sessions.expires_at, last_active_at, api_keys.key_id, api_keys.name,
-            ${grantedScopes(sql)} AS scopes, api_keys.groups, ${keyMakers(sql)} AS makers, api_keys.allowed_networks,
+            ${grantedScopes(sql)} AS scopes, api_keys.groups, ${identityMakers(sql)} AS makers, api_keys.allowed_networks,
             organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
@@ -212,37 +218,52 @@ export class ConsoleSessions extends Context.Service<
                 AND last_active_at < ${toDate(now)}::timestamptz
             `)
 
+        /** Opens a session of a key or a person, and ends the oldest beyond the limit. */
+        const start = Effect.fnUntraced(function* (
+          org_id: OrgId,
+          actor: Actor,
+          detail: AuditEntry["detail"] = {}
+        ) {
+          const now = yield* clock.now
+          const secret = randomBytes(TOKEN_BYTES).toString("base64url")
+          const token: Token = { org_id, digest: digestOf(secret) }
+          const opened = yield* atomically(
+            Effect.gen(function* () {
+              yield* deleteExpired(sql, org_id, now, idleSince(now))
+              const ended = yield* deleteOldest(sql, { org_id, key_id: actor.id })
+              for (let count = 0; count < ended.length; count++) {
+                yield* audit.record({ org_id, actor }, "console.signed_out", actor.id, {
+                  reason: "session limit"
+                })
+              }
+              yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => watch.end(digest))))
+              yield* sql`
+              INSERT INTO console_sessions (org_id, digest, session_id, key_id, created_at, last_active_at, expires_at)
+              VALUES (
+                ${org_id}, ${token.digest}, ${yield* ConsoleSessionId.generate}, ${actor.id}, ${toDate(now)}::timestamptz,
+                ${toDate(now)}::timestamptz, ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz
+              )
+            `
+              yield* audit.record({ org_id, actor }, "console.signed_in", actor.id, detail)
+              return (yield* findByToken(token, now)) ?? (yield* notSignedIn)
+            })
+          )
+          remembered.set(hexOf(token.digest), true, 1)
+          return {
+            token: Redacted.make(`${org_id}.${secret}`, { label: "ConsoleToken" }),
+            session: opened.view
+          }
+        })
+
         return ConsoleSessions.of({
           open: Effect.fn("ConsoleSessions.open")(function* (key, signIn) {
             const principal = yield* keys.authenticate(key, signIn)
             yield* signIn.request(principal)
-            const { actor, org_id } = principal
-            const now = yield* clock.now
-            const secret = randomBytes(TOKEN_BYTES).toString("base64url")
-            const token: Token = { org_id, digest: digestOf(secret) }
-            const opened = yield* atomically(
-              Effect.gen(function* () {
-                yield* deleteExpired(sql, org_id, now, idleSince(now))
-                const ended = yield* deleteOldest(sql, { org_id, key_id: actor.id })
-                for (let count = 0; count < ended.length; count++) {
-                  yield* audit.record({ org_id, actor }, "console.signed_out", actor.id, {
-                    reason: "session limit"
-                  })
-                }
-                yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => watch.end(digest))))
-                yield* sql`
-                INSERT INTO console_sessions (org_id, digest, session_id, key_id, created_at, last_active_at, expires_at)
-                VALUES (
-                  ${org_id}, ${token.digest}, ${yield* ConsoleSessionId.generate}, ${actor.id}, ${toDate(now)}::timestamptz,
-                  ${toDate(now)}::timestamptz, ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz
-                )
-              `
-                yield* audit.record({ org_id, actor }, "console.signed_in", actor.id)
-                return (yield* findByToken(token, now)) ?? (yield* notSignedIn)
-              })
-            )
-            remembered.set(hexOf(token.digest), true, 1)
-            return { token: Redacted.make(`${org_id}.${secret}`), session: opened.view }
+            return yield* start(principal.org_id, principal.actor)
+          }),
+          openFor: Effect.fn("ConsoleSessions.openFor")(function* ({ key_id, org_id }, name) {
+            // A person who was just admitted has access: the session is found.
+            return yield* Effect.orDie(start(org_id, { id: key_id, name }, { by: "single sign-on" }))
           }),
           find: Effect.fn("ConsoleSessions.find")(function* (text, { address, admit, isActive }) {
             const token = parseToken(text)

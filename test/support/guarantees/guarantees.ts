@@ -27,6 +27,16 @@ const tests = (file: string, ...names: ReadonlyArray<string>): ReadonlyArray<Pro
 
 export const guarantees: ReadonlyArray<Guarantee> = [
   {
+    promise: "Single sign-on accepts a response",
+    proofs: tests(
+      "test/server/console/SingleSignOn",
+      "SingleSignOn > a response with a wrong state, issuer or nonce, or of another browser, signs nobody in",
+      "SingleSignOn > a code is accepted once, also with the cookie of its sign-in",
+      "SingleSignOn > ID tokens of another nonce, audience or issuer, expired ones, and unsigned ones are refused",
+      "SingleSignOn > people whose groups give no access are refused, and lose the access and sessions that they had"
+    )
+  },
+  {
     promise: "Requests go to public addresses only",
     proofs: [
       ...tests(

@@ -155,6 +155,13 @@ export const line: Reader<string> = (text) =>
   // oxlint-disable-next-line no-control-regex -- the pattern finds control characters, to reject them
   /[\u0000-\u001f\u007f]/.test(text) ? expected("text on one line", text) : Result.succeed(text)
 
+/** `line` of a secret. */
+export const secretLine: Reader<Redacted.Redacted> = (text) =>
+  // oxlint-disable-next-line no-control-regex -- the pattern finds control characters, to reject them
+  /[\u0000-\u001f\u007f]/.test(text)
+    ? Result.fail("must be text on one line")
+    : Result.succeed(redact(text, "secret"))
+
 /** An email sender: an address, or a name with an address in angle brackets. */
 export const mailbox: Reader<string> = (text) =>
   /^([^<>@"\r\n]{1,200} <[^\s@<>"]+@[^\s@<>"]+>|[^\s@<>"]+@[^\s@<>"]+)$/.test(text)

@@ -8,6 +8,7 @@ import type { EgressOptions } from "../../egress/Egress.ts"
 import { parseDnsServers } from "../../egress/parseDnsServers.ts"
 import { logLevel } from "./logLevel.ts"
 import * as read from "./readers.ts"
+import * as singleSignOn from "./singleSignOn.ts"
 import { optional, type Reader, secret, type Variable, withDefault } from "./Variable.ts"
 
 type Lists = Pick<EgressOptions, "dnsServers" | "allow" | "deny">
@@ -157,6 +158,50 @@ export const variables = {
       "Maximum number of an organization's addresses that are sent a link within an hour; 0: no limit. One address is sent three at most",
     unit: "addresses",
     read: read.wholeNumber(0, 1_000_000)
+  }),
+  COUNTERSIGN_OIDC_ISSUER: optional({
+    description:
+      "OpenID Connect provider that people sign in to the console with, as it states its issuer; see docs/single-sign-on.md",
+    unit: "URL",
+    defaultText: "unset: people sign in with API keys",
+    read: singleSignOn.issuer
+  }),
+  COUNTERSIGN_OIDC_CLIENT_ID: optional({
+    description: "The service's client id at the provider; required with COUNTERSIGN_OIDC_ISSUER",
+    unit: "text",
+    read: read.line
+  }),
+  COUNTERSIGN_OIDC_CLIENT_SECRET: secret({
+    description: "The client's secret; required with COUNTERSIGN_OIDC_ISSUER",
+    unit: "text",
+    read: read.secretLine
+  }),
+  COUNTERSIGN_OIDC_ACCESS: optional({
+    description:
+      "Who gets access: an array of rules with organization, preset, and optionally group (of the provider; absent: everyone who signs in) and groups (of the service). Required with COUNTERSIGN_OIDC_ISSUER",
+    unit: "JSON",
+    read: singleSignOn.accessRules
+  }),
+  COUNTERSIGN_OIDC_GROUPS_CLAIM: withDefault("groups", {
+    description: "Claim with a person's groups, of the ID token or else of the userinfo endpoint",
+    unit: "name",
+    read: read.line
+  }),
+  COUNTERSIGN_OIDC_SCOPES: withDefault("openid email profile", {
+    description: "Scopes to request from the provider",
+    unit: "scopes, separated by blanks",
+    read: singleSignOn.oauthScopes
+  }),
+  COUNTERSIGN_OIDC_EMAIL_DOMAINS: optional({
+    description: "Only people with a verified email address of one of these domains may sign in",
+    unit: "domains, separated by commas",
+    defaultText: "unset: anyone to whom the rules give access",
+    read: singleSignOn.emailDomains
+  }),
+  COUNTERSIGN_OIDC_NAME: withDefault("single sign-on", {
+    description: "The provider's name on the sign-in page",
+    unit: "text",
+    read: read.line
   }),
   COUNTERSIGN_METRICS_TOKEN: secret({
     description: "Bearer token for /metrics",

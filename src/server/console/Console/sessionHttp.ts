@@ -3,6 +3,7 @@ import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { ConsoleApi, InsecureAddress } from "../../../api/Console.ts"
 import { ConsoleSessions, SESSION_LIFETIME } from "../ConsoleSessions.ts"
+import { SingleSignOn } from "../SingleSignOn.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { cookieFor, isActive, transportOf, sessionToken } from "./browserRequest.ts"
@@ -15,6 +16,7 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
     const sessions = yield* ConsoleSessions
     const limits = yield* RateLimits
     const client = yield* ClientAddress
+    const { provider } = yield* SingleSignOn
     return handlers.handleAll({
       sign_in: Effect.fnUntraced(function* ({ payload, request }) {
         const transport = transportOf(request)
@@ -54,6 +56,7 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
             Effect.catchTag(["INVALID_API_KEY", "ADDRESS_NOT_ALLOWED"], () => Effect.succeed(null))
           )
       },
+      ways: () => Effect.succeed({ single_sign_on: provider }),
       sign_out: Effect.fnUntraced(function* ({ request }) {
         yield* sessions.close(sessionToken(request), limits.admitKeyLookup(client.of(request)))
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>

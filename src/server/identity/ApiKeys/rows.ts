@@ -16,6 +16,7 @@ import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { joinConfirmation } from "../EmailAddresses.ts"
 import { grantedScopes } from "../grantedScopes.ts"
+import { isPerson } from "../isPerson.ts"
 import { keyMakers } from "../keyMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
 import { textArray } from "../../store/pgArrays.ts"
@@ -153,6 +154,7 @@ export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, query: ApiKeyQ
   const { cursor, name, order = "newest", status } = query
   const matches = [
     sql`org_id = ${org_id}`,
+    sql`NOT ${isPerson(sql)}`,
     ...(status === undefined ? [] : [hasStatus(sql, status, now)]),
     // Without patterns: a percent sign or an underscore of the text stands for itself.
     ...(name === undefined ? [] : [sql`strpos(lower(name), lower(${name}::text)) > 0`]),
@@ -223,6 +225,7 @@ export const findListedKey = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyR
     ${selectListed(sql, now)}
     WHERE org_id = ${org_id}
       AND key_id = ${key_id}
+      AND NOT ${isPerson(sql)}
   `)
 
 /** The number of the organization's keys that are neither revoked nor expired, counted up to `limit`. */
@@ -236,6 +239,7 @@ export const countUsableKeys = (sql: SqlClient.SqlClient, org_id: OrgId, now: Ti
         WHERE org_id = ${org_id}
           AND revoked_at IS NULL
           AND (expires_at IS NULL OR expires_at > ${toDate(now)})
+          AND NOT ${isPerson(sql)}
         LIMIT ${limit}
       ) AS usable_keys
     `,
@@ -247,7 +251,9 @@ export const countStoredKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: 
   Effect.map(
     sql<{ readonly count: number }>`
       SELECT count(*)::int AS count
-      FROM (SELECT 1 FROM api_keys WHERE org_id = ${org_id} LIMIT ${limit}) AS stored_keys
+      FROM (
+        SELECT 1 FROM api_keys WHERE org_id = ${org_id} AND NOT ${isPerson(sql)} LIMIT ${limit}
+      ) AS stored_keys
     `,
     (rows) => rows[0]?.count ?? 0
   )
@@ -318,6 +324,7 @@ export const findAdminKeys = Effect.fnUntraced(function* (
       WHERE org_id = ${org_id}
         AND ${grantedScopes(sql)} @> ${textArray(scopes)}
         AND ${usable(sql, now)}
+        AND NOT ${isPerson(sql)}
     )
     SELECT EXISTS (SELECT 1 FROM admin WHERE ends) AS ended, EXISTS (SELECT 1 FROM admin WHERE NOT ends) AS left
   `
@@ -337,6 +344,7 @@ export const findKeyWithMade = (sql: SqlClient.SqlClient, { key_id, org_id }: Ke
       FROM api_keys
       WHERE org_id = ${org_id}
         AND key_id = ${key_id}
+        AND NOT ${isPerson(sql)}
       UNION
       SELECT made.key_id, made.revoked_at
       FROM line

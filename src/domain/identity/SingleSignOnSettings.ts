@@ -1,0 +1,32 @@
+import { type Array as Arr, type Redacted, Schema } from "effect"
+import { Group, MAX_GROUPS } from "./Group.ts"
+import { Preset } from "./Scope.ts"
+
+/** What the members of a group of the identity provider may do in one organization. */
+export const AccessRule = Schema.Struct({
+  /** The organization's name. */
+  organization: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)),
+  /** A value of the claim of groups; absent: everyone who signs in. */
+  group: Schema.optionalKey(Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(500))),
+  preset: Preset,
+  /** Groups that quorums of approval rules name. */
+  groups: Schema.optionalKey(Schema.Array(Group).check(Schema.isMaxLength(MAX_GROUPS)))
+})
+export type AccessRule = typeof AccessRule.Type
+
+/** Settings of single sign-on. */
+export interface SingleSignOnSettings {
+  /** The issuer's identifier, exactly as the provider states it. */
+  readonly issuer: string
+  readonly clientId: string
+  readonly clientSecret: Redacted.Redacted
+  /** The scopes to request, separated by blanks. */
+  readonly scopes: string
+  /** The claim with the groups of a person. */
+  readonly groupsClaim: string
+  /** Domains of verified addresses whose owners may sign in, in lower case; undefined: any address, or none. */
+  readonly emailDomains: ReadonlyArray<string> | undefined
+  readonly access: Arr.NonEmptyReadonlyArray<AccessRule>
+  /** The provider's name on the sign-in page. */
+  readonly name: string
+}

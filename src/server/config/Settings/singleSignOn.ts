@@ -1,0 +1,59 @@
+/** Readers of the variables of single sign-on. */
+import { type Array as Arr, Result, Schema, SchemaIssue } from "effect"
+import { AccessRule } from "../../../domain/identity/SingleSignOnSettings.ts"
+import type { Reader } from "./Variable.ts"
+
+/** The most rules of access. */
+const MAX_RULES = 500
+
+const decodeRules = Schema.decodeUnknownResult(
+  Schema.fromJsonString(Schema.NonEmptyArray(AccessRule).check(Schema.isMaxLength(MAX_RULES))),
+  { onExcessProperty: "error" }
+)
+const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** A JSON array of rules. */
+export const accessRules: Reader<Arr.NonEmptyReadonlyArray<AccessRule>> = (text) =>
+  Result.mapError(decodeRules(text), (error) => {
+    const [issue] = formatIssue(error.issue).issues
+    const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part))
+    return `must be a JSON array such as [{"organization":"acme","group":"approvers","preset":"reviewer"}]: ${
+      path.length === 0 ? "" : `/${path.join("/")}: `
+    }${(issue?.message ?? "").replaceAll(/\s+/gu, " ")}`
+  })
+
+/** Whether a host is this machine. */
+const isLoopback = (hostname: string): boolean =>
+  hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/u.test(hostname)
+
+/** An https URL without user, query and fragment; http is allowed on this machine, for development and tests. */
+export const issuer: Reader<string> = (text) => {
+  const url = URL.parse(text)
+  const isAllowed =
+    url !== null &&
+    (url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname))) &&
+    url.username + url.password + url.search + url.hash === ""
+  return isAllowed
+    ? Result.succeed(text)
+    : Result.fail("must be an https URL without user, query and fragment, as the provider states its issuer")
+}
+
+/** Whether browsers protect cookies at this address: https, or this machine. */
+export const protectsCookies = (publicUrl: string): boolean => {
+  const url = URL.parse(publicUrl)
+  return url !== null && (url.protocol === "https:" || isLoopback(url.hostname))
+}
+
+/** Domains, separated by commas. */
+export const emailDomains: Reader<ReadonlyArray<string>> = (text) => {
+  const domains = text.split(",").map((domain) => domain.trim().toLowerCase())
+  return domains.every((domain) => /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/u.test(domain))
+    ? Result.succeed(domains)
+    : Result.fail("must be domains such as example.com, separated by commas")
+}
+
+/** Scopes separated by blanks, with `openid`. */
+export const oauthScopes: Reader<string> = (text) =>
+  /^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/u.test(text) && text.split(" ").includes("openid")
+    ? Result.succeed(text)
+    : Result.fail("must be scopes separated by blanks, with openid, such as openid email profile")

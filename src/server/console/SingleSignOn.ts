@@ -1,0 +1,418 @@
+import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, Redacted, Schema } from "effect"
+import * as oauth from "oauth4webapi"
+import { createHmac, randomBytes } from "node:crypto"
+import { CONSOLE_PATH } from "../../api/Console.ts"
+import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import type { SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
+import { Egress } from "../egress/Egress.ts"
+import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
+import { type HttpFetch, makeBoundedFetch, type ProviderFetch } from "./SingleSignOn/boundedFetch.ts"
+import { personOf } from "./SingleSignOn/claims.ts"
+
+/** Path that starts a sign-in. */
+export const SIGN_IN_PATH = `${CONSOLE_PATH}/single-sign-on`
+
+/** Path to which the identity provider sends the browser back. */
+export const CALLBACK_PATH = `${CONSOLE_PATH}/single-sign-on/callback`
+
+/** How long a person has to sign in at the provider. */
+export const SIGN_IN_LIFETIME: Duration.Duration = Duration.minutes(10)
+
+/** How long the provider's metadata is used before it is read again. */
+const METADATA_LIFETIME_MILLIS = 3_600_000
+
+/** How long older metadata is used while the provider cannot be reached. */
+const STALE_METADATA_MILLIS = 24 * 3_600_000
+
+/** Pause after metadata could not be read: so often at most is an unreachable provider asked. */
+const RETRY_MILLIS = 5_000
+
+/** Pause between two readings of the provider's keys because a signature named an unknown key. */
+const KEY_REFRESH_MILLIS = 5_000
+
+/** Difference of the clocks that is accepted. */
+const CLOCK_TOLERANCE_SECONDS = 60
+
+/** Why a sign-in failed, in words for the person who tries to sign in. */
+export class SignInFailed extends Data.TaggedError("SignInFailed")<{
+  readonly reason: "expired" | "refused" | "unavailable" | "invalid" | "domain" | "access" | "full"
+  readonly detail: string
+}> {}
+
+/** A sign-in in progress, as the browser's cookie keeps it. Nothing of it is stored on the service. */
+export interface PendingSignIn {
+  /** The value of the cookie. */
+  readonly cookie: Redacted.Redacted
+  /** Where the browser goes: the provider's page. */
+  readonly location: string
+}
+
+/** A completed sign-in. */
+export interface CompletedSignIn {
+  readonly admission: Exclude<Admission, { readonly _tag: "NoAccess" | "Full" }>
+  /** The path of the console to show. */
+  readonly returnTo: string
+}
+
+/**
+ * Single sign-on of the console by OpenID Connect: Authorization Code with PKCE (RFC 7636), with `state`, `nonce` and the issuer in the
+ * response (RFC 9207). The three secrets of a sign-in are derived from one random value, which only the browser keeps, in a cookie that
+ * other sites cannot set: a response that another browser began is not accepted.
+ */
+export class SingleSignOn extends Context.Service<
+  SingleSignOn,
+  {
+    /** The provider's name; null: single sign-on is off. */
+    readonly provider: string | null
+    /** Begins a sign-in. `organization`: the chosen one. `returnTo`: a path of the console. */
+    readonly begin: (options: {
+      readonly returnTo: string
+      readonly organization: string | undefined
+    }) => Effect.Effect<PendingSignIn, SignInFailed>
+    /** Completes a sign-in from the provider's response, which is the query of the callback. */
+    readonly complete: (
+      cookie: Redacted.Redacted,
+      response: URLSearchParams
+    ) => Effect.Effect<CompletedSignIn, SignInFailed>
+  }
+>()("countersign/server/console/SingleSignOn") {
+  static readonly layer = (settings: {
+    readonly publicUrl: string
+    readonly singleSignOn: SingleSignOnSettings | undefined
+  }) =>
+    Layer.effect(
+      SingleSignOn,
+      settings.singleSignOn === undefined
+        ? Effect.succeed(SingleSignOn.of({ provider: null, begin: () => isOff, complete: () => isOff }))
+        : make(settings.singleSignOn, settings.publicUrl)
+    )
+}
+
+const isOff = Effect.fail(
+  new SignInFailed({ reason: "access", detail: "Single sign-on is off. Sign in with an API key." })
+)
+
+const unavailable = new SignInFailed({
+  reason: "unavailable",
+  detail: "The identity provider did not respond. Try again, or sign in with an API key."
+})
+
+const expired = new SignInFailed({
+  reason: "expired",
+  detail:
+    "The sign-in took too long, was completed before, or began in another browser or at another address of the console. Sign in again."
+})
+
+const invalid = new SignInFailed({
+  reason: "invalid",
+  detail:
+    "The identity provider's response was not accepted. Sign in again; the service's log has the reason."
+})
+
+/** What the cookie keeps. */
+const Pending = Schema.fromJsonString(
+  Schema.Struct({
+    /** The random value, in base64url. */
+    secret: Schema.String.check(Schema.isPattern(/^[\w-]{43}$/u)),
+    /** When the sign-in began, in epoch milliseconds. */
+    began: Schema.Int,
+    return_to: Schema.String,
+    organization: Schema.optionalKey(Schema.String)
+  })
+)
+type Pending = typeof Pending.Type
+
+/** One of the secrets of a sign-in. Each is of no use to find another. */
+const derive = (secret: string, purpose: "state" | "nonce" | "verifier"): string =>
+  createHmac("sha256", secret).update(purpose).digest("base64url")
+
+/** Paths of the console that a sign-in may lead to: never another origin, because `/console` stands before them. */
+const RETURN_PATH = /^\/(?!\/)[\w\-./~?=&%+:,]{0,500}$/u
+
+export const safeReturnPath = (path: string): string => (RETURN_PATH.test(path) ? path : "/")
+
+/** The provider's metadata and the time of reading it. */
+interface Metadata {
+  readonly server: oauth.AuthorizationServer
+  readonly readAt: number
+}
+
+const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, publicUrl: string) {
+  const egress = yield* Egress
+  const people = yield* People
+  const clock = yield* Clock.Clock
+  const now = () => monotonicMillis(clock)
+  const issuer = new URL(settings.issuer)
+  const redirectUri = publicUrl + CALLBACK_PATH
+  const isInsecure = issuer.protocol === "http:"
+  /** Hosts of the provider besides the issuer's, which passed the rules for addresses. */
+  const vetted = new Set<string>()
+  const fetchBounded: HttpFetch = makeBoundedFetch(
+    (url) => url.origin === issuer.origin || vetted.has(url.origin),
+    yield* IdentityProviderFetch
+  )
+  const options = { [oauth.customFetch]: fetchBounded, [oauth.allowInsecureRequests]: isInsecure }
+  const client: oauth.Client = {
+    client_id: settings.clientId,
+    [oauth.clockTolerance]: CLOCK_TOLERANCE_SECONDS
+  }
+  const authenticationOf = ({ token_endpoint_auth_methods_supported: methods }: oauth.AuthorizationServer) =>
+    // Basic is the default of the specification (OpenID Connect Discovery 1.0, section 3).
+    methods === undefined || methods.includes("client_secret_basic")
+      ? oauth.ClientSecretBasic(Redacted.value(settings.clientSecret))
+      : oauth.ClientSecretPost(Redacted.value(settings.clientSecret))
+
+  const call = <A>(what: string, request: () => Promise<A>) =>
+    Effect.tryPromise({ try: request, catch: (error) => error }).pipe(
+      Effect.catch((error) =>
+        Effect.andThen(
+          Effect.logWarning(`Single sign-on: ${what} failed`, { error: describe(error) }),
+          Effect.fail(failureOf(error))
+        )
+      )
+    )
+
+  /**
+   * The endpoints that the provider names. Those on the issuer's own host may be anywhere, because the operator chose it; others must be
+   * public addresses, as of webhooks.
+   */
+  const vetEndpoints = Effect.fnUntraced(function* (server: oauth.AuthorizationServer) {
+    const named = [server.token_endpoint, server.jwks_uri, server.userinfo_endpoint]
+    for (const text of named) {
+      if (text === undefined) continue
+      const url = URL.parse(text)
+      if (url === null) return yield* invalid
+      if (url.origin === issuer.origin || vetted.has(url.origin)) continue
+      yield* egress.vet(url.origin + url.pathname).pipe(
+        Effect.tapError(({ reason }) =>
+          Effect.logWarning("Single sign-on: an endpoint of the identity provider is refused", {
+            host: url.host,
+            reason
+          })
+        ),
+        Effect.mapError(() => invalid)
+      )
+      vetted.add(url.origin)
+    }
+  })
+
+  let metadata: Metadata | undefined
+  let retryAt = 0
+  let inFlight: Deferred.Deferred<Metadata, SignInFailed> | undefined
+  let keys:
+    | {
+        readonly server: oauth.AuthorizationServer
+        readonly copy: oauth.AuthorizationServer
+        readonly readAt: number
+      }
+    | undefined
+
+  const readMetadata = Effect.gen(function* () {
+    const server = yield* call("reading the provider's metadata", async () =>
+      oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, options))
+    )
+    yield* vetEndpoints(server)
+    metadata = { server, readAt: now() }
+    return metadata
+  }).pipe(Effect.tapError(() => Effect.sync(() => (retryAt = now() + RETRY_MILLIS))))
+
+  /** The provider's metadata: single-flight, and no older than an hour unless the provider cannot be reached. */
+  const findServer = Effect.gen(function* () {
+    const age = metadata === undefined ? Number.POSITIVE_INFINITY : now() - metadata.readAt
+    if (metadata !== undefined && age < METADATA_LIFETIME_MILLIS) return metadata.server
+    const stale = metadata !== undefined && age < STALE_METADATA_MILLIS ? metadata : undefined
+    if (now() < retryAt) return stale === undefined ? yield* unavailable : stale.server
+    if (inFlight === undefined) {
+      const started = Deferred.makeUnsafe<Metadata, SignInFailed>()
+      inFlight = started
+      yield* readMetadata.pipe(
+        Effect.onExit((exit) =>
+          Effect.sync(() => {
+            inFlight = undefined
+            Deferred.doneUnsafe(started, Exit.isSuccess(exit) ? exit : Exit.fail(unavailable))
+          })
+        ),
+        Effect.forkDetach
+      )
+      return yield* awaitServer(started, stale)
+    }
+    return yield* awaitServer(inFlight, stale)
+  })
+
+  const awaitServer = (reading: Deferred.Deferred<Metadata, SignInFailed>, stale: Metadata | undefined) =>
+    Deferred.await(reading).pipe(
+      Effect.map(({ server }) => server),
+      Effect.catch((failure) => (stale === undefined ? Effect.fail(failure) : Effect.succeed(stale.server)))
+    )
+
+  /** Checks the signature of the ID token. The provider's keys are read again, at most every five seconds, if none of them fits. */
+  const checkSignature = Effect.fnUntraced(function* (server: oauth.AuthorizationServer, response: Response) {
+    if (keys?.server !== server) keys = { server, copy: { ...server }, readAt: now() }
+    const check = (copy: oauth.AuthorizationServer) => async () => {
+      await oauth.validateApplicationLevelSignature(copy, response, options)
+    }
+    const first = yield* Effect.exit(Effect.tryPromise(check(keys.copy)))
+    if (Exit.isSuccess(first)) return
+    if (now() - keys.readAt >= KEY_REFRESH_MILLIS) {
+      // The provider may have new keys, for example after a restart. The library caches keys by this object.
+      keys = { server, copy: { ...server }, readAt: now() }
+    }
+    yield* call("checking the signature", check(keys.copy))
+  })
+
+  /** Exchanges the code, and returns the claims of the ID token and, for groups that it does not have, of the userinfo endpoint. */
+  const exchange = Effect.fnUntraced(function* (
+    server: oauth.AuthorizationServer,
+    { secret }: Pending,
+    parameters: URLSearchParams
+  ) {
+    const response = yield* call("exchanging the code", () =>
+      oauth.authorizationCodeGrantRequest(
+        server,
+        client,
+        authenticationOf(server),
+        parameters,
+        redirectUri,
+        derive(secret, "verifier"),
+        options
+      )
+    )
+    const tokens = yield* call("reading the ID token", () =>
+      oauth.processAuthorizationCodeResponse(server, client, response, {
+        expectedNonce: derive(secret, "nonce"),
+        requireIdToken: true
+      })
+    )
+    yield* checkSignature(server, response)
+    const claims = oauth.getValidatedIdTokenClaims(tokens)
+    if (claims === undefined) return yield* invalid
+    if (claims[settings.groupsClaim] !== undefined || server.userinfo_endpoint === undefined) return claims
+    const userinfo = yield* call("reading the userinfo", async () =>
+      oauth.processUserInfoResponse(
+        server,
+        client,
+        claims.sub,
+        await oauth.userInfoRequest(server, client, tokens.access_token, options)
+      )
+    )
+    // What is signed wins.
+    return { ...userinfo, ...claims }
+  })
+
+  const requireDomain = (person: VerifiedPerson) => {
+    const { emailDomains } = settings
+    if (emailDomains === undefined) return Effect.void
+    const domain = (person.email ?? "").slice((person.email ?? "").lastIndexOf("@") + 1).toLowerCase()
+    return person.isEmailVerified && emailDomains.includes(domain)
+      ? Effect.void
+      : new SignInFailed({
+          reason: "domain",
+          detail: "Your account has no verified email address of a domain that may sign in here."
+        })
+  }
+
+  const begin = Effect.fn("SingleSignOn.begin")(function* ({
+    organization,
+    returnTo
+  }: {
+    readonly returnTo: string
+    readonly organization: string | undefined
+  }) {
+    const server = yield* findServer
+    if (server.authorization_endpoint === undefined) return yield* invalid
+    const secret = randomBytes(32).toString("base64url")
+    const location = new URL(server.authorization_endpoint)
+    if (location.protocol !== "https:" && !isInsecure) return yield* invalid
+    const challenge = yield* Effect.promise(() =>
+      oauth.calculatePKCECodeChallenge(derive(secret, "verifier"))
+    )
+    for (const [name, value] of Object.entries({
+      client_id: settings.clientId,
+      redirect_uri: redirectUri,
+      response_type: "code",
+      scope: settings.scopes,
+      state: derive(secret, "state"),
+      nonce: derive(secret, "nonce"),
+      code_challenge: challenge,
+      code_challenge_method: "S256"
+    })) {
+      location.searchParams.set(name, value)
+    }
+    const pending: Pending = {
+      secret,
+      began: Date.now(),
+      return_to: safeReturnPath(returnTo),
+      ...(organization === undefined ? {} : { organization })
+    }
+    const cookie = Buffer.from(Schema.encodeSync(Pending)(pending)).toString("base64url")
+    return { cookie: Redacted.make(cookie, { label: "SignInCookie" }), location: location.toString() }
+  })
+
+  const complete = Effect.fn("SingleSignOn.complete")(function* (
+    cookie: Redacted.Redacted,
+    response: URLSearchParams
+  ) {
+    const pending = yield* Schema.decodeUnknownEffect(Pending)(
+      Buffer.from(Redacted.value(cookie), "base64url").toString()
+    ).pipe(Effect.mapError(() => expired))
+    if (Math.abs(Date.now() - pending.began) > Duration.toMillis(SIGN_IN_LIFETIME)) return yield* expired
+    // A response to a sign-in that this browser did not begin.
+    if (response.get("state") !== derive(pending.secret, "state")) return yield* expired
+    const server = yield* findServer
+    const parameters = yield* call("reading the response", async () =>
+      oauth.validateAuthResponse(server, client, response, derive(pending.secret, "state"))
+    )
+    const claims = yield* exchange(server, pending, parameters)
+    const person = personOf(claims, settings)
+    yield* requireDomain(person)
+    const admission = yield* people.admit(person, {
+      rules: settings.access,
+      organization: pending.organization
+    })
+    if (admission._tag === "NoAccess") {
+      return yield* new SignInFailed({
+        reason: "access",
+        detail:
+          "Your account has no access here. Ask an administrator which group of your identity provider gives it."
+      })
+    }
+    if (admission._tag === "Full") {
+      return yield* new SignInFailed({
+        reason: "full",
+        detail: "The organization has too many people. Ask an administrator."
+      })
+    }
+    return { admission, returnTo: safeReturnPath(pending.return_to) }
+  })
+
+  return SingleSignOn.of({ provider: settings.name, begin, complete })
+})
+
+/** How the identity provider is reached. A reference, so that a test can replace it. */
+export const IdentityProviderFetch = Context.Reference<ProviderFetch>(
+  "countersign/server/console/SingleSignOn/IdentityProviderFetch",
+  { defaultValue: (): ProviderFetch => globalThis.fetch }
+)
+
+/** The code of an error, without the provider's own text. */
+const describe = (error: unknown): string => {
+  if (error instanceof oauth.AuthorizationResponseError || error instanceof oauth.ResponseBodyError) {
+    return /^[\w.]{1,64}$/u.test(error.error) ? error.error : "error"
+  }
+  const code = error instanceof Error && "code" in error ? String(error.code) : ""
+  return `${error instanceof Error ? error.name : "error"} ${code}`.trim()
+}
+
+const failureOf = (error: unknown): SignInFailed => {
+  if (error instanceof oauth.AuthorizationResponseError) {
+    return new SignInFailed({
+      reason: "refused",
+      detail: `The identity provider refused the sign-in (${describe(error)}).`
+    })
+  }
+  // A code that was used before, or that is too old.
+  if (error instanceof oauth.ResponseBodyError) return error.error === "invalid_grant" ? expired : invalid
+  return error instanceof oauth.OperationProcessingError || error instanceof oauth.UnsupportedOperationError
+    ? invalid
+    : unavailable
+}

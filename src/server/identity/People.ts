@@ -1,0 +1,263 @@
+import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { EventId, KeyId, type OrgId } from "../../domain/Ids.ts"
+import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
+import { MAX_GROUPS } from "../../domain/identity/Group.ts"
+import { presetScopes, type Preset, type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
+import type { Timestamp } from "../../domain/Time.ts"
+import { atomic } from "../store/transaction.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { insertKey, isNameInUse } from "./ApiKeys/rows.ts"
+import { Audit } from "./Audit.ts"
+import type { KeyRef } from "./KeyRef.ts"
+import { Organizations } from "./Organizations.ts"
+import {
+  confirmAddress,
+  countPeople,
+  endAccess,
+  findPerson,
+  type PersonRow,
+  type Subject,
+  updateAccess,
+  upsertPerson
+} from "./People/rows.ts"
+import { Revocations } from "./Revocations.ts"
+
+/** A person as the identity provider describes them. */
+export interface VerifiedPerson extends Subject {
+  readonly name: string
+  /** Null: the provider names none. */
+  readonly email: string | null
+  /** Whether the provider has verified the address. */
+  readonly isEmailVerified: boolean
+  /** The groups of the provider. */
+  readonly groups: ReadonlyArray<string>
+}
+
+/** A rule that gives members of a group of the identity provider access to an organization. */
+export interface GroupAccess {
+  readonly organization: string
+  /** Undefined: everyone. */
+  readonly group?: string
+  readonly preset: Preset
+  readonly groups?: ReadonlyArray<string>
+}
+
+/** What a person may do in one organization. */
+export interface Access {
+  readonly preset: Preset | null
+  readonly scopes: ReadonlyArray<Scope>
+  readonly groups: ReadonlyArray<string>
+}
+
+/** What became of a sign-in. */
+export type Admission =
+  /** The person may act in the organization. */
+  | { readonly _tag: "Admitted"; readonly ref: KeyRef; readonly name: string }
+  /** The person has access to several organizations and must choose one. */
+  | { readonly _tag: "Choose"; readonly organizations: ReadonlyArray<string> }
+  /** The person has access to none, or not to the chosen one. */
+  | { readonly _tag: "NoAccess" }
+  /** The organization has `MAX_PEOPLE` already. */
+  | { readonly _tag: "Full" }
+
+/** The most people of one organization. */
+export const MAX_PEOPLE = 10_000
+
+/**
+ * How long a person who does not sign in again is sent email and counts as a member of groups. Rights are read at each sign-in, so the
+ * service does not notice otherwise that someone has left.
+ */
+export const ACCESS_LIFETIME: Duration.Duration = Duration.days(30)
+
+const MAX_NAME_LENGTH = 200
+
+/** The access of a person to each organization: the union of the rules of their groups. */
+export const accessOf = (
+  rules: ReadonlyArray<GroupAccess>,
+  groups: ReadonlyArray<string>
+): ReadonlyMap<string, Access> => {
+  const given = rules.filter(({ group }) => group === undefined || groups.includes(group))
+  const byOrganization = Map.groupBy(given, ({ organization }) => organization)
+  return new Map(
+    Array.from(byOrganization, ([organization, matching]): [string, Access] => {
+      const presets = Arr.dedupe(matching.map(({ preset }) => preset))
+      const [first] = presets
+      return [
+        organization,
+        {
+          // With one preset the person also gets what a later version adds to it.
+          preset: first !== undefined && presets.length === 1 ? first : null,
+          scopes: allScopes.filter((scope) => presets.some((preset) => presetScopes(preset).includes(scope))),
+          groups: Arr.dedupe(matching.flatMap((rule) => rule.groups ?? [])).slice(0, MAX_GROUPS)
+        }
+      ]
+    })
+  )
+}
+
+/** People who sign in with an identity provider. Each is an identity of an organization, as a key is. */
+export class People extends Context.Service<
+  People,
+  {
+    /**
+     * Creates or updates the person's identity in the organization that they chose, or in the only one that they have access to, and ends
+     * their access to the organizations that no rule gives any more.
+     */
+    readonly admit: (
+      person: VerifiedPerson,
+      options: {
+        readonly rules: ReadonlyArray<GroupAccess>
+        /** The organization's name; undefined: none was chosen. */
+        readonly organization: string | undefined
+      }
+    ) => Effect.Effect<Admission>
+  }
+>()("countersign/server/identity/People") {
+  static readonly layer = Layer.effect(
+    People,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const clock = yield* StoreClock
+      const organizations = yield* Organizations
+      const audit = yield* Audit
+      const revocations = yield* Revocations
+
+      const findOrganization = (name: string) =>
+        organizations.findByName(name).pipe(
+          Effect.map((org_id) => ({ name, org_id })),
+          Effect.option
+        )
+
+      /** Ends the access to organizations that no rule gives. */
+      const endOthers = Effect.fnUntraced(function* (
+        known: ReadonlyArray<PersonRow>,
+        allowed: ReadonlySet<OrgId>,
+        now: Timestamp
+      ) {
+        for (const row of known) {
+          if (allowed.has(row.org_id) || row.revoked_at !== null) continue
+          yield* endAccess(sql, row, now)
+          const actor = { id: row.key_id, name: row.name }
+          yield* audit.record({ org_id: row.org_id, actor }, "person.access_ended", row.key_id)
+          yield* sql.afterCommit(revocations.publish(row.key_id))
+        }
+      })
+
+      /** The name to show: with the address if somebody else has the name, because decisions are attributed by it. */
+      const nameOf = Effect.fnUntraced(function* (
+        person: VerifiedPerson,
+        org_id: OrgId,
+        now: Timestamp,
+        self: KeyId | undefined
+      ) {
+        const candidates = [person.name, `${person.name} (${person.email ?? person.subject})`, person.subject]
+        for (const candidate of candidates) {
+          const name = candidate.slice(0, MAX_NAME_LENGTH)
+          if (!(yield* isNameInUse(sql, org_id, name, now, self))) return name
+        }
+        return `${person.subject.slice(0, 100)} (${self ?? "new"})`
+      })
+
+      const admitTo = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        person: VerifiedPerson,
+        access: Access,
+        known: PersonRow | undefined,
+        now: Timestamp
+      ): Effect.fn.Return<Admission, never> {
+        const key_id = known?.key_id ?? (yield* KeyId.generate)
+        const ref: KeyRef = { org_id, key_id }
+        const name = yield* Effect.orDie(nameOf(person, org_id, now, known?.key_id))
+        const expires_at = DateTime.addDuration(now, ACCESS_LIFETIME)
+        const actor = { id: key_id, name }
+        const rights = { preset: access.preset, groups: access.groups }
+        if (known === undefined) {
+          if ((yield* Effect.orDie(countPeople(sql, org_id, MAX_PEOPLE))) >= MAX_PEOPLE)
+            return { _tag: "Full" }
+          // The text of this key is forgotten here, so no request can authenticate by it.
+          const { key, publicId } = yield* ApiKeyFormat.generateApiKey
+          yield* Effect.orDie(
+            insertKey(
+              sql,
+              {
+                ...ref,
+                ...rights,
+                public_id: publicId,
+                name,
+                scopes: access.scopes,
+                email: person.email,
+                created_at: now,
+                created_by_id: null,
+                created_by_name: null,
+                expires_at,
+                revoked_at: null,
+                revocation_reason: null,
+                allowed_networks: null
+              },
+              ApiKeyFormat.apiKeyDigest(key),
+              access.preset !== null
+            )
+          )
+          yield* audit.record({ org_id, actor }, "person.created", key_id, {
+            ...rights,
+            scopes: access.scopes
+          })
+        } else {
+          const scopes = access.preset === null ? access.scopes : null
+          yield* Effect.orDie(
+            updateAccess(sql, ref, { ...rights, name, scopes, email: person.email, expires_at })
+          )
+          const before = JSON.stringify([known.preset, known.scopes, known.groups])
+          const isChanged =
+            before !== JSON.stringify([rights.preset, scopes, rights.groups]) || known.revoked_at !== null
+          if (isChanged) {
+            yield* audit.record({ org_id, actor }, "person.access_changed", key_id, {
+              ...rights,
+              scopes: access.scopes
+            })
+          }
+        }
+        yield* Effect.orDie(upsertPerson(sql, ref, person, now))
+        if (person.isEmailVerified) {
+          yield* Effect.orDie(confirmAddress(sql, { ...ref, event_id: yield* EventId.generate }, now))
+        }
+        return { _tag: "Admitted", ref, name }
+      })
+
+      return People.of({
+        admit: Effect.fn("People.admit")(function* (person, { organization, rules }) {
+          const access = accessOf(rules, person.groups)
+          // The operator may have named an organization that does not exist yet.
+          const found = (yield* Effect.forEach(access.keys(), findOrganization)).flatMap(Option.toArray)
+          const chosen =
+            organization === undefined ? found : found.filter(({ name }) => name === organization)
+          const [only] = chosen
+          return yield* atomically(
+            Effect.gen(function* () {
+              // In one order, so that two sign-ins of a person do not wait for each other.
+              const known = yield* Effect.orDie(findPerson(sql, person))
+              const involved = Arr.dedupe([
+                ...known.map(({ org_id }) => org_id),
+                ...(only === undefined ? [] : [only.org_id])
+              ])
+              for (const org_id of involved.toSorted()) yield* organizations.lockForUpdate(org_id)
+              const now = yield* clock.now
+              const current = yield* Effect.orDie(findPerson(sql, person))
+              yield* endOthers(current, new Set(found.map(({ org_id }) => org_id)), now).pipe(Effect.orDie)
+              if (only === undefined) return { _tag: "NoAccess" } as const
+              if (chosen.length > 1) {
+                return { _tag: "Choose", organizations: chosen.map(({ name }) => name).toSorted() } as const
+              }
+              const rights = access.get(only.name)
+              if (rights === undefined) return { _tag: "NoAccess" } as const
+              const self = current.find(({ org_id }) => org_id === only.org_id)
+              return yield* admitTo(only.org_id, person, rights, self, now)
+            })
+          )
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,109 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { KeyId, OrgId } from "../../../domain/Ids.ts"
+import { Preset, Scope } from "../../../domain/identity/Scope.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { textArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
+import type { KeyRef } from "../KeyRef.ts"
+import { mailbox } from "../mailbox.ts"
+
+/** The subject of an identity provider. */
+export interface Subject {
+  readonly issuer: string
+  readonly subject: string
+}
+
+const PersonRow = Schema.Struct({
+  org_id: OrgId,
+  key_id: KeyId,
+  name: Schema.String,
+  preset: Schema.NullOr(Preset),
+  scopes: Schema.NullOr(Schema.Array(Scope)),
+  groups: Schema.Array(Schema.String),
+  email: Schema.NullOr(Schema.String),
+  expires_at: Schema.NullOr(TimestampFromDate),
+  revoked_at: Schema.NullOr(TimestampFromDate)
+})
+export type PersonRow = typeof PersonRow.Type
+
+const personRows = rowsOf(PersonRow)
+
+/** The person's rows, one for each organization that the person ever had access to. */
+export const findPerson = (sql: SqlClient.SqlClient, { issuer, subject }: Subject) =>
+  personRows.all(sql`
+    SELECT people.org_id, people.key_id, name, preset, scopes, groups, email, expires_at, revoked_at
+    FROM people
+      JOIN api_keys USING (org_id, key_id)
+    WHERE people.issuer = ${issuer}
+      AND people.subject = ${subject}
+  `)
+
+/** The number of people of an organization, counted up to `limit`. */
+export const countPeople = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number) =>
+  Effect.map(
+    sql<{ readonly count: number }>`
+      SELECT count(*)::int AS count
+      FROM (SELECT 1 FROM people WHERE org_id = ${org_id} LIMIT ${limit}) AS counted
+    `,
+    (rows) => rows[0]?.count ?? 0
+  )
+
+/** Records that a person exists, or signed in again. */
+export const upsertPerson = (
+  sql: SqlClient.SqlClient,
+  { key_id, org_id }: KeyRef,
+  { issuer, subject }: Subject,
+  now: Timestamp
+) => sql`
+  INSERT INTO people (org_id, key_id, issuer, subject, signed_in_at)
+  VALUES (${org_id}, ${key_id}, ${issuer}, ${subject}, ${toDate(now)})
+  ON CONFLICT (org_id, key_id) DO UPDATE SET signed_in_at = excluded.signed_in_at
+`
+
+/** Replaces a person's name, rights and address, and gives access again that had ended. */
+export const updateAccess = (
+  sql: SqlClient.SqlClient,
+  { key_id, org_id }: KeyRef,
+  access: Pick<PersonRow, "name" | "preset" | "scopes" | "groups" | "email"> & {
+    readonly expires_at: Timestamp
+  }
+) => sql`
+  UPDATE api_keys
+  SET name = ${access.name},
+    preset = ${access.preset},
+    scopes = ${access.scopes === null ? null : textArray(access.scopes)}::text[],
+    groups = ${textArray(access.groups)}::text[],
+    email = ${access.email},
+    expires_at = ${toDate(access.expires_at)},
+    revoked_at = NULL,
+    revocation_reason = NULL
+  WHERE org_id = ${org_id}
+    AND key_id = ${key_id}
+`
+
+/** Ends the access of a person. */
+export const endAccess = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef, now: Timestamp) => sql`
+  UPDATE api_keys
+  SET revoked_at = ${toDate(now)}, revocation_reason = 'requested'
+  WHERE org_id = ${org_id}
+    AND key_id = ${key_id}
+    AND revoked_at IS NULL
+`
+
+/** Records that the identity provider has verified the person's address. No link was requested for it. */
+export const confirmAddress = (
+  sql: SqlClient.SqlClient,
+  { event_id, key_id, org_id }: KeyRef & { readonly event_id: string },
+  now: Timestamp
+) => sql`
+  INSERT INTO email_addresses (org_id, address, event_id, key_id, requested_at, requests_full_at, verified_at)
+  SELECT org_id, ${mailbox(sql)}, ${event_id}, key_id, 'epoch', ${toDate(now)}, ${toDate(now)}
+  FROM api_keys
+  WHERE org_id = ${org_id}
+    AND key_id = ${key_id}
+    AND email IS NOT NULL
+  ON CONFLICT (org_id, address) DO UPDATE
+  SET verified_at = excluded.verified_at
+  WHERE email_addresses.verified_at IS NULL
+`

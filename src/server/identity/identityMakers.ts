@@ -1,0 +1,43 @@
+import type { SqlClient } from "effect/sql"
+
+/**
+ * SQL like `keyMakers`, for statements over `api_keys` whose row may stand for a person. The makers of a person are the
+ * keys and other people with the same verified address, and their makers: one human being counts once in a quorum, and
+ * does not approve what a key of theirs requested.
+ */
+export const identityMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
+
+/** The form of an address by which confirmations are compared; see `mailbox`. */
+const mailboxOf = (table: string) =>
+  `(left(${table}.email, strpos(${table}.email, '@')) || lower(substr(${table}.email, strpos(${table}.email, '@') + 1) COLLATE "C"))`
+
+const MAKERS = `ARRAY(
+  WITH RECURSIVE maker AS (
+    SELECT first.key_id
+    FROM (
+      SELECT api_keys.created_by_id AS key_id
+      UNION
+      SELECT own.key_id
+      FROM people
+        JOIN email_addresses AS confirmed
+          ON confirmed.org_id = people.org_id
+          AND confirmed.address = ${mailboxOf("api_keys")}
+          AND confirmed.verified_at IS NOT NULL
+        JOIN api_keys AS own
+          ON own.org_id = people.org_id
+          AND own.email IS NOT NULL
+          AND lower(own.email) = lower(api_keys.email)
+          AND ${mailboxOf("own")} = confirmed.address
+          AND own.key_id <> people.key_id
+      WHERE people.org_id = api_keys.org_id
+        AND people.key_id = api_keys.key_id
+    ) AS first
+    UNION
+    SELECT made.created_by_id
+    FROM maker
+      JOIN api_keys AS made ON made.org_id = api_keys.org_id AND made.key_id = maker.key_id
+  )
+  SELECT key_id
+  FROM maker
+  WHERE key_id IS NOT NULL
+)`

@@ -1,0 +1,340 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { ConsoleSession } from "../../../src/api/Console.ts"
+import { KeyId } from "../../../src/domain/Ids.ts"
+import { identityMakers } from "../../../src/server/identity/identityMakers.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { databaseAsText } from "../../support/databaseAsText.ts"
+import { withProvider } from "../../support/singleSignOn.ts"
+
+const decodeSession = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.NullOr(ConsoleSession)))
+
+/** A browser's cookies and navigations, without its pages. */
+class Navigator {
+  readonly cookies = new Map<string, string>()
+
+  /** Requests one address, without following a redirect. */
+  async get(address: string, headers: Record<string, string> = {}) {
+    const { host } = new URL(address)
+    const response = await fetch(address, {
+      redirect: "manual",
+      headers: {
+        cookie: [...this.cookies]
+          .filter(([name]) => name.startsWith(`${host} `))
+          .map(([name, value]) => `${name.slice(host.length + 1)}=${value}`)
+          .join("; "),
+        ...headers
+      }
+    })
+    for (const cookie of response.headers.getSetCookie()) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(cookie) ?? []
+      if (value === "" || /max-age=0/i.test(cookie)) this.cookies.delete(`${host} ${name}`)
+      else this.cookies.set(`${host} ${name}`, value)
+    }
+    const location = response.headers.get("location")
+    return {
+      status: response.status,
+      location: location === null ? undefined : new URL(location, address).toString(),
+      body: await response.text(),
+      setCookie: response.headers.getSetCookie()
+    }
+  }
+
+  /** Follows redirects from an address until one stays, or leads to `until`. */
+  async follow(address: string, until = "\0") {
+    let at = address
+    for (let hops = 0; hops < 12; hops++) {
+      const response = await this.get(at)
+      if (response.location === undefined) return { ...response, at }
+      at = response.location
+      if (at.includes(until)) return { ...response, at }
+    }
+    throw new Error(`Too many redirects, the last to ${at}`)
+  }
+
+  async session(url: string) {
+    const { body } = await this.get(`${url}/console/session`)
+    return decodeSession(body)
+  }
+}
+
+const CALLBACK = "/console/single-sign-on/callback"
+const startAt = (url: string, query = "") => `${url}/console/single-sign-on${query}`
+
+const signIn = (url: string, query = "") =>
+  Effect.promise(async () => {
+    const browser = new Navigator()
+    const end = await browser.follow(startAt(url, query))
+    return { browser, end, session: await browser.session(url) }
+  })
+
+describe("SingleSignOn", () => {
+  it.live("a person signs in with the access of their groups, as one identity at every sign-in", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        const first = yield* signIn(url, "?return_to=%2Fapprovals%3Ftab%3Dclosed")
+        assert.strictEqual(first.end.at, `${url}/console/approvals?tab=closed`)
+        assert.deepInclude(first.session, { organization: "acme", groups: ["finance"] })
+        assert.strictEqual(first.session?.key.name, "Ada Lovelace")
+        assert.include(first.session?.scopes ?? [], "approvals.decide")
+        assert.notInclude(first.session?.scopes ?? [], "keys.write")
+        provider.accounts.set("ada", {
+          ...provider.accounts.get("ada"),
+          name: "Ada King",
+          groups: ["approvers", "admins"]
+        })
+        const second = yield* signIn(url)
+        assert.strictEqual(second.session?.key.id, first.session?.key.id)
+        assert.strictEqual(second.session?.key.name, "Ada King")
+        assert.include(second.session?.scopes ?? [], "keys.write")
+        const { client } = yield* Countersign
+        const admin = yield* client({}, "acme")
+        const { entries } = yield* admin.audit_log.list({ query: { target_id: first.session?.key.id ?? "" } })
+        assert.deepStrictEqual(
+          entries.map(({ action }) => action),
+          ["console.signed_in", "person.access_changed", "console.signed_in", "person.created"]
+        )
+        // A person is no key: the list of keys does not have one, and nothing can be done to it there.
+        const { keys } = yield* admin.api_keys.list({ query: { limit: 100 } })
+        assert.notInclude(
+          keys.map(({ name }) => name),
+          "Ada King"
+        )
+        const revoked = yield* Effect.flip(
+          admin.api_keys.revoke({ params: { id: KeyId.make(second.session?.key.id ?? "") } })
+        )
+        assert.strictEqual(revoked._tag, "NOT_FOUND")
+        const text = yield* databaseAsText
+        assert.notInclude(text, provider.clientSecret)
+      })
+    )
+  )
+
+  it.live("a response with a wrong state, issuer or nonce, or of another browser, signs nobody in", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        for (const tamper of [
+          (query: URLSearchParams) => query.set("state", "A".repeat(43)),
+          (query: URLSearchParams) => query.delete("state"),
+          (query: URLSearchParams) => query.set("iss", "https://attacker.example"),
+          (query: URLSearchParams) => query.delete("iss"),
+          (query: URLSearchParams) => query.set("code", "forged"),
+          (query: URLSearchParams) => query.append("state", "twice")
+        ]) {
+          provider.tamper = tamper
+          const { end, session } = yield* signIn(url)
+          assert.strictEqual(end.status, 400, end.body)
+          assert.include(end.body, "You are not signed in")
+          assert.isNull(session)
+        }
+        provider.tamper = undefined
+        // The response to one browser's sign-in, opened in another browser: login CSRF.
+        const [attacker, victim] = [new Navigator(), new Navigator()]
+        const response = yield* Effect.promise(() => attacker.follow(startAt(url), CALLBACK))
+        const stolen = yield* Effect.promise(() => victim.get(response.at))
+        assert.strictEqual(stolen.status, 400)
+        // Also while the victim has begun a sign-in of their own.
+        yield* Effect.promise(() => victim.get(startAt(url)))
+        assert.strictEqual((yield* Effect.promise(() => victim.get(response.at))).status, 400)
+        assert.isNull(yield* Effect.promise(() => victim.session(url)))
+      })
+    )
+  )
+
+  it.live("a code is accepted once, also with the cookie of its sign-in", () =>
+    withProvider((_provider, url) =>
+      Effect.gen(function* () {
+        const browser = new Navigator()
+        const response = yield* Effect.promise(() => browser.follow(startAt(url), CALLBACK))
+        const cookies = new Map(browser.cookies)
+        assert.strictEqual((yield* Effect.promise(() => browser.get(response.at))).status, 303)
+        // The service has cleared the cookie.
+        assert.strictEqual((yield* Effect.promise(() => browser.get(response.at))).status, 400)
+        const copy = new Navigator()
+        for (const [name, value] of cookies) copy.cookies.set(name, value)
+        assert.strictEqual((yield* Effect.promise(() => copy.get(response.at))).status, 400)
+        assert.isNull(yield* Effect.promise(() => copy.session(url)))
+      })
+    )
+  )
+
+  it.live("ID tokens of another nonce, audience or issuer, expired ones, and unsigned ones are refused", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        for (const change of [
+          { nonce: "another" },
+          { aud: "another client" },
+          { iss: "https://attacker.example" },
+          { exp: Math.floor(Date.now() / 1000) - 3600 },
+          { iat: Math.floor(Date.now() / 1000) + 3600, nbf: Math.floor(Date.now() / 1000) + 3600 },
+          "unsigned",
+          "foreign signature"
+        ] as const) {
+          provider.forge = change
+          const { end, session } = yield* signIn(url)
+          assert.strictEqual(end.status, 400, JSON.stringify(change))
+          assert.isNull(session)
+        }
+        // The same way of signing, without a change.
+        provider.forge = {}
+        assert.isNotNull((yield* signIn(url)).session)
+      })
+    )
+  )
+
+  it.live(
+    "people whose groups give no access are refused, and lose the access and sessions that they had",
+    () =>
+      withProvider((provider, url) =>
+        Effect.gen(function* () {
+          const { browser, session } = yield* signIn(url)
+          assert.isNotNull(session)
+          provider.accounts.set("ada", { ...provider.accounts.get("ada"), groups: ["approver"] })
+          const refused = yield* signIn(url)
+          assert.strictEqual(refused.end.status, 403)
+          assert.include(refused.end.body, "no access")
+          assert.isNull(yield* Effect.promise(() => browser.session(url)))
+          const admin = yield* (yield* Countersign).client({}, "acme")
+          const { entries } = yield* admin.audit_log.list({ query: { action: "person.access_ended" } })
+          assert.strictEqual(entries.length, 1)
+          provider.accounts.set("ada", { ...provider.accounts.get("ada"), groups: ["admins"] })
+          assert.deepStrictEqual((yield* signIn(url)).session?.key, session?.key)
+        })
+      )
+  )
+
+  it.live("who has access to two organizations chooses one, and is another identity in each", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        provider.accounts.set("ada", { ...provider.accounts.get("ada"), groups: ["approvers", "globex"] })
+        const { end, session } = yield* signIn(url)
+        assert.isNull(session)
+        assert.include(end.body, "Choose an organization")
+        assert.notInclude(end.body, "not there")
+        const acme = (yield* signIn(url, "?organization=acme")).session
+        const globex = (yield* signIn(url, "?organization=globex")).session
+        assert.deepStrictEqual([acme?.organization, globex?.organization], ["acme", "globex"])
+        assert.notStrictEqual(acme?.key.id, globex?.key.id)
+        assert.deepStrictEqual([acme?.groups, globex?.groups], [["finance"], []])
+        assert.strictEqual((yield* signIn(url, "?organization=not+there")).end.status, 403)
+        // Access to one ends without a word about the other.
+        provider.accounts.set("ada", { ...provider.accounts.get("ada"), groups: ["globex"] })
+        assert.strictEqual((yield* signIn(url)).session?.key.id, globex?.key.id)
+      })
+    )
+  )
+
+  it.live(
+    "a provider that is down is told from a refusal, keys still sign in, and new keys of it are read",
+    () =>
+      withProvider((provider, url) =>
+        Effect.gen(function* () {
+          assert.isNotNull((yield* signIn(url)).session)
+          yield* Effect.promise(() => provider.stop())
+          const browser = new Navigator()
+          const begun = yield* Effect.promise(() => browser.get(startAt(url)))
+          // The metadata is cached: the provider's page does not open.
+          assert.strictEqual(begun.status, 303)
+          yield* Effect.promise(() => provider.restart())
+          const response = yield* Effect.promise(() => browser.follow(begun.location ?? "", CALLBACK))
+          yield* Effect.promise(() => provider.stop())
+          const down = yield* Effect.promise(() => browser.get(response.at))
+          assert.strictEqual(down.status, 503)
+          assert.include(down.body, "sign in with an API key")
+          const { key } = yield* Countersign
+          const secret = yield* key({}, "acme")
+          const byKey = yield* Effect.promise(() =>
+            fetch(`${url}/console/session`, {
+              method: "POST",
+              headers: { origin: url, "content-type": "application/json" },
+              body: JSON.stringify({ key: Redacted.value(secret) })
+            })
+          )
+          assert.strictEqual(byKey.status, 200)
+          // With other keys than those that the service knows.
+          yield* Effect.promise(() => provider.restart())
+          yield* Effect.sleep("5 seconds")
+          assert.isNotNull((yield* signIn(url)).session)
+        })
+      )
+  )
+
+  it.live("only verified addresses of the allowed domains sign in", () =>
+    withProvider(
+      (provider, url) =>
+        Effect.gen(function* () {
+          const account = provider.accounts.get("ada") ?? {}
+          for (const [email, email_verified, status] of [
+            ["ada@example.com", true, 200],
+            ["ada@EXAMPLE.com", true, 200],
+            ["ada@example.com", false, 403],
+            ["ada@example.com.attacker.example", true, 403],
+            ["example.com@attacker.example", true, 403]
+          ] as const) {
+            provider.accounts.set("ada", { ...account, email, email_verified })
+            const { session } = yield* signIn(url)
+            assert.strictEqual(session !== null, status === 200, email)
+          }
+        }),
+      { COUNTERSIGN_OIDC_EMAIL_DOMAINS: "example.org,example.com" }
+    )
+  )
+
+  it.live(
+    "one human being counts once: their key with the same verified address made the person, for quorums",
+    () =>
+      withProvider((_provider, url) =>
+        Effect.gen(function* () {
+          const admin = yield* (yield* Countersign).client({}, "acme")
+          const { key } = yield* admin.api_keys.create({
+            payload: { name: "Ada's key", preset: "reviewer", email: "ada@Example.com" }
+          })
+          const { session } = yield* signIn(url)
+          const sql = yield* SqlClient.SqlClient
+          const makers = () =>
+            Effect.map(
+              sql<{ readonly makers: ReadonlyArray<string> }>`
+              SELECT ${identityMakers(sql)} AS makers FROM api_keys WHERE key_id = ${session?.key.id ?? ""}
+            `,
+              ([row]) => row?.makers
+            )
+          assert.include((yield* makers()) ?? [], key.id)
+          yield* sql`UPDATE email_addresses SET verified_at = NULL`
+          assert.deepStrictEqual(yield* makers(), [])
+        })
+      )
+  )
+
+  it.live("a sign-in starts at the console's own pages only, and leads to a path of the console only", () =>
+    withProvider((_provider, url) =>
+      Effect.gen(function* () {
+        const browser = new Navigator()
+        const crossSite = yield* Effect.promise(() =>
+          browser.get(startAt(url), { "sec-fetch-site": "cross-site" })
+        )
+        assert.deepStrictEqual([crossSite.status, crossSite.setCookie.join()], [400, ""])
+        for (const target of [
+          "https://attacker.example/",
+          "//attacker.example",
+          "/\\attacker.example",
+          "/a\nb"
+        ]) {
+          const { end } = yield* signIn(url, `?${new URLSearchParams({ return_to: target }).toString()}`)
+          assert.strictEqual(end.at, `${url}/console/`, target)
+        }
+        const begun = yield* Effect.promise(() => browser.get(startAt(url)))
+        const [cookie = ""] = begun.setCookie
+        assert.match(cookie, /HttpOnly/i)
+        assert.match(cookie, /SameSite=Lax/i)
+        const location = new URL(begun.location ?? "")
+        assert.strictEqual(location.searchParams.get("code_challenge_method"), "S256")
+        assert.strictEqual(location.searchParams.get("response_type"), "code")
+        // None of the three secrets can be read from the address.
+        for (const value of ["state", "nonce", "code_challenge"]) {
+          assert.notInclude(cookie, location.searchParams.get(value) ?? assert.fail(value))
+        }
+      })
+    )
+  )
+})

@@ -1,0 +1,67 @@
+import { Effect, Layer } from "effect"
+import { createServer } from "node:net"
+import { Countersign } from "../../src/testing/index.ts"
+import { type IdentityProvider, identityProvider } from "./identityProvider.ts"
+import { cloneDatabase } from "./postgres.ts"
+
+/** A port that was free a moment ago: the provider must know the service's address before it starts. */
+const freePort: Effect.Effect<number> = Effect.promise(
+  () =>
+    new Promise((resolve) => {
+      const server = createServer().listen(0, "127.0.0.1", () => {
+        const address = server.address()
+        server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
+      })
+    })
+)
+
+const rules = [
+  { organization: "acme", group: "admins", preset: "admin" },
+  { organization: "acme", group: "approvers", preset: "reviewer", groups: ["finance"] },
+  { organization: "globex", group: "globex", preset: "reviewer" },
+  { organization: "not there", group: "approvers", preset: "admin" }
+]
+
+/** Runs a test with a provider and a service that trusts it. */
+export const withProvider = <A, E, R>(
+  use: (provider: IdentityProvider, url: string) => Effect.Effect<A, E, R>,
+  environment: Record<string, string> = {}
+) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const url = `http://127.0.0.1:${yield* freePort}`
+      const provider = yield* identityProvider(`${url}/console/single-sign-on/callback`)
+      const databaseUrl = yield* cloneDatabase
+      provider.accounts.set("ada", {
+        name: "Ada Lovelace",
+        email: "ada@example.com",
+        email_verified: true,
+        groups: ["approvers"]
+      })
+      return yield* Effect.gen(function* () {
+        const { client } = yield* Countersign
+        yield* client({}, "acme")
+        yield* client({}, "globex")
+        return yield* use(provider, url)
+      }).pipe(
+        Effect.provide(
+          Layer.fresh(
+            Countersign.layer({
+              databaseUrl,
+              environment: {
+                PORT: new URL(url).port,
+                COUNTERSIGN_PUBLIC_URL: url,
+                COUNTERSIGN_OIDC_ISSUER: provider.issuer,
+                COUNTERSIGN_OIDC_CLIENT_ID: provider.clientId,
+                COUNTERSIGN_OIDC_CLIENT_SECRET: provider.clientSecret,
+                COUNTERSIGN_OIDC_SCOPES: "openid profile email groups",
+                COUNTERSIGN_OIDC_ACCESS: JSON.stringify(rules),
+                ...environment
+              }
+            })
+          ),
+          { local: true }
+        )
+      )
+    })
+  )
