@@ -23,6 +23,15 @@ const shortcuts: ReadonlyArray<readonly [string, ReadonlyArray<readonly [string,
     ]
   ],
   [
+    "Deliveries",
+    [
+      ["j, k", "next, previous"],
+      ["x", "select a failed delivery, to replay several"],
+      ["Shift and ↓, ↑", "extend the selection"],
+      ["X", "select up to here"]
+    ]
+  ],
+  [
     "Every page",
     [
       ["Ctrl K, ⌘ K", "search everything, go to a page"],
