@@ -11,6 +11,7 @@ import { ApprovalId, ConsoleSessionId, DatasetId, RuleId, StepId } from "../doma
 import { Actor } from "../domain/identity/Principal.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
+import { ConsoleExportsApi } from "./console/Exports.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { ConsoleDeliveriesApi } from "./console/Deliveries.ts"
 import { ConsoleSearchApi } from "./console/Search.ts"
@@ -353,5 +354,6 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleDatasetsApi)
   .add(ConsoleSearchApi)
   .add(ConsoleOverviewApi)
+  .add(ConsoleExportsApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
   .middleware(ProblemFrame) {}

@@ -52,6 +52,7 @@ import { Overview } from "./console/Overview.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
 import { Email } from "./notifications/Email.ts"
 import * as MailChannel from "./notifications/Email/MailChannel.ts"
+import { Exports } from "./console/Exports.ts"
 import * as EndUserFeedback from "./http/EndUserFeedback.ts"
 import { EndUsers } from "./tasks/EndUsers.ts"
 import { Feedback } from "./tasks/Feedback.ts"
@@ -242,7 +243,8 @@ export const layerServices = (settings: ServiceSettings) =>
     ConsoleDeliveries.layer,
     Search.layer,
     DatasetChanges.layer,
-    Overview.layer
+    Overview.layer,
+    Exports.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(

@@ -2300,6 +2300,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "task.deleted",
             "dataset.created",
             "dataset.exported",
+            "list.exported",
             "dataset.deleted",
             "erasure.requested",
             "retention_settings.replaced",

@@ -77,14 +77,14 @@ export const Diff = ({
             </th>
             <td data-label={beforeTitle}>
               {before !== null && Object.hasOwn(before, name) ? (
-                <JsonTree label={name} value={before[name]} />
+                <JsonTree label={name} value={before[name]} copyable={false} />
               ) : (
                 <span className="quiet">none</span>
               )}
             </td>
             <td data-label={afterTitle}>
               {after !== null && Object.hasOwn(after, name) ? (
-                <JsonTree label={name} value={after[name]} />
+                <JsonTree label={name} value={after[name]} copyable={false} />
               ) : (
                 <span className="quiet">none</span>
               )}

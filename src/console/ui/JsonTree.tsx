@@ -1,13 +1,18 @@
 /** JSON as a readable tree. Every string is rendered as untrusted text; long and deeply nested values are collapsed. */
 import { createContext, type ReactNode, useContext, useState } from "react"
 import type { Schema } from "effect"
+import { CopyButton } from "./CopyButton.tsx"
 import { MAX_UNFOLDED_MEMBERS, OPEN_LEVELS, SHOWN_CHARACTERS, SHOWN_MEMBERS } from "./foldedParts.ts"
 import { UntrustedText } from "./UntrustedText.tsx"
 
 const Unfolded = createContext(false)
 
-/** A tree of any JSON value. `undefined`: no value was given. `unfolded`: nothing is collapsed. */
+/**
+ * A tree of any JSON value, with a button that copies it. `undefined`: no value was given. `unfolded`: nothing is collapsed. `copyable`:
+ * false leaves the button out.
+ */
 export const JsonTree = ({
+  copyable = true,
   label,
   unfolded = false,
   value
@@ -15,13 +20,24 @@ export const JsonTree = ({
   readonly value: Schema.Json | undefined
   readonly label: string
   readonly unfolded?: boolean
-}) => (
-  <Unfolded value={unfolded}>
-    <div className="json" role="group" aria-label={label}>
-      {value === undefined ? <span className="quiet">none</span> : <Value value={value} level={0} />}
+  readonly copyable?: boolean
+}) => {
+  const tree = (
+    <Unfolded value={unfolded}>
+      <div className="json" role="group" aria-label={label}>
+        {value === undefined ? <span className="quiet">none</span> : <Value value={value} level={0} />}
+      </div>
+    </Unfolded>
+  )
+  return !copyable || value === undefined ? (
+    tree
+  ) : (
+    <div className="json-box">
+      {tree}
+      <CopyButton label={`Copy as JSON: ${label}`} text={() => JSON.stringify(value, null, 2)} />
     </div>
-  </Unfolded>
-)
+  )
+}
 
 const Value = ({ level, value }: { readonly value: Schema.Json; readonly level: number }): ReactNode => {
   if (value === null) return <span className="json-word">null</span>

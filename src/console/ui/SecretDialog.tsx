@@ -1,5 +1,5 @@
-import { useState } from "react"
 import { Button } from "./Button.tsx"
+import { CopyButton } from "./CopyButton.tsx"
 import { Dialog } from "./Dialog.tsx"
 
 /** Shows a new secret once. Only the confirmation button closes it, so that Escape does not lose the secret. */
@@ -18,7 +18,7 @@ export const SecretDialog = ({
     <p>{description} Copy it now: it is not shown again.</p>
     <div className="secret">
       <code>{secret}</code>
-      <CopyButton text={secret ?? ""} />
+      <CopyButton label="Copy the secret" caption="Copy" text={secret ?? ""} />
     </div>
     <div className="dialog-actions">
       <Button kind="primary" onClick={onClose}>
@@ -27,21 +27,3 @@ export const SecretDialog = ({
     </div>
   </Dialog>
 )
-
-/** Copies a text to the clipboard. If the browser denies access, it asks to copy the selected text by hand. */
-const CopyButton = ({ text }: { readonly text: string }) => {
-  const [label, setLabel] = useState("Copy")
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text)
-      setLabel("Copied")
-    } catch {
-      setLabel("Select the text and copy it")
-    }
-  }
-  return (
-    <Button small onClick={() => void copy()}>
-      <span aria-live="polite">{label}</span>
-    </Button>
-  )
-}

@@ -1,5 +1,6 @@
 import { Atom } from "effect/reactivity"
 import { registry, useAtomValue } from "../state/atoms.ts"
+import { announcementAtom } from "./announce.ts"
 import { Button } from "./Button.tsx"
 
 /** A button of a toast, such as "Undo". It also closes the toast. */
@@ -31,8 +32,22 @@ export const showToast = (text: string, action?: ToastAction): void => {
   setTimeout(() => closeToast(id), TOAST_MS)
 }
 
-/** The toasts. Screen readers announce them. */
+/** The announcements for screen readers alone. The attribute keeps them readable while a dialog is open. */
+const Announcements = () => (
+  <div className="visually-hidden" role="status" aria-live="polite" data-live-announcer="true">
+    {useAtomValue(announcementAtom)}
+  </div>
+)
+
+/** The toasts, and what is announced without one. Screen readers announce both. */
 export const Toasts = () => (
+  <>
+    <Announcements />
+    <ShownToasts />
+  </>
+)
+
+const ShownToasts = () => (
   <div className="toasts" role="status" aria-live="polite">
     {useAtomValue(toastsAtom).map(({ action, id, text }) => (
       <div key={id} className="toast">

@@ -54,6 +54,8 @@ export const AuditAction = documentedEnum({
   "task.deleted": "A task was deleted, with everything that belongs to it.",
   "dataset.created": "A dataset version was created.",
   "dataset.exported": "A dataset version was exported through the API.",
+  "list.exported":
+    "A list was exported as a file in the console. The target is the list's name; `detail` has its filters.",
   "dataset.deleted": "A dataset version was deleted.",
   "erasure.requested": "The erasure of a data subject was requested.",
   "retention_settings.replaced": "The retention settings were replaced.",

@@ -31,7 +31,7 @@ import type { Principal } from "../../domain/identity/Principal.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { makeDecideMany } from "./Approvals/decideMany.ts"
-import { listApprovals } from "./Approvals/listApprovals.ts"
+import { listApprovals } from "./listApprovals.ts"
 import { closedSpan, recordTransitionsOf } from "./Approvals/recordTransitions.ts"
 import {
   type ApprovalRow,

@@ -11,6 +11,7 @@ import * as ConsoleAuthentication from "./Console/authentication.ts"
 import * as Guard from "./Console/sameOriginGuard.ts"
 import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
 import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
+import { ConsoleExportsHttp } from "./Console/exportsHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
@@ -49,7 +50,8 @@ export const layerRoutes = <E, R>(options: {
           ConsoleDeliveriesHttp,
           ConsoleDatasetsHttp,
           ConsoleSearchHttp,
-          ConsoleOverviewHttp
+          ConsoleOverviewHttp,
+          ConsoleExportsHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

@@ -2,6 +2,8 @@ import type { Approval } from "../../../domain/approvals/Approval.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import { Link } from "../../app/router.tsx"
 import { Badge } from "../../ui/Badge.tsx"
+import { CopyableId, CopyButton } from "../../ui/CopyButton.tsx"
+import { CopyCurl } from "../../ui/CopyCurl.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { TaskLink } from "../tasks/TaskLink.tsx"
@@ -21,7 +23,8 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
       <div>
         <dt>Step</dt>
         <dd>
-          <UntrustedText text={approval.step_id} />
+          <UntrustedText text={approval.step_id} />{" "}
+          <CopyButton label="Copy the step ID" text={approval.step_id} />
         </dd>
       </div>
       {approval.task_id === null ? null : (
@@ -74,6 +77,15 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
         <dt>Digest</dt>
         <dd className="id digest" title="SHA-256 of the step and its arguments">
           {approval.arguments_digest}
+          <CopyButton label="Copy the digest" text={approval.arguments_digest} />
+        </dd>
+      </div>
+      <div>
+        <dt>Approval</dt>
+        <dd>
+          <CopyableId id={approval.approval_id} of="approval" />
+          <br />
+          <CopyCurl path={`/v1/agent-approvals/${approval.approval_id}`} />
         </dd>
       </div>
     </dl>

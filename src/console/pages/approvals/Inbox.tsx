@@ -9,6 +9,7 @@ import { inboxAtom } from "../../state/inbox.ts"
 import { useSession } from "../../state/session.ts"
 import { useNow } from "../../state/useNow.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { focusIfLost, ScrollPane } from "../../ui/ScrollPane.tsx"
 import { Skeleton } from "../../ui/Skeleton.tsx"
@@ -125,18 +126,23 @@ export default function Inbox({ params }: PageProps) {
       <PageHeader
         title="Approvals"
         aside={
-          <Tabs
-            label="Approval status"
-            selected={tab}
-            onSelect={(name) => show(selected, name)}
-            options={[
-              [
-                "pending",
-                inbox.phase === "loading" ? "Pending" : `Pending ${inbox.pending.length.toLocaleString("en")}`
-              ],
-              ["closed", "Closed"]
-            ]}
-          />
+          <>
+            {tab === "closed" ? <ExportButton path="/closed-approvals" /> : null}
+            <Tabs
+              label="Approval status"
+              selected={tab}
+              onSelect={(name) => show(selected, name)}
+              options={[
+                [
+                  "pending",
+                  inbox.phase === "loading"
+                    ? "Pending"
+                    : `Pending ${inbox.pending.length.toLocaleString("en")}`
+                ],
+                ["closed", "Closed"]
+              ]}
+            />
+          </>
         }
       >
         {/* One element: screen readers announce changes of an element that exists, not a new one. */}

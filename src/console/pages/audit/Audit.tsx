@@ -1,3 +1,4 @@
+import { DateTime } from "effect"
 import { Atom } from "effect/reactivity"
 import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntry.ts"
 import { type AuditEntryId, KeyId } from "../../../domain/Ids.ts"
@@ -7,7 +8,9 @@ import { apiClient } from "../../state/apiClient.ts"
 import { defineQuery, QueryDay, QueryText, startOfDay } from "../../state/queryState.ts"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
+import { CopyButton } from "../../ui/CopyButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
@@ -47,6 +50,15 @@ const entriesAtom = Atom.family((filters: string) => {
   )
 })
 
+/** The filters as the query of an export. */
+const exportFilter = ({ action, actor, from, target, until }: Filters) => ({
+  action,
+  actor_id: actor,
+  target_id: target?.trim(),
+  occurred_after: from === undefined ? undefined : DateTime.formatIso(startOfDay(from)),
+  occurred_before: until === undefined ? undefined : DateTime.formatIso(startOfDay(until, 1))
+})
+
 /** The page of an entry's target; undefined for a target without one. */ const targetPage = (
   target: string
 ): string | undefined => {
@@ -68,7 +80,7 @@ export default function Audit() {
   const atom = entriesAtom(parameters.write("", filters))
   return (
     <>
-      <PageHeader title="Audit log">
+      <PageHeader title="Audit log" aside={<ExportButton path="/audit-log" filter={exportFilter(filters)} />}>
         Changes to access, destinations and rules, and every decision. Entries cannot be edited.
       </PageHeader>
       <FilterBar filters={filters} setQuery={setQuery} />
@@ -173,6 +185,7 @@ const Entry = ({
             {entry.target_id}
           </Link>
         )}
+        <CopyButton label="Copy the target ID" text={entry.target_id} />
       </p>
       {Object.keys(entry.detail).length === 0 ? null : (
         <details>

@@ -54,6 +54,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "retention_settings.replaced": "updated the retention settings",
   "dataset.created": "created a dataset version",
   "dataset.exported": "exported a dataset version",
+  "list.exported": "exported a list as a file",
   "comparison.created": "started a comparison",
   "comparison.cancelled": "cancelled a comparison",
   "release.created": "created a release",

@@ -10,6 +10,8 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
+import { CopyableId } from "../../ui/CopyButton.tsx"
+import { CopyCurl } from "../../ui/CopyCurl.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { failureOfCause } from "../../ui/Failure.ts"
@@ -123,11 +125,15 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
             <dl className="facts">
               <div>
                 <dt>Session</dt>
-                <dd className="id">{id}</dd>
+                <dd>
+                  <CopyableId id={id} of="session" />
+                </dd>
               </div>
               <div>
                 <dt>Trace</dt>
-                <dd className="id">{session.trace_id}</dd>
+                <dd>
+                  <CopyableId id={session.trace_id} of="trace" />
+                </dd>
               </div>
               {session.task_id === null ? null : (
                 <div>
@@ -146,6 +152,9 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
                 </div>
               )}
             </dl>
+            <p>
+              <CopyCurl path={`/v1/agent-sessions/${id}`} />
+            </p>
           </section>
         </aside>
       </div>

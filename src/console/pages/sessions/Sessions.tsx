@@ -7,7 +7,9 @@ import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { defineQuery } from "../../state/queryState.ts"
 import { Badge } from "../../ui/Badge.tsx"
+import { CopyableId } from "../../ui/CopyButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
@@ -43,16 +45,19 @@ export default function Sessions() {
       <PageHeader
         title="Sessions"
         aside={
-          <Tabs<Status>
-            label="Session status"
-            selected={status}
-            onSelect={(name) => setQuery({ status: name === "all" ? undefined : name })}
-            options={[
-              ["all", "All"],
-              ["open", "Open"],
-              ["closed", "Closed"]
-            ]}
-          />
+          <>
+            <Tabs<Status>
+              label="Session status"
+              selected={status}
+              onSelect={(name) => setQuery({ status: name === "all" ? undefined : name })}
+              options={[
+                ["all", "All"],
+                ["open", "Open"],
+                ["closed", "Closed"]
+              ]}
+            />
+            <ExportButton path="/sessions" filter={{ status: status === "all" ? undefined : status }} />
+          </>
         }
       >
         Agent sessions and the steps that the agents requested.
@@ -110,7 +115,7 @@ const About = ({ session }: { readonly session: AgentSession }) => {
               </span>
             ))}
       </Link>
-      <div className="id quiet">{session.session_id}</div>
+      <CopyableId quiet id={session.session_id} of="session" />
     </div>
   )
 }

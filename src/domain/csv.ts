@@ -1,0 +1,25 @@
+/** Comma-separated values: RFC 4180, with fields that a spreadsheet would evaluate as formulas made harmless. */
+
+/** What a field can hold. A number or boolean is written as it is; an object or array as JSON. */
+export type CsvValue = string | number | boolean | null | object
+
+/**
+ * Characters that make a spreadsheet take a field as a formula, at its beginning (OWASP: CSV injection). The last four are the
+ * full-width forms, which some spreadsheets treat alike.
+ */
+const FORMULA = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/u
+
+const SPECIAL = /[",\r\n]/u
+
+const quoted = (text: string): string => (SPECIAL.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
+
+/** One field. A text that a spreadsheet would evaluate gets a leading apostrophe, which makes it a text. */
+export const csvField = (value: CsvValue): string => {
+  if (value === null) return ""
+  if (typeof value === "number" || typeof value === "boolean") return String(value)
+  const text = typeof value === "string" ? value : JSON.stringify(value)
+  return quoted(FORMULA.test(text) ? `'${text}` : text)
+}
+
+/** One record, with its line end. */
+export const csvRecord = (values: ReadonlyArray<CsvValue>): string => `${values.map(csvField).join(",")}\r\n`

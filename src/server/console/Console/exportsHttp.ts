@@ -1,0 +1,109 @@
+import { Effect, Schema } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { SqlClient } from "effect/sql"
+import { auditFilter } from "../../../api/AuditLog.ts"
+import { Authorized } from "../../../api/Authorization.ts"
+import { ConsoleApi } from "../../../api/Console.ts"
+import { feedbackFilter } from "../../../api/Feedback.ts"
+import type { PageRequest } from "../../../api/Pagination.ts"
+import { runFilter } from "../../../api/Runs.ts"
+import type { ApprovalId, AuditEntryId, FeedbackId, KeyId, RunId, SessionId } from "../../../domain/Ids.ts"
+import { listApprovals } from "../../approvals/listApprovals.ts"
+import { toApproval } from "../../approvals/approvalRows.ts"
+import { Sessions } from "../../approvals/Sessions.ts"
+import { ApiKeys } from "../../identity/ApiKeys.ts"
+import { Audit } from "../../identity/Audit.ts"
+import { toPageWithinBytes } from "../../store/Pagination.ts"
+import { Feedback } from "../../tasks/Feedback.ts"
+import { RunLog } from "../../tasks/RunLog.ts"
+import { Exports } from "../Exports.ts"
+import {
+  auditLogExport,
+  closedApprovalsExport,
+  feedbackExport,
+  keysExport,
+  runsExport,
+  sessionsExport
+} from "../Exports/exportedLists.ts"
+
+const encodeAuditFilter = Schema.encodeSync(Schema.Struct(auditFilter))
+const encodeFeedbackFilter = Schema.encodeSync(Schema.Struct(feedbackFilter))
+const encodeRunFilter = Schema.encodeSync(Schema.Struct(runFilter))
+
+/** The handlers of `/console/exports`. */
+export const ConsoleExportsHttp = HttpApiBuilder.group(
+  ConsoleApi,
+  "exports",
+  Effect.fnUntraced(function* (handlers) {
+    const sql = yield* SqlClient.SqlClient
+    const exports = yield* Exports
+    const sessions = yield* Sessions
+    const audit = yield* Audit
+    const feedback = yield* Feedback
+    const runs = yield* RunLog
+    const keys = yield* ApiKeys
+    return handlers.handleAll({
+      sessions: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
+        const scope = Authorized("sessions.read")
+        const principal = yield* scope
+        return yield* exports.respond(principal, sessionsExport, {
+          format,
+          filter,
+          read: (page: PageRequest<SessionId>) =>
+            Effect.provideService(sessions.list({ ...page, ...filter }), scope, principal)
+        })
+      }),
+      closed_approvals: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
+        const principal = yield* Authorized("approvals.read")
+        return yield* exports.respond(principal, closedApprovalsExport, {
+          format,
+          filter,
+          read: (page: PageRequest<ApprovalId>) =>
+            Effect.map(
+              Effect.orDie(listApprovals(sql, principal.org_id, { ...page, ...filter, status: "closed" })),
+              (rows) => toPageWithinBytes(rows, toApproval, ({ approval_id }) => approval_id)
+            )
+        })
+      }),
+      audit_log: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
+        const scope = Authorized("approvals.admin")
+        const principal = yield* scope
+        return yield* exports.respond(principal, auditLogExport, {
+          format,
+          filter: encodeAuditFilter(filter),
+          read: (page: PageRequest<AuditEntryId>) =>
+            Effect.provideService(audit.list({ ...page, ...filter }), scope, principal)
+        })
+      }),
+      feedback: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
+        const scope = Authorized("feedback.read")
+        const principal = yield* scope
+        return yield* exports.respond(principal, feedbackExport, {
+          format,
+          filter: encodeFeedbackFilter(filter),
+          read: (page: PageRequest<FeedbackId>) =>
+            Effect.provideService(feedback.list({ ...page, ...filter }), scope, principal)
+        })
+      }),
+      runs: Effect.fnUntraced(function* ({ params: { task_id }, query: { format, ...filter } }) {
+        const scope = Authorized("runs.read")
+        const principal = yield* scope
+        return yield* exports.respond(principal, runsExport, {
+          format,
+          filter: { task_id, ...encodeRunFilter(filter) },
+          read: (page: PageRequest<RunId>) =>
+            Effect.provideService(runs.list(task_id, { ...page, ...filter }), scope, principal)
+        })
+      }),
+      keys: Effect.fnUntraced(function* ({ query: { format } }) {
+        const scope = Authorized("keys.write")
+        const principal = yield* scope
+        return yield* exports.respond(principal, keysExport, {
+          format,
+          filter: {},
+          read: (page: PageRequest<KeyId>) => Effect.provideService(keys.list(page), scope, principal)
+        })
+      })
+    })
+  })
+)

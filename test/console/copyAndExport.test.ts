@@ -1,0 +1,113 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { readFile } from "node:fs/promises"
+import type { Page } from "playwright-core"
+import { Countersign } from "../../src/testing/index.ts"
+import { Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
+import { service } from "../support/service.ts"
+
+const environment = Layer.provideMerge(Browser.layer, service())
+
+const clipboard = (page: Page): Promise<string> => page.evaluate(() => navigator.clipboard.readText())
+
+const withClipboard = { permissions: ["clipboard-read", "clipboard-write"] }
+
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Copying and exporting", (it) => {
+  const test = skipWithoutBrowser(it)
+
+  test("an ID, JSON and a curl command are copied by keyboard, announced, and nothing on the page moves", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const { approval_id } = yield* seedConsoleOrg("copying")
+      const secret = yield* key({}, "copying")
+      const { page, pageErrors } = yield* openSignedIn(secret, `/approvals/${approval_id}`, withClipboard)
+      yield* Effect.promise(async () => {
+        const id = page.getByRole("button", { name: "Copy the approval ID" })
+        await id.focus()
+        const before = await id.boundingBox()
+        await page.keyboard.press("Enter")
+        await page
+          .locator("[data-live-announcer]")
+          .filter({ hasText: "Copied" })
+          .waitFor({ state: "attached" })
+        assert.strictEqual(await clipboard(page), approval_id)
+        assert.deepStrictEqual(await id.boundingBox(), before)
+        // The focus stays, so that what was read goes on from here.
+        assert.isTrue(await id.evaluate((button) => button === document.activeElement))
+        assert.isAtLeast(before?.width ?? 0, 24)
+        assert.isAtLeast(before?.height ?? 0, 24)
+        await page.getByRole("button", { name: "Copy as JSON: Arguments", exact: true }).click()
+        const copied: unknown = JSON.parse(await clipboard(page))
+        assert.deepStrictEqual(Reflect.get(Object(copied), "order"), 4711)
+        await page.getByRole("button", { name: "Copy as curl" }).click()
+        const command = await clipboard(page)
+        assert.strictEqual(
+          command,
+          `curl '${url}/v1/agent-approvals/${approval_id}' \\\n  -H "Authorization: Bearer $COUNTERSIGN_API_KEY"`
+        )
+        assert.notInclude(command, "csk_")
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a text of an agent is copied with the characters that the page shows as code points", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime", name: "agent" }, "raw")
+      const { session_id } = yield* agent.sessions.create({
+        payload: { metadata: { file: "invoice\u202efdp.exe" } }
+      })
+      const secret = yield* key({}, "raw")
+      const { page } = yield* openSignedIn(secret, `/sessions/${session_id}`, withClipboard)
+      yield* Effect.promise(async () => {
+        await page.getByText("U+202E").waitFor()
+        await page.getByRole("button", { name: "Copy as JSON: Metadata" }).click()
+        assert.deepStrictEqual(JSON.parse(await clipboard(page)), { file: "invoice\u202efdp.exe" })
+        await page.getByRole("button", { name: "Copy the session ID" }).click()
+        assert.strictEqual(await clipboard(page), session_id)
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("sessions, closed approvals and the filtered audit log are downloaded as files", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { decided_id, session_id } = yield* seedConsoleOrg("exporting")
+      const secret = yield* key({}, "exporting")
+      const { page, pageErrors } = yield* openSignedIn(secret, "/sessions")
+      const download = async (name: RegExp): Promise<{ readonly name: string; readonly text: string }> => {
+        await page.getByRole("button", { name: "Export" }).click()
+        const [file] = await Promise.all([
+          page.waitForEvent("download"),
+          page.getByRole("link", { name }).click()
+        ])
+        return { name: file.suggestedFilename(), text: await readFile(await file.path(), "utf8") }
+      }
+      yield* Effect.promise(async () => {
+        const sessions = await download(/^CSV/)
+        assert.match(sessions.name, /^sessions-.*\.csv$/)
+        assert.include(sessions.text, session_id)
+        // The choice closes, and the focus returns to its button.
+        await page.getByRole("link", { name: /^CSV/ }).waitFor({ state: "hidden" })
+        assert.isTrue(
+          await page.getByRole("button", { name: "Export" }).evaluate((one) => one === document.activeElement)
+        )
+        await page.goto("/console/approvals?tab=closed")
+        const approvals = await download(/^JSON Lines/)
+        assert.match(approvals.name, /^closed-approvals-.*\.jsonl$/)
+        assert.strictEqual(
+          approvals.text.trimEnd().split("\n").length,
+          1,
+          "the pending approval is not in the file"
+        )
+        assert.include(approvals.text, decided_id)
+        await page.goto("/console/audit?action=key.revoked")
+        const audit = await download(/^CSV/)
+        assert.strictEqual(audit.text.trimEnd().split("\r\n").length, 2)
+        await page.getByRole("button", { name: "Export" }).click()
+        await page.keyboard.press("Escape")
+        await page.getByRole("link", { name: /^CSV/ }).waitFor({ state: "hidden" })
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+})

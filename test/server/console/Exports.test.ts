@@ -1,0 +1,192 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { StepId } from "../../../src/domain/Ids.ts"
+import { MAX_CONCURRENT_EXPORTS } from "../../../src/api/console/Exports.ts"
+import { Authorized } from "../../../src/api/Authorization.ts"
+import { Audit } from "../../../src/server/identity/Audit.ts"
+import { Exports } from "../../../src/server/console/Exports.ts"
+import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { consoleHeaders } from "../../support/consoleCookie.ts"
+import { send, service } from "../../support/service.ts"
+import { sortingTask } from "../../support/tasks.ts"
+import { eventually } from "../../support/eventually.ts"
+
+const BOM = "\uFEFF"
+
+/** An export as bytes, decoded without removing the byte order mark. */
+const download = (path: string, headers: Record<string, string>) =>
+  Effect.gen(function* () {
+    const { url } = yield* Countersign
+    return yield* Effect.promise(async () => {
+      const answer = await fetch(`${url}/console/exports${path}`, { headers })
+      const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(await answer.arrayBuffer())
+      return { status: answer.status, headers: answer.headers, text }
+    })
+  })
+
+layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Exports", (it) => {
+  it.effect("sessions are exported page by page, newest first, of the own organization only", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime", name: "=cmd|' /C calc'!A0" }, "exported")
+      const stranger = yield* client({ preset: "runtime" }, "elsewhere")
+      yield* stranger.sessions.create({ payload: { metadata: { secret: "theirs" } } })
+      const created = yield* Effect.forEach(
+        Array.from({ length: 230 }, (_, n) => n),
+        (n) => agent.sessions.create({ payload: { metadata: { n, note: 'a "quoted", text' } } })
+      )
+      const headers = yield* consoleHeaders(yield* key({}, "exported"))
+      const lines = yield* download("/sessions?format=jsonl", headers)
+      assert.strictEqual(lines.status, 200)
+      const records = lines.text
+        .trimEnd()
+        .split("\n")
+        .map((line): unknown => JSON.parse(line))
+      assert.deepStrictEqual(
+        records.map((one) => Reflect.get(Object(one), "session_id")),
+        created.map(({ session_id }) => session_id).toReversed()
+      )
+      assert.notInclude(lines.text, "theirs")
+      const closed = yield* download("/sessions?format=jsonl&status=closed", headers)
+      assert.strictEqual(closed.text, "")
+      const csv = yield* download("/sessions?format=csv", headers)
+      assert.match(csv.headers.get("content-type") ?? "", /^text\/csv; charset=utf-8/)
+      assert.match(
+        csv.headers.get("content-disposition") ?? "",
+        /^attachment; filename="sessions-[\dT-]+Z\.csv"$/
+      )
+      assert.strictEqual(csv.headers.get("cache-control"), "no-store")
+      const rows = csv.text.split("\r\n")
+      assert.strictEqual(
+        rows[0],
+        `${BOM}session_id,status,created_at,closed_at,agent,agent_key_id,task_id,trace_id,metadata`
+      )
+      assert.strictEqual(rows.length, 230 + 2)
+      assert.include(rows[1], ",'=cmd|' /C calc'!A0,")
+      assert.include(rows[1], '"{""n"":229,""note"":""a \\""quoted\\"", text""}"')
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("closed approvals of every outcome are exported, and pending ones are not", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime", name: "agent" }, "closed")
+      const ada = yield* client({ preset: "reviewer", name: "Ada" }, "closed")
+      const { session_id } = yield* agent.sessions.create({ payload: {} })
+      const ask = (step: string) =>
+        agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make(step), tool: "pay", action_class: "write", arguments: { step } }
+        })
+      for (const decision of ["approve", "reject"] as const) {
+        const { approval_id } = yield* ask(decision)
+        if (approval_id === null) return yield* Effect.die("the step should require approval")
+        yield* ada.approvals.decide({ params: { id: approval_id }, payload: { decision } })
+      }
+      yield* ask("open")
+      const headers = yield* consoleHeaders(yield* key({ preset: "reviewer" }, "closed"))
+      const { text } = yield* download("/closed-approvals?format=csv", headers)
+      const [, ...rows] = text.trimEnd().split("\r\n")
+      assert.deepStrictEqual(
+        rows.map((row) => row.split(",").slice(1, 5)),
+        [
+          ["pay", "write", "rejected", "reject"],
+          ["pay", "write", "approved", "allow"]
+        ]
+      )
+      assert.include(text, '"{""step"":""approve""}"')
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("the filter of the audit log applies to its export, and an export is recorded with it", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const admin = yield* key({ name: "Grace" }, "audited")
+      const headers = yield* consoleHeaders(admin)
+      const { text } = yield* download("/audit-log?format=jsonl&action=console.signed_in", headers)
+      const entries = text
+        .trimEnd()
+        .split("\n")
+        .map((line): unknown => JSON.parse(line))
+      assert.deepStrictEqual(
+        entries.map((one) => Reflect.get(Object(one), "action")),
+        ["console.signed_in"]
+      )
+      const principal = yield* (yield* ApiKeys).verify(admin)
+      const { items } = yield* Effect.provideService(
+        (yield* Audit).list({ action: "list.exported" }),
+        Authorized("approvals.admin"),
+        principal
+      )
+      assert.deepStrictEqual(
+        items.map(({ actor, detail, target_id }) => [actor?.name, target_id, detail]),
+        [["Grace", "audit-log", { format: "jsonl", action: "console.signed_in" }]]
+      )
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("feedback, runs and keys are exported with the scope of their list, and not without it", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "scoped")
+      const { id } = yield* admin.tasks.create({ payload: sortingTask })
+      const headers = yield* consoleHeaders(yield* key({}, "scoped"))
+      for (const path of ["/feedback?format=csv&score=1", `/tasks/${id}/runs?format=csv&status=failed`]) {
+        const { status, text } = yield* download(path, headers)
+        assert.strictEqual(status, 200)
+        assert.strictEqual(text.trimEnd().split("\r\n").length, 1)
+      }
+      const keys = yield* download("/keys?format=csv", headers)
+      assert.strictEqual(keys.text.trimEnd().split("\r\n").length, 3)
+      const runtime = yield* consoleHeaders(yield* key({ preset: "runtime", name: "agent" }, "scoped"))
+      for (const path of ["/keys", "/audit-log", "/feedback"]) {
+        assert.strictEqual((yield* download(`${path}?format=csv`, runtime)).status, 403, path)
+      }
+      const unknown = yield* download("/tasks/tsk_00000000000000000000000000000000/runs?format=csv", headers)
+      assert.strictEqual(unknown.status, 404)
+      const crossSite = yield* send("/console/exports/keys?format=csv", {
+        headers: { ...headers, "sec-fetch-site": "cross-site" }
+      })
+      assert.strictEqual(crossSite.status, 403)
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect("an export ends when its client leaves, and an organization has only a few at a time", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const admin = yield* key({}, "flood")
+      const { org_id, actor } = yield* (yield* ApiKeys).verify(admin)
+      const exports = yield* Exports
+      const sql = yield* SqlClient.SqlClient
+      // More than the buffers between the database and a client that does not read.
+      yield* sql`
+        INSERT INTO agent_sessions (org_id, session_id, trace_id, metadata, created_at, created_by_id, created_by_name)
+        SELECT ${org_id}, 'ses_' || lpad(to_hex(n), 32, '0'), lpad(to_hex(n), 32, '0'),
+          jsonb_build_object('text', repeat('x', 2000)), now(), ${actor.id}, ${actor.name}
+        FROM generate_series(1, 20000) AS n
+      `
+      const headers = yield* consoleHeaders(admin)
+      const abort = new AbortController()
+      const start = () =>
+        Effect.promise(async () => {
+          const answer = await fetch(`${url}/console/exports/sessions?format=jsonl`, {
+            headers,
+            signal: abort.signal
+          })
+          return answer.status
+        })
+      const statuses = yield* Effect.forEach(Array.from({ length: MAX_CONCURRENT_EXPORTS }), start)
+      assert.deepStrictEqual(statuses, [200, 200, 200])
+      assert.strictEqual(exports.running(org_id), MAX_CONCURRENT_EXPORTS)
+      const refused = yield* download("/sessions?format=jsonl", headers)
+      assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [429, "10"])
+      abort.abort()
+      yield* eventually(
+        Effect.sync(() => exports.running(org_id)),
+        (running) => running === 0
+      )
+    }).pipe(Effect.orDie)
+  )
+})
