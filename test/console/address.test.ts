@@ -234,4 +234,36 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
         assert.strictEqual(new URL(page.url()).search, "")
       })
     }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a link to one of many pending approvals scrolls its row into view", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "many")
+      const { session_id } = yield* agent.sessions.create({})
+      const ids = yield* Effect.forEach(
+        Array.from({ length: 160 }, (_, number) => number),
+        (number) =>
+          agent.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make(`s${number}`), tool: "mail.send", action_class: "write" }
+          })
+      )
+      // It is not on the first page of the inbox, which has a hundred.
+      const last = ids.at(-1)?.approval_id ?? assert.fail("it waits")
+      const { page } = yield* openSignedIn(yield* key({}, "many"), `/approvals/${last}`)
+      yield* Effect.promise(async () => {
+        const row = page.locator(`#option-${last}`)
+        await row.waitFor()
+        await page.waitForFunction((id) => {
+          const list = document.querySelector("[role=listbox]")?.getBoundingClientRect()
+          const box = document.getElementById(id)?.getBoundingClientRect()
+          return (
+            list !== undefined &&
+            box !== undefined &&
+            box.top >= list.top - 1 &&
+            box.bottom <= list.bottom + 1
+          )
+        }, `option-${last}`)
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -70,9 +70,11 @@ export const PendingList = ({
   const show = useEffectEvent(() => {
     if (index >= 0) virtual.scrollToIndex(index)
   })
+  // The inbox arrives in parts: the approval of a link may be listed only with a later one.
+  const isListed = index >= 0
   useEffect(() => {
-    if (selected !== undefined) show()
-  }, [selected])
+    if (selected !== undefined && isListed) show()
+  }, [selected, isListed])
   const rows = virtual.getVirtualItems()
   return (
     <div
