@@ -341,3 +341,50 @@ describe("reportSettings", () => {
     for (const line of lines) assert.strictEqual(line.split("|").length, 6)
   })
 })
+
+describe("Settings of single sign-on", () => {
+  const complete = {
+    COUNTERSIGN_OIDC_ISSUER: "https://id.example.com/realms/acme",
+    COUNTERSIGN_OIDC_CLIENT_ID: "countersign",
+    COUNTERSIGN_OIDC_CLIENT_SECRET: "hunter2",
+    COUNTERSIGN_OIDC_ACCESS: '[{"organization":"acme","group":"approvers","preset":"reviewer"}]'
+  }
+
+  it("it is off unless an issuer is set, and then needs a client, its secret and rules", () => {
+    assert.isUndefined(accepted({}).settings.singleSignOn)
+    const { singleSignOn } = accepted(complete).settings
+    assert.deepStrictEqual(singleSignOn?.access, [
+      { organization: "acme", group: "approvers", preset: "reviewer" }
+    ])
+    assert.notInclude(JSON.stringify(singleSignOn), "hunter2")
+    for (const name of ["CLIENT_ID", "CLIENT_SECRET", "ACCESS"]) {
+      const variable = `COUNTERSIGN_OIDC_${name}`
+      assert.strictEqual(refused({ ...complete, [variable]: "" }).variable, variable)
+    }
+  })
+
+  it("an issuer without TLS, rules with unknown members, and plain http to the console are refused", () => {
+    for (const [variable, value] of [
+      ["COUNTERSIGN_OIDC_ISSUER", "http://id.example.com"],
+      ["COUNTERSIGN_OIDC_ISSUER", "https://user:password@id.example.com"],
+      ["COUNTERSIGN_OIDC_ACCESS", "[]"],
+      ["COUNTERSIGN_OIDC_ACCESS", '[{"organization":"acme","preset":"owner"}]'],
+      ["COUNTERSIGN_OIDC_ACCESS", '[{"organization":"acme","preset":"admin","gruop":"admins"}]'],
+      ["COUNTERSIGN_OIDC_SCOPES", "email"],
+      ["COUNTERSIGN_OIDC_EMAIL_DOMAINS", "@example.com"],
+      ["COUNTERSIGN_PUBLIC_URL", "http://console.example.com"]
+    ] as const) {
+      assert.strictEqual(refused({ ...complete, [variable]: value }).variable, variable, value)
+    }
+  })
+
+  it("Google needs a domain, because anyone can have an account there", () => {
+    const google = { ...complete, COUNTERSIGN_OIDC_ISSUER: "https://accounts.google.com" }
+    assert.strictEqual(refused(google).variable, "COUNTERSIGN_OIDC_EMAIL_DOMAINS")
+    assert.deepStrictEqual(
+      accepted({ ...google, COUNTERSIGN_OIDC_EMAIL_DOMAINS: "Example.com" }).settings.singleSignOn
+        ?.emailDomains,
+      ["example.com"]
+    )
+  })
+})
