@@ -54,8 +54,10 @@ const seedDeliveries = Effect.fnUntraced(function* (org_id: string, from: number
   yield* sql`
     UPDATE deliveries
     SET status = CASE WHEN hashtext(event_id) % 50 = 0 THEN 'failed' ELSE 'delivered' END
+    FROM generate_series(${from}::int, ${to}::int) AS n
     WHERE org_id = ${org_id}
-      AND delivery_id BETWEEN 'ndl_' || lpad(${from}::int::text, 9, '0') AND 'ndl_' || lpad(${to}::int::text, 9, '0')
+      AND destination_id = 'nep_' || n % 50
+      AND delivery_id = 'ndl_' || lpad(n::text, 9, '0')
   `
 })
 
@@ -229,10 +231,13 @@ await Effect.runPromise(
       }
     })
     yield* seedNames(org_id)
+    // Seeding takes minutes; the service's statements take at most seconds.
+    const patiently = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+      sql.withTransaction(Effect.andThen(sql`SET LOCAL statement_timeout = 0`, work))
     for (const seed of [seedApprovals, seedDeliveries, seedRuns, seedFeedback])
       for (let from = 1; from <= ROWS; from += SEED_BATCH)
-        yield* seed(org_id, from, Math.min(ROWS, from + SEED_BATCH - 1))
-    yield* sql`ANALYZE`
+        yield* patiently(seed(org_id, from, Math.min(ROWS, from + SEED_BATCH - 1)))
+    yield* patiently(sql`ANALYZE`)
     console.log(
       `\nOverview of ${ROWS.toLocaleString("en")} approvals, deliveries, runs and feedback records\n`
     )

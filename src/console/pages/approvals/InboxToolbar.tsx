@@ -5,7 +5,7 @@ import type { InboxGroup, InboxPart } from "./filterApprovals.ts"
 
 const partLabels = { mine: "Mine", all: "All", admins: "Admins" } as const
 
-/** Filtering 5,000 approvals takes a few milliseconds. Browsers limit how often a page writes its address. */
+/** The page has all pending approvals: no request follows. Browsers limit how often a page writes its address. */
 const FILTER_DELAY_MS = 30
 
 /** The filters of the pending approvals. */
