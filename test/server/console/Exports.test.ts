@@ -133,7 +133,11 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Exports
       const admin = yield* client({}, "scoped")
       const { id } = yield* admin.tasks.create({ payload: sortingTask })
       const headers = yield* consoleHeaders(yield* key({}, "scoped"))
-      for (const path of ["/feedback?format=csv&score=1", `/tasks/${id}/runs?format=csv&status=failed`]) {
+      for (const path of [
+        "/feedback?format=csv&score=1",
+        `/tasks/${id}/runs?format=csv&status=failed`,
+        `/tasks/${id}/runs?format=csv&awaits_review=true&score=-1&text=a`
+      ]) {
         const { status, text } = yield* download(path, headers)
         assert.strictEqual(status, 200)
         assert.strictEqual(text.trimEnd().split("\r\n").length, 1)

@@ -10,6 +10,7 @@ import { feedbackAtom } from "../../state/feedback.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { focusIfLost, ScrollPane } from "../../ui/ScrollPane.tsx"
@@ -108,6 +109,7 @@ export default function Queue({ params }: PageProps) {
                 Preview promotion
               </Link>
             )}
+            <ExportButton path="/feedback" filter={{ status: filter.status, task_id: filter.task }} />
           </>
         }
       >

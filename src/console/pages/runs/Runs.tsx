@@ -1,3 +1,4 @@
+import { Record } from "effect"
 import { useState } from "react"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
@@ -7,6 +8,7 @@ import { type RunFilterName, runFilters, runsAtom } from "../../state/runs.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { Table } from "../../ui/Table.tsx"
@@ -59,6 +61,7 @@ export const Runs = ({ task }: { readonly task: Task }) => {
         </label>
         <Button type="submit">Search</Button>
         <Button onClick={() => refresh(atom)}>Reload</Button>
+        <ExportButton path={`/tasks/${task.id}/runs`} filter={exportFilter(filter, text)} />
       </form>
       <PagedList atom={atom}>
         {(runs) =>
@@ -80,6 +83,12 @@ export const Runs = ({ task }: { readonly task: Task }) => {
     </div>
   )
 }
+
+/** The filter and the text as the query of an export. */
+const exportFilter = (filter: RunFilterName, text: string): Readonly<Record<string, string | undefined>> => ({
+  ...Record.map(runFilters[filter][1] as Readonly<Record<string, string | number | boolean>>, String),
+  text: text === "" ? undefined : text
+})
 
 const Row = ({ run }: { readonly run: RunRecord }) => (
   <tr>
