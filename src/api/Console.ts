@@ -15,6 +15,7 @@ import { ConsoleExportsApi } from "./console/Exports.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { ConsoleDeliveriesApi } from "./console/Deliveries.ts"
 import { ConsoleSearchApi } from "./console/Search.ts"
+import { ConsoleFeedbackApi } from "./console/FeedbackRows.ts"
 import { DecideManyRequest } from "./DecisionBatch.ts"
 import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -355,5 +356,6 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleSearchApi)
   .add(ConsoleOverviewApi)
   .add(ConsoleExportsApi)
+  .add(ConsoleFeedbackApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
   .middleware(ProblemFrame) {}

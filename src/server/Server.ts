@@ -47,6 +47,7 @@ import { Deadlines } from "./approvals/Deadlines.ts"
 import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
 import { Search } from "./console/Search.ts"
+import { FeedbackRows } from "./console/FeedbackRows.ts"
 import { DeliveryHealth } from "./console/DeliveryHealth.ts"
 import { Overview } from "./console/Overview.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
@@ -260,10 +261,11 @@ export const layerServices = (settings: ServiceSettings) =>
         Releases.layer,
         Canaries.layer,
         Comparisons.layer(),
-        Layer.mergeAll(Feedback.layer, FeedbackTokens.layer(settings), TrainingExports.layer).pipe(
-          Layer.provideMerge(Datasets.layer),
-          Layer.provide([EndUsers.layer, ScoreLabels.layer])
-        ),
+        Layer.mergeAll(
+          FeedbackRows.layer.pipe(Layer.provideMerge(Feedback.layer)),
+          FeedbackTokens.layer(settings),
+          TrainingExports.layer
+        ).pipe(Layer.provideMerge(Datasets.layer), Layer.provide([EndUsers.layer, ScoreLabels.layer])),
         FeedbackSettings.layer,
         RunImports.layer,
         Deadlines.layer(),

@@ -1,27 +1,35 @@
 /** Atoms of the feedback queue and the promotion preview. */
+import { Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import type { FeedbackRecord, FeedbackStatus } from "../../domain/tasks/Feedback.ts"
-import type { FeedbackId, TaskId } from "../../domain/Ids.ts"
+import { type FeedbackId, TaskId } from "../../domain/Ids.ts"
+import { type FeedbackRecord, FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import { refresh } from "./atoms.ts"
 import { pagedAtom } from "./pagedAtom.ts"
 import { apiClient } from "./apiClient.ts"
+import { consoleClient } from "./consoleClient.ts"
 
-/** The feedback of each filter, newest first. */
-export const feedbackAtom = Atom.family((status: FeedbackStatus) =>
-  Atom.family((task: TaskId | "all") =>
-    pagedAtom(
-      (cursor: FeedbackId | undefined) =>
-        apiClient.feedback.list({
-          query: {
-            status,
-            ...(task === "all" ? {} : { task_id: task }),
-            ...(cursor === undefined ? {} : { cursor })
-          }
-        }),
-      "feedback"
-    )
+const isStatus = Schema.is(FeedbackStatus)
+const isTaskId = Schema.is(TaskId)
+
+/** The feedback of each filter, by status and task. */
+const listAtom = Atom.family((key: string) => {
+  const [status, task] = key.split(" ")
+  return pagedAtom(
+    (cursor: FeedbackId | undefined) =>
+      consoleClient.feedback_rows.list({
+        query: {
+          ...(isStatus(status) ? { status } : {}),
+          ...(isTaskId(task) ? { task_id: task } : {}),
+          ...(cursor === undefined ? {} : { cursor })
+        }
+      }),
+    "feedback"
   )
-)
+})
+
+/** The feedback of a filter, newest first. Not a family of families: nothing holds the inner ones, so that lists would begin again. */
+export const feedbackAtom = (status: FeedbackStatus) => (task: TaskId | "all") =>
+  listAtom(`${status} ${task}`)
 
 /** The preview of promoting a task's staged corrections, with the newest 50 of them. */
 export const promotionPreviewAtom = Atom.family((task_id: TaskId) =>
@@ -35,6 +43,16 @@ export const refreshAfterReview = ({ status, task_id }: Pick<FeedbackRecord, "st
     refresh(feedbackAtom(one)(task_id))
   }
   refresh(promotionPreviewAtom(task_id))
+}
+
+/** Refreshes the lists that reviewed corrections left and entered, and the promotion previews. */
+export const refreshAfterReviews = (records: ReadonlyArray<Pick<FeedbackRecord, "task_id">>): void => {
+  const tasks = new Set(records.map(({ task_id }) => task_id))
+  for (const status of ["pending", "staged", "rejected"] as const) {
+    refresh(feedbackAtom(status)("all"))
+    for (const task of tasks) refresh(feedbackAtom(status)(task))
+  }
+  for (const task of tasks) refresh(promotionPreviewAtom(task))
 }
 
 /** Refreshes the lists that deleted feedback was in. */

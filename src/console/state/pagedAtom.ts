@@ -1,6 +1,7 @@
 /** Lists that are loaded page by page. */
 import { Effect, Option, Stream } from "effect"
-import { Atom } from "effect/reactivity"
+import { AsyncResult, Atom } from "effect/reactivity"
+import { registry } from "./atoms.ts"
 
 /** One page of a list. `more`: another page follows. */
 export interface LoadedPage<Item> {
@@ -47,3 +48,24 @@ export const readFirstPage = <Item, E>(
 ): Effect.Effect<ReadonlyArray<Item>, unknown> =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `pagedAtom` made both from one function
   (firstPages.get(atom) ?? Effect.succeed([])) as Effect.Effect<ReadonlyArray<Item>, unknown>
+
+/** Loads pages of a list until it has so many items, or all there are. Returns them; after a failure, those before it. */
+export const loadAtLeast = async <Item, E>(
+  atom: PagedAtom<Item, E>,
+  count: number
+): Promise<ReadonlyArray<Item>> => {
+  for (;;) {
+    const pages = Option.getOrElse(AsyncResult.value(registry.get(atom)), () => ({ items: [] })).items
+    const items = pages.flatMap((page) => page.items)
+    if (items.length >= count || pages.at(-1)?.more !== true) return items
+    await new Promise<void>((resolve) => {
+      const cancel = registry.subscribe(atom, ({ waiting }) => {
+        if (waiting) return
+        cancel()
+        resolve()
+      })
+      registry.set(atom, undefined)
+    })
+    if (AsyncResult.isFailure(registry.get(atom))) return items
+  }
+}

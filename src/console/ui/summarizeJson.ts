@@ -20,3 +20,13 @@ const toText = (value: Schema.Json): string => (typeof value === "string" ? valu
 
 const truncate = (text: string): string =>
   text.length <= MAX_CHARACTERS ? text : `${text.slice(0, MAX_CHARACTERS)}…`
+
+/** Summarizes a JSON object from the start of its text, which may end anywhere. */
+export const summarizeJsonStart = (start: string): string => {
+  try {
+    return summarizeJson(JSON.parse(start)).join(" · ")
+  } catch {
+    // Cut off: its first member as it is written.
+    return truncate(start.replace(/^\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*"?/u, "$1: "))
+  }
+}

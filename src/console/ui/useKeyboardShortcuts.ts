@@ -36,4 +36,5 @@ export const useKeyboardShortcuts = (shortcuts: Readonly<Record<string, (() => v
 
 const REPEATED_KEYS: ReadonlySet<string> = new Set(["j", "k", "ArrowDown", "ArrowUp"])
 
-const IGNORED_TARGETS = "input, textarea, select, [contenteditable], [role=dialog]"
+/** Fields that take these keys themselves. A checkbox takes only Space. */
+const IGNORED_TARGETS = "input:not([type=checkbox]), textarea, select, [contenteditable], [role=dialog]"

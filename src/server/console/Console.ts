@@ -12,6 +12,7 @@ import * as Guard from "./Console/sameOriginGuard.ts"
 import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
 import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
 import { ConsoleExportsHttp } from "./Console/exportsHttp.ts"
+import { ConsoleFeedbackHttp } from "./Console/feedbackHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
@@ -51,7 +52,8 @@ export const layerRoutes = <E, R>(options: {
           ConsoleDatasetsHttp,
           ConsoleSearchHttp,
           ConsoleOverviewHttp,
-          ConsoleExportsHttp
+          ConsoleExportsHttp,
+          ConsoleFeedbackHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

@@ -1,29 +1,31 @@
 import { Schema } from "effect"
-import { useRef, useState } from "react"
-import { type FeedbackRecord, FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
+import { lazy, Suspense, useEffect, useRef, useState } from "react"
+import { MAX_REVIEWS } from "../../../api/ReviewBatch.ts"
+import { FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
 import { Link, navigate, useQueryParameter, withQuery } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { feedbackAtom } from "../../state/feedback.ts"
+import { loadAtLeast } from "../../state/pagedAtom.ts"
 import { useCan } from "../../state/session.ts"
-import { Badge } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
-import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { focusIfLost, ScrollPane } from "../../ui/ScrollPane.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
-import { UntrustedText } from "../../ui/UntrustedText.tsx"
-import { RelativeTime } from "../../ui/Time.tsx"
+import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
+import { selectionShortcuts } from "../../ui/selection/selectionShortcuts.ts"
+import { useSelection } from "../../ui/selection/useSelection.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
-import { feedbackStatuses } from "./feedbackStatuses.ts"
+import { FeedbackListRow } from "./FeedbackListRow.tsx"
 import { StatusFilter, TaskFilter } from "./Filters.tsx"
-import { GivenBy } from "./GivenBy.tsx"
-import { ScoreLabel } from "./Judgement.tsx"
-import { judgementText } from "./scoreText.ts"
 import { Review, type ReviewVerdict } from "./Review.tsx"
+
+const loadSheet = () => import("./batch/ReviewSheet.tsx")
+const ReviewSheet = lazy(loadSheet)
 
 interface Filter {
   readonly task: TaskId | undefined
@@ -58,7 +60,6 @@ export default function Queue({ params }: PageProps) {
   const pane = useRef<HTMLElement>(null)
   const atom = feedbackAtom(filter.status)(filter.task ?? "all")
   const list = useAtomValue(atom)
-  useRefreshing(atom, list._tag === "Success" && list.value.items.length === 1)
   const items =
     list._tag === "Initial"
       ? []
@@ -72,9 +73,28 @@ export default function Queue({ params }: PageProps) {
     show(id, filter)
   }
   const move = (by: number) => {
-    if (items.length === 0) return
-    go(items[Math.min(Math.max(index + by, 0), items.length - 1)]?.id)
+    if (items.length === 0) return undefined
+    const next = items[Math.min(Math.max(index + by, 0), items.length - 1)]?.id
+    go(next)
+    return next
   }
+  const canSelect = can("feedback.write") && (filter.status === "pending" || filter.status === "staged")
+  const selection = useSelection({
+    list: items.map(({ id }) => id),
+    max: MAX_REVIEWS,
+    noun: "corrections",
+    scope: `${filter.status} ${filter.task ?? ""}`
+  })
+  // A list that its user has loaded further, or selected rows of, stays as it is.
+  useRefreshing(atom, list._tag === "Success" && list.value.items.length === 1 && selection.ids.size === 0)
+  const marked = items.filter(({ id }) => selection.ids.has(id))
+  const gone = selection.ids.size - marked.length
+  const hasSelection = marked.length > 0
+  const [isReviewing, setReviewing] = useState(false)
+  const [note, setNote] = useState("")
+  useEffect(() => {
+    if (hasSelection) void loadSheet()
+  }, [hasSelection])
   // Reviewed feedback leaves the pending list, so the entry after it is selected next.
   const onReviewed = () => {
     go((items[index + 1] ?? items[index - 1])?.id)
@@ -85,14 +105,16 @@ export default function Queue({ params }: PageProps) {
     setChoice(selected === undefined || verdict === undefined ? undefined : { id: selected, verdict })
   /** A key acts only on what its user has seen. */
   const choose = (verdict: ReviewVerdict) => {
-    if (selected !== undefined && readId === selected && can("feedback.write")) setVerdict(verdict)
+    if (hasSelection) setReviewing(true)
+    else if (selected !== undefined && readId === selected && can("feedback.write")) setVerdict(verdict)
   }
   useKeyboardShortcuts({
-    j: () => move(1),
-    k: () => move(-1),
+    j: () => void move(1),
+    k: () => void move(-1),
+    ...(canSelect ? selectionShortcuts({ selection, open: index < 0 ? undefined : selected, move }) : {}),
     s: () => choose("stage"),
     r: () => choose("reject"),
-    Escape: () => setVerdict(undefined)
+    Escape: () => (choice === undefined ? selection.clear() : setVerdict(undefined))
   })
   return (
     <div className={selected === undefined ? "inbox" : "inbox reading"}>
@@ -132,7 +154,13 @@ export default function Queue({ params }: PageProps) {
               ) : (
                 <ul>
                   {feedback.map((record) => (
-                    <Row key={record.id} record={record} selected={record.id === selected} onSelect={go} />
+                    <FeedbackListRow
+                      key={record.id}
+                      record={record}
+                      selected={record.id === selected}
+                      selection={canSelect ? selection : undefined}
+                      onSelect={go}
+                    />
                   ))}
                 </ul>
               )
@@ -144,7 +172,8 @@ export default function Queue({ params }: PageProps) {
             <div className="hint-pane">
               <p>Select feedback to compare the answer with the correction.</p>
               <p className="keys">
-                <kbd>j</kbd> next <kbd>k</kbd> previous <kbd>s</kbd> stage <kbd>r</kbd> reject
+                <kbd>j</kbd> next <kbd>k</kbd> previous <kbd>s</kbd> stage <kbd>r</kbd> reject <kbd>x</kbd>{" "}
+                select several
               </p>
             </div>
           ) : (
@@ -161,51 +190,39 @@ export default function Queue({ params }: PageProps) {
           )}
         </ScrollPane>
       </div>
-    </div>
-  )
-}
-
-const Row = ({
-  onSelect,
-  record,
-  selected
-}: {
-  readonly record: FeedbackRecord
-  readonly selected: boolean
-  readonly onSelect: (id: FeedbackId) => void
-}) => {
-  const [tone, status] = feedbackStatuses[record.status]
-  return (
-    <li>
-      <button
-        type="button"
-        className="decided-row"
-        aria-current={selected ? "true" : undefined}
-        onClick={() => onSelect(record.id)}
+      <SelectionBar
+        selection={selection}
+        count={marked.length}
+        all={{
+          label: `Select all of this filter, at most ${MAX_REVIEWS}`,
+          load: async () => (await loadAtLeast(atom, MAX_REVIEWS)).map(({ id }) => id)
+        }}
+        actions={
+          hasSelection ? (
+            <Button small kind="primary" onClick={() => setReviewing(true)}>
+              Review together <kbd>s</kbd>
+            </Button>
+          ) : null
+        }
       >
-        <span className="row-main">
-          <span className="row-said">
-            {judgementText(record)}
-            {record.correction === null && record.comment === null ? null : (
-              <span className="row-content">
-                <UntrustedText
-                  text={
-                    record.correction === null
-                      ? (record.comment ?? "")
-                      : summarizeJson(record.correction).join(" · ")
-                  }
-                />
-              </span>
-            )}
-          </span>
-          <ScoreLabel record={record} />
-          <Badge tone={tone}>{status}</Badge>
-        </span>
-        <span className="row-more">
-          by <GivenBy record={record} /> · <RelativeTime time={record.created_at} />
-          {record.redaction_warning === undefined ? null : <Badge tone="wait">Redacted</Badge>}
-        </span>
-      </button>
-    </li>
+        {gone === 0 ? null : (
+          <p>{gone === 1 ? "1 correction has" : `${gone} corrections have`} left this list meanwhile.</p>
+        )}
+      </SelectionBar>
+      {isReviewing ? (
+        <Suspense fallback={null}>
+          <ReviewSheet
+            selected={marked}
+            note={note}
+            onNote={setNote}
+            onRemove={selection.remove}
+            onClose={() => {
+              setReviewing(false)
+              focusIfLost(() => pane.current)
+            }}
+          />
+        </Suspense>
+      ) : null}
+    </div>
   )
 }

@@ -1,0 +1,77 @@
+import { Context, Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../api/Authorization.ts"
+import { type FeedbackRow, MAX_INPUT_START } from "../../api/console/FeedbackRows.ts"
+import type { FeedbackFilter } from "../../api/Feedback.ts"
+import type { PageRequest } from "../../api/Pagination.ts"
+import { FeedbackId, type OrgId } from "../../domain/Ids.ts"
+import { textArray } from "../store/pgArrays.ts"
+import type { Page } from "../store/Pagination.ts"
+import { rowsOf } from "../store/rows.ts"
+import { Feedback } from "../tasks/Feedback.ts"
+
+/** The stored size above which an input is not read for a list. Its text may be some times as long. */
+const MAX_STORED_BYTES = 16 * 1024
+
+/** The rows of the console's feedback queue. */
+export class FeedbackRows extends Context.Service<
+  FeedbackRows,
+  {
+    /** Lists feedback with its task and the start of its run's input, newest first. */
+    readonly list: (
+      request: PageRequest<FeedbackId> & FeedbackFilter
+    ) => Effect.Effect<Page<FeedbackRow, FeedbackId>, never, Authorized<"feedback.read">>
+  }
+>()("countersign/server/console/FeedbackRows") {
+  static readonly layer = Layer.effect(
+    FeedbackRows,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const feedback = yield* Feedback
+      return FeedbackRows.of({
+        list: Effect.fn("FeedbackRows.list")(function* (request) {
+          const { org_id } = yield* Authorized("feedback.read")
+          const { items, next_cursor } = yield* feedback.list(request)
+          const runs = yield* readRuns(
+            sql,
+            org_id,
+            items.map(({ id }) => id)
+          )
+          return {
+            items: items.flatMap((record) => {
+              const run = runs.get(record.id)
+              // Feedback without its run is being deleted.
+              return run === undefined ? [] : [{ ...record, ...run }]
+            }),
+            next_cursor
+          }
+        }, Effect.orDie)
+      })
+    })
+  )
+}
+
+const runRows = rowsOf(
+  Schema.Struct({
+    feedback_id: FeedbackId,
+    task_name: Schema.String,
+    input_start: Schema.NullOr(Schema.String)
+  })
+)
+
+/** Reads what rows show of the runs of feedback. */
+const readRuns = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
+  Effect.map(
+    runRows.all(sql`
+      SELECT
+        feedback.feedback_id, tasks.name AS task_name,
+        -- The stored size is known without reading the input.
+        CASE WHEN pg_column_size(runs.input) <= ${MAX_STORED_BYTES}::int THEN left(runs.input::text, ${MAX_INPUT_START}::int) END AS input_start
+      FROM feedback
+        JOIN runs ON runs.org_id = feedback.org_id AND runs.trace_id = feedback.trace_id
+        JOIN tasks ON tasks.org_id = feedback.org_id AND tasks.task_id = feedback.task_id
+      WHERE feedback.org_id = ${org_id}
+        AND feedback.feedback_id = ANY(${textArray(ids)})
+    `),
+    (rows) => new Map(rows.map(({ feedback_id, ...run }) => [feedback_id, run]))
+  )
