@@ -146,7 +146,9 @@ const makeSessionClient = (
         }
       })
       known.add(step)
-      if (approval_id !== null) approvals.set(step, approval_id)
+      // A step that a proposal allowed is answered with the approval of the rejected step, which is known.
+      const isOwn = ![...approvals].some(([other, id]) => other !== step && id === approval_id)
+      if (approval_id !== null && isOwn) approvals.set(step, approval_id)
       return stepAnswer(decision, approval_id)
     })
 
