@@ -15,6 +15,7 @@ import { PendingCount } from "./PendingCount.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
 import { canOpen, matchRoute, type Route, routes, navPath, scopesOf } from "./routes.ts"
 import { Logo } from "./Logo.tsx"
+import { ThemeField } from "./ThemeField.tsx"
 
 const KeyboardHelp = lazy(() => import("./KeyboardHelp.tsx"))
 const loadPalette = () => import("./Palette.tsx")
@@ -191,6 +192,7 @@ const Account = ({ onHelp, session }: { readonly session: ConsoleSession; readon
       <Button small onClick={onHelp}>
         Keyboard shortcuts
       </Button>
+      <ThemeField />
       <FailureNotice failure={signingOut.failure} />
       <Button small pending={signingOut.pending} onClick={() => void signOut()}>
         Sign out
