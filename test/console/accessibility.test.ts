@@ -202,7 +202,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         const { key } = yield* Countersign
         const { page } = yield* openSignedIn(yield* key({}, "empty"), "/approvals")
         for (const [path, shows] of [
-          ["/overview", "Time to decision, p95"],
+          ["/overview", "Approvals"],
           ["/approvals", "No pending approvals"],
           ["/feedback", "No feedback to review"],
           ["/sessions", "No sessions yet"],

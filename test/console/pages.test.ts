@@ -36,6 +36,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           ...["Overview", "Approvals", "Feedback", "Sessions", "Grants", "Rules", "Tasks"],
           ...[
             "Notifications",
+            "Deliveries",
             "Telemetry",
             "End-user feedback",
             "API keys",
