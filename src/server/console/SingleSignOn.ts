@@ -163,12 +163,12 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       : oauth.ClientSecretPost(Redacted.value(settings.clientSecret))
 
   const call = <A>(what: string, request: () => Promise<A>) =>
-    Effect.tryPromise({ try: request, catch: (error) => error }).pipe(
-      Effect.catch((error) =>
-        Effect.andThen(
-          Effect.logWarning(`Single sign-on: ${what} failed`, { error: describe(error) }),
-          Effect.fail(failureOf(error))
-        )
+    Effect.tryPromise({
+      try: request,
+      catch: (error) => ({ error: describe(error), failure: failureOf(error) })
+    }).pipe(
+      Effect.catch(({ error, failure }) =>
+        Effect.andThen(Effect.logWarning(`Single sign-on: ${what} failed`, { error }), Effect.fail(failure))
       )
     )
 
