@@ -8,6 +8,7 @@ import { Preset, Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
+import { documented } from "../domain/documented.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -20,7 +21,7 @@ import {
   NotFound,
   RateLimited
 } from "./Problems.ts"
-import { Name } from "./Text.ts"
+import { Name, withoutNul } from "./Text.ts"
 
 const EmailAddress = Schema.String.check(
   Schema.isMaxLength(254),
@@ -105,7 +106,12 @@ export const ApiKeyQuery = Schema.Struct({
     description: "Only keys of this status. Default: all keys."
   }),
   name: Schema.optionalKey(
-    Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_SEARCH))
+    Schema.String.check(
+      Schema.isMinLength(1),
+      Schema.isMaxLength(MAX_SEARCH),
+      withoutNul,
+      documented({ minLength: 1, maxLength: MAX_SEARCH })
+    )
   ).annotateKey({
     description: `Only keys whose name contains this text, without regard to letter case: 1 to ${MAX_SEARCH} characters.`
   }),

@@ -8,11 +8,7 @@ import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { LimitReached, NotFound } from "./Problems.ts"
-
-/** PostgreSQL's text cannot contain NUL, so no stored metadata does. */
-const withoutNul = Schema.makeFilter((text: string) => !text.includes("\0"), {
-  expected: "a text without NUL"
-})
+import { withoutNul } from "./Text.ts"
 
 export const MetadataSubject = Schema.Struct({
   metadata_key: Schema.String.check(

@@ -7,6 +7,11 @@ import { isVisibleLine } from "../domain/VisibleText.ts"
 /** A name that people read: 1 to 200 visible characters on one line. */
 export const Name = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
 
+/** PostgreSQL's text cannot contain NUL, so no stored text does. */
+export const withoutNul = Schema.makeFilter((text: string) => !text.includes("\0"), {
+  expected: "a text without NUL"
+})
+
 /** A URL that the service sends to. Other faults of the URL are `INVALID_URL`, not `INVALID_REQUEST`. */
 export const publicUrl = documented<string>({ format: "uri", minLength: 1, maxLength: MAX_URL_LENGTH })
 

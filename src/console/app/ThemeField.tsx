@@ -4,21 +4,22 @@ import { setTheme, Theme, themeAtom } from "../state/theme.ts"
 const labels: Record<Theme, string> = { system: "System", light: "Light", dark: "Dark" }
 
 /** Chooses light or dark colours. */
-export const ThemeField = () => (
-  <label className="theme">
-    Theme
-    <select
-      value={useAtomValue(themeAtom)}
-      onChange={({ target }) => {
-        const chosen = Theme.literals.find((theme) => theme === target.value)
-        if (chosen !== undefined) setTheme(chosen)
-      }}
-    >
+export const ThemeField = () => {
+  const selected = useAtomValue(themeAtom)
+  return (
+    <fieldset className="theme">
+      <legend className="visually-hidden">Theme</legend>
       {Theme.literals.map((theme) => (
-        <option key={theme} value={theme}>
+        <label key={theme}>
+          <input
+            type="radio"
+            name="theme"
+            checked={theme === selected}
+            onChange={() => setTheme(theme)}
+          />
           {labels[theme]}
-        </option>
+        </label>
       ))}
-    </select>
-  </label>
-)
+    </fieldset>
+  )
+}
