@@ -217,7 +217,9 @@ describe("a call of the client", () => {
       approvals_required: 1,
       approvals_given: 0,
       votes: [],
-      proposal: null
+      proposal: null,
+      rule_summary: null,
+      agent_summary: null
     }
     const body = problem("APPROVAL_ALREADY_DECIDED", 409, { approval })
     return withServer([{ status: 409, body }], (client) =>
