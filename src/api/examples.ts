@@ -318,7 +318,12 @@ const counterProposal = {
   expires_at: "2026-11-21T06:04:40.001Z",
   used_by: null
 }
-const approval = { ...approvalSnapshot, arguments: step.arguments }
+const approval = {
+  ...approvalSnapshot,
+  arguments: step.arguments,
+  rule_summary: "Refund 25.50 EUR on order 4711",
+  agent_summary: "Refund for a damaged parcel"
+}
 const decidedApproval = {
   ...approval,
   status: "approved",
@@ -399,7 +404,8 @@ const rule = {
   timeout_action: "reject",
   self_approval: false,
   quorum: [{ count: 1, group: "finance" }],
-  reason: "Payments need a second pair of eyes."
+  reason: "Payments need a second pair of eyes.",
+  summary_template: "Refund {amount|money:EUR} on order {order}"
 }
 
 const apiKey = {

@@ -346,7 +346,8 @@ layer(layerTwoReplicas, { excludeTestServices: true })("SessionWriter › two re
             )
           }
           if (kind < 91) {
-            const active = random.chance(0.6)
+            // In turns, so that it is off for long enough.
+            const active = team.switched.at(-1)?.active === false
             return switchEndpoint(team, services, active)
           }
           if (kind < 93) {
