@@ -11,12 +11,7 @@ export const ThemeField = () => {
       <legend className="visually-hidden">Theme</legend>
       {Theme.literals.map((theme) => (
         <label key={theme}>
-          <input
-            type="radio"
-            name="theme"
-            checked={theme === selected}
-            onChange={() => setTheme(theme)}
-          />
+          <input type="radio" name="theme" checked={theme === selected} onChange={() => setTheme(theme)} />
           {labels[theme]}
         </label>
       ))}

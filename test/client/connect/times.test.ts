@@ -54,7 +54,9 @@ const approval = {
   approvals_required: 1,
   approvals_given: 0,
   votes: [],
-  proposal: { arguments: { at }, expires_at: at, used_by: null }
+  proposal: { arguments: { at }, expires_at: at, used_by: null },
+  rule_summary: null,
+  agent_summary: null
 }
 
 const withServer = (
