@@ -340,7 +340,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     }
     const pending: Pending = {
       secret,
-      began: Date.now(),
+      began: yield* Clock.currentTimeMillis,
       return_to: safeReturnPath(returnTo),
       ...(organization === undefined ? {} : { organization })
     }
@@ -355,7 +355,9 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     const pending = yield* Schema.decodeUnknownEffect(Pending)(
       Buffer.from(Redacted.value(cookie), "base64url").toString()
     ).pipe(Effect.mapError(() => expired))
-    if (Math.abs(Date.now() - pending.began) > Duration.toMillis(SIGN_IN_LIFETIME)) return yield* expired
+    // By the wall clock: another replica may have begun the sign-in.
+    const age = Math.abs((yield* Clock.currentTimeMillis) - pending.began)
+    if (age > Duration.toMillis(SIGN_IN_LIFETIME)) return yield* expired
     // A response to a sign-in that this browser did not begin.
     if (response.get("state") !== derive(pending.secret, "state")) return yield* expired
     const server = yield* findServer
