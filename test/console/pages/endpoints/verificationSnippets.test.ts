@@ -28,7 +28,7 @@ const cases = (): ReadonlyArray<readonly [string, boolean]> => {
   ]
 }
 
-/** Runs a program in a directory with these files; `undefined` if its interpreter or compiler is not installed. */
+/** Runs a program in a directory with these files. Returns its output. */
 const run = (files: Readonly<Record<string, string>>, command: string, args: ReadonlyArray<string>) => {
   const directory = mkdtempSync(join(tmpdir(), "snippet-"))
   try {
@@ -49,6 +49,9 @@ const isInstalled = (command: string, ...args: ReadonlyArray<string>): boolean =
     execFileSync(command, args, { stdio: "ignore" })
     return true
   } catch {
+    process.stderr.write(
+      `Skipping the verification snippet that needs \`${command}\`: it is not installed.\n`
+    )
     return false
   }
 }
