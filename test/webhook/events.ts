@@ -19,6 +19,8 @@ const pending = {
   tool: "refund",
   action_class: "payment",
   arguments: { amount: 12 },
+  rule_summary: "not for receivers",
+  agent_summary: "not for receivers",
   arguments_digest: "0".repeat(64),
   status: "pending",
   stage: "reviewer",
