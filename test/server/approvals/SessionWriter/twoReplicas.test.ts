@@ -346,9 +346,10 @@ layer(layerTwoReplicas, { excludeTestServices: true })("SessionWriter › two re
             )
           }
           if (kind < 91) {
-            // In turns, so that it is off for long enough.
-            const active = team.switched.at(-1)?.active === false
-            return switchEndpoint(team, services, active)
+            // In turns, so that it is on and off for long enough. `suspend`, because it depends on the switch before.
+            return Effect.suspend(() =>
+              switchEndpoint(team, services, team.switched.at(-1)?.active === false)
+            )
           }
           if (kind < 93) {
             // Of another organization: never found, whatever a replica has cached.
@@ -391,6 +392,18 @@ layer(layerTwoReplicas, { excludeTestServices: true })("SessionWriter › two re
             ),
           { concurrency: CONCURRENCY, discard: true }
         )
+
+        // However the random requests met: each replica raises events while the endpoint is surely on, and surely off.
+        let settled = STEPS + tools.indexOf("waits")
+        for (const team of teams) {
+          for (const active of [true, false]) {
+            yield* switchEndpoint(team, replicas[0], active)
+            for (const services of replicas) {
+              yield* check(team, services, team.sessions[0], settled)
+              settled += tools.length
+            }
+          }
+        }
 
         yield* readEvents
         assert.deepStrictEqual(
