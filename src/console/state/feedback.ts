@@ -1,35 +1,32 @@
 /** Atoms of the feedback queue and the promotion preview. */
-import { Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import { type FeedbackId, TaskId } from "../../domain/Ids.ts"
-import { type FeedbackRecord, FeedbackStatus } from "../../domain/tasks/Feedback.ts"
+import type { FeedbackId, TaskId } from "../../domain/Ids.ts"
+import type { FeedbackRecord, FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import { refresh } from "./atoms.ts"
 import { pagedAtom } from "./pagedAtom.ts"
 import { apiClient } from "./apiClient.ts"
 import { consoleClient } from "./consoleClient.ts"
 
-const isStatus = Schema.is(FeedbackStatus)
-const isTaskId = Schema.is(TaskId)
+/** A filter of the feedback. */
+export interface FeedbackList {
+  readonly status: FeedbackStatus
+  readonly task: TaskId | "all"
+}
 
-/** The feedback of each filter, by status and task. */
-const listAtom = Atom.family((key: string) => {
-  const [status, task] = key.split(" ")
-  return pagedAtom(
+/** The feedback of a filter, newest first. */
+export const feedbackAtom = Atom.family(({ status, task }: FeedbackList) =>
+  pagedAtom(
     (cursor: FeedbackId | undefined) =>
       consoleClient.feedback_rows.list({
         query: {
-          ...(isStatus(status) ? { status } : {}),
-          ...(isTaskId(task) ? { task_id: task } : {}),
+          status,
+          ...(task === "all" ? {} : { task_id: task }),
           ...(cursor === undefined ? {} : { cursor })
         }
       }),
     "feedback"
   )
-})
-
-/** The feedback of a filter, newest first. Not a family of families: nothing holds the inner ones, so that lists would begin again. */
-export const feedbackAtom = (status: FeedbackStatus) => (task: TaskId | "all") =>
-  listAtom(`${status} ${task}`)
+)
 
 /** The preview of promoting a task's staged corrections, with the newest 50 of them. */
 export const promotionPreviewAtom = Atom.family((task_id: TaskId) =>
@@ -39,8 +36,8 @@ export const promotionPreviewAtom = Atom.family((task_id: TaskId) =>
 /** Refreshes the lists that a reviewed correction left and entered, and the promotion preview. */
 export const refreshAfterReview = ({ status, task_id }: Pick<FeedbackRecord, "status" | "task_id">): void => {
   for (const one of new Set(["pending", "staged", status] as const)) {
-    refresh(feedbackAtom(one)("all"))
-    refresh(feedbackAtom(one)(task_id))
+    refresh(feedbackAtom({ status: one, task: "all" }))
+    refresh(feedbackAtom({ status: one, task: task_id }))
   }
   refresh(promotionPreviewAtom(task_id))
 }
@@ -49,8 +46,8 @@ export const refreshAfterReview = ({ status, task_id }: Pick<FeedbackRecord, "st
 export const refreshAfterReviews = (records: ReadonlyArray<Pick<FeedbackRecord, "task_id">>): void => {
   const tasks = new Set(records.map(({ task_id }) => task_id))
   for (const status of ["pending", "staged", "rejected"] as const) {
-    refresh(feedbackAtom(status)("all"))
-    for (const task of tasks) refresh(feedbackAtom(status)(task))
+    refresh(feedbackAtom({ status, task: "all" }))
+    for (const task of tasks) refresh(feedbackAtom({ status, task }))
   }
   for (const task of tasks) refresh(promotionPreviewAtom(task))
 }
@@ -60,16 +57,16 @@ export const refreshAfterFeedbackDeletion = ({
   status,
   task_id
 }: Pick<FeedbackRecord, "status" | "task_id">): void => {
-  refresh(feedbackAtom(status)("all"))
-  refresh(feedbackAtom(status)(task_id))
+  refresh(feedbackAtom({ status, task: "all" }))
+  refresh(feedbackAtom({ status, task: task_id }))
   if (status === "staged") refresh(promotionPreviewAtom(task_id))
 }
 
 /** Refreshes the lists that a promotion changes: corrections leave `staged` and become `promoted` or `superseded`. */
 export const refreshAfterPromotion = (task_id: TaskId): void => {
   for (const status of ["staged", "promoted", "superseded"] as const) {
-    refresh(feedbackAtom(status)("all"))
-    refresh(feedbackAtom(status)(task_id))
+    refresh(feedbackAtom({ status, task: "all" }))
+    refresh(feedbackAtom({ status, task: task_id }))
   }
   refresh(promotionPreviewAtom(task_id))
 }

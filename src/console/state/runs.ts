@@ -19,23 +19,26 @@ export const runFilters = {
 } as const satisfies Readonly<Record<string, readonly [label: string, RunFilter]>>
 export type RunFilterName = keyof typeof runFilters
 
-/** A task's runs, newest first. `text`: empty for all. */
-export const runsAtom = Atom.family((task_id: TaskId) =>
-  Atom.family((filter: RunFilterName) =>
-    Atom.family((text: string) =>
-      pagedAtom(
-        (cursor: RunId | undefined) =>
-          apiClient.runs.list({
-            params: { task_id },
-            query: {
-              ...runFilters[filter][1],
-              ...(text === "" ? {} : { text }),
-              ...(cursor === undefined ? {} : { cursor })
-            }
-          }),
-        "runs"
-      )
-    )
+/** A list of a task's runs. `text`: empty for all. */
+export interface RunList {
+  readonly task_id: TaskId
+  readonly filter: RunFilterName
+  readonly text: string
+}
+
+/** The runs of a list, newest first. */
+export const runsAtom = Atom.family(({ filter, task_id, text }: RunList) =>
+  pagedAtom(
+    (cursor: RunId | undefined) =>
+      apiClient.runs.list({
+        params: { task_id },
+        query: {
+          ...runFilters[filter][1],
+          ...(text === "" ? {} : { text }),
+          ...(cursor === undefined ? {} : { cursor })
+        }
+      }),
+    "runs"
   )
 )
 
@@ -56,7 +59,7 @@ export const qualityAtom = Atom.family((task_id: TaskId) =>
 
 /** Refreshes the lists that a deleted run was in. */
 export const refreshAfterRunDeletion = (task_id: TaskId): void => {
-  for (const filter of Record.keys(runFilters)) refresh(runsAtom(task_id)(filter)(""))
+  for (const filter of Record.keys(runFilters)) refresh(runsAtom({ task_id, filter, text: "" }))
   refresh(qualityAtom(task_id))
 }
 
@@ -64,6 +67,6 @@ export const refreshAfterRunDeletion = (task_id: TaskId): void => {
 export const refreshAfterRunReview = (task_id: TaskId, trace_id: TraceId): void => {
   refresh(runAtom(trace_id))
   refresh(runFeedbackAtom(trace_id))
-  refresh(runsAtom(task_id)("review")(""))
+  refresh(runsAtom({ task_id, filter: "review", text: "" }))
   refresh(qualityAtom(task_id))
 }

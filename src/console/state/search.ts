@@ -27,8 +27,8 @@ export const find = (text: string) => consoleClient.search.find({ query: { text 
 export const foundAtom = Atom.family((text: string) => Atom.make(find(text)))
 
 /** The results of one kind, newest first. */
-export const foundOfKindAtom = Atom.family((kind: SearchKind) =>
-  Atom.family((text: string) =>
+export const foundOfKindAtom = Atom.family(
+  ({ kind, text }: { readonly kind: SearchKind; readonly text: string }) =>
     pagedAtom(
       (cursor: string | undefined) =>
         Effect.map(
@@ -40,7 +40,6 @@ export const foundOfKindAtom = Atom.family((kind: SearchKind) =>
         ),
       "results"
     )
-  )
 )
 
 /** The start of a record's JSON as a line of text. It may be cut off, so that it cannot be parsed. */

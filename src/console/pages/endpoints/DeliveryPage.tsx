@@ -29,10 +29,9 @@ import { EndpointName } from "./EndpointName.tsx"
 import { endpointsAtom } from "./Endpoints.tsx"
 import { verificationSnippets } from "./verificationSnippets.ts"
 
-const detailAtom = Atom.family((endpoint_id: EndpointId) =>
-  Atom.family((delivery_id: DeliveryId) =>
-    Atom.make(consoleClient.deliveries.get({ params: { endpoint_id, delivery_id } }))
-  )
+const detailAtom = Atom.family(
+  (params: { readonly endpoint_id: EndpointId; readonly delivery_id: DeliveryId }) =>
+    Atom.make(consoleClient.deliveries.get({ params }))
 )
 
 const isEndpointId = Schema.is(EndpointId)
@@ -58,7 +57,7 @@ const Loaded = ({
   readonly endpoint_id: EndpointId
   readonly delivery_id: DeliveryId
 }) => {
-  const atom = detailAtom(endpoint_id)(delivery_id)
+  const atom = detailAtom({ endpoint_id, delivery_id })
   useRefreshing(atom)
   const result = useAtomValue(atom)
   return (

@@ -58,7 +58,7 @@ export default function Queue({ params }: PageProps) {
   const [choice, setChoice] = useState<{ readonly id: FeedbackId; readonly verdict: ReviewVerdict }>()
   const [readId, setReadId] = useState<FeedbackId>()
   const pane = useRef<HTMLElement>(null)
-  const atom = feedbackAtom(filter.status)(filter.task ?? "all")
+  const atom = feedbackAtom({ status: filter.status, task: filter.task ?? "all" })
   const list = useAtomValue(atom)
   const items =
     list._tag === "Initial"

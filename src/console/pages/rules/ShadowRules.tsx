@@ -38,22 +38,20 @@ type PairName = "" | `${ShadowChange["live"]} ${ShadowChange["shadow"]}`
 const nameOf = ({ live, shadow }: ShadowChange): PairName => `${live} ${shadow}`
 
 /** The differences of a revision, of one pair of effects or of all. */
-const differencesAtom = Atom.family((_revision: number) =>
-  Atom.family((pair: PairName) =>
-    pagedAtom((cursor: ShadowCursor | undefined) => {
-      const [live, shadow] = pair.split(" ").map((text) => RuleEffect.literals.find((one) => one === text))
-      return Effect.map(
-        apiClient.approval_rules.shadow_differences({
-          query: {
-            ...(live === undefined ? {} : { live }),
-            ...(shadow === undefined ? {} : { shadow }),
-            ...(cursor === undefined ? {} : { cursor })
-          }
-        }),
-        ({ differences, next_cursor }) => ({ differences, next_cursor })
-      )
-    }, "differences")
-  )
+const differencesAtom = Atom.family(({ pair }: { readonly revision: number; readonly pair: PairName }) =>
+  pagedAtom((cursor: ShadowCursor | undefined) => {
+    const [live, shadow] = pair.split(" ").map((text) => RuleEffect.literals.find((one) => one === text))
+    return Effect.map(
+      apiClient.approval_rules.shadow_differences({
+        query: {
+          ...(live === undefined ? {} : { live }),
+          ...(shadow === undefined ? {} : { shadow }),
+          ...(cursor === undefined ? {} : { cursor })
+        }
+      }),
+      ({ differences, next_cursor }) => ({ differences, next_cursor })
+    )
+  }, "differences")
 )
 
 /** The shadow rules of the organization, and where they differ from what was decided. */
@@ -214,7 +212,7 @@ const Differences = ({ revision }: { readonly revision: number }) => {
   const [pair, setPair] = useState<PairName>("")
   const counts = changesAtom(revision)
   const result = useAtomValue(counts)
-  const list = differencesAtom(revision)(pair)
+  const list = differencesAtom({ revision, pair })
   return (
     <AsyncContent result={result} atom={counts}>
       {({ changes }) => (

@@ -22,7 +22,7 @@ export const Runs = ({ task }: { readonly task: Task }) => {
   const [filter, setFilter] = useState<RunFilterName>("all")
   const [draft, setDraft] = useState("")
   const [text, setText] = useState("")
-  const atom = runsAtom(task.id)(filter)(text)
+  const atom = runsAtom({ task_id: task.id, filter, text })
   return (
     <div className="stack">
       <form

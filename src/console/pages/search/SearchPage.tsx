@@ -94,7 +94,7 @@ const Group = ({
 )
 
 const OneKind = ({ kind, text }: { readonly kind: SearchKind; readonly text: string }) => (
-  <PagedList atom={foundOfKindAtom(kind)(text)}>
+  <PagedList atom={foundOfKindAtom({ kind, text })}>
     {(results) => (results.length === 0 ? <NothingFound /> : <Results results={results} />)}
   </PagedList>
 )

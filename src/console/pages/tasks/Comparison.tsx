@@ -51,8 +51,8 @@ const resultFilters: ReadonlyArray<readonly [ResultFilter, string]> = [
   ["neither_agrees", "Neither agrees"]
 ]
 
-const resultsAtom = Atom.family((id: ComparisonId) =>
-  Atom.family((filter: ResultFilter) =>
+const resultsAtom = Atom.family(
+  ({ filter, id }: { readonly id: ComparisonId; readonly filter: ResultFilter }) =>
     pagedAtom(
       (cursor: ExampleId | undefined) =>
         apiClient.comparisons.get({
@@ -65,7 +65,6 @@ const resultsAtom = Atom.family((id: ComparisonId) =>
         }),
       "results"
     )
-  )
 )
 
 /** The polling interval of a running comparison, in milliseconds. */
@@ -109,7 +108,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
   const running = status === "running"
   useEffect(() => {
     if (!running) {
-      refresh(resultsAtom(id)(filter))
+      refresh(resultsAtom({ id, filter }))
       return undefined
     }
     const timer = setInterval(() => refresh(comparisonAtom(id)), REFRESH_INTERVAL_MS)
@@ -213,7 +212,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
           <h2>Examples</h2>
           <Tabs label="Verdict" selected={filter} onSelect={setFilter} options={resultFilters} />
         </div>
-        <PagedList atom={resultsAtom(id)(filter)}>
+        <PagedList atom={resultsAtom({ id, filter })}>
           {(results) =>
             results.length === 0 ? (
               <EmptyState title={filter === "all" ? "No results yet" : "No such results"} />

@@ -37,10 +37,8 @@ const examplesAtom = Atom.family((id: DatasetId) =>
   )
 )
 
-const changesAtom = Atom.family((id: DatasetId) =>
-  Atom.family((since: DatasetId) =>
-    Atom.make(consoleClient.dataset_changes.get({ params: { id }, query: { since } }))
-  )
+const changesAtom = Atom.family(({ id, since }: { readonly id: DatasetId; readonly since: DatasetId }) =>
+  Atom.make(consoleClient.dataset_changes.get({ params: { id }, query: { since } }))
 )
 
 const isDatasetId = Schema.is(DatasetId)
@@ -168,7 +166,7 @@ const Source = ({ id }: { readonly id: string | null }) => {
 
 const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly base: DatasetId }) => {
   const [since, setSince] = useState(base)
-  const atom = changesAtom(dataset.id)(since)
+  const atom = changesAtom({ id: dataset.id, since })
   const result = useAtomValue(atom)
   return (
     <div className="stack">
