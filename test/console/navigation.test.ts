@@ -67,9 +67,9 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The p
       yield* Effect.promise(async () => {
         const list = page.getByRole("region", { name: "Feedback", exact: true })
         await page.getByLabel("Status").selectOption("rejected")
-        await list.getByText("Rejected").first().waitFor()
+        await list.getByText("thank you").waitFor()
         await page.reload()
-        await list.getByText("Rejected").first().waitFor()
+        await list.getByText("thank you").waitFor()
         assert.strictEqual(await page.getByLabel("Status").inputValue(), "rejected")
         await page.getByLabel("Status").selectOption("pending")
         await page

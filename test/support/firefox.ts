@@ -74,12 +74,17 @@ export const openInFirefox = (
     // The waits of Puppeteer evaluate text in the page, which the console's Content Security Policy blocks.
     const find = async (selector: string): Promise<ElementHandle> => {
       const end = Date.now() + PAGE_TIMEOUT_MS
+      // A document that is replaced while Firefox searches it is an error there, and the next one may have the element.
+      let cause: unknown
       while (Date.now() < end) {
-        const found = await page.$(selector)
+        const found = await page.$(selector).catch((error: unknown) => {
+          cause = error
+          return null
+        })
         if (found !== null) return found
         await setTimeout(50)
       }
-      throw new Error(`Not found in the page: ${selector}`)
+      throw new Error(`Not found in the page: ${selector}`, { cause })
     }
     return { page, pageErrors, find }
   })
