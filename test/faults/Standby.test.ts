@@ -58,7 +58,10 @@ describe.skipIf(!isLinux)("a primary without its synchronous standby", () => {
           const { isDown, report } = yield* DatabaseOutage
           yield* sql`CREATE TABLE notes (note text)`
           yield* setStandby("missing")
-          const writing = yield* Effect.forkChild(Effect.flip(sql`INSERT INTO notes VALUES ('a')`))
+          // Again until one waits: the setting takes effect a moment after its statement.
+          const writing = yield* Effect.forkChild(
+            Effect.flip(Effect.forever(sql`INSERT INTO notes VALUES ('a')`))
+          )
           yield* eventually(waiting, (count) => count === 1)
           assert.isTrue(yield* report(yield* Fiber.join(writing)))
           yield* eventually(Effect.sync(isDown), (down) => down)

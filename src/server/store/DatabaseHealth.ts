@@ -45,6 +45,7 @@ const COMMITS = "SELECT pg_logical_emit_message(true, 'countersign', 'check')::t
 
 interface Outage {
   readonly since: number
+  /** The SQLSTATEs that were logged, or the messages of errors without one. */
   readonly reasons: Set<string>
   lastFailure: number
   failures: number
@@ -88,6 +89,8 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
       Effect.suspend(() => {
         const reason = describeDatabaseError(error)
         const state = sqlState(error)
+        // A full disk names another file in each message: one reason has one SQLSTATE.
+        const key = state === "" ? reason : state
         const line = Effect.annotateLogs(
           Effect.logWarning(
             outage === undefined
@@ -97,14 +100,14 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
           state === "" ? {} : { sqlstate: state }
         )
         if (outage === undefined) {
-          outage = { since: now(), lastFailure: now(), failures: 1, isDown, reasons: new Set([reason]) }
+          outage = { since: now(), lastFailure: now(), failures: 1, isDown, reasons: new Set([key]) }
           return Effect.andThen(line, Effect.forkIn(watch, scope))
         }
         outage.failures++
         outage.lastFailure = now()
         outage.isDown ||= isDown
-        if (outage.reasons.has(reason) || outage.reasons.size >= MAX_REASONS) return Effect.void
-        outage.reasons.add(reason)
+        if (outage.reasons.has(key) || outage.reasons.size >= MAX_REASONS) return Effect.void
+        outage.reasons.add(key)
         return line
       })
 
