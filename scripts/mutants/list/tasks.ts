@@ -235,7 +235,7 @@ export const tasks: ReadonlyArray<ListedMutant> = [
     file: "server/tasks/Runs/runIdempotency.ts",
     from: "canonicalJson([actor.id, task_id, asJson(request)])",
     to: "canonicalJson([task_id, asJson(request)])",
-    tests: runTests
+    tests: ["server/tasks/Runs/runIdempotency.test.ts"]
   },
   {
     file: "server/tasks/Runs/runIdempotency.ts",

@@ -123,8 +123,16 @@ export const makeRunIdempotency =
   }
 
 /** The request as JSON, without its absent members. */
-const asJson = ({ answer, answered_by, input, metadata, session_id }: NewRun): Schema.Json => ({
+const asJson = ({
+  answer,
+  answered_by,
+  canary_key,
   input,
+  metadata,
+  session_id
+}: NewRun): Schema.Json => ({
+  input,
+  ...(canary_key === undefined ? {} : { canary_key }),
   ...(answer === undefined ? {} : { answer }),
   ...(answered_by === undefined ? {} : { answered_by: encodeModelCall(answered_by) }),
   ...(metadata === undefined ? {} : { metadata }),

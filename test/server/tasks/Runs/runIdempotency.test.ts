@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { randomBytes } from "node:crypto"
+import type { NewRun } from "../../../../src/api/Tasks.ts"
 import { generateTraceId, KeyId, OrgId, ReleaseId, TaskId } from "../../../../src/domain/Ids.ts"
 import { SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { makeRunIdempotency } from "../../../../src/server/tasks/Runs/runIdempotency.ts"
@@ -36,6 +37,55 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
         // Another process takes the key over, because the run takes longer than any run may.
         yield* failing(sql`UPDATE idempotency_keys SET created_at = created_at + interval '151 seconds'`)
         assert.lengthOf(yield* claims, 1)
+      })
+    )
+
+    it.effect("a key belongs to one request of one API key", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const runOnce = makeRunIdempotency(sql, yield* SecretBox, processTime)
+        const org_id = yield* OrgId.generate
+        yield* sql`INSERT INTO organizations (org_id, name, created_at) VALUES (${org_id}, ${org_id}, now())`
+        const ada = { id: yield* KeyId.generate, name: "Ada" }
+        const grace = { id: yield* KeyId.generate, name: "Grace" }
+        const task_id = yield* TaskId.generate
+        const first = { input: { text: "a" }, canary_key: "user-1" }
+        const response = {
+          trace_id: yield* generateTraceId,
+          task_id,
+          release_id: yield* ReleaseId.generate,
+          dataset_id: null,
+          answer: { total: 1 },
+          examples: [],
+          usage: { input_tokens: 0, output_tokens: 0 },
+          created_at: yield* processTime.now
+        }
+        const send = (actor: typeof ada, request: NewRun, other?: TaskId) =>
+          runOnce(
+            {
+              principal: { org_id, actor, scopes: new Set<never>(), groups: [], makers: [] },
+              key: "order-4713",
+              task_id: other ?? task_id,
+              request
+            },
+            Effect.fnUntraced(function* (saveResponse) {
+              yield* sql`${yield* saveResponse(response)}`
+              return response
+            }, Effect.orDie)
+          )
+        yield* send(ada, first)
+        assert.deepStrictEqual(yield* send(ada, first), response)
+        const refused = [
+          yield* Effect.flip(send(grace, first)),
+          yield* Effect.flip(send(ada, { ...first, input: { text: "b" } })),
+          yield* Effect.flip(send(ada, { ...first, canary_key: "user-2" })),
+          yield* Effect.flip(send(ada, { input: first.input })),
+          yield* Effect.flip(send(ada, first, yield* TaskId.generate))
+        ]
+        assert.deepStrictEqual(
+          refused.map(({ _tag }) => _tag),
+          refused.map(() => "IDEMPOTENCY_KEY_REUSED")
+        )
       })
     )
 
