@@ -1,6 +1,8 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Latch, Layer, Queue } from "effect"
+import { Effect, Latch, Layer, Logger, Queue } from "effect"
+import { SqlError } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { makePgNotify } from "../../../src/server/store/PgNotify.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
@@ -38,6 +40,49 @@ describe("PgNotify", () => {
       assert.strictEqual(yield* Queue.take(received), undefined)
       yield* channel.notify(["three"])
       assert.strictEqual(yield* Queue.take(received), "three")
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(TestDatabase.layerSql)))
+  )
+
+  it.effect("a server that refuses LISTEN is asked ever more rarely, and that is logged once", () =>
+    Effect.gen(function* () {
+      const pg = yield* PgClient.PgClient
+      const refused = new SqlError.SqlError({
+        reason: new SqlError.SqlSyntaxError({
+          cause: Object.assign(new Error("LISTEN is not supported"), { code: "0A000" }),
+          operation: "listen"
+        })
+      })
+      let attempts = 0
+      let refuses = true
+      const client = Object.assign(pg, {
+        listen: (): Effect.Effect<never, SqlError.SqlError> =>
+          Effect.suspend(() => {
+            attempts++
+            return refuses ? Effect.fail(refused) : Effect.never
+          })
+      })
+      const log: Array<string> = []
+      const collector = Logger.make<unknown, void>(({ logLevel, message }) => {
+        if (logLevel === "Warn") log.push(String(message))
+      })
+      const channel = yield* Effect.provideService(
+        makePgNotify("countersign_test"),
+        PgClient.PgClient,
+        client
+      )
+      yield* Effect.forkScoped(
+        Effect.provide(
+          channel.listen(() => Effect.void),
+          Logger.layer([collector])
+        )
+      )
+      yield* TestClock.adjust("5 minutes")
+      assert.isBelow(attempts, 15)
+      assert.lengthOf(log, 1)
+      refuses = false
+      const before = attempts
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(attempts, before + 1)
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(TestDatabase.layerSql)))
   )
 })

@@ -123,14 +123,7 @@ export const makeRunIdempotency =
   }
 
 /** The request as JSON, without its absent members. */
-const asJson = ({
-  answer,
-  answered_by,
-  canary_key,
-  input,
-  metadata,
-  session_id
-}: NewRun): Schema.Json => ({
+const asJson = ({ answer, answered_by, canary_key, input, metadata, session_id }: NewRun): Schema.Json => ({
   input,
   ...(canary_key === undefined ? {} : { canary_key }),
   ...(answer === undefined ? {} : { answer }),
