@@ -166,6 +166,19 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
             "Creates an API key and returns its text, which is not shown again. An organization has a limit of keys that are neither revoked nor expired."
         })
       ),
+    HttpApiEndpoint.get("get", "/:id", {
+      params: { id: KeyId.annotateKey({ description: "The API key's ID." }) },
+      success: ApiKey,
+      error: [NotFound]
+    })
+      .middleware(requires("keys.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getApiKey",
+          summary: "Get an API key",
+          description: "Returns one API key of the organization, also a revoked or expired one."
+        })
+      ),
     HttpApiEndpoint.patch("update", "/:id", {
       params: { id: KeyId.annotateKey({ description: "The API key's ID." }) },
       payload: ApiKeyChange,

@@ -218,6 +218,32 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a link to a key shows it although its list does not, with the focus", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({ name: "Owner" }, "linked")
+      const { key: linked } = yield* admin.api_keys.create({ payload: { name: "Old agent", preset: "runtime" } })
+      yield* admin.api_keys.revoke({ params: { id: linked.id } })
+      const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Owner" }, "linked"), "/rules")
+      yield* Effect.promise(async () => {
+        await page.keyboard.press("Control+k")
+        await page.getByRole("dialog", { name: "Search" }).getByRole("combobox").fill(linked.id)
+        await page.getByRole("option", { name: /^API key.*Old agent/ }).waitFor()
+        await page.keyboard.press("Enter")
+        const selected = page.getByRole("region", { name: "Selected key" })
+        await selected.getByRole("row", { name: /Old agent.*Revoked/ }).waitFor()
+        await page.waitForFunction(() => document.activeElement?.getAttribute("aria-current") === "true")
+        await page.waitForFunction(() => document.title.startsWith("Old agent"))
+        await selected.getByRole("button", { name: "Close" }).click()
+        await selected.waitFor({ state: "detached" })
+        assert.notInclude(page.url(), "key=")
+        // A key of another organization, or none.
+        await page.goto(`/console/keys?key=key_${"0".repeat(32)}`)
+        await selected.getByText("No such key in this organization").waitFor()
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("signed-in browsers are listed, and ending one signs it out", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign

@@ -125,6 +125,14 @@ export interface ApiKeysOperations {
    */
   readonly create: (input: CreateApiKeyInput, options?: CallOptions) => Promise<CreatedApiKey>
   /**
+   * Get an API key.
+   *
+   * Returns one API key of the organization, also a revoked or expired one.
+   *
+   * @throws NOT_FOUND, or a problem of any operation.
+   */
+  readonly get: (input: GetApiKeyInput, options?: CallOptions) => Promise<ApiKey>
+  /**
    * Update an API key.
    *
    * Changes the name of a usable key or the address of its approval emails. The calling key must have
@@ -1468,6 +1476,15 @@ export interface CreatedApiKey {
   readonly key: ApiKey
   /** The key's full text, to send as a bearer token. Only this response contains it; store it safely. */
   readonly secret: string
+}
+
+/** The input of `api_keys.get`. */
+export interface GetApiKeyInput {
+  /** The variables of the path. */
+  readonly params: {
+    /** The API key's ID. */
+    readonly id: string
+  }
 }
 
 /** The members of an API key to change. */

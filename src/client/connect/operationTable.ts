@@ -1561,6 +1561,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
       status: 201,
       json: "CreatedApiKey"
     },
+    get: { method: "GET", path: "/v1/api-keys/:id", params: { id: "key_" }, status: 200, json: "ApiKey" },
     update: {
       method: "PATCH",
       path: "/v1/api-keys/:id",

@@ -2,6 +2,7 @@ import { Array as Arr, Context, DateTime, Effect, Layer, Option, Redacted, Resul
 import { SqlClient } from "effect/sql"
 import type { ApiKeyChange, ApiKeyQuery, NewApiKey } from "../../api/ApiKeys.ts"
 import { Authorized } from "../../api/Authorization.ts"
+import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
   type EmailNotVerifiable,
@@ -97,6 +98,8 @@ export class ApiKeys extends Context.Service<
     readonly list: (
       request: ApiKeyQuery
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
+    /** One key, also a revoked or expired one. */
+    readonly get: (id: KeyId) => Effect.Effect<ApiKey, NotFound, Authorized<"keys.write">>
     /**
      * A key cannot grant a scope that it does not have, nor give a group that it does not have unless it may replace the rules, which decide
      * what a group's members may approve; nor create a key that outlasts it or may be used from more
@@ -312,6 +315,11 @@ export class ApiKeys extends Context.Service<
         list: Effect.fn("ApiKeys.list")(function* (request) {
           const { org_id } = yield* Authorized("keys.write")
           return yield* listOf(org_id, request)
+        }),
+        get: Effect.fn("ApiKeys.get")(function* (key_id) {
+          const { org_id } = yield* Authorized("keys.write")
+          const row = yield* Effect.orDie(findListedKey(sql, { org_id, key_id }, yield* clock.now))
+          return row === undefined ? yield* notFound("key") : toApiKey(row, verifiedOnly)
         }),
         create: Effect.fn("ApiKeys.create")(function* (input) {
           const principal = yield* Authorized("keys.write")

@@ -169,7 +169,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Search",
       assert.deepStrictEqual(yield* pageOf(at.trace_id), [`/sessions/${at.session_id}`])
       assert.deepStrictEqual(yield* pageOf(endpoint.id), [`/endpoints/${endpoint.id}`])
       assert.deepStrictEqual(yield* pageOf(principal.actor.id), [`/keys?key=${principal.actor.id}`])
-      const log = `/endpoints/${endpoint.id}?delivery=${delivery.delivery_id}`
+      const log = `/endpoints/${endpoint.id}/deliveries/${delivery.delivery_id}`
       assert.deepStrictEqual(yield* pageOf(delivery.delivery_id), [log])
       assert.deepStrictEqual(yield* pageOf(delivery.event_id), [approval, log])
       assert.deepStrictEqual(yield* pageOf(`apr_${"0".repeat(32)}`), [])

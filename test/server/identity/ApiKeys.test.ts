@@ -27,6 +27,23 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
     })
   )
 
+  it.effect("one key is read by its ID, also a revoked one, but not one of another organization", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const admin = yield* client({}, "one key")
+      const stranger = yield* client({}, "another one")
+      const { key } = yield* admin.api_keys.create({ payload: { name: "read", preset: "runtime" } })
+      assert.deepStrictEqual(yield* admin.api_keys.get({ params: { id: key.id } }), key)
+      yield* admin.api_keys.revoke({ params: { id: key.id } })
+      assert.isNotNull((yield* admin.api_keys.get({ params: { id: key.id } })).revoked_at)
+      const refused = yield* Effect.flip(stranger.api_keys.get({ params: { id: key.id } }))
+      assert.strictEqual(refused._tag, "NOT_FOUND")
+      const runtime = yield* client({ preset: "runtime" }, "one key")
+      const forbidden = yield* Effect.flip(runtime.api_keys.get({ params: { id: key.id } }))
+      assert.strictEqual(forbidden._tag, "INSUFFICIENT_SCOPE")
+    })
+  )
+
   it.effect("the public part of a key, which is shown in lists, authenticates nobody", () =>
     Effect.gen(function* () {
       const { api_keys } = yield* (yield* Countersign).client({}, "public part")

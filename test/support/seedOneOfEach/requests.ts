@@ -166,6 +166,7 @@ export const requests: Readonly<
   "telemetry_destinations.remove": ({ ids }) => ({ params: { id: ids.destination } }),
   "telemetry_destinations.create": () => ({ body: { url: "http://127.0.0.1:9/v1/traces" } }),
   "api_keys.list": () => ({}),
+  "api_keys.get": ({ ids }) => ({ params: { id: ids.spare_key } }),
   "api_keys.create": () => ({ body: { name: "another", preset: "runtime" } }),
   "api_keys.update": ({ ids }) => ({ params: { id: ids.spare_key }, body: { name: "renamed" } }),
   "api_keys.verify_email": ({ ids }) => ({ params: { id: ids.spare_key } }),

@@ -59,9 +59,9 @@ const exportFilter = ({ action, actor, from, target, until }: Filters) => ({
   occurred_before: until === undefined ? undefined : DateTime.formatIso(startOfDay(until, 1))
 })
 
-/** The page of an entry's target; undefined for a target without one. */ const targetPage = (
-  target: string
-): string | undefined => {
+/** The page of an entry's target; undefined for a target without one. */
+const targetPage = (target: string): string | undefined => {
+  if (target.startsWith("key_")) return `/keys?key=${target}`
   if (target.startsWith("apr_")) return `/approvals/${target}`
   if (target.startsWith("grt_")) return `/grants/${target}`
   if (target.startsWith("ses_")) return `/sessions/${target}`

@@ -3,13 +3,15 @@ import { Atom } from "effect/reactivity"
 import { useId, useState } from "react"
 import { KeyOrder } from "../../../api/ApiKeys.ts"
 import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
-import type { KeyId } from "../../../domain/Ids.ts"
+import { KeyId } from "../../../domain/Ids.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
 import { useNow } from "../../state/useNow.ts"
-import { refresh } from "../../state/atoms.ts"
+import { usePageTitle } from "../../app/PageTitle.tsx"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useSession } from "../../state/session.ts"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
@@ -26,14 +28,16 @@ import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { EditKey } from "./EditKey.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
+import { useLinkedRow } from "../../ui/useLinkedRow.ts"
 import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
 import { NewKey } from "./NewKey.tsx"
 
 const statuses = ["active", "expired", "revoked", "all"] as const
 
-/** The filters of the list in the address. Without one: the keys that can be used, newest first. */
+/** The filters of the list in the address, and the key that a link names. Without filters: the keys that can be used, newest first. */
 const parameters = defineQuery({
+  key: KeyId,
   status: Schema.Literals(statuses),
   name: QueryText,
   order: KeyOrder
@@ -65,13 +69,16 @@ const keysAtom = Atom.family((search: string) => {
   )
 })
 
+/** One key, which need not be in the list. */
+const keyAtom = Atom.family((id: KeyId) => Atom.make(apiClient.api_keys.get({ params: { id } })))
+
 /** The API keys of the organization: creation, with the secret shown once, changes, and revocation. */
 export default function Keys() {
   const [isCreating, setIsCreating] = useState(false)
   useOpenedByAddress("key", () => setIsCreating(true))
   const [secret, setSecret] = useState<string>()
   const orderId = useId()
-  const [{ name = "", order = "newest", status = "active" }, setQuery] = useQueryState(parameters)
+  const [{ key: linked, name = "", order = "newest", status = "active" }, setQuery] = useQueryState(parameters)
   const list = parameters.write("", {
     status,
     name: name === "" ? undefined : name,
@@ -122,6 +129,9 @@ export default function Keys() {
         </div>
       </Toolbar>
       <SavedViews list="keys" />
+      {linked === undefined ? null : (
+        <LinkedKey id={linked} onClose={() => setQuery({ key: undefined })} onChanged={() => refresh(atom)} />
+      )}
       <PagedList key={list} atom={atom} itemId={(key) => key.id}>
         {(keys) =>
           keys.length === 0 ? (
@@ -133,16 +143,7 @@ export default function Keys() {
               )}
             </EmptyState>
           ) : (
-            <Table
-              columns={[
-                "Name",
-                "Access",
-                "Status",
-                "Last used",
-                "Created",
-                { name: "Actions", hidden: true }
-              ]}
-            >
+            <Table columns={columns}>
               {keys.map((key) => (
                 <Row key={key.id} apiKey={key} onChanged={() => refresh(atom)} />
               ))}
@@ -170,7 +171,57 @@ export default function Keys() {
   )
 }
 
-const Row = ({ apiKey, onChanged }: { readonly apiKey: ApiKey; readonly onChanged: () => void }) => {
+const columns = ["Name", "Access", "Status", "Last used", "Created", { name: "Actions", hidden: true }]
+
+/** The key that a link names, above the list: it may be on another page of it, or match none of its filters. */
+const LinkedKey = ({
+  id,
+  onChanged,
+  onClose
+}: {
+  readonly id: KeyId
+  readonly onChanged: () => void
+  readonly onClose: () => void
+}) => {
+  const atom = keyAtom(id)
+  const result = useAtomValue(atom)
+  return (
+    <section className="stack linked-record" aria-label="Selected key">
+      <div className="change-head">
+        <h2>Selected key</h2>
+        <Button small onClick={onClose}>
+          Close
+        </Button>
+      </div>
+      <AsyncContent result={result} atom={atom}>
+        {(key) => (
+          <Table columns={columns}>
+            <Row
+              apiKey={key}
+              isLinked
+              onChanged={() => {
+                refresh(atom)
+                onChanged()
+              }}
+            />
+          </Table>
+        )}
+      </AsyncContent>
+    </section>
+  )
+}
+
+const Row = ({
+  apiKey,
+  isLinked = false,
+  onChanged
+}: {
+  readonly apiKey: ApiKey
+  readonly isLinked?: boolean
+  readonly onChanged: () => void
+}) => {
+  const linkedRow = useLinkedRow(isLinked)
+  usePageTitle(isLinked ? apiKey.name : undefined)
   const now = useNow()
   const session = useSession()
   const expired = apiKey.expires_at !== null && DateTime.toEpochMillis(apiKey.expires_at) <= now
@@ -182,7 +233,7 @@ const Row = ({ apiKey, onChanged }: { readonly apiKey: ApiKey; readonly onChange
     apiKey.scopes.every((scope) => session.scopes.some((own) => own === scope)) &&
     (session.scopes.includes("rules.write") || apiKey.groups.every((group) => session.groups.includes(group)))
   return (
-    <tr>
+    <tr {...linkedRow}>
       <td>
         <strong>
           <UntrustedText text={apiKey.name} />

@@ -165,7 +165,7 @@ const toDeliveries = (rows: Effect.Success<ReturnType<typeof deliveryRows.all>>)
   rows.map(({ created_at, delivery_id, destination_id, label, status }): SearchResult => ({
     kind: "delivery",
     id: delivery_id,
-    page: `/endpoints/${destination_id}?delivery=${delivery_id}`,
+    page: `/endpoints/${destination_id}/deliveries/${delivery_id}`,
     title: label,
     detail: destination_id,
     status,

@@ -20,6 +20,7 @@ export const ApiKeysHttp = HttpApiBuilder.group(
         ),
       create: ({ payload }) =>
         Effect.map(keys.create(payload), ({ key, secret }) => ({ key, secret: Redacted.value(secret) })),
+      get: ({ params }) => keys.get(params.id),
       update: ({ params, payload }) => keys.update(params.id, payload),
       verify_email: ({ params }) => keys.verifyEmail(params.id),
       revoke: ({ params, query }) => keys.revoke(params.id, { made_keys: query.made_keys ?? "revoke" })
