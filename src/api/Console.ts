@@ -21,11 +21,13 @@ import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Midd
 import { page, pageQuery } from "./Pagination.ts"
 import { problem } from "./Problem.ts"
 import { AddressNotAllowed, InsufficientScope, InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
-import { ApprovalSnapshot } from "./SessionStream.ts"
 import { CONSOLE_PATH } from "./console/consolePath.ts"
+import { ConsoleClosedApprovalsApi } from "./console/ClosedApprovals.ts"
+import { InboxApproval } from "./console/InboxApproval.ts"
 import { ConsoleOverviewApi } from "./console/Overview.ts"
 
 export { CONSOLE_PATH } from "./console/consolePath.ts"
+export { InboxApproval, InboxLine } from "./console/InboxApproval.ts"
 
 /** Path prefix under which a signed-in browser reaches the operations of the public API. */
 export const CONSOLE_API_PATH = "/console/api"
@@ -121,28 +123,6 @@ export const IDLE_HEADER = "x-countersign-idle"
 /** Approvals per page of the inbox, a few hundred bytes each. The first page is small, because a person waits for it. */
 export const INBOX_PAGE = 1_000
 export const INBOX_FIRST_PAGE = 100
-
-/** What tells a pending approval from others of its tool, for one line of a list. */
-export const InboxLine = Schema.Struct({
-  rule_summary: Approval.fields.rule_summary,
-  agent_summary: Approval.fields.agent_summary,
-  /** The most telling arguments. Null: there are none, or the approval is of an older version of the service. */
-  arguments: Schema.NullOr(Schema.String),
-  /** The key that submitted the step. */
-  requested_by: Actor,
-  /** Whether that key may decide. */
-  self_approval: Schema.Boolean,
-  /** Values of the session's metadata. Null: there are none, or the key lacks the scope `sessions.read`. */
-  about: Schema.NullOr(Schema.String)
-}).annotate({ identifier: "InboxLine" })
-export type InboxLine = typeof InboxLine.Type
-
-/** A pending approval of the inbox, or one that changed. */
-export const InboxApproval = Schema.Struct({
-  ...ApprovalSnapshot.fields,
-  line: Schema.optionalKey(InboxLine)
-}).annotate({ identifier: "InboxApproval" })
-export type InboxApproval = typeof InboxApproval.Type
 
 /** Pending approvals, by deadline. */
 export const Inbox = Schema.Struct({
@@ -357,5 +337,6 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleOverviewApi)
   .add(ConsoleExportsApi)
   .add(ConsoleFeedbackApi)
+  .add(ConsoleClosedApprovalsApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
   .middleware(ProblemFrame) {}

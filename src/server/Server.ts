@@ -29,6 +29,7 @@ import { layerComparisonSpans } from "./tasks/Comparisons/layerComparisonSpans.t
 import { layerWorker } from "./concurrency/Worker.ts"
 import { ClientAddress } from "./http/ClientAddress.ts"
 import * as Console from "./console/Console.ts"
+import { ClosedApprovals } from "./console/ClosedApprovals.ts"
 import { ConsoleDeliveries } from "./console/ConsoleDeliveries.ts"
 import { SingleSignOn } from "./console/SingleSignOn.ts"
 import { ConsoleSessions } from "./console/ConsoleSessions.ts"
@@ -245,6 +246,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Search.layer,
     DatasetChanges.layer,
     Overview.layer,
+    ClosedApprovals.layer,
     Exports.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),

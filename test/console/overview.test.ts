@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, horizontalOverflow, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
@@ -43,12 +44,109 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Overv
             30
           )
           await figure("Decided by people 1").click()
-          await page.waitForURL(/\/approvals\?tab=closed$/)
+          await page.waitForURL(/\/approvals\?tab=closed&.*outcome=decided$/)
           await page.goBack()
           await page.waitForURL(/\?period=30d$/)
         })
         assert.deepStrictEqual(pageErrors, [])
       }),
+    120_000
+  )
+
+  test(
+    "a number leads to the list with exactly its records, and a day to those of the day",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const at = yield* seedConsoleOrg("exact")
+        const agent = yield* client({ preset: "runtime" }, "exact")
+        const ben = yield* client({ preset: "reviewer", name: "Ben" }, "exact")
+        const { session_id } = yield* agent.sessions.create({})
+        for (const [tool, decision] of [
+          ["mail.send", "approve"],
+          ["mail.send", "reject"],
+          ["disk.wipe", "reject"]
+        ] as const) {
+          const { approval_id } = yield* agent.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make(`${tool} ${decision}`), tool, action_class: "write" }
+          })
+          yield* ben.approvals.decide({
+            params: { id: approval_id ?? assert.fail("the step waits for a person") },
+            payload: { decision }
+          })
+        }
+        const admin = yield* client({}, "exact")
+        for (const score of [1, -1, -1] as const) {
+          const run = yield* admin.tasks.run({
+            params: { task_id: at.task_id },
+            payload: { input: { text: "one more" }, answer: { category: "other" } }
+          })
+          yield* admin.feedback.create({ payload: { inference_log_id: run.trace_id, score } })
+        }
+        const { page, pageErrors } = yield* openSignedIn(yield* key({}, "exact"), "/overview")
+        const closed = page.locator(".decided-row")
+        const back = async () => {
+          await page.goBack()
+          await page.getByRole("row", { name: /^mail\.send/ }).waitFor()
+        }
+        const lists = async (rows: string, count: number) => {
+          await page.waitForFunction(
+            ([selector, wanted]) => document.querySelectorAll(String(selector)).length === wanted,
+            [rows, count] as const
+          )
+        }
+        yield* Effect.promise(async () => {
+          const tool = page.getByRole("row", { name: /^mail\.send 1 1 0$/ })
+          await tool.getByRole("link", { name: "mail.send" }).click()
+          await lists(".decided-row", 2)
+          await back()
+          await tool.getByRole("link", { name: "1" }).nth(1).click()
+          await closed.filter({ hasText: "Rejected" }).waitFor()
+          await lists(".decided-row", 1)
+          assert.strictEqual(await page.getByLabel("Tool", { exact: true }).inputValue(), "mail.send")
+          await back()
+          await page
+            .getByRole("row", { name: /^Ben 1 2$/ })
+            .getByRole("link", { name: "Ben" })
+            .click()
+          await lists(".decided-row", 3)
+          await page.getByRole("button", { name: /^Only by Ben/ }).click()
+          await lists(".decided-row", 4)
+          await page.goBack()
+          await lists(".decided-row", 3)
+          await back()
+
+          // The newest day, with the keyboard: End selects it, Enter opens its list.
+          const days = page.getByRole("slider", { name: "Decisions per day" })
+          await days.focus()
+          await page.keyboard.press("End")
+          await page.keyboard.press("Enter")
+          await lists(".decided-row", 4)
+          await back()
+          await days.focus()
+          await page.keyboard.press("Home")
+          await page.keyboard.press("Enter")
+          await page.getByText("No closed approvals match").waitFor()
+          await back()
+
+          const feedback = page.getByRole("link", { name: /^Feedback \d/ })
+          const count = Number(/\d+/.exec(await feedback.innerText())?.[0])
+          await feedback.click()
+          await lists("section[aria-label=Feedback] li", count)
+          await page.getByLabel("Score", { exact: true }).selectOption({ label: "Positive" })
+          await page.waitForURL(/score=1/)
+          await page.goBack()
+          await back()
+
+          const failed = page.getByRole("link", { name: /^Failed \d/ })
+          const deliveries = Number(/\d+/.exec(await failed.innerText())?.[0])
+          await failed.click()
+          await page.getByRole("button", { name: "Failed", pressed: true }).waitFor()
+          await lists("li.delivery", deliveries)
+        })
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie),
     120_000
   )
 

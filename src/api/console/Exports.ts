@@ -1,7 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { TaskId } from "../../domain/Ids.ts"
-import { approvalFilter } from "../AgentApprovals.ts"
 import { agentSessionFilter } from "../AgentSessions.ts"
 import { auditFilter } from "../AuditLog.ts"
 import { Authentication, requires } from "../Authorization.ts"
@@ -9,6 +8,7 @@ import { feedbackFilter } from "../Feedback.ts"
 import { RequestBody } from "../Middleware.ts"
 import { NotFound, RateLimited } from "../Problems.ts"
 import { runFilter } from "../Runs.ts"
+import { closedFilter } from "./ClosedApprovals.ts"
 
 /** Path prefix of the exports. */
 export const EXPORTS_PATH = "/console/exports"
@@ -39,7 +39,7 @@ export class ConsoleExportsApi extends HttpApiGroup.make("exports")
       error: RateLimited
     }).middleware(requires("sessions.read")),
     HttpApiEndpoint.get("closed_approvals", "/closed-approvals", {
-      query: { ...format, session_id: approvalFilter.session_id, task_id: approvalFilter.task_id },
+      query: { ...format, ...closedFilter },
       success,
       error: RateLimited
     }).middleware(requires("approvals.read")),

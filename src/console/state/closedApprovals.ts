@@ -1,31 +1,71 @@
-/** Closed approvals: approved, rejected and expired ones in one list. */
-import { Effect } from "effect"
-import type { ApprovalId } from "../../domain/Ids.ts"
+/** Closed approvals: by a person, by a timeout, or with their session. */
+import { DateTime, Effect } from "effect"
+import { Atom } from "effect/reactivity"
+import { type ClosedCursor, type ClosedFilter, ClosedOutcome } from "../../api/console/ClosedApprovals.ts"
+import type { ApprovalSnapshot } from "../../api/SessionStream.ts"
+import { KeyId } from "../../domain/Ids.ts"
+import { consoleClient } from "./consoleClient.ts"
 import { pagedAtom } from "./pagedAtom.ts"
-import { apiClient } from "./apiClient.ts"
+import { defineQuery, QueryDay, type QueryState, QueryText, startOfDay } from "./queryState.ts"
 
-/** Every status but `pending`. */
-const CLOSED_STATUSES = ["approved", "rejected", "expired"] as const
+const fields = { tool: QueryText, by: KeyId, outcome: ClosedOutcome, from: QueryDay, until: QueryDay }
+export type ClosedQueryFields = typeof fields
 
-/**
- * One page of closed approvals before a cursor, newest first. The API lists one status at a time, so this reads a page of each status
- * and merges them. Approvals older than the end of any incomplete list are left for the next page, which keeps the order exact.
- */
-const closedApprovalsBefore = (cursor: ApprovalId | undefined) =>
-  Effect.forEach(
-    CLOSED_STATUSES,
-    (status) => apiClient.approvals.list({ query: cursor === undefined ? { status } : { status, cursor } }),
-    { concurrency: "unbounded" }
-  ).pipe(
-    Effect.map((lists) => {
-      const cursors = lists.flatMap(({ next_cursor }) => (next_cursor === null ? [] : [next_cursor]))
-      const end = cursors.toSorted().at(-1)
-      const approvals = lists
-        .flatMap((list) => list.approvals)
-        .filter(({ approval_id }) => end === undefined || approval_id >= end)
-        .toSorted((left, right) => (left.approval_id < right.approval_id ? 1 : -1))
-      return { approvals, next_cursor: end ?? null }
-    })
+/** The filters of the list in its address. */
+export const closedQuery = defineQuery(fields)
+
+/** The filter of a query, as the service takes it. */
+export const toClosedFilter = ({
+  by,
+  from,
+  outcome,
+  tool,
+  until
+}: QueryState<ClosedQueryFields>): ClosedFilter => ({
+  ...(tool === undefined ? {} : { tool: tool.trim() }),
+  ...(by === undefined ? {} : { decided_by: by }),
+  ...(outcome === undefined ? {} : { outcome }),
+  ...(from === undefined ? {} : { since: startOfDay(from) }),
+  ...(until === undefined ? {} : { until: startOfDay(until, 1) })
+})
+
+/** Whether an approval that closed meanwhile belongs into a list. */
+export const matchesClosedFilter = (
+  { decided_at, decided_by, decision_source, status, tool }: ApprovalSnapshot,
+  filter: ClosedFilter
+): boolean =>
+  (filter.tool === undefined || tool === filter.tool) &&
+  (filter.decided_by === undefined || decided_by?.id === filter.decided_by) &&
+  (filter.outcome === undefined ||
+    (filter.outcome === "decided"
+      ? status === "approved" || status === "rejected"
+      : (status === "expired" ? decision_source : status) === filter.outcome)) &&
+  (filter.since === undefined ||
+    (decided_at !== null && DateTime.isGreaterThanOrEqualTo(decided_at, filter.since))) &&
+  (filter.until === undefined || (decided_at !== null && DateTime.isLessThan(decided_at, filter.until)))
+
+/** The pages of a list by its query, last closed first. Each item is a page, which also tells how far it has searched. */
+export const closedPagesAtom = Atom.family((search: string) => {
+  const filter = toClosedFilter(closedQuery.read(search))
+  return pagedAtom(
+    (cursor: ClosedCursor | undefined) =>
+      Effect.map(consoleClient.closed_approvals.list({ query: { ...filter, ...cursor } }), (page) => ({
+        pages: [page],
+        next_cursor: page.next_cursor
+      })),
+    "pages"
   )
+})
 
-export const closedApprovalsAtom = pagedAtom(closedApprovalsBefore, "approvals")
+/** The encoded filter of an export. */
+export const closedExportFilter = (
+  query: QueryState<ClosedQueryFields>
+): Readonly<Record<string, string | undefined>> => encodeFilter(toClosedFilter(query))
+
+const encodeFilter = ({ decided_by, outcome, since, tool, until }: ClosedFilter) => ({
+  tool,
+  decided_by,
+  outcome,
+  since: since === undefined ? undefined : DateTime.formatIso(since),
+  until: until === undefined ? undefined : DateTime.formatIso(until)
+})

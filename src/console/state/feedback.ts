@@ -2,27 +2,39 @@
 import { Atom } from "effect/reactivity"
 import type { FeedbackId, TaskId } from "../../domain/Ids.ts"
 import type { FeedbackRecord, FeedbackStatus } from "../../domain/tasks/Feedback.ts"
+import type { FeedbackFilter } from "../../api/Feedback.ts"
+import type { Score } from "../../domain/tasks/Feedback.ts"
 import { refresh } from "./atoms.ts"
+import { startOfDay } from "./queryState.ts"
 import { pagedAtom } from "./pagedAtom.ts"
 import { apiClient } from "./apiClient.ts"
 import { consoleClient } from "./consoleClient.ts"
 
-/** A filter of the feedback. */
+/** A filter of the feedback. Absent members filter nothing. */
 export interface FeedbackList {
-  readonly status: FeedbackStatus
+  readonly status: FeedbackStatus | "all"
   readonly task: TaskId | "all"
+  readonly score?: Score
+  /** Days, as in an address. */
+  readonly from?: string
+  readonly until?: string
 }
 
+/** The filter as the service takes it. */
+export const toFeedbackFilter = ({ from, score, status, task, until }: FeedbackList): FeedbackFilter => ({
+  ...(status === "all" ? {} : { status }),
+  ...(task === "all" ? {} : { task_id: task }),
+  ...(score === undefined ? {} : { score }),
+  ...(from === undefined ? {} : { created_after: startOfDay(from) }),
+  ...(until === undefined ? {} : { created_before: startOfDay(until, 1) })
+})
+
 /** The feedback of a filter, newest first. */
-export const feedbackAtom = Atom.family(({ status, task }: FeedbackList) =>
+export const feedbackAtom = Atom.family((list: FeedbackList) =>
   pagedAtom(
     (cursor: FeedbackId | undefined) =>
       consoleClient.feedback_rows.list({
-        query: {
-          status,
-          ...(task === "all" ? {} : { task_id: task }),
-          ...(cursor === undefined ? {} : { cursor })
-        }
+        query: { ...toFeedbackFilter(list), ...(cursor === undefined ? {} : { cursor }) }
       }),
     "feedback"
   )

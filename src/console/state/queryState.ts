@@ -57,17 +57,29 @@ export const defineQuery = <const Fields extends QueryFields>(fields: Fields): Q
   }
 }
 
-/** A text that a person typed: one that is not blank. */
-export const QueryText = Schema.String.check(Schema.isMaxLength(200), Schema.isPattern(/\S/u))
-
-/** A day of the calendar, `2026-01-31`, as a date field gives it. */
-export const QueryDay = Schema.String.check(
-  Schema.isPattern(/^[12][0-9]{3}-[01][0-9]-[0-3][0-9]$/u),
-  Schema.makeFilter((day: string) => !Number.isNaN(new Date(`${day}T00:00`).getTime()))
+/** A text that a person typed: one that is not blank, without NUL, which no list is searched for. */
+export const QueryText = Schema.String.check(
+  Schema.isMaxLength(200),
+  // oxlint-disable-next-line no-control-regex -- NUL is the character that is refused
+  Schema.isPattern(/^(?=.*\S)[^\u0000]*$/su)
 )
 
-/** The start of a day in the zone of this device; `later`: of a day so many days later. */
+/** A day of the calendar, `2026-01-31`, as a date field gives it, or a day in UTC, `2026-01-31Z`, as the overview counts. */
+export const QueryDay = Schema.String.check(
+  Schema.isPattern(/^[12][0-9]{3}-[01][0-9]-[0-3][0-9]Z?$/u),
+  Schema.makeFilter((day: string) => !Number.isNaN(new Date(`${calendarDay(day)}T00:00`).getTime()))
+)
+
+/** Whether a day is one in UTC. */
+export const isUtcDay = (day: string): boolean => day.endsWith("Z")
+
+/** A day as a date field shows it: `2026-01-31`. */
+export const calendarDay = (day: string): string => day.slice(0, 10)
+
+/** The start of a day, in UTC or in the zone of this device; `later`: of a day so many days later. */
 export const startOfDay = (day: string, later = 0): DateTime.Utc => {
-  const [year = 0, month = 1, date = 1] = day.split("-").map(Number)
-  return DateTime.makeUnsafe(new Date(year, month - 1, date + later))
+  const [year = 0, month = 1, date = 1] = calendarDay(day).split("-").map(Number)
+  return DateTime.makeUnsafe(
+    isUtcDay(day) ? Date.UTC(year, month - 1, date + later) : new Date(year, month - 1, date + later)
+  )
 }

@@ -2,7 +2,6 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ApprovalFilter } from "../../api/AgentApprovals.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../../api/Pagination.ts"
-import type { ApprovalStatus } from "../../domain/approvals/Approval.ts"
 import type { ApprovalId, OrgId } from "../../domain/Ids.ts"
 import { MAX_PAGE_BYTES, rowLimit } from "../store/Pagination.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -10,14 +9,11 @@ import { approvalColumns, ApprovalRow } from "./approvalRows.ts"
 
 const listedRows = rowsOf(Schema.Struct({ ...ApprovalRow.fields, found: Schema.Int }))
 
-/** The filters of the API, and `closed`: every status but pending. */
-type Filter = Omit<ApprovalFilter, "status"> & { readonly status?: ApprovalStatus | "closed" }
-
 /** Rows of a page of an organization's approvals, newest first, for `toPageWithinBytes`. Arguments are read only for the page itself. */
 export const listApprovals = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  request: PageRequest<ApprovalId> & Filter
+  request: PageRequest<ApprovalId> & ApprovalFilter
 ) =>
   listedRows.all(sql`
     WITH candidates AS (
@@ -26,9 +22,7 @@ export const listApprovals = (
       WHERE ${sql.and([
         sql`org_id = ${org_id}`,
         ...(request.cursor === undefined ? [] : [sql`approval_id < ${request.cursor}`]),
-        ...(request.status === undefined
-          ? []
-          : [request.status === "closed" ? sql`status <> 'pending'` : sql`status = ${request.status}`]),
+        ...(request.status === undefined ? [] : [sql`status = ${request.status}`]),
         ...(request.session_id === undefined ? [] : [sql`session_id = ${request.session_id}`]),
         ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`])
       ])}

@@ -9,6 +9,7 @@ import { CONSOLE_API_PATH, ConsoleApi } from "../../api/Console.ts"
 import * as Authentication from "../http/Authentication.ts"
 import * as ConsoleAuthentication from "./Console/authentication.ts"
 import * as Guard from "./Console/sameOriginGuard.ts"
+import { ConsoleClosedApprovalsHttp } from "./Console/closedApprovalsHttp.ts"
 import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
 import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
 import { ConsoleExportsHttp } from "./Console/exportsHttp.ts"
@@ -53,7 +54,8 @@ export const layerRoutes = <E, R>(options: {
           ConsoleSearchHttp,
           ConsoleOverviewHttp,
           ConsoleExportsHttp,
-          ConsoleFeedbackHttp
+          ConsoleFeedbackHttp,
+          ConsoleClosedApprovalsHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

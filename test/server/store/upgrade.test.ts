@@ -93,7 +93,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("an upgrade of repli
       // 0071 also counts approvals, deliveries and runs once. It reads them by an index, which is not counted here.
       assert.deepStrictEqual(Object.fromEntries(read.filter(([, count]) => count > 0)), {
         api_keys: 1,
-        approvals: 2,
+        approvals: 3,
         comparison_results: 2,
         feedback: 5,
         feedback_counts: 1,

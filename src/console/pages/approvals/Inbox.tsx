@@ -5,6 +5,7 @@ import { navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
+import { closedExportFilter, closedQuery } from "../../state/closedApprovals.ts"
 import { inboxAtom } from "../../state/inbox.ts"
 import { useSession } from "../../state/session.ts"
 import { useNow } from "../../state/useNow.ts"
@@ -37,6 +38,7 @@ const isApprovalId = Schema.is(ApprovalId)
 export default function Inbox({ params }: PageProps) {
   const inbox = useAtomValue(inboxAtom)
   const [query, setQuery] = useQueryState(inboxQuery)
+  const [closed] = useQueryState(closedQuery)
   const { group, text = "" } = query
   const tab = query.tab ?? "pending"
   const session = useSession()
@@ -127,7 +129,9 @@ export default function Inbox({ params }: PageProps) {
         title="Approvals"
         aside={
           <>
-            {tab === "closed" ? <ExportButton path="/closed-approvals" /> : null}
+            {tab === "closed" ? (
+              <ExportButton path="/closed-approvals" filter={closedExportFilter(closed)} />
+            ) : null}
             <Tabs
               label="Approval status"
               selected={tab}

@@ -1,27 +1,42 @@
 import { Schema } from "effect"
-import { FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
+import { FeedbackStatus, type Score } from "../../../domain/tasks/Feedback.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { tasksAtom } from "../../state/tasks.ts"
+import { SelectField } from "../../ui/SelectField.tsx"
 import { feedbackStatuses } from "./feedbackStatuses.ts"
 
 const isTaskId = Schema.is(TaskId)
+
+const scores: ReadonlyArray<readonly [Score, string]> = [
+  [1, "Positive"],
+  [0, "Neutral"],
+  [-1, "Negative"]
+]
+
+/** A select for the score of the listed feedback; undefined selects all. */
+export const ScoreFilter = ({
+  onChange,
+  score
+}: {
+  readonly score: Score | undefined
+  readonly onChange: (score: Score | undefined) => void
+}) => <SelectField label="Score" none="All scores" options={scores} value={score} onChange={onChange} />
 
 /** A select for the status of the listed feedback. */
 export const StatusFilter = ({
   onChange,
   status
 }: {
-  readonly status: FeedbackStatus
-  readonly onChange: (status: FeedbackStatus) => void
+  readonly status: FeedbackStatus | "all"
+  readonly onChange: (status: FeedbackStatus | "all") => void
 }) => (
   <label className="inline-field">
     <span className="visually-hidden">Status</span>
     <select
       value={status}
       onChange={({ target }) => {
-        const chosen = FeedbackStatus.literals.find((one) => one === target.value)
-        if (chosen !== undefined) onChange(chosen)
+        onChange(FeedbackStatus.literals.find((one) => one === target.value) ?? "all")
       }}
     >
       {FeedbackStatus.literals.map((one) => (
@@ -29,6 +44,7 @@ export const StatusFilter = ({
           {feedbackStatuses[one][1]}
         </option>
       ))}
+      <option value="all">All</option>
     </select>
   </label>
 )

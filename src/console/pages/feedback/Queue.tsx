@@ -1,16 +1,19 @@
-import { Schema } from "effect"
+import { DateTime, Schema } from "effect"
 import { lazy, Suspense, useEffect, useRef, useState } from "react"
 import { MAX_REVIEWS } from "../../../api/ReviewBatch.ts"
-import { FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
+import type { FeedbackFilter } from "../../../api/Feedback.ts"
+import { FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
-import { Link, navigate, useQueryParameter, withQuery } from "../../app/router.tsx"
+import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { useAtomValue } from "../../state/atoms.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
-import { feedbackAtom } from "../../state/feedback.ts"
+import { feedbackAtom, type FeedbackList, toFeedbackFilter } from "../../state/feedback.ts"
+import { defineQuery, QueryDay } from "../../state/queryState.ts"
 import { loadAtLeast } from "../../state/pagedAtom.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
+import { DayField } from "../../ui/DayField.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -19,18 +22,33 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
 import { selectionShortcuts } from "../../ui/selection/selectionShortcuts.ts"
 import { useSelection } from "../../ui/selection/useSelection.ts"
+import { Toolbar } from "../../ui/Toolbar.tsx"
+import { useQueryState } from "../../ui/useQueryState.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { FeedbackListRow } from "./FeedbackListRow.tsx"
-import { StatusFilter, TaskFilter } from "./Filters.tsx"
+import { ScoreFilter, StatusFilter, TaskFilter } from "./Filters.tsx"
 import { Review, type ReviewVerdict } from "./Review.tsx"
 
 const loadSheet = () => import("./batch/ReviewSheet.tsx")
 const ReviewSheet = lazy(loadSheet)
 
-interface Filter {
-  readonly task: TaskId | undefined
-  readonly status: FeedbackStatus
-}
+/** The filters in the address. Without a status: pending feedback. */
+const parameters = defineQuery({
+  status: Schema.Literals([...FeedbackStatus.literals, "all"]),
+  task: TaskId,
+  score: Schema.FiniteFromString.pipe(Schema.decodeTo(Score)),
+  from: QueryDay,
+  until: QueryDay
+})
+
+/** The filter of an export. */
+const encodeFilter = (filter: FeedbackFilter): Readonly<Record<string, string | undefined>> => ({
+  status: filter.status,
+  task_id: filter.task_id,
+  score: filter.score === undefined ? undefined : String(filter.score),
+  created_after: filter.created_after === undefined ? undefined : DateTime.formatIso(filter.created_after),
+  created_before: filter.created_before === undefined ? undefined : DateTime.formatIso(filter.created_before)
+})
 
 const isFeedbackId = Schema.is(FeedbackId)
 const isTaskId = Schema.is(TaskId)
@@ -38,27 +56,28 @@ const isTaskId = Schema.is(TaskId)
 /** The feedback page: the feedback of one task or all, beside the selected entry and its review. */
 export default function Queue({ params }: PageProps) {
   const can = useCan()
-  const wantedStatus = useQueryParameter("status")
-  const wantedTask = useQueryParameter("task") ?? params["task"]
-  const filter: Filter = {
-    task: isTaskId(wantedTask) ? wantedTask : undefined,
-    status: FeedbackStatus.literals.find((one) => one === wantedStatus) ?? "pending"
+  const [query, setQuery] = useQueryState(parameters)
+  const { from, score, status = "pending", until } = query
+  const task = query.task ?? (isTaskId(params["task"]) ? params["task"] : undefined)
+  const filter: FeedbackList = {
+    status,
+    task: task ?? "all",
+    ...(score === undefined ? {} : { score }),
+    ...(from === undefined ? {} : { from }),
+    ...(until === undefined ? {} : { until })
   }
-  const show = (id: FeedbackId | undefined, { status, task }: Filter) =>
+  const show = (id: FeedbackId | undefined) =>
     navigate(
-      withQuery(id === undefined ? "/feedback" : `/feedback/${id}`, {
-        status: status === "pending" ? undefined : status,
-        task
-      }),
+      (id === undefined ? "/feedback" : `/feedback/${id}`) + parameters.write("", { ...query, task }),
       // Opening the first entry is a step that Back undoes; moving on to the next one is not.
       { replace: id === undefined || selected !== undefined }
     )
-  const setFilter = (next: Filter) => show(selected, next)
+  const isNarrowed = score !== undefined || from !== undefined || until !== undefined
   /** The verdict, bound to the entry that was on the screen when it was chosen. */
   const [choice, setChoice] = useState<{ readonly id: FeedbackId; readonly verdict: ReviewVerdict }>()
   const [readId, setReadId] = useState<FeedbackId>()
   const pane = useRef<HTMLElement>(null)
-  const atom = feedbackAtom({ status: filter.status, task: filter.task ?? "all" })
+  const atom = feedbackAtom(filter)
   const list = useAtomValue(atom)
   const items =
     list._tag === "Initial"
@@ -70,7 +89,7 @@ export default function Queue({ params }: PageProps) {
   const index = items.findIndex(({ id }) => id === selected)
   const go = (id: FeedbackId | undefined) => {
     setChoice(undefined)
-    show(id, filter)
+    show(id)
   }
   const move = (by: number) => {
     if (items.length === 0) return undefined
@@ -78,12 +97,12 @@ export default function Queue({ params }: PageProps) {
     go(next)
     return next
   }
-  const canSelect = can("feedback.write") && (filter.status === "pending" || filter.status === "staged")
+  const canSelect = can("feedback.write") && (status === "pending" || status === "staged")
   const selection = useSelection({
     list: items.map(({ id }) => id),
     max: MAX_REVIEWS,
     noun: "corrections",
-    scope: `${filter.status} ${filter.task ?? ""}`
+    scope: parameters.write("", { ...query, task })
   })
   // A list that its user has loaded further, or selected rows of, stays as it is.
   useRefreshing(atom, list._tag === "Success" && list.value.items.length === 1 && selection.ids.size === 0)
@@ -98,6 +117,7 @@ export default function Queue({ params }: PageProps) {
   // Reviewed feedback leaves the pending list, so the entry after it is selected next.
   const onReviewed = () => {
     go((items[index + 1] ?? items[index - 1])?.id)
+    refresh(atom)
     // The button that was pressed is gone.
     focusIfLost(() => pane.current)
   }
@@ -122,16 +142,24 @@ export default function Queue({ params }: PageProps) {
         title="Feedback"
         aside={
           <>
-            <StatusFilter status={filter.status} onChange={(status) => setFilter({ ...filter, status })} />
+            <StatusFilter
+              status={status}
+              onChange={(chosen) => setQuery({ status: chosen === "pending" ? undefined : chosen })}
+            />
             {can("tasks.read") ? (
-              <TaskFilter task={filter.task} onChange={(task) => setFilter({ ...filter, task })} />
+              <TaskFilter
+                task={task}
+                onChange={(chosen) =>
+                  navigate("/feedback" + parameters.write("", { ...query, task: chosen }))
+                }
+              />
             ) : null}
-            {filter.task === undefined ? null : (
-              <Link className="button" to={`/promotion/${filter.task}`}>
+            {task === undefined ? null : (
+              <Link className="button" to={`/promotion/${task}`}>
                 Preview promotion
               </Link>
             )}
-            <ExportButton path="/feedback" filter={{ status: filter.status, task_id: filter.task }} />
+            <ExportButton path="/feedback" filter={encodeFilter(toFeedbackFilter(filter))} />
           </>
         }
       >
@@ -139,15 +167,26 @@ export default function Queue({ params }: PageProps) {
       </PageHeader>
       <div className="inbox-panes">
         <section className="pane list-pane" aria-label="Feedback">
+          <Toolbar label="Filters of feedback">
+            <ScoreFilter score={score} onChange={(chosen) => setQuery({ score: chosen })} />
+            <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
+            <DayField label="Until" day={until} onChange={(day) => setQuery({ until: day })} />
+          </Toolbar>
           <PagedList atom={atom}>
             {(feedback) =>
               feedback.length === 0 ? (
                 <EmptyState
                   title={
-                    filter.status === "pending" ? "No feedback to review" : `No ${filter.status} feedback`
+                    isNarrowed
+                      ? "No matching feedback"
+                      : status === "pending"
+                        ? "No feedback to review"
+                        : status === "all"
+                          ? "No feedback"
+                          : `No ${status} feedback`
                   }
                 >
-                  {filter.status === "pending"
+                  {status === "pending" && !isNarrowed
                     ? "Corrections submitted through the API appear here."
                     : undefined}
                 </EmptyState>

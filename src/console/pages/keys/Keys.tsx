@@ -6,7 +6,7 @@ import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import { KeyId } from "../../../domain/Ids.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
 import { useNow } from "../../state/useNow.ts"
-import { usePageTitle } from "../../app/PageTitle.tsx"
+import { PageTitle } from "../../app/PageTitle.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -78,7 +78,8 @@ export default function Keys() {
   useOpenedByAddress("key", () => setIsCreating(true))
   const [secret, setSecret] = useState<string>()
   const orderId = useId()
-  const [{ key: linked, name = "", order = "newest", status = "active" }, setQuery] = useQueryState(parameters)
+  const [{ key: linked, name = "", order = "newest", status = "active" }, setQuery] =
+    useQueryState(parameters)
   const list = parameters.write("", {
     status,
     name: name === "" ? undefined : name,
@@ -195,16 +196,19 @@ const LinkedKey = ({
       </div>
       <AsyncContent result={result} atom={atom}>
         {(key) => (
-          <Table columns={columns}>
-            <Row
-              apiKey={key}
-              isLinked
-              onChanged={() => {
-                refresh(atom)
-                onChanged()
-              }}
-            />
-          </Table>
+          <>
+            <PageTitle parts={[key.name]} />
+            <Table columns={columns}>
+              <Row
+                apiKey={key}
+                isLinked
+                onChanged={() => {
+                  refresh(atom)
+                  onChanged()
+                }}
+              />
+            </Table>
+          </>
         )}
       </AsyncContent>
     </section>
@@ -221,7 +225,6 @@ const Row = ({
   readonly onChanged: () => void
 }) => {
   const linkedRow = useLinkedRow(isLinked)
-  usePageTitle(isLinked ? apiKey.name : undefined)
   const now = useNow()
   const session = useSession()
   const expired = apiKey.expires_at !== null && DateTime.toEpochMillis(apiKey.expires_at) <= now

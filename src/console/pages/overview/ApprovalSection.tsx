@@ -1,5 +1,5 @@
 import type { ApprovalOverview, OverviewPeriod } from "../../../api/console/Overview.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, withQuery } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { approvalOverviewAtom } from "../../state/overview.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
@@ -9,11 +9,14 @@ import { Table } from "../../ui/Table.tsx"
 import { formatSeconds, RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Figure } from "./Figure.tsx"
-import { axisSeconds, countText, dayLabel } from "./figures.ts"
+import { axisSeconds, countText, dayLabel, daysQuery, periodQuery } from "./figures.ts"
 import { OVERVIEW_REFRESH_MS } from "./refreshInterval.ts"
 
-const PENDING = "/approvals"
-const CLOSED = "/approvals?tab=closed"
+const PENDING = "/approvals?show=all"
+
+/** The list of closed approvals with filters. */
+const closedList = (filter: Readonly<Record<string, string | undefined>>): string =>
+  withQuery("/approvals", { tab: "closed", ...filter })
 
 /** How many approvals wait, and how those of the last days were decided. */
 export const ApprovalSection = ({ period }: { readonly period: OverviewPeriod }) => {
@@ -35,6 +38,8 @@ const timeText = (seconds: number | null): string => (seconds === null ? "none" 
 const Approvals = ({ overview }: { readonly overview: ApprovalOverview }) => {
   const { days, pending, people, tools, total } = overview
   const decided = total.approved + total.rejected
+  const period = periodQuery(days)
+  const toDay = (day: string) => closedList(daysQuery(day, day))
   return (
     <>
       <div className="overview-figures">
@@ -49,16 +54,16 @@ const Approvals = ({ overview }: { readonly overview: ApprovalOverview }) => {
             <RelativeTime time={pending.oldest_requested_at} />
           )}
         </Figure>
-        <Figure label="Decided by people" to={CLOSED}>
+        <Figure label="Decided by people" to={closedList({ ...period, outcome: "decided" })}>
           {countText(decided)}
         </Figure>
-        <Figure label="Time to decision, p50" to={CLOSED}>
+        <Figure label="Time to decision, p50" to={closedList({ ...period, outcome: "decided" })}>
           {timeText(total.p50_seconds)}
         </Figure>
-        <Figure label="Time to decision, p95" to={CLOSED}>
+        <Figure label="Time to decision, p95" to={closedList({ ...period, outcome: "decided" })}>
           {timeText(total.p95_seconds)}
         </Figure>
-        <Figure label="Timed out" to={CLOSED}>
+        <Figure label="Timed out" to={closedList({ ...period, outcome: "timeout" })}>
           {countText(total.timed_out)}
         </Figure>
       </div>
@@ -78,7 +83,7 @@ const Approvals = ({ overview }: { readonly overview: ApprovalOverview }) => {
             key: day,
             label: dayLabel(day),
             values: [approved, rejected, timed_out, session_closed],
-            to: CLOSED
+            to: toDay(day)
           }))}
         />
         <Chart
@@ -96,7 +101,7 @@ const Approvals = ({ overview }: { readonly overview: ApprovalOverview }) => {
             key: day,
             label: dayLabel(day),
             values: [p50_seconds, p95_seconds],
-            to: CLOSED
+            to: toDay(day)
           }))}
         />
       </div>
@@ -111,18 +116,18 @@ const Approvals = ({ overview }: { readonly overview: ApprovalOverview }) => {
             {tools.map(({ approved, rejected, timed_out, tool }) => (
               <tr key={tool}>
                 <td className="clip">
-                  <Link to={CLOSED}>
+                  <Link to={closedList({ ...period, tool })}>
                     <UntrustedText text={tool} />
                   </Link>
                 </td>
                 <td className="number" data-label="Approved">
-                  {countText(approved)}
+                  <Link to={closedList({ ...period, tool, outcome: "approved" })}>{countText(approved)}</Link>
                 </td>
                 <td className="number" data-label="Rejected">
-                  {countText(rejected)}
+                  <Link to={closedList({ ...period, tool, outcome: "rejected" })}>{countText(rejected)}</Link>
                 </td>
                 <td className="number" data-label="Timed out">
-                  {countText(timed_out)}
+                  <Link to={closedList({ ...period, tool, outcome: "timeout" })}>{countText(timed_out)}</Link>
                 </td>
               </tr>
             ))}
@@ -133,15 +138,19 @@ const Approvals = ({ overview }: { readonly overview: ApprovalOverview }) => {
             {people.map(({ approved, key_id, name, rejected }) => (
               <tr key={key_id}>
                 <td className="clip">
-                  <Link to={CLOSED}>
+                  <Link to={closedList({ ...period, by: key_id })}>
                     {name === null ? <span className="id">{key_id}</span> : <UntrustedText text={name} />}
                   </Link>
                 </td>
                 <td className="number" data-label="Approved">
-                  {countText(approved)}
+                  <Link to={closedList({ ...period, by: key_id, outcome: "approved" })}>
+                    {countText(approved)}
+                  </Link>
                 </td>
                 <td className="number" data-label="Rejected">
-                  {countText(rejected)}
+                  <Link to={closedList({ ...period, by: key_id, outcome: "rejected" })}>
+                    {countText(rejected)}
+                  </Link>
                 </td>
               </tr>
             ))}

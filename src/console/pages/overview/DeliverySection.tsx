@@ -1,5 +1,5 @@
 import type { DeliveryOverview, OverviewPeriod } from "../../../api/console/Overview.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, withQuery } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { deliveryOverviewAtom } from "../../state/overview.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
@@ -9,11 +9,14 @@ import { Table } from "../../ui/Table.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Figure } from "./Figure.tsx"
-import { countText, dayLabel, percentage, percentText } from "./figures.ts"
+import { countText, dayLabel, daysQuery, percentage, percentText, periodQuery } from "./figures.ts"
 import { OVERVIEW_REFRESH_MS } from "./refreshInterval.ts"
 
 const ENDPOINTS = "/endpoints"
-const DELIVERIES = "/deliveries"
+
+/** The log of deliveries with filters. */
+const deliveryLog = (filter: Readonly<Record<string, string | undefined>>): string =>
+  withQuery("/deliveries", filter)
 
 /** How webhooks were delivered, and which endpoints fail. */
 export const DeliverySection = ({ period }: { readonly period: OverviewPeriod }) => {
@@ -30,90 +33,97 @@ export const DeliverySection = ({ period }: { readonly period: OverviewPeriod })
   )
 }
 
-const Deliveries = ({ overview: { days, failing, total } }: { readonly overview: DeliveryOverview }) => (
-  <>
-    <div className="overview-figures">
-      <Figure label="Delivered" to={`${DELIVERIES}?status=delivered`}>
-        {countText(total.delivered)}
-      </Figure>
-      <Figure label="Failed" to={`${DELIVERIES}?status=failed`}>
-        {countText(total.failed)}
-      </Figure>
-      <Figure label="Success rate" to={DELIVERIES}>
-        {percentText(percentage(total.delivered, total.delivered + total.failed))}
-      </Figure>
-      <Figure label="Endpoints that fail now" to={ENDPOINTS}>
-        {countText(failing.filter(({ consecutive_failures }) => consecutive_failures > 0).length)}
-      </Figure>
-    </div>
-    <div className="card padded">
-      <Chart
-        caption="Deliveries per day"
-        firstColumn="Day (UTC)"
-        kind="bars"
-        summary="by the day of the event"
-        series={[
-          { name: "delivered", tone: "first" },
-          { name: "failed", tone: "bad" }
-        ]}
-        points={days.map(({ day, delivered, failed }) => ({
-          key: day,
-          label: dayLabel(day),
-          values: [delivered, failed],
-          to: DELIVERIES
-        }))}
-      />
-    </div>
-    {failing.length === 0 ? null : (
-      <Table
-        columns={["Endpoint", "State", ...["Delivered", "Failed"].map((name) => ({ name, number: true }))]}
-      >
-        {failing.map(
-          ({
-            active,
-            consecutive_failures,
-            cooldown_until,
-            delivered,
-            description,
-            failed,
-            id,
-            url_hint
-          }) => (
-            <tr key={id}>
-              <td className="clip">
-                <Link to={`/endpoints/${id}`}>
-                  <UntrustedText text={description ?? url_hint} />
-                </Link>
-                {description === null ? null : (
-                  <>
-                    {" "}
-                    <span className="quiet small">
-                      <UntrustedText text={url_hint} />
-                    </span>
-                  </>
-                )}
-              </td>
-              <td>
-                {stateText(active, consecutive_failures)}
-                {cooldown_until === null ? null : (
-                  <>
-                    , paused until <AbsoluteTime time={cooldown_until} />
-                  </>
-                )}
-              </td>
-              <td className="number" data-label="Delivered">
-                {countText(delivered)}
-              </td>
-              <td className="number" data-label="Failed">
-                <Link to={`${DELIVERIES}?status=failed&endpoint=${id}`}>{countText(failed)}</Link>
-              </td>
-            </tr>
-          )
-        )}
-      </Table>
-    )}
-  </>
-)
+const Deliveries = ({ overview: { days, failing, total } }: { readonly overview: DeliveryOverview }) => {
+  const period = periodQuery(days, "to")
+  return (
+    <>
+      <div className="overview-figures">
+        <Figure label="Delivered" to={deliveryLog({ ...period, status: "delivered" })}>
+          {countText(total.delivered)}
+        </Figure>
+        <Figure label="Failed" to={deliveryLog({ ...period, status: "failed" })}>
+          {countText(total.failed)}
+        </Figure>
+        <Figure label="Success rate" to={deliveryLog(period)}>
+          {percentText(percentage(total.delivered, total.delivered + total.failed))}
+        </Figure>
+        <Figure label="Endpoints that fail now" to={ENDPOINTS}>
+          {countText(failing.filter(({ consecutive_failures }) => consecutive_failures > 0).length)}
+        </Figure>
+      </div>
+      <div className="card padded">
+        <Chart
+          caption="Deliveries per day"
+          firstColumn="Day (UTC)"
+          kind="bars"
+          summary="by the day of the event"
+          series={[
+            { name: "delivered", tone: "first" },
+            { name: "failed", tone: "bad" }
+          ]}
+          points={days.map(({ day, delivered, failed }) => ({
+            key: day,
+            label: dayLabel(day),
+            values: [delivered, failed],
+            to: deliveryLog(daysQuery(day, day, "to"))
+          }))}
+        />
+      </div>
+      {failing.length === 0 ? null : (
+        <Table
+          columns={["Endpoint", "State", ...["Delivered", "Failed"].map((name) => ({ name, number: true }))]}
+        >
+          {failing.map(
+            ({
+              active,
+              consecutive_failures,
+              cooldown_until,
+              delivered,
+              description,
+              failed,
+              id,
+              url_hint
+            }) => (
+              <tr key={id}>
+                <td className="clip">
+                  <Link to={`/endpoints/${id}`}>
+                    <UntrustedText text={description ?? url_hint} />
+                  </Link>
+                  {description === null ? null : (
+                    <>
+                      {" "}
+                      <span className="quiet small">
+                        <UntrustedText text={url_hint} />
+                      </span>
+                    </>
+                  )}
+                </td>
+                <td>
+                  {stateText(active, consecutive_failures)}
+                  {cooldown_until === null ? null : (
+                    <>
+                      , paused until <AbsoluteTime time={cooldown_until} />
+                    </>
+                  )}
+                </td>
+                <td className="number" data-label="Delivered">
+                  <Link to={deliveryLog({ ...period, status: "delivered", endpoint: id })}>
+                    {countText(delivered)}
+                  </Link>
+                </td>
+                <td className="number" data-label="Failed">
+                  <Link to={deliveryLog({ ...period, status: "failed", endpoint: id })}>
+                    {countText(failed)}
+                  </Link>
+                </td>
+              </tr>
+            )
+          )}
+        </Table>
+      )}
+    </>
+  )
+}
 
 const stateText = (active: boolean, consecutive_failures: number): string => {
   if (!active) return "Disabled"

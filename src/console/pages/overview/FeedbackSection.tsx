@@ -1,5 +1,5 @@
 import type { FeedbackOverview, OverviewPeriod } from "../../../api/console/Overview.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, withQuery } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { feedbackOverviewAtom } from "../../state/overview.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
@@ -9,10 +9,12 @@ import type { ChartMark } from "../../ui/charts/ChartData.ts"
 import { Table } from "../../ui/Table.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Figure } from "./Figure.tsx"
-import { countText, dayLabel, percentage, percentText } from "./figures.ts"
+import { countText, dayLabel, daysQuery, percentage, percentText, periodQuery } from "./figures.ts"
 import { OVERVIEW_REFRESH_MS } from "./refreshInterval.ts"
 
-const FEEDBACK = "/feedback"
+/** The feedback of all statuses with filters. */
+const feedbackList = (filter: Readonly<Record<string, string | undefined>>): string =>
+  withQuery("/feedback", { status: "all", ...filter })
 
 /** How much feedback answers got, and how much of it agrees with them. */
 export const FeedbackSection = ({ period }: { readonly period: OverviewPeriod }) => {
@@ -53,19 +55,20 @@ const marksOf = ({ days, released }: FeedbackOverview): ReadonlyArray<ChartMark>
 const Answers = ({ overview }: { readonly overview: FeedbackOverview }) => {
   const { days, releases, total } = overview
   const marks = marksOf(overview)
+  const period = periodQuery(days)
   return (
     <>
       <div className="overview-figures">
         <Figure label="Runs" to="/tasks">
           {countText(total.runs)}
         </Figure>
-        <Figure label="Feedback" to={FEEDBACK}>
+        <Figure label="Feedback" to={feedbackList(period)}>
           {countText(feedbackOf(total))}
         </Figure>
-        <Figure label="Feedback per run" to={FEEDBACK}>
+        <Figure label="Feedback per run" to={feedbackList(period)}>
           {percentText(rateOf(total))}
         </Figure>
-        <Figure label="Agreement" to={FEEDBACK}>
+        <Figure label="Agreement" to={feedbackList(period)}>
           {percentText(agreementOf(total))}
         </Figure>
       </div>
@@ -85,7 +88,7 @@ const Answers = ({ overview }: { readonly overview: FeedbackOverview }) => {
             key: day,
             label: dayLabel(day),
             values: [positive, neutral, negative],
-            to: FEEDBACK
+            to: feedbackList(daysQuery(day, day))
           }))}
         />
         <Chart
@@ -103,7 +106,7 @@ const Answers = ({ overview }: { readonly overview: FeedbackOverview }) => {
             key: day.day,
             label: dayLabel(day.day),
             values: [agreementOf(day), rateOf(day)],
-            to: FEEDBACK
+            to: feedbackList(daysQuery(day.day, day.day))
           }))}
         />
       </div>

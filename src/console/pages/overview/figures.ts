@@ -5,6 +5,23 @@ const dayFormat = new Intl.DateTimeFormat(undefined, { month: "short", day: "num
 /** A day such as `2026-11-21` in the form of the device's locale: `Nov 21`. */
 export const dayLabel = (day: string): string => dayFormat.format(Date.parse(`${day}T00:00:00Z`))
 
+/** The query of a list that shows one day in UTC, or the days from one to another. */
+export const daysQuery = (
+  first: string,
+  last: string,
+  end: "until" | "to" = "until"
+): Readonly<Record<string, string>> => ({ from: `${first}Z`, [end]: `${last}Z` })
+
+/** The query of a list that shows all days of a period. */
+export const periodQuery = (
+  days: ReadonlyArray<{ readonly day: string }>,
+  end: "until" | "to" = "until"
+): Readonly<Record<string, string>> => {
+  const [first] = days
+  const last = days.at(-1)
+  return first === undefined || last === undefined ? {} : daysQuery(first.day, last.day, end)
+}
+
 /** A count with separators: `12,345`. */
 export const countText = (count: number): string => count.toLocaleString("en")
 

@@ -50,7 +50,12 @@ const toLine = (row: LineRow, canReadSessions: boolean): InboxLine => ({
   about: canReadSessions && row.metadata !== null ? describeMetadata(row.metadata) : null
 })
 
-const pendingRows = rowsOf(Schema.Struct({ ...ApprovalRow.fields, ...lineFields }))
+const listedRows = rowsOf(Schema.Struct({ ...ApprovalRow.fields, ...lineFields }))
+
+const toListed = (row: ApprovalRow & LineRow, canReadSessions: boolean): InboxApproval => {
+  const { agent_summary: _agent, rule_summary: _rule, ...snapshot } = toApproval(row)
+  return { ...snapshot, line: toLine(row, canReadSessions) }
+}
 
 /** Pending approvals sorted by deadline, after the keyset cursor of a deadline and an id; without arguments. */
 export const pendingByDeadline = Effect.fnUntraced(function* (
@@ -61,11 +66,25 @@ export const pendingByDeadline = Effect.fnUntraced(function* (
   after_id: ApprovalId | undefined,
   canReadSessions: boolean
 ) {
-  const rows = yield* pendingRows.all(pendingStatement(sql, org_id, limit, after, after_id))
-  return rows.map((row): InboxApproval => {
-    const { agent_summary: _agent, rule_summary: _rule, ...snapshot } = toApproval(row)
-    return { ...snapshot, line: toLine(row, canReadSessions) }
-  })
+  const rows = yield* listedRows.all(pendingStatement(sql, org_id, limit, after, after_id))
+  return rows.map((row) => toListed(row, canReadSessions))
+})
+
+/** These approvals with their lines, without arguments, in this order. Deleted ones are left out. */
+export const listedApprovals = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  ids: ReadonlyArray<ApprovalId>,
+  canReadSessions: boolean
+) {
+  const rows = yield* listedRows.all(sql`
+    SELECT ${sql.literal(approvalColumnsWithoutArguments)}, ${sql.literal(lineColumns)}
+    FROM approvals ${sql.literal(lineTables)}
+    WHERE approvals.org_id = ${org_id}
+      AND approvals.approval_id = ANY(${textArray(ids)}::text[])
+  `)
+  const found = new Map(rows.map((row) => [row.approval_id, toListed(row, canReadSessions)]))
+  return ids.flatMap((id) => found.get(id) ?? [])
 })
 
 /** Reads one page by the index of pending approvals. */

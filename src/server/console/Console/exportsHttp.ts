@@ -1,21 +1,19 @@
 import { Effect, Schema } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { SqlClient } from "effect/sql"
 import { auditFilter } from "../../../api/AuditLog.ts"
 import { Authorized } from "../../../api/Authorization.ts"
 import { ConsoleApi } from "../../../api/Console.ts"
+import { closedFilter } from "../../../api/console/ClosedApprovals.ts"
 import { feedbackFilter } from "../../../api/Feedback.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { runFilter } from "../../../api/Runs.ts"
-import type { ApprovalId, AuditEntryId, FeedbackId, KeyId, RunId, SessionId } from "../../../domain/Ids.ts"
-import { listApprovals } from "../../approvals/listApprovals.ts"
-import { toApproval } from "../../approvals/approvalRows.ts"
+import type { AuditEntryId, FeedbackId, KeyId, RunId, SessionId } from "../../../domain/Ids.ts"
 import { Sessions } from "../../approvals/Sessions.ts"
 import { ApiKeys } from "../../identity/ApiKeys.ts"
 import { Audit } from "../../identity/Audit.ts"
-import { toPageWithinBytes } from "../../store/Pagination.ts"
 import { Feedback } from "../../tasks/Feedback.ts"
 import { RunLog } from "../../tasks/RunLog.ts"
+import { ClosedApprovals } from "../ClosedApprovals.ts"
 import { Exports } from "../Exports.ts"
 import {
   auditLogExport,
@@ -26,6 +24,7 @@ import {
   sessionsExport
 } from "../Exports/exportedLists.ts"
 
+const encodeClosedFilter = Schema.encodeSync(Schema.Struct(closedFilter))
 const encodeAuditFilter = Schema.encodeSync(Schema.Struct(auditFilter))
 const encodeFeedbackFilter = Schema.encodeSync(Schema.Struct(feedbackFilter))
 const encodeRunFilter = Schema.encodeSync(Schema.Struct(runFilter))
@@ -35,7 +34,7 @@ export const ConsoleExportsHttp = HttpApiBuilder.group(
   ConsoleApi,
   "exports",
   Effect.fnUntraced(function* (handlers) {
-    const sql = yield* SqlClient.SqlClient
+    const closed = yield* ClosedApprovals
     const exports = yield* Exports
     const sessions = yield* Sessions
     const audit = yield* Audit
@@ -54,15 +53,13 @@ export const ConsoleExportsHttp = HttpApiBuilder.group(
         })
       }),
       closed_approvals: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
-        const principal = yield* Authorized("approvals.read")
+        const scope = Authorized("approvals.read")
+        const principal = yield* scope
         return yield* exports.respond(principal, closedApprovalsExport, {
           format,
-          filter,
-          read: (page: PageRequest<ApprovalId>) =>
-            Effect.map(
-              Effect.orDie(listApprovals(sql, principal.org_id, { ...page, ...filter, status: "closed" })),
-              (rows) => toPageWithinBytes(rows, toApproval, ({ approval_id }) => approval_id)
-            )
+          filter: encodeClosedFilter(filter),
+          read: ({ cursor }: PageRequest<string>) =>
+            Effect.provideService(closed.export(filter, cursor), scope, principal)
         })
       }),
       audit_log: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {

@@ -70,6 +70,7 @@ import dailyCounts from "./0071_daily_counts.ts"
 import decisionsOfTools from "./0072_decisions_of_tools.ts"
 import refusedDeliveries from "./0073_refused_deliveries.ts"
 import people from "./0074_people.ts"
+import closedApprovals from "./0075_closed_approvals.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -142,5 +143,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0071_daily_counts": dailyCounts,
   "0072_decisions_of_tools": decisionsOfTools,
   "0073_refused_deliveries": refusedDeliveries,
-  "0074_people": people
+  "0074_people": people,
+  "0075_closed_approvals": closedApprovals
 }
