@@ -679,6 +679,7 @@ CREATE TABLE approvals (
   CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'expired'::text]))),
   CONSTRAINT approvals_timeout_action_check CHECK ((timeout_action = ANY (ARRAY['allow'::text, 'reject'::text])))
 ) WITH (fillfactor=80);
+CREATE INDEX approvals_closed ON approvals USING btree (org_id, decided_at, approval_id) WHERE (decided_at IS NOT NULL);
 CREATE INDEX approvals_due ON approvals USING btree (next_due_at, approval_id) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX approvals_inbox ON approvals USING btree (org_id, expires_at, approval_id) WHERE (status = 'pending'::text);
 CREATE INDEX approvals_proposed ON approvals USING btree (org_id, session_id, proposed_digest) WHERE ((proposed_digest IS NOT NULL) AND (proposal_step_id IS NULL));

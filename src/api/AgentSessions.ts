@@ -5,6 +5,7 @@ import { JsonValue } from "../domain/json/JsonValue.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
+import { listOrder, searchWords } from "./listQuery.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   CursorExpired,
@@ -67,7 +68,9 @@ export type OutcomeReport = typeof OutcomeReport.Type
 export const agentSessionFilter = {
   status: Schema.optionalKey(AgentSession.fields.status).annotateKey({
     description: "Only sessions with this status."
-  })
+  }),
+  text: searchWords("whose agent's name, ID or metadata contains"),
+  order: listOrder
 }
 export type AgentSessionFilter = Schema.Struct.Type<typeof agentSessionFilter>
 

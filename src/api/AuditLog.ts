@@ -8,6 +8,7 @@ import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { describeLines } from "./describeLines.ts"
 import { RequestBody } from "./Middleware.ts"
+import { listOrder, searchWords } from "./listQuery.ts"
 import { numberCursor, page, pageQuery } from "./Pagination.ts"
 
 /** The filters of the list. */
@@ -18,7 +19,9 @@ export const auditFilter = {
   ).annotateKey({ description: "Only entries about the resource with this ID." }),
   actor_id: Schema.optionalKey(KeyId).annotateKey({ description: "Only entries of this API key." }),
   occurred_after: Schema.optionalKey(timestamp("Only entries of this time or later.")),
-  occurred_before: Schema.optionalKey(timestamp("Only entries before this time."))
+  occurred_before: Schema.optionalKey(timestamp("Only entries before this time.")),
+  text: searchWords("whose action, target, actor's name or details contain"),
+  order: listOrder
 }
 export type AuditFilter = Schema.Struct.Type<typeof auditFilter>
 

@@ -2,7 +2,13 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityViolations, Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  goTo,
+  openSignedIn,
+  skipWithoutBrowser
+} from "../support/browser.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 
@@ -45,6 +51,49 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
         await page.goto("/console/sessions?status=%3Cscript%3E&status=open&text=%00")
         await isPressed("All")
         await row("SUP-1").waitFor()
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("sessions and audit entries are searched for words and sorted, and an entry opens", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime", name: "mailer" }, "words")
+      for (const ticket of ["SUP-1", "SUP-2", "OPS-1"]) {
+        yield* agent.sessions.create({ payload: { metadata: { ticket } } })
+      }
+      const admin = yield* client({ name: "Grace" }, "words")
+      yield* admin.api_keys.create({ payload: { name: "payments agent", preset: "runtime" } })
+      const { page, pageErrors } = yield* openSignedIn(yield* key({}, "words"), "/sessions")
+      const tickets = (...expected: ReadonlyArray<string>) =>
+        page.waitForFunction(
+          (all) =>
+            [...document.querySelectorAll<HTMLElement>("tbody .fact")]
+              .map((fact) => fact.innerText.replace("ticket: ", ""))
+              .join() === all,
+          expected.join()
+        )
+      yield* Effect.promise(async () => {
+        await tickets("OPS-1", "SUP-2", "SUP-1")
+        await page.getByLabel("Search sessions").fill("sup- MAILER")
+        await tickets("SUP-2", "SUP-1")
+        await page.getByLabel("Sort by").selectOption("oldest")
+        await tickets("SUP-1", "SUP-2")
+        await page.reload()
+        await tickets("SUP-1", "SUP-2")
+        await page.getByLabel("Search sessions").fill("no such thing")
+        await page.getByText("No matching sessions").waitFor()
+
+        await page.goto("/console/audit?text=payments")
+        const entry = page.getByRole("listitem").filter({ hasText: "created an API key" })
+        await entry.getByText("name: payments agent").waitFor()
+        assert.strictEqual(await entry.count(), 1)
+        const height = (await entry.boundingBox())?.height ?? 0
+        assert.isBelow(height, 56)
+        await entry.getByRole("button", { name: /^Details/ }).click()
+        await entry.getByText(/^req_/).waitFor()
+        await entry.getByRole("link", { name: /^key_/ }).click()
+        await page.getByRole("region", { name: "Selected key" }).getByText("payments agent").waitFor()
       })
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
@@ -213,6 +262,22 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
         assert.strictEqual(await views.getByRole("link").count(), 0)
       })
       assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the titles of a dataset, a comparison and feedback name the record and its task", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const at = yield* seedConsoleOrg("record titles")
+      const { page } = yield* openSignedIn(yield* key({}, "record titles"), `/datasets/${at.dataset_id}`)
+      const hasTitle = (pattern: string) =>
+        page.waitForFunction((expected) => new RegExp(expected, "u").test(document.title), pattern)
+      yield* Effect.promise(async () => {
+        await hasTitle("^Version \\d+ · [^·]+ · Countersign$")
+        await goTo(page, `/comparisons/${at.comparison_id}`)
+        await hasTitle("^Comparison \\d{4}-\\d\\d-\\d\\d · [^·]+ · Countersign$")
+        await goTo(page, `/feedback/${at.feedback_id}`)
+        await hasTitle("^.*orrect.* · [^·]+ · Countersign$")
+      })
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("the title of an approval names its tool and ticket, and the palette opens a form", () =>

@@ -222,7 +222,9 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({ name: "Owner" }, "linked")
-      const { key: linked } = yield* admin.api_keys.create({ payload: { name: "Old agent", preset: "runtime" } })
+      const { key: linked } = yield* admin.api_keys.create({
+        payload: { name: "Old agent", preset: "runtime" }
+      })
       yield* admin.api_keys.revoke({ params: { id: linked.id } })
       const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Owner" }, "linked"), "/rules")
       yield* Effect.promise(async () => {

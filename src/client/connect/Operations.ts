@@ -4401,6 +4401,19 @@ export interface ListAgentSessionsInput {
          * - `closed`: No further steps are accepted. Final.
          */
         readonly status?: "open" | "closed" | undefined
+        /**
+         * Only records whose agent's name, ID or metadata contains each of these words, without regard to
+         * letter case: 1 to 200 characters. A page examines a limited number of records, so it can have few
+         * items or none and a `next_cursor` nonetheless.
+         */
+        readonly text?: string | undefined
+        /**
+         * The order of the list. Use each cursor with the order of its page. Default `newest`.
+         *
+         * - `newest`: Newest first.
+         * - `oldest`: Oldest first.
+         */
+        readonly order?: "newest" | "oldest" | undefined
       }
     | undefined
 }
@@ -6934,6 +6947,19 @@ export interface ListAuditEntriesInput {
         readonly occurred_after?: Date | string | undefined
         /** Only entries before this time. */
         readonly occurred_before?: Date | string | undefined
+        /**
+         * Only records whose action, target, actor's name or details contain each of these words, without
+         * regard to letter case: 1 to 200 characters. A page examines a limited number of records, so it can
+         * have few items or none and a `next_cursor` nonetheless.
+         */
+        readonly text?: string | undefined
+        /**
+         * The order of the list. Use each cursor with the order of its page. Default `newest`.
+         *
+         * - `newest`: Newest first.
+         * - `oldest`: Oldest first.
+         */
+        readonly order?: "newest" | "oldest" | undefined
       }
     | undefined
 }

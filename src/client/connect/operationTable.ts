@@ -1957,7 +1957,13 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
     list: {
       method: "GET",
       path: "/v1/agent-sessions",
-      query: { "limit?": "number", "cursor?": "string", "status?": ["is", ["open", "closed"]] },
+      query: {
+        "limit?": "number",
+        "cursor?": "string",
+        "status?": ["is", ["open", "closed"]],
+        "text?": "string",
+        "order?": ["is", ["newest", "oldest"]]
+      },
       status: 200,
       json: { sessions: ["list", "AgentSession"], next_cursor: ["or", ["string", "null"]] }
     },
@@ -2316,7 +2322,9 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
         "target_id?": "string",
         "actor_id?": "key_",
         "occurred_after?": "time",
-        "occurred_before?": "time"
+        "occurred_before?": "time",
+        "text?": "string",
+        "order?": ["is", ["newest", "oldest"]]
       },
       status: 200,
       json: { entries: ["list", "AuditEntry"], next_cursor: ["or", ["string", "null"]] }

@@ -23,7 +23,8 @@ export const PagedList = <Item, E>({
 }: {
   readonly atom: PagedAtom<Item, E>
   readonly itemId?: (item: Item) => string
-  readonly children: (items: ReadonlyArray<Item>) => ReactNode
+  /** `hasMore`: more items may follow. */
+  readonly children: (items: ReadonlyArray<Item>, hasMore: boolean) => ReactNode
 }) => {
   const result = useAtomValue(atom)
   const value = Option.getOrUndefined(AsyncResult.value(result))
@@ -48,7 +49,7 @@ export const PagedList = <Item, E>({
       {itemId === undefined || value === undefined || isRestoring ? null : (
         <NewItems atom={atom} pages={pages} items={items} itemId={itemId} />
       )}
-      {value === undefined ? null : children(items)}
+      {value === undefined ? null : children(items, hasMore)}
       {!hasMore ? null : (
         <div className="more">
           <Button

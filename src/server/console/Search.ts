@@ -184,7 +184,11 @@ export class Search extends Context.Service<
 /** The tables of records that are found by their names. */
 const names = {
   task: { table: "tasks", id: "task_id", name: "name" },
-  endpoint: { table: "notification_endpoints", id: "endpoint_id", name: "url_hint" },
+  endpoint: {
+    table: "notification_endpoints",
+    id: "endpoint_id",
+    name: "concat_ws(' ', description, url_hint)"
+  },
   key: { table: "api_keys", id: "key_id", name: "concat_ws(' ', name, email)" }
 } as const
 

@@ -10,7 +10,9 @@ import type { Actor } from "../../domain/identity/Principal.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { requireTransaction } from "../store/transaction.ts"
 import { NO_REQUEST, RequestId } from "../observability/RequestId.ts"
-import { type Page, toPage, rowLimit } from "../store/Pagination.ts"
+import { findByWords } from "../store/findByWords.ts"
+import { afterCursor, type Page, rowLimit, sqlDirection, toPage } from "../store/Pagination.ts"
+import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -98,36 +100,58 @@ export class Audit extends Context.Service<
         }, Effect.orDie),
         list: Effect.fn("Audit.list")(function* (request) {
           const { org_id } = yield* Authorized("approvals.admin")
-          const { action, actor_id, cursor, occurred_after, occurred_before, target_id } = request
+          const { action, actor_id, cursor, occurred_after, occurred_before, order, target_id, text } =
+            request
+          const where = sql.and([
+            sql`org_id = ${org_id}`,
+            ...(action === undefined ? [] : [sql`action = ${action}`]),
+            ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
+            ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
+            ...(occurred_after === undefined
+              ? []
+              : [
+                  sql`occurred_at >= ${toDate(occurred_after)} AND entry_id >= ${idBound("aud", occurred_after, -1)}`
+                ]),
+            ...(occurred_before === undefined
+              ? []
+              : [
+                  sql`occurred_at < ${toDate(occurred_before)} AND entry_id < ${idBound("aud", occurred_before, 1)}`
+                ])
+          ])
+          const found =
+            text === undefined
+              ? undefined
+              : yield* findByWords(sql, {
+                  table: "audit_log",
+                  id: "entry_id",
+                  text: SEARCHED_TEXT,
+                  where,
+                  words: text,
+                  order,
+                  cursor,
+                  limit: rowLimit(request)
+                })
           const rows = yield* auditRows.all(sql`
             SELECT entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
             FROM audit_log
-            WHERE ${sql.and([
-              sql`org_id = ${org_id}`,
-              ...(cursor === undefined ? [] : [sql`entry_id < ${cursor}`]),
-              ...(action === undefined ? [] : [sql`action = ${action}`]),
-              ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
-              ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
-              ...(occurred_after === undefined
-                ? []
-                : [
-                    sql`occurred_at >= ${toDate(occurred_after)} AND entry_id >= ${idBound("aud", occurred_after, -1)}`
-                  ]),
-              ...(occurred_before === undefined
-                ? []
-                : [
-                    sql`occurred_at < ${toDate(occurred_before)} AND entry_id < ${idBound("aud", occurred_before, 1)}`
-                  ])
-            ])}
-            ORDER BY entry_id DESC
+            WHERE ${found === undefined ? where : sql`org_id = ${org_id} AND entry_id = ANY(${textArray(found.ids)}::text[])`}
+              ${found === undefined ? afterCursor(sql, "entry_id", cursor, order) : sql.literal("")}
+            ORDER BY entry_id ${sql.literal(sqlDirection(order))}
             LIMIT ${rowLimit(request)}
           `)
-          return toPage(request, rows.map(toEntry), (entry) => entry.id)
+          const page = toPage(request, rows.map(toEntry), (entry) => entry.id)
+          const horizon = found?.horizon ?? null
+          return page.next_cursor !== null || horizon === null
+            ? page
+            : { items: page.items, next_cursor: AuditEntryId.make(horizon, { disableChecks: true }) }
         }, Effect.orDie)
       })
     })
   )
 }
+
+/** What an entry is searched for. */
+const SEARCHED_TEXT = "concat_ws(' ', action, target_id, actor_name, left(detail::text, 4096))"
 
 const AuditRow = Schema.Struct({
   entry_id: AuditEntryId,

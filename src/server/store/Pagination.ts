@@ -23,6 +23,24 @@ export const beforeCursor = (
   cursor: string | undefined
 ): Statement.Fragment => (cursor === undefined ? sql.literal("") : sql`AND ${sql(column)} < ${cursor}`)
 
+/** The orders of a list by its ids, which are in the order of creation. */
+export type ListOrder = "newest" | "oldest"
+
+/** The SQL direction of an order; newest first by default. */
+export const sqlDirection = (order: ListOrder | undefined): "ASC" | "DESC" =>
+  order === "oldest" ? "ASC" : "DESC"
+
+/** An SQL condition, starting with AND, for rows that follow the cursor in an order. Empty for the first page. */
+export const afterCursor = (
+  sql: SqlClient.SqlClient,
+  column: string,
+  cursor: string | undefined,
+  order: ListOrder | undefined
+): Statement.Fragment =>
+  cursor === undefined || order !== "oldest"
+    ? beforeCursor(sql, column, cursor)
+    : sql`AND ${sql(column)} > ${cursor}`
+
 /**
  * The page of a list by keyset, within `MAX_PAGE_BYTES`: `ctes` end in the table `sized` with the ids, `isOnPage`
  * selects the page's ids, and `found` is for `toPageWithinBytes`. `bytes` measures a row. The content of the other rows
@@ -36,6 +54,7 @@ export const pageWithinBytes = (
     readonly bytes: string
     readonly where: Statement.Fragment
     readonly request: PageRequest<string>
+    readonly order?: ListOrder | undefined
   }
 ) => ({
   ctes: sql`
@@ -43,15 +62,15 @@ export const pageWithinBytes = (
       SELECT ${sql(list.id)}, ${sql.literal(list.bytes)} AS bytes
       FROM ${sql(list.table)}
       WHERE ${list.where}
-        ${beforeCursor(sql, list.id, list.request.cursor)}
-      ORDER BY ${sql(list.id)} DESC
+        ${afterCursor(sql, list.id, list.request.cursor, list.order)}
+      ORDER BY ${sql(list.id)} ${sql.literal(sqlDirection(list.order))}
       LIMIT ${rowLimit(list.request)}
     ),
     sized AS (
       SELECT
         ${sql(list.id)},
-        sum(bytes) OVER (ORDER BY ${sql(list.id)} DESC) AS bytes,
-        row_number() OVER (ORDER BY ${sql(list.id)} DESC) AS number,
+        sum(bytes) OVER (ORDER BY ${sql(list.id)} ${sql.literal(sqlDirection(list.order))}) AS bytes,
+        row_number() OVER (ORDER BY ${sql(list.id)} ${sql.literal(sqlDirection(list.order))}) AS number,
         count(*) OVER ()::int AS found
       FROM scanned
     )`,

@@ -71,6 +71,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Search",
           "task:Refund reasons"
         ])
         assert.deepStrictEqual(ids(yield* find("refund", { kind: "task" })), [task.id])
+        // An endpoint is found by its description and by its address.
+        const { endpoint } = yield* admin.notification_endpoints.create({
+          payload: { url: "http://127.0.0.1:9/hook", description: "Billing alerts" }
+        })
+        const [found_endpoint] = (yield* find("billing 127.0.0.1:9")).groups[0]?.results ?? []
+        assert.deepInclude(found_endpoint, { kind: "endpoint", id: endpoint.id, title: "Billing alerts" })
         assert.deepStrictEqual(ids(yield* find("sup-9001 web")), [at.session_id])
         assert.deepStrictEqual(ids(yield* find("ORD-4711 parc")), [at.approval_id])
         assert.deepStrictEqual(ids(yield* find("step-1")), [at.approval_id])

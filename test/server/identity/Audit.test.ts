@@ -46,6 +46,45 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
     })
   )
 
+  it.effect("entries are searched for words, and listed oldest first", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const { api_keys, audit_log } = yield* countersign.client({ name: "Ann" }, "words")
+      const { client } = countersign
+      yield* (yield* client({}, "other words")).api_keys.create({
+        payload: { name: "payments", preset: "runtime" }
+      })
+      for (const name of ["payments agent", "Mail agent", "100%"]) {
+        yield* api_keys.create({ payload: { name, preset: "runtime" } })
+      }
+      const names = (query: { readonly text?: string; readonly order?: "oldest"; readonly limit?: number }) =>
+        Effect.map(audit_log.list({ query: { action: "key.created", ...query } }), ({ entries }) =>
+          entries.map(({ detail }) => detail["name"]).filter((name) => name !== "Ann")
+        )
+      assert.deepStrictEqual(yield* names({ text: "AGENT" }), ["Mail agent", "payments agent"])
+      assert.deepStrictEqual(yield* names({ text: "agent  ann PAY" }), ["payments agent"])
+      assert.deepStrictEqual(yield* names({ text: "0% " }), ["100%"])
+      assert.deepStrictEqual(yield* names({ text: "%" }), ["100%"])
+      assert.deepStrictEqual(yield* names({ text: "nothing" }), [])
+      assert.deepStrictEqual(yield* names({ text: "agent", order: "oldest" }), [
+        "payments agent",
+        "Mail agent"
+      ])
+      // Oldest first, page by page.
+      const all: Array<unknown> = []
+      let cursor: AuditEntry["id"] | undefined
+      do {
+        const page = yield* audit_log.list({
+          query: { order: "oldest", limit: 1, ...(cursor === undefined ? {} : { cursor }) }
+        })
+        all.push(...page.entries.map(({ id }) => id))
+        cursor = page.next_cursor ?? undefined
+      } while (cursor !== undefined)
+      const newest = (yield* entriesOf("words")).map(({ id }) => id)
+      assert.deepStrictEqual(all, newest.slice(-all.length).toReversed())
+    })
+  )
+
   it.effect("the log has every change of an endpoint, without its URL or secret", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign

@@ -1,5 +1,7 @@
 import { DateTime } from "effect"
+import { ListOrder } from "../../../api/listQuery.ts"
 import { Atom } from "effect/reactivity"
+import { useId, useState } from "react"
 import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntry.ts"
 import { type AuditEntryId, KeyId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
@@ -9,6 +11,9 @@ import { defineQuery, QueryDay, QueryText, startOfDay } from "../../state/queryS
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { CopyButton } from "../../ui/CopyButton.tsx"
+import { NoMatches } from "../../ui/NoMatches.tsx"
+import { OrderField } from "../../ui/OrderField.tsx"
+import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
@@ -28,12 +33,14 @@ const parameters = defineQuery({
   actor: KeyId,
   target: QueryText,
   from: QueryDay,
-  until: QueryDay
+  until: QueryDay,
+  text: QueryText,
+  order: ListOrder
 })
 type Filters = ReturnType<typeof parameters.read>
 
 const entriesAtom = Atom.family((filters: string) => {
-  const { action, actor, from, target, until } = parameters.read(filters)
+  const { action, actor, from, order, target, text, until } = parameters.read(filters)
   return pagedAtom(
     (cursor: AuditEntryId | undefined) =>
       apiClient.audit_log.list({
@@ -43,6 +50,8 @@ const entriesAtom = Atom.family((filters: string) => {
           ...(target === undefined ? {} : { target_id: target.trim() }),
           ...(from === undefined ? {} : { occurred_after: startOfDay(from) }),
           ...(until === undefined ? {} : { occurred_before: startOfDay(until, 1) }),
+          ...(text === undefined ? {} : { text: text.trim() }),
+          ...(order === undefined ? {} : { order }),
           ...(cursor === undefined ? {} : { cursor })
         }
       }),
@@ -51,10 +60,12 @@ const entriesAtom = Atom.family((filters: string) => {
 })
 
 /** The filters as the query of an export. */
-const exportFilter = ({ action, actor, from, target, until }: Filters) => ({
+const exportFilter = ({ action, actor, from, order, target, text, until }: Filters) => ({
   action,
   actor_id: actor,
   target_id: target?.trim(),
+  text: text?.trim(),
+  order,
   occurred_after: from === undefined ? undefined : DateTime.formatIso(startOfDay(from)),
   occurred_before: until === undefined ? undefined : DateTime.formatIso(startOfDay(until, 1))
 })
@@ -77,7 +88,7 @@ const targetPage = (target: string): string | undefined => {
 /** The audit log, newest entry first, with its filters in the address. */
 export default function Audit() {
   const [filters, setQuery] = useQueryState(parameters)
-  const atom = entriesAtom(parameters.write("", filters))
+  const list = parameters.write("", filters)
   return (
     <>
       <PageHeader title="Audit log" aside={<ExportButton path="/audit-log" filter={exportFilter(filters)} />}>
@@ -85,9 +96,15 @@ export default function Audit() {
       </PageHeader>
       <FilterBar filters={filters} setQuery={setQuery} />
       <SavedViews list="audit" />
-      <PagedList atom={atom} itemId={(entry) => entry.id}>
-        {(entries) =>
-          entries.length === 0 ? (
+      <PagedList
+        key={list}
+        atom={entriesAtom(list)}
+        {...(filters.order === "oldest" ? {} : { itemId: ({ id }: AuditEntry) => id })}
+      >
+        {(entries, hasMore) =>
+          entries.length === 0 && filters.text !== undefined ? (
+            <NoMatches title="No matching entries" hasMore={hasMore} />
+          ) : entries.length === 0 ? (
             <EmptyState title="No matching entries" />
           ) : (
             <ul className="card entries">
@@ -103,7 +120,7 @@ export default function Audit() {
 }
 
 const FilterBar = ({
-  filters: { action, actor, from, target, until },
+  filters: { action, actor, from, order, target, text, until },
   setQuery
 }: {
   readonly filters: Filters
@@ -129,10 +146,17 @@ const FilterBar = ({
     <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
     <DayField label="Until" day={until} onChange={(day) => setQuery({ until: day })} />
     <SearchField
+      label="Search entries"
+      placeholder="Words of an entry"
+      text={text ?? ""}
+      onSearch={(words) => setQuery({ text: words === "" ? undefined : words }, { replace: true })}
+    />
+    <SearchField
       label="ID of a record"
       text={target ?? ""}
       onSearch={(text) => setQuery({ target: text === "" ? undefined : text }, { replace: true })}
     />
+    <OrderField order={order} onChange={(chosen) => setQuery({ order: chosen })} />
     {actor === undefined ? null : (
       <Button small onClick={() => setQuery({ actor: undefined })}>
         Only by {actor} <span aria-hidden="true">×</span>
@@ -151,10 +175,13 @@ const Entry = ({
   readonly onActor: (id: KeyId) => void
 }) => {
   const { actor } = entry
+  const [isOpen, setOpen] = useState(false)
+  const id = useId()
   const to = targetPage(entry.target_id)
+  const summary = summarizeJson(entry.detail)
   return (
     <li className="entry">
-      <div className="entry-head">
+      <div className="entry-line">
         <p>
           {actor === null ? (
             <strong>Operator</strong>
@@ -169,30 +196,52 @@ const Entry = ({
             </button>
           )}{" "}
           {auditPhrase(entry)}
+          {summary.map((fact) => (
+            <span key={fact} className="quiet">
+              {" "}
+              · <UntrustedText text={fact} />
+            </span>
+          ))}
         </p>
-        <span className="quiet small">
+        <span className="quiet small entry-time">
           <AbsoluteTime time={entry.occurred_at} />
         </span>
+        <button
+          type="button"
+          className="link small"
+          aria-expanded={isOpen}
+          aria-controls={id}
+          onClick={() => setOpen(!isOpen)}
+        >
+          Details<span className="visually-hidden"> of the entry of {actor?.name ?? "the operator"}</span>
+        </button>
       </div>
-      <p className="quiet small">
-        {entry.action} ·{" "}
-        {to === undefined ? (
-          <span className="id">
-            <UntrustedText text={entry.target_id} />
-          </span>
-        ) : (
-          <Link to={to} className="id">
-            {entry.target_id}
-          </Link>
-        )}
-        <CopyButton label="Copy the target ID" text={entry.target_id} />
-      </p>
-      {Object.keys(entry.detail).length === 0 ? null : (
-        <details>
-          <summary>Details</summary>
-          <JsonTree label="Details" value={entry.detail} />
-        </details>
-      )}
+      {isOpen ? (
+        <div id={id} className="stack">
+          <p className="quiet small">
+            {entry.action} ·{" "}
+            {to === undefined ? (
+              <span className="id">
+                <UntrustedText text={entry.target_id} />
+              </span>
+            ) : (
+              <Link to={to} className="id">
+                {entry.target_id}
+              </Link>
+            )}
+            <CopyButton label="Copy the target ID" text={entry.target_id} />
+            {entry.request_id === null ? null : (
+              <>
+                {" "}
+                · request <span className="id">{entry.request_id}</span>
+              </>
+            )}
+          </p>
+          {Object.keys(entry.detail).length === 0 ? null : (
+            <JsonTree label="Details" value={entry.detail} unfolded />
+          )}
+        </div>
+      ) : null}
     </li>
   )
 }

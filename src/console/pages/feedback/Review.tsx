@@ -4,6 +4,7 @@ import { useEffect, useEffectEvent, useRef, useState } from "react"
 import type { FeedbackDetail, FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
+import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { refreshAfterFeedbackDeletion, refreshAfterReview } from "../../state/feedback.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -118,6 +119,7 @@ const LoadedFeedback = ({
   }
   return (
     <article className="approval" aria-labelledby="feedback-title">
+      <TaskPageTitle record={judgementText(detail)} task_id={detail.task_id} />
       <Button small kind="bare" onClick={onBack}>
         ← All feedback
       </Button>

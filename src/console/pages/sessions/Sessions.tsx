@@ -1,13 +1,18 @@
 import { Schema } from "effect"
 import { Atom } from "effect/reactivity"
+import { ListOrder } from "../../../api/listQuery.ts"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { defineQuery } from "../../state/queryState.ts"
+import { defineQuery, QueryText } from "../../state/queryState.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { CopyableId } from "../../ui/CopyButton.tsx"
+import { NoMatches } from "../../ui/NoMatches.tsx"
+import { OrderField } from "../../ui/OrderField.tsx"
+import { SearchField } from "../../ui/SearchField.tsx"
+import { Toolbar } from "../../ui/Toolbar.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
@@ -20,26 +25,35 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 
-const parameters = defineQuery({ status: Schema.Literals(["open", "closed"]) })
+const parameters = defineQuery({
+  status: Schema.Literals(["open", "closed"]),
+  text: QueryText,
+  order: ListOrder
+})
 type Status = "all" | "open" | "closed"
 
-const sessionsAtom = Atom.family((status: Status) =>
-  pagedAtom(
+/** A list by its query in the address. */
+const sessionsAtom = Atom.family((search: string) => {
+  const { order, status, text } = parameters.read(search)
+  return pagedAtom(
     (cursor: SessionId | undefined) =>
       apiClient.sessions.list({
         query: {
-          ...(status === "all" ? {} : { status }),
+          ...(status === undefined ? {} : { status }),
+          ...(text === undefined ? {} : { text: text.trim() }),
+          ...(order === undefined ? {} : { order }),
           ...(cursor === undefined ? {} : { cursor })
         }
       }),
     "sessions"
   )
-)
+})
 
 /** The agent sessions, newest first, with their filters in the address. */
 export default function Sessions() {
-  const [{ status = "all" }, setQuery] = useQueryState(parameters)
-  const atom = sessionsAtom(status)
+  const [query, setQuery] = useQueryState(parameters)
+  const { order, status = "all", text } = query
+  const list = parameters.write("", query)
   return (
     <>
       <PageHeader
@@ -56,16 +70,31 @@ export default function Sessions() {
                 ["closed", "Closed"]
               ]}
             />
-            <ExportButton path="/sessions" filter={{ status: status === "all" ? undefined : status }} />
+            <ExportButton path="/sessions" filter={{ ...query, text: text?.trim() }} />
           </>
         }
       >
         Agent sessions and the steps that the agents requested.
       </PageHeader>
+      <Toolbar label="Filters">
+        <SearchField
+          label="Search sessions"
+          placeholder="Agent, ID or metadata"
+          text={text ?? ""}
+          onSearch={(words) => setQuery({ text: words === "" ? undefined : words }, { replace: true })}
+        />
+        <OrderField order={order} onChange={(chosen) => setQuery({ order: chosen })} />
+      </Toolbar>
       <SavedViews list="sessions" />
-      <PagedList atom={atom} itemId={(session) => session.session_id}>
-        {(sessions) =>
-          sessions.length === 0 && status !== "all" ? (
+      <PagedList
+        key={list}
+        atom={sessionsAtom(list)}
+        {...(order === "oldest" ? {} : { itemId: ({ session_id }: AgentSession) => session_id })}
+      >
+        {(sessions, hasMore) =>
+          sessions.length === 0 && text !== undefined ? (
+            <NoMatches title="No matching sessions" hasMore={hasMore} />
+          ) : sessions.length === 0 && status !== "all" ? (
             <EmptyState title={`No ${status} sessions`} />
           ) : sessions.length === 0 ? (
             <EmptyState title="No sessions yet">

@@ -1,4 +1,4 @@
-import { Effect, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useEffect, useState } from "react"
 import type {
@@ -8,6 +8,7 @@ import type {
 } from "../../../domain/tasks/Comparison.ts"
 import { ComparisonId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
+import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
@@ -116,6 +117,10 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
   }, [id, running, filter])
   return (
     <div className="stack">
+      <TaskPageTitle
+        record={`Comparison ${DateTime.formatIso(comparison.created_at).slice(0, 10)}`}
+        task_id={task_id}
+      />
       <p>
         <Link to={`/tasks/${task_id}/comparisons`}>← Task comparisons</Link>
       </p>

@@ -4,6 +4,7 @@ import { useState } from "react"
 import type { Dataset as DatasetModel } from "../../../domain/tasks/Dataset.ts"
 import { DatasetId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
+import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
@@ -62,6 +63,7 @@ const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
         const selected = tab ?? (dataset.base_dataset_id === null ? "examples" : "changes")
         return (
           <div className="stack">
+            <TaskPageTitle record={`Version ${dataset.version}`} task_id={dataset.task_id} />
             <p>
               <Link to={`/tasks/${dataset.task_id}/datasets`}>← Task datasets</Link>
             </p>

@@ -7,7 +7,14 @@ import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/I
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { textArray, timestamptzArray } from "../../store/pgArrays.ts"
-import { type Page, pageWithinBytes, toPageWithinBytes } from "../../store/Pagination.ts"
+import { findByWords } from "../../store/findByWords.ts"
+import {
+  type Page,
+  pageWithinBytes,
+  rowLimit,
+  sqlDirection,
+  toPageWithinBytes
+} from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 const SessionRow = Schema.Struct({
@@ -96,12 +103,31 @@ export const listSessions = Effect.fnUntraced(function* (
   org_id: OrgId,
   request: PageRequest<SessionId> & AgentSessionFilter
 ) {
+  const { order, text } = request
+  const where = sql`org_id = ${org_id} ${sql.literal(statusConditions[request.status ?? "any"])}`
+  const found =
+    text === undefined
+      ? undefined
+      : yield* findByWords(sql, {
+          table: "agent_sessions",
+          id: "session_id",
+          text: SEARCHED_TEXT,
+          where,
+          words: text,
+          order,
+          cursor: request.cursor,
+          limit: rowLimit(request)
+        })
   const { ctes, isOnPage } = pageWithinBytes(sql, {
     table: "agent_sessions",
     id: "session_id",
     bytes: "octet_length(metadata::text)",
-    where: sql`org_id = ${org_id} ${sql.literal(statusConditions[request.status ?? "any"])}`,
-    request
+    where:
+      found === undefined
+        ? where
+        : sql`org_id = ${org_id} AND session_id = ANY(${textArray(found.ids)}::text[])`,
+    request,
+    order
   })
   const rows = yield* listedRows.all(sql`
     ${ctes}
@@ -110,11 +136,17 @@ export const listSessions = Effect.fnUntraced(function* (
       JOIN agent_sessions USING (session_id)
     WHERE org_id = ${org_id}
       AND ${isOnPage}
-    ORDER BY session_id DESC
+    ORDER BY session_id ${sql.literal(sqlDirection(order))}
   `)
   const page: Page<AgentSession, SessionId> = toPageWithinBytes(rows, toSession, (row) => row.session_id)
-  return page
+  const horizon = found?.horizon ?? null
+  return page.next_cursor !== null || horizon === null
+    ? page
+    : { items: page.items, next_cursor: SessionId.make(horizon, { disableChecks: true }) }
 })
+
+/** What a session is searched for: its agent, its id and its metadata, as far as a person reads it. */
+const SEARCHED_TEXT = "concat_ws(' ', created_by_name, session_id, left(metadata::text, 4096))"
 
 const statusConditions = {
   any: "",

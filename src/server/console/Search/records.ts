@@ -117,8 +117,8 @@ const sources: Readonly<
   endpoint: {
     table: "notification_endpoints",
     id: "endpoint_id",
-    title: "url_hint",
-    detail: "''",
+    title: "coalesce(description, url_hint)",
+    detail: "CASE WHEN description IS NULL THEN '' ELSE url_hint END",
     status: "CASE WHEN active THEN 'enabled' ELSE 'disabled' END",
     subject: "endpoint_id",
     page: (id) => `/endpoints/${id}`
