@@ -1341,6 +1341,7 @@ CREATE INDEX feedback_labelled ON feedback USING btree (org_id, score_label, sta
 CREATE INDEX feedback_lists ON feedback USING btree (org_id, status, score, feedback_id DESC);
 CREATE INDEX feedback_run ON feedback USING btree (org_id, trace_id, feedback_id DESC);
 CREATE INDEX feedback_runs ON feedback USING btree (org_id, task_id, score, run_id DESC);
+CREATE INDEX feedback_scored_runs ON feedback USING btree (org_id, score, run_id DESC);
 CREATE INDEX feedback_task_commented ON feedback USING btree (org_id, task_id, status, score, feedback_id DESC) WHERE (comment IS NOT NULL);
 CREATE INDEX feedback_task_labelled ON feedback USING btree (org_id, task_id, score_label, status, score, feedback_id DESC) WHERE (score_label IS NOT NULL);
 CREATE INDEX feedback_task_lists ON feedback USING btree (org_id, task_id, status, score, feedback_id DESC);
@@ -1799,6 +1800,7 @@ CREATE TABLE run_reviews (
   run_id text COLLATE "C" NOT NULL,
   CONSTRAINT run_reviews_pkey PRIMARY KEY (org_id, task_id, run_id)
 );
+CREATE INDEX run_reviews_newest ON run_reviews USING btree (org_id, run_id DESC);
 COMMENT ON TABLE run_reviews IS 'Runs that were sampled for review and wait for it. Feedback on the run, or its deletion, removes the row by a trigger.';
 COMMENT ON COLUMN run_reviews.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN run_reviews.task_id IS 'Task of the run.';
@@ -1837,7 +1839,10 @@ CREATE TABLE runs (
   CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
 );
 CREATE INDEX runs_failed ON runs USING btree (org_id, task_id, run_id DESC) WHERE (status = 'failed'::text);
+CREATE INDEX runs_newest ON runs USING btree (org_id, run_id DESC);
+CREATE INDEX runs_newest_failed ON runs USING btree (org_id, run_id DESC) WHERE (status = 'failed'::text);
 CREATE INDEX runs_release ON runs USING btree (org_id, release_id, run_id DESC) WHERE (source = 'provider'::text);
+CREATE INDEX runs_slow ON runs USING btree (org_id, run_id DESC) WHERE (duration_ms >= (10000)::double precision);
 CREATE UNIQUE INDEX runs_task ON runs USING btree (org_id, task_id, run_id DESC);
 COMMENT ON TABLE runs IS 'Log of runs: one input and its answer or failure.';
 COMMENT ON COLUMN runs.org_id IS 'Organization that owns the row.';

@@ -16,6 +16,7 @@ import { Authentication, requires } from "./Authorization.ts"
 import { ConsoleDeliveriesApi } from "./console/Deliveries.ts"
 import { ConsoleSearchApi } from "./console/Search.ts"
 import { ConsoleFeedbackApi } from "./console/FeedbackRows.ts"
+import { ConsoleRunsApi } from "./console/RunRows.ts"
 import { DecideManyRequest } from "./DecisionBatch.ts"
 import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -338,5 +339,6 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleExportsApi)
   .add(ConsoleFeedbackApi)
   .add(ConsoleClosedApprovalsApi)
+  .add(ConsoleRunsApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
   .middleware(ProblemFrame) {}

@@ -58,6 +58,16 @@ export const runFilter = {
   has_feedback: Schema.optionalKey(Schema.Boolean).annotateKey({
     description: "Only runs with feedback (`true`) or without any (`false`)."
   }),
+  min_duration_ms: Schema.optionalKey(
+    Schema.Int.check(
+      Schema.isBetween(
+        { minimum: 0, maximum: 86_400_000 },
+        { expected: "a whole number of milliseconds, at most a day" }
+      )
+    )
+  ).annotateKey({
+    description: "Only runs whose answer took at least so many milliseconds, at most a day."
+  }),
   awaits_review: Schema.optionalKey(Schema.Boolean).annotateKey({
     description: "Only runs in the review queue (`true`) or outside of it (`false`)."
   }),

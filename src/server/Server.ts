@@ -49,6 +49,7 @@ import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
 import { Search } from "./console/Search.ts"
 import { FeedbackRows } from "./console/FeedbackRows.ts"
+import { RunRows } from "./tasks/RunRows.ts"
 import { DeliveryHealth } from "./console/DeliveryHealth.ts"
 import { Overview } from "./console/Overview.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
@@ -247,6 +248,7 @@ export const layerServices = (settings: ServiceSettings) =>
     DatasetChanges.layer,
     Overview.layer,
     ClosedApprovals.layer,
+    RunRows.layer,
     Exports.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),

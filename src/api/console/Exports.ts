@@ -9,6 +9,7 @@ import { RequestBody } from "../Middleware.ts"
 import { NotFound, RateLimited } from "../Problems.ts"
 import { runFilter } from "../Runs.ts"
 import { closedFilter } from "./ClosedApprovals.ts"
+import { runRowFilter } from "./RunRows.ts"
 
 /** Path prefix of the exports. */
 export const EXPORTS_PATH = "/console/exports"
@@ -56,6 +57,11 @@ export class ConsoleExportsApi extends HttpApiGroup.make("exports")
     HttpApiEndpoint.get("runs", "/tasks/:task_id/runs", {
       params: { task_id: TaskId },
       query: { ...format, ...runFilter },
+      success,
+      error: [NotFound, RateLimited]
+    }).middleware(requires("runs.read")),
+    HttpApiEndpoint.get("all_runs", "/runs", {
+      query: { ...format, ...runRowFilter },
       success,
       error: [NotFound, RateLimited]
     }).middleware(requires("runs.read")),

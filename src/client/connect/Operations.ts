@@ -2257,6 +2257,8 @@ export interface ListRunsInput {
         readonly score?: 1 | 0 | -1 | undefined
         /** Only runs with feedback (`true`) or without any (`false`). */
         readonly has_feedback?: boolean | undefined
+        /** Only runs whose answer took at least so many milliseconds, at most a day. */
+        readonly min_duration_ms?: number | undefined
         /** Only runs in the review queue (`true`) or outside of it (`false`). */
         readonly awaits_review?: boolean | undefined
         /**

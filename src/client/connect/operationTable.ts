@@ -1649,6 +1649,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
         "status?": ["is", ["succeeded", "failed"]],
         "score?": ["is", [1, 0, -1]],
         "has_feedback?": "boolean",
+        "min_duration_ms?": "number",
         "awaits_review?": "boolean",
         "metadata?": ["record", ["or", ["string", "number", "boolean"]]],
         "text?": "string"

@@ -12,5 +12,7 @@ export const paletteActions: ReadonlyArray<{
   { label: "New task", scope: "tasks.write", to: "/tasks/new" },
   { label: "Closed approvals", scope: "approvals.read", to: "/approvals?tab=closed" },
   { label: "Open sessions", scope: "sessions.read", to: "/sessions?status=open" },
+  { label: "Failed runs", scope: "runs.read", to: "/runs?status=failed" },
+  { label: "Runs awaiting review", scope: "runs.read", to: "/runs?feedback=review" },
   { label: "Staged feedback", scope: "feedback.read", to: "/feedback?status=staged" }
 ]

@@ -119,8 +119,14 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/tasks/Task.tsx"))
   },
   {
+    path: "/runs",
+    title: "Runs",
+    scope: "runs.read",
+    nav: "Answers",
+    ...page(() => import("../pages/runs/AllRuns.tsx"))
+  },
+  {
     path: "/runs/:id",
-    navParent: "/tasks",
     title: "Run",
     scope: "runs.read",
     ...page(() => import("../pages/runs/Run.tsx"))

@@ -1,46 +1,9 @@
 /** Atoms of logged runs, and of feedback on the answers of releases. */
-import { Record } from "effect"
 import { Atom } from "effect/reactivity"
-import type { RunFilter } from "../../api/Runs.ts"
-import type { RunId, TaskId, TraceId } from "../../domain/Ids.ts"
+import type { TaskId, TraceId } from "../../domain/Ids.ts"
 import { apiClient } from "./apiClient.ts"
 import { refresh } from "./atoms.ts"
-import { pagedAtom } from "./pagedAtom.ts"
-
-/** The filters that the console offers. */
-export const runFilters = {
-  all: ["All runs", {}],
-  review: ["Awaiting review", { awaits_review: true }],
-  failed: ["Failed", { status: "failed" }],
-  incorrect: ["With negative feedback", { score: -1 }],
-  correct: ["With positive feedback", { score: 1 }],
-  unrated: ["Without feedback", { has_feedback: false }],
-  logged: ["Logged by clients", { source: "logged" }]
-} as const satisfies Readonly<Record<string, readonly [label: string, RunFilter]>>
-export type RunFilterName = keyof typeof runFilters
-
-/** A list of a task's runs. `text`: empty for all. */
-export interface RunList {
-  readonly task_id: TaskId
-  readonly filter: RunFilterName
-  readonly text: string
-}
-
-/** The runs of a list, newest first. */
-export const runsAtom = Atom.family(({ filter, task_id, text }: RunList) =>
-  pagedAtom(
-    (cursor: RunId | undefined) =>
-      apiClient.runs.list({
-        params: { task_id },
-        query: {
-          ...runFilters[filter][1],
-          ...(text === "" ? {} : { text }),
-          ...(cursor === undefined ? {} : { cursor })
-        }
-      }),
-    "runs"
-  )
-)
+import { refreshRunLists } from "./runFilter.ts"
 
 /** One run. */
 export const runAtom = Atom.family((trace_id: TraceId) =>
@@ -57,9 +20,9 @@ export const qualityAtom = Atom.family((task_id: TaskId) =>
   Atom.make(apiClient.feedback.quality({ params: { task_id }, query: {} }))
 )
 
-/** Refreshes the lists that a deleted run was in. */
+/** Refreshes the data that a deleted run was part of. */
 export const refreshAfterRunDeletion = (task_id: TaskId): void => {
-  for (const filter of Record.keys(runFilters)) refresh(runsAtom({ task_id, filter, text: "" }))
+  refreshRunLists()
   refresh(qualityAtom(task_id))
 }
 
@@ -67,6 +30,6 @@ export const refreshAfterRunDeletion = (task_id: TaskId): void => {
 export const refreshAfterRunReview = (task_id: TaskId, trace_id: TraceId): void => {
   refresh(runAtom(trace_id))
   refresh(runFeedbackAtom(trace_id))
-  refresh(runsAtom({ task_id, filter: "review", text: "" }))
+  refreshRunLists()
   refresh(qualityAtom(task_id))
 }

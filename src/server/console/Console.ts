@@ -14,6 +14,7 @@ import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
 import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
 import { ConsoleExportsHttp } from "./Console/exportsHttp.ts"
 import { ConsoleFeedbackHttp } from "./Console/feedbackHttp.ts"
+import { ConsoleRunsHttp } from "./Console/runsHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
@@ -55,7 +56,8 @@ export const layerRoutes = <E, R>(options: {
           ConsoleOverviewHttp,
           ConsoleExportsHttp,
           ConsoleFeedbackHttp,
-          ConsoleClosedApprovalsHttp
+          ConsoleClosedApprovalsHttp,
+          ConsoleRunsHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

@@ -22,9 +22,9 @@ import { dismissReview, findRun } from "./RunLog/rows.ts"
 export class RunLog extends Context.Service<
   RunLog,
   {
-    /** Lists a task's runs, newest first. */
+    /** Lists a task's runs, newest first; those of all tasks if `task_id` is undefined. */
     readonly list: (
-      task_id: TaskId,
+      task_id: TaskId | undefined,
       request: PageRequest<RunId> & RunFilter
     ) => Effect.Effect<Page<RunRecord, RunId>, NotFound, Authorized<"runs.read">>
     /** Returns one run. */
@@ -47,7 +47,7 @@ export class RunLog extends Context.Service<
       return RunLog.of({
         list: Effect.fn("RunLog.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("runs.read")
-          yield* requireTask(sql, org_id, task_id)
+          if (task_id !== undefined) yield* requireTask(sql, org_id, task_id)
           return yield* listRuns(sql, org_id, task_id, request)
         }, dieOnDatabaseError),
         get: Effect.fn("RunLog.get")(function* (trace_id) {

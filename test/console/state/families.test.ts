@@ -19,8 +19,8 @@ describe("Lists of several parameters", () => {
     [
       "runs",
       async () => {
-        const { runsAtom } = await import("../../../src/console/state/runs.ts")
-        return () => runsAtom({ task_id, filter: "failed", text: "a word" })
+        const { runRowsAtom } = await import("../../../src/console/state/runFilter.ts")
+        return () => runRowsAtom(`?task=${task_id}&status=failed&q=a+word`)
       }
     ],
     [

@@ -95,9 +95,11 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("an upgrade of repli
         api_keys: 1,
         approvals: 3,
         comparison_results: 2,
-        feedback: 5,
+        feedback: 6,
         feedback_counts: 1,
-        governed_steps: 4
+        governed_steps: 4,
+        run_reviews: 1,
+        runs: 3
       })
     })
   )

@@ -2,6 +2,7 @@ import type { FeedbackOverview, OverviewPeriod } from "../../../api/console/Over
 import { Link, withQuery } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { feedbackOverviewAtom } from "../../state/overview.ts"
+import { useCan } from "../../state/session.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Chart } from "../../ui/charts/Chart.tsx"
@@ -56,10 +57,11 @@ const Answers = ({ overview }: { readonly overview: FeedbackOverview }) => {
   const { days, releases, total } = overview
   const marks = marksOf(overview)
   const period = periodQuery(days)
+  const can = useCan()
   return (
     <>
       <div className="overview-figures">
-        <Figure label="Runs" to="/tasks">
+        <Figure label="Runs" to={can("runs.read") ? withQuery("/runs", periodQuery(days, "to")) : "/tasks"}>
           {countText(total.runs)}
         </Figure>
         <Figure label="Feedback" to={feedbackList(period)}>
@@ -130,7 +132,19 @@ const Answers = ({ overview }: { readonly overview: FeedbackOverview }) => {
                 </span>
               </td>
               <td className="number" data-label="Runs">
-                <Link to={`/tasks/${release.task_id}/runs`}>{countText(release.runs)}</Link>
+                {can("runs.read") ? (
+                  <Link
+                    to={withQuery("/runs", {
+                      ...periodQuery(days, "to"),
+                      task: release.task_id,
+                      release: release.release_id
+                    })}
+                  >
+                    {countText(release.runs)}
+                  </Link>
+                ) : (
+                  countText(release.runs)
+                )}
               </td>
               <td className="number" data-label="Feedback">
                 {countText(feedbackOf(release))}

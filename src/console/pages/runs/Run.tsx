@@ -29,7 +29,7 @@ import { feedbackStatuses } from "../feedback/feedbackStatuses.ts"
 import { GivenBy } from "../feedback/GivenBy.tsx"
 import { FeedbackComment, ScoreLabel } from "../feedback/Judgement.tsx"
 import { judgementText } from "../feedback/scoreText.ts"
-import { answeredBy } from "./Runs.tsx"
+import { answeredBy } from "./answeredBy.ts"
 
 const isTraceId = Schema.is(TraceId)
 

@@ -14,7 +14,7 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
-import { Runs } from "../runs/Runs.tsx"
+import { RunList } from "../runs/RunList.tsx"
 import { Comparisons } from "./Comparisons.tsx"
 import { Datasets } from "./Datasets.tsx"
 import { Releases } from "./Releases.tsx"
@@ -67,7 +67,7 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
           {tab === "overview" ? (
             <Overview task={task} />
           ) : tab === "runs" ? (
-            <Runs task={task} />
+            <RunList task={task} />
           ) : tab === "datasets" ? (
             <Datasets task={task} />
           ) : tab === "comparisons" ? (

@@ -92,6 +92,16 @@ export const ConsoleExportsHttp = HttpApiBuilder.group(
             Effect.provideService(runs.list(task_id, { ...page, ...filter }), scope, principal)
         })
       }),
+      all_runs: Effect.fnUntraced(function* ({ query: { format, task_id, ...filter } }) {
+        const scope = Authorized("runs.read")
+        const principal = yield* scope
+        return yield* exports.respond(principal, runsExport, {
+          format,
+          filter: { task_id, ...encodeRunFilter(filter) },
+          read: (page: PageRequest<RunId>) =>
+            Effect.provideService(runs.list(task_id, { ...page, ...filter }), scope, principal)
+        })
+      }),
       keys: Effect.fnUntraced(function* ({ query: { format } }) {
         const scope = Authorized("keys.write")
         const principal = yield* scope

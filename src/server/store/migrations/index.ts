@@ -71,6 +71,7 @@ import decisionsOfTools from "./0072_decisions_of_tools.ts"
 import refusedDeliveries from "./0073_refused_deliveries.ts"
 import people from "./0074_people.ts"
 import closedApprovals from "./0075_closed_approvals.ts"
+import runsOfOrganization from "./0076_runs_of_organization.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -144,5 +145,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0072_decisions_of_tools": decisionsOfTools,
   "0073_refused_deliveries": refusedDeliveries,
   "0074_people": people,
-  "0075_closed_approvals": closedApprovals
+  "0075_closed_approvals": closedApprovals,
+  "0076_runs_of_organization": runsOfOrganization
 }

@@ -16,24 +16,63 @@ const MAX_EXAMINED = 2_000
 /** Bytes of content that one request examines, for the same reason. The first run is examined whatever its size. */
 const MAX_EXAMINED_BYTES = 16 * 1024 * 1024
 
-/**
- * Lists a page of a task's runs, newest first: at most `limit`, and about 256 KiB.
- *
- * One of the filters chooses the index that is scanned; the others are checked on the runs that it yields. So a rare
- * combination of filters, or a rare text, could read all runs of the task: a request examines a limited number of
- * them, and the next page continues where it ended. `next_cursor` is null only when no run is left.
- */
+/** Runs that took at least so many milliseconds have an index of their own: `runs_slow`. */
+const SLOW_MILLIS = 10_000
+
+/** Lists a page of a task's runs, or of all runs, newest first: at most `limit`, and about 256 KiB. */
 export const listRuns = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  task_id: TaskId,
+  task_id: TaskId | undefined,
   request: PageRequest<RunId> & RunFilter
 ) {
+  const rows = yield* listedRows.all(selectPage(sql, org_id, task_id, request, MAX_PAGE_BYTES))
+  const page: Page<RunRecord, RunId> = {
+    items: yield* readRuns(sql, org_id, task_id, idsOf(rows)),
+    next_cursor: nextCursor(rows)
+  }
+  return page
+})
+
+/** A row of `selectPage`: a run of the page, or a mark of what follows it. */
+export const ListedRun = Schema.Struct({
+  run_id: Schema.NullOr(RunId),
+  part: Schema.Literals(["page", "after", "end"])
+})
+export type ListedRun = typeof ListedRun.Type
+
+const listedRows = rowsOf(ListedRun)
+
+const idsOf = (rows: ReadonlyArray<ListedRun>): ReadonlyArray<RunId> =>
+  rows.flatMap(({ part, run_id }) => (part === "page" && run_id !== null ? [run_id] : []))
+
+/** The cursor of the page after the rows of `selectPage`: further matches follow the page; or else further runs follow those that were examined. */
+export const nextCursor = (rows: ReadonlyArray<ListedRun>): RunId | null =>
+  rows.some(({ part }) => part === "after")
+    ? idsOf(rows).reduce<RunId | null>((least, id) => (least === null || id < least ? id : least), null)
+    : (rows.find(({ part }) => part === "end")?.run_id ?? null)
+
+/**
+ * The statement that finds a page of the runs of a task, or of the organization if `task_id` is undefined: the newest, at most `limit`,
+ * and about `maxBytes` of content. It returns rows of `ListedRun`, whose order says nothing.
+ *
+ * One of the filters chooses the index that is scanned; the others are checked on the runs that it yields. So a rare combination of
+ * filters, or a rare text, could read all runs: a request examines a limited number of them, and the next page continues where it ended.
+ */
+export const selectPage = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId | undefined,
+  request: PageRequest<RunId> & RunFilter,
+  maxBytes: number
+): Statement.Statement<unknown> => {
   const limit = request.limit ?? DEFAULT_LIMIT
   const scan = chooseScan(sql, org_id, task_id, request)
   const conditions = remainingConditions(sql, request, scan.answers)
   const examined = conditions.length === 0 ? limit : MAX_EXAMINED
-  const rows = yield* listedRows.all(sql`
+  // Without a task, the index `runs_newest` finds a run by its id.
+  const ofTask = task_id === undefined ? [] : [sql`runs.task_id = ${task_id}`]
+  return sql`
     WITH scanned AS MATERIALIZED (
       ${scan.select(examined + 1)}
     ),
@@ -46,9 +85,7 @@ export const listRuns = Effect.fnUntraced(function* (
         CROSS JOIN LATERAL (
           SELECT coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes
           FROM runs
-          WHERE runs.org_id = ${org_id}
-            AND runs.task_id = ${task_id}
-            AND runs.run_id = found.run_id
+          WHERE ${sql.and([sql`runs.org_id = ${org_id}`, ...ofTask, sql`runs.run_id = found.run_id`])}
           LIMIT 1
         ) AS run
     ),
@@ -65,7 +102,7 @@ export const listRuns = Effect.fnUntraced(function* (
           FROM runs
           WHERE ${sql.and([
             sql`runs.org_id = ${org_id}`,
-            sql`runs.task_id = ${task_id}`,
+            ...ofTask,
             sql`runs.run_id = examined.run_id`,
             ...conditions
           ])}
@@ -83,31 +120,15 @@ export const listRuns = Effect.fnUntraced(function* (
     )
     SELECT
       run_id,
-      CASE WHEN number = 1 OR (number <= ${limit}::int AND bytes <= ${MAX_PAGE_BYTES}::int) THEN 'page' ELSE 'after' END AS part
+      CASE WHEN number = 1 OR (number <= ${limit}::int AND bytes <= ${maxBytes}::int) THEN 'page' ELSE 'after' END AS part
     FROM sized
     UNION ALL
     SELECT min(run_id), 'end'
     FROM examined
     HAVING (SELECT count(*) FROM scanned) > ${examined}
       OR (SELECT count(*) FROM candidates) > count(*)
-  `)
-  const ids = rows.flatMap(({ part, run_id }) => (part === "page" && run_id !== null ? [run_id] : []))
-  const page: Page<RunRecord, RunId> = {
-    items: yield* readRuns(sql, org_id, task_id, ids),
-    // Further matches follow the page; or else further runs follow those that were examined.
-    next_cursor: rows.some(({ part }) => part === "after")
-      ? oldest(ids)
-      : (rows.find(({ part }) => part === "end")?.run_id ?? null)
-  }
-  return page
-})
-
-const listedRows = rowsOf(
-  Schema.Struct({ run_id: Schema.NullOr(RunId), part: Schema.Literals(["page", "after", "end"]) })
-)
-
-const oldest = (ids: ReadonlyArray<RunId>): RunId | null =>
-  ids.reduce<RunId | null>((least, id) => (least === null || id < least ? id : least), null)
+  `
+}
 
 /** A scan of one index. */
 interface IndexScan {
@@ -121,7 +142,7 @@ interface IndexScan {
 const chooseScan = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  task_id: TaskId,
+  task_id: TaskId | undefined,
   request: PageRequest<RunId> & RunFilter
 ): IndexScan => {
   const range = [
@@ -134,7 +155,7 @@ const chooseScan = (
       ? []
       : [sql`run_id < ${RunId.lowerBound(request.created_before)}`])
   ]
-  const ofTask = sql`task_id = ${task_id}`
+  const ofTask = task_id === undefined ? [] : [sql`task_id = ${task_id}`]
   const scan = (
     table: string,
     answers: IndexScan["answers"],
@@ -150,17 +171,18 @@ const chooseScan = (
     `
   })
   const [member] = Object.entries(request.metadata ?? {})
-  if (member !== undefined) {
+  // The index begins with the task.
+  if (member !== undefined && task_id !== undefined) {
     const [name, value] = member
     // Not in `answers`: the index has digests, and there may be other members.
     return scan(
       "run_metadata",
       [],
-      ofTask,
+      ...ofTask,
       sql`digest = substr(sha256(convert_to(${`${name}=${JSON.stringify(value)}`}, 'UTF8')), 1, 16)`
     )
   }
-  if (request.awaits_review === true) return scan("run_reviews", ["awaits_review"], ofTask)
+  if (request.awaits_review === true) return scan("run_reviews", ["awaits_review"], ...ofTask)
   if (request.score !== undefined || request.has_feedback === true) {
     const scores = int4Array(request.score === undefined ? Score.literals : [request.score])
     return {
@@ -172,7 +194,7 @@ const chooseScan = (
           CROSS JOIN LATERAL (
             SELECT run_id
             FROM feedback
-            WHERE ${sql.and([...range, ofTask])}
+            WHERE ${sql.and([...range, ...ofTask])}
               AND feedback.score = scores.score
             ORDER BY run_id DESC
             LIMIT ${limit}
@@ -182,12 +204,16 @@ const chooseScan = (
       `
     }
   }
-  if (request.status === "failed") return scan("runs", ["status"], ofTask, sql`status = 'failed'`)
+  if (request.status === "failed") return scan("runs", ["status"], ...ofTask, sql`status = 'failed'`)
   if (request.release_id !== undefined) {
     // Without the task, which another index begins with: a release of another task yields no run of this one.
     return scan("runs", ["release_id"], sql`release_id = ${request.release_id}`, sql`source = 'provider'`)
   }
-  return scan("runs", [], ofTask)
+  if (task_id === undefined && (request.min_duration_ms ?? 0) >= SLOW_MILLIS) {
+    // Not in `answers`: the filter may ask for more. A parameter would not match the index.
+    return scan("runs", [], sql`duration_ms >= ${sql.literal(String(SLOW_MILLIS))}`)
+  }
+  return scan("runs", [], ...ofTask)
 }
 
 /** The conditions, on a row of `runs`, of the filters that the scan does not answer. */
@@ -222,6 +248,8 @@ const remainingConditions = (
       filter.has_feedback === undefined
         ? []
         : [filter.has_feedback ? sql`EXISTS (${feedback})` : sql`NOT EXISTS (${feedback})`],
+    min_duration_ms:
+      filter.min_duration_ms === undefined ? [] : [sql`duration_ms >= ${filter.min_duration_ms}::int`],
     awaits_review:
       filter.awaits_review === undefined
         ? []

@@ -58,11 +58,11 @@ export const findRun = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id: Trace
     (row) => (row === undefined ? undefined : toRun(row))
   )
 
-/** Reads runs of a task by ids, newest first. */
+/** Reads runs of a task, or of any existing one, by ids, newest first. */
 export const readRuns = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  task_id: TaskId,
+  task_id: TaskId | undefined,
   ids: ReadonlyArray<RunId>
 ) =>
   Effect.map(
@@ -70,7 +70,7 @@ export const readRuns = (
       SELECT ${sql.literal(columns)}
       FROM runs
       WHERE org_id = ${org_id}
-        AND task_id = ${task_id}
+        AND ${task_id === undefined ? ofExistingTask(sql, "runs") : sql`task_id = ${task_id}`}
         AND run_id = ANY(${textArray(ids)})
       ORDER BY run_id DESC
     `),

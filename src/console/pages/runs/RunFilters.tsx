@@ -1,0 +1,164 @@
+import { Record, Schema } from "effect"
+import { useId } from "react"
+import { ReleaseId, type TaskId } from "../../../domain/Ids.ts"
+import { RunSource } from "../../../domain/tasks/Run.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import type { QueryState } from "../../state/queryState.ts"
+import { releasesAtom } from "../../state/tasks.ts"
+import { useCan } from "../../state/session.ts"
+import { Button } from "../../ui/Button.tsx"
+import { DayField } from "../../ui/DayField.tsx"
+import { SearchField } from "../../ui/SearchField.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
+import { Toolbar } from "../../ui/Toolbar.tsx"
+import type { SetQuery } from "../../ui/useQueryState.ts"
+import { TaskFilter } from "../feedback/Filters.tsx"
+import { feedbackChoices, isFiltered, type RunQueryFields, unfiltered } from "../../state/runFilter.ts"
+
+const isReleaseId = Schema.is(ReleaseId)
+const isSource = Schema.is(RunSource)
+
+/** Least durations to choose from, in milliseconds; others are in the address. */
+const DURATIONS = [500, 1_000, 2_000, 5_000, 10_000, 30_000]
+
+const durationText = (millis: number): string => `${(millis / 1_000).toLocaleString("en")} s or longer`
+
+/** The filters of the list of runs. `task`: the list is of one task. */
+export const RunFilters = ({
+  query,
+  setQuery,
+  task
+}: {
+  readonly query: QueryState<RunQueryFields>
+  readonly setQuery: SetQuery<RunQueryFields>
+  readonly task: TaskId | undefined
+}) => {
+  const can = useCan()
+  const { feedback, from, q, release, slow, source, status, to } = query
+  const chosenTask = task ?? query.task
+  const durations =
+    slow === undefined || DURATIONS.includes(slow)
+      ? DURATIONS
+      : [...DURATIONS, slow].toSorted((a, b) => a - b)
+  return (
+    <Toolbar label="Filters of runs">
+      <Tabs
+        label="Outcome"
+        selected={status ?? "all"}
+        onSelect={(name) => setQuery({ status: name === "all" ? undefined : name })}
+        options={[
+          ["all", "All"],
+          ["succeeded", "Answered"],
+          ["failed", "Failed"]
+        ]}
+      />
+      <SearchField
+        label="Text in the input, answer or failure"
+        placeholder="Text in input or answer"
+        text={q ?? ""}
+        onSearch={(text) => setQuery({ q: text === "" ? undefined : text }, { replace: true })}
+      />
+      {task === undefined && can("tasks.read") ? (
+        <TaskFilter task={query.task} onChange={(id) => setQuery({ task: id, release: undefined })} />
+      ) : null}
+      {chosenTask !== undefined && can("tasks.read") ? (
+        <ReleaseFilter task={chosenTask} release={release} onChoose={(id) => setQuery({ release: id })} />
+      ) : null}
+      <Choice
+        label="Feedback"
+        value={feedback}
+        options={Object.entries(feedbackChoices).map(([name, [text]]) => [name, text])}
+        onChoose={(value) =>
+          setQuery({ feedback: Record.keys(feedbackChoices).find((name) => name === value) })
+        }
+      />
+      <Choice
+        label="Duration"
+        value={slow === undefined ? undefined : String(slow)}
+        options={durations.map((millis) => [String(millis), durationText(millis)])}
+        onChoose={(value) => setQuery({ slow: value === undefined ? undefined : Number(value) })}
+      />
+      <Choice
+        label="Answered by"
+        value={source}
+        options={[
+          ["provider", "the provider"],
+          ["logged", "the client"]
+        ]}
+        onChoose={(value) => setQuery({ source: isSource(value) ? value : undefined })}
+      />
+      <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
+      <DayField label="To" day={to} onChange={(day) => setQuery({ to: day })} />
+      {isFiltered(query) ? (
+        <Button small onClick={() => setQuery(unfiltered)}>
+          Clear filters
+        </Button>
+      ) : null}
+    </Toolbar>
+  )
+}
+
+const releaseDay = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" })
+
+/** A choice of the task's releases, newest first: the first page of them. */
+const ReleaseFilter = ({
+  onChoose,
+  release,
+  task
+}: {
+  readonly task: TaskId
+  readonly release: ReleaseId | undefined
+  readonly onChoose: (release: ReleaseId | undefined) => void
+}) => {
+  const result = useAtomValue(releasesAtom(task))
+  const releases = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
+  const isListed = release === undefined || releases.some(({ id }) => id === release)
+  return (
+    <Choice
+      label="Release"
+      value={release}
+      options={[
+        ...releases.map(({ created_at, id, provider }, index): readonly [string, string] => [
+          id,
+          `${releaseDay.format(created_at.epochMilliseconds)}${index === 0 ? ", live" : ""} · ${
+            provider.kind === "examples" ? "nearest example" : provider.model.slice(0, 40)
+          }`
+        ]),
+        ...(isListed || release === undefined ? [] : [[release, release] as const])
+      ]}
+      onChoose={(value) => onChoose(isReleaseId(value) ? value : undefined)}
+    />
+  )
+}
+
+/** A choice of one value or any. Its label is beside it, so that its name does not contain every option. */
+const Choice = ({
+  label,
+  onChoose,
+  options,
+  value
+}: {
+  readonly label: string
+  readonly value: string | undefined
+  readonly options: ReadonlyArray<readonly [value: string, text: string]>
+  readonly onChoose: (value: string | undefined) => void
+}) => {
+  const id = useId()
+  return (
+    <div className="inline-field">
+      <span id={id}>{label}</span>
+      <select
+        aria-labelledby={id}
+        value={value ?? ""}
+        onChange={({ target }) => onChoose(target.value === "" ? undefined : target.value)}
+      >
+        <option value="">any</option>
+        {options.map(([name, text]) => (
+          <option key={name} value={name}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+}
