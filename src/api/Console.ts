@@ -26,6 +26,7 @@ import { CONSOLE_PATH } from "./console/consolePath.ts"
 import { ConsoleClosedApprovalsApi } from "./console/ClosedApprovals.ts"
 import { InboxApproval } from "./console/InboxApproval.ts"
 import { ConsoleOverviewApi } from "./console/Overview.ts"
+import { PendingCount } from "./console/PendingCount.ts"
 
 export { CONSOLE_PATH } from "./console/consolePath.ts"
 export { InboxApproval, InboxLine } from "./console/InboxApproval.ts"
@@ -120,6 +121,12 @@ export class ConsoleSignInsApi extends HttpApiGroup.make("sign_ins")
  * session open.
  */
 export const IDLE_HEADER = "x-countersign-idle"
+
+/**
+ * The query parameter with the session that a page belongs to. If the browser is signed in with another one by then, the request is
+ * refused. For streams: `EventSource` reconnects by itself, with the cookie of that time.
+ */
+export const SESSION_PARAMETER = "console_session"
 
 /** Approvals per page of the inbox, a few hundred bytes each. The first page is small, because a person waits for it. */
 export const INBOX_PAGE = 1_000
@@ -255,7 +262,9 @@ export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
       payload: Schema.Struct({ approval_ids: DecideManyRequest.fields.approval_ids }),
       success: Schema.Struct({ items: Schema.Array(ComparedItem) })
     }).middleware(requires("approvals.read")),
+    HttpApiEndpoint.get("count", "/count", { success: PendingCount }).middleware(requires("approvals.read")),
     HttpApiEndpoint.get("stream", "/stream", {
+      query: { [SESSION_PARAMETER]: Schema.optionalKey(ConsoleSessionId) },
       success: HttpApiSchema.StreamSse({ data: InboxApproval })
     }).middleware(requires("approvals.read"))
   )

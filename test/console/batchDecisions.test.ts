@@ -212,7 +212,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             "/feedback"
           )
           yield* Effect.promise(async () => {
-            await page.route("**/console/inbox/stream", (route) => route.abort())
+            await page.route("**/console/inbox/stream?*", (route) => route.abort())
             await page.goto("/console/approvals")
             for (const tool of [/payments/, /mail/, /crm/]) await check(page, tool)
             await page.getByRole("button", { name: /Review and decide/ }).click()

@@ -2,7 +2,9 @@
 import { Atom } from "effect/reactivity"
 import { useEffect } from "react"
 import { registry, useAtomValue } from "../state/atoms.ts"
-import { splitHiddenCharacters } from "../ui/UntrustedText.tsx"
+import { pendingCountAtom } from "../state/inboxStream.ts"
+import { plainLine } from "../ui/plainLine.ts"
+import { describeCount } from "./PendingCount.tsx"
 
 /** The most characters of one part of a title. A tab shows fewer. */
 const MAX_PART_LENGTH = 60
@@ -15,7 +17,9 @@ const titlePartsAtom = Atom.keepAlive(Atom.make<ReadonlyArray<string>>([]))
  * blank parts are left out. Texts of agents are allowed: hidden characters are shown as code points.
  */
 export const usePageTitle = (...parts: ReadonlyArray<string | undefined>): void => {
-  const given = parts.flatMap((part) => (part === undefined || part.trim() === "" ? [] : [titlePart(part)]))
+  const given = parts.flatMap((part) =>
+    part === undefined || part.trim() === "" ? [] : [plainLine(part, MAX_PART_LENGTH)]
+  )
   const key = given.join("\n")
   useEffect(() => {
     const current = key === "" ? [] : key.split("\n")
@@ -32,21 +36,12 @@ export const PageTitle = ({ parts }: { readonly parts: ReadonlyArray<string | un
   return null
 }
 
-/** One part of a title, on one line. */
-const titlePart = (text: string): string => {
-  const line = splitHiddenCharacters(text.slice(0, 4 * MAX_PART_LENGTH))
-    .map((piece) => piece.text)
-    .join("")
-    .replace(/\s+/gu, " ")
-    .trim()
-  const characters = [...line]
-  return characters.length <= MAX_PART_LENGTH ? line : `${characters.slice(0, MAX_PART_LENGTH - 1).join("")}…`
-}
-
-/** The `title` element. `page`: the title of the open page; undefined for an unknown path. */
+/** The `title` element, with the number of approvals that the key can approve. `page`: the title of the open page; undefined for an unknown path. */
 export const DocumentTitle = ({ page }: { readonly page: string | undefined }) => {
   const parts = useAtomValue(titlePartsAtom)
+  const count = describeCount(useAtomValue(pendingCountAtom))
   // A record tells the tab apart; the name of its page would only push it out of the tab.
   const named = parts.length > 1 || page === undefined ? parts : [...parts, page]
-  return <title>{[...named, "Countersign"].join(" · ")}</title>
+  const title = [...named, "Countersign"].join(" · ")
+  return <title>{count === "" ? title : `(${count}) ${title}`}</title>
 }

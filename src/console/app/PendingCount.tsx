@@ -1,17 +1,20 @@
-import { findObstacle } from "../state/findObstacle.ts"
+import { MAX_PENDING_COUNT, type PendingCount as Count } from "../../api/console/PendingCount.ts"
 import { useAtomValue } from "../state/atoms.ts"
-import { inboxAtom } from "../state/inbox.ts"
-import { useSession } from "../state/session.ts"
+import { pendingCountAtom } from "../state/inboxStream.ts"
 
-/** The number of pending approvals that the signed-in key can decide, shown beside the Approvals link. */
+/** The number of pending approvals that the signed-in key can approve, shown beside the Approvals link. */
 export const PendingCount = () => {
-  const session = useSession()
-  const { pending } = useAtomValue(inboxAtom)
-  const count = pending.filter((approval) => findObstacle(approval, session) === undefined).length
-  return count === 0 ? null : (
+  const text = describeCount(useAtomValue(pendingCountAtom))
+  return text === "" ? null : (
     <span className="nav-badge">
-      {count > 999 ? "999+" : count}
+      {text}
       <span className="visually-hidden"> pending</span>
     </span>
   )
 }
+
+/** The count as a badge says it: `3`, `99+`, or nothing. */
+export const describeCount = (count: Count | undefined): string =>
+  count === undefined || (count.count === 0 && !count.more)
+    ? ""
+    : `${Math.min(count.count, MAX_PENDING_COUNT)}${count.more ? "+" : ""}`

@@ -1,6 +1,7 @@
 import { Component, lazy, type ReactNode, Suspense, useEffect, useEffectEvent, useRef, useState } from "react"
 import type { ConsoleSession } from "../../api/Console.ts"
 import { consoleClient } from "../state/consoleClient.ts"
+import { followInbox } from "../state/inboxStream.ts"
 import { leaveConsole } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
 import { EmptyState } from "../ui/EmptyState.tsx"
@@ -10,6 +11,7 @@ import { Skeleton } from "../ui/Skeleton.tsx"
 import { Toasts } from "../ui/Toasts.tsx"
 import { useAction } from "../ui/useAction.ts"
 import { useKeyboardShortcuts } from "../ui/useKeyboardShortcuts.ts"
+import { CountIcon } from "./CountIcon.tsx"
 import { DocumentTitle } from "./PageTitle.tsx"
 import { PendingCount } from "./PendingCount.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
@@ -33,6 +35,9 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   useEffect(() => {
     if (path === "/" && first !== undefined) navigate(navPath(first), { replace: true })
   }, [path, first])
+  const { id } = session
+  const canReadApprovals = session.scopes.includes("approvals.read")
+  useEffect(() => (canReadApprovals ? followInbox(id) : undefined), [id, canReadApprovals])
   const [isHelpOpen, setHelpOpen] = useState(false)
   const [isPaletteOpen, setPaletteOpen] = useState(false)
   const openPalette = () => setPaletteOpen(true)
@@ -51,6 +56,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   return (
     <div className="shell">
       <DocumentTitle page={found?.route.title} />
+      <CountIcon />
       <a className="skip" href="#content">
         Skip to content
       </a>

@@ -1,46 +1,15 @@
 /**
- * The pending approvals of the organization: read page by page, then kept current by a server-sent event stream. After a broken stream
- * the whole inbox is read again, because changes may have been missed. A hidden tab closes its stream: browsers limit the connections
- * to one origin across all tabs.
+ * The pending approvals of the organization, for the approvals page: read page by page, then kept current by the stream of changes
+ * (`inboxStream.ts`). After a broken stream the whole inbox is read again, because changes may have been missed.
  */
-import { Effect, Exit, Schema } from "effect"
+import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
-import { CONSOLE_PATH, InboxApproval } from "../../api/Console.ts"
-import {
-  type InboxFollower,
-  makeInboxFollower,
-  type InboxListener,
-  type InboxState
-} from "./inbox/InboxFollower.ts"
+import type { InboxApproval } from "../../api/Console.ts"
+import { type InboxFollower, makeInboxFollower, type InboxState } from "./inbox/InboxFollower.ts"
 import { consoleClient } from "./consoleClient.ts"
-import { endSession, enterSession } from "./session.ts"
+import { isStillSignedIn, subscribeToInbox } from "./inboxStream.ts"
 
 export type { InboxState } from "./inbox/InboxFollower.ts"
-
-const decode = Schema.decodeUnknownExit(Schema.fromJsonString(InboxApproval))
-
-const openEventSource = (listener: InboxListener) => {
-  const source = new EventSource(`${CONSOLE_PATH}/inbox/stream`)
-  source.addEventListener("open", listener.opened)
-  source.addEventListener("ping", listener.ping)
-  source.addEventListener("resync", listener.resync)
-  source.addEventListener("approval", ({ data }: MessageEvent<unknown>) => {
-    const approval = decode(data)
-    if (Exit.isSuccess(approval)) listener.approval(approval.value)
-  })
-  // The browser reconnects by itself unless the server refused the request.
-  source.addEventListener("error", () => listener.broken(source.readyState === EventSource.CLOSED))
-  return () => source.close()
-}
-
-/** Whether the page's session is still the current one: another tab may have signed out or signed in. No response counts as yes. */
-const isStillSignedIn = Effect.match(consoleClient.session.get({}), {
-  onFailure: () => true,
-  onSuccess: (session) => {
-    if (session === null) endSession()
-    return session !== null && enterSession(session)
-  }
-})
 
 const emptyInbox: InboxState = { phase: "loading", pending: [], closed: new Map(), fullReads: 0 }
 
@@ -55,7 +24,7 @@ export const inboxAtom = Atom.make((get): InboxState => {
   }
   const follower = Effect.runSync(
     makeInboxFollower({
-      connect: openEventSource,
+      connect: subscribeToInbox,
       isStillSignedIn,
       list: (last) =>
         consoleClient.inbox.list({
@@ -68,14 +37,9 @@ export const inboxAtom = Atom.make((get): InboxState => {
       }
     })
   )
-  const onVisibilityChange = () => (document.hidden ? follower.pause() : follower.connect())
-  document.addEventListener("visibilitychange", onVisibilityChange)
-  for (const type of ["online", "focus"]) addEventListener(type, follower.check)
-  if (!document.hidden) follower.connect()
+  follower.connect()
   currentFollower = follower
   get.addFinalizer(() => {
-    document.removeEventListener("visibilitychange", onVisibilityChange)
-    for (const type of ["online", "focus"]) removeEventListener(type, follower.check)
     follower.pause()
     if (frame !== undefined) cancelAnimationFrame(frame)
   })

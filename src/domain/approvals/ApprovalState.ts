@@ -247,8 +247,8 @@ export const isOwnRequest = (
 ): boolean => requested_by === actor.id || makers.includes(requested_by)
 
 /** Whether one person holds both keys, as far as is known: they are the same, or one made the other. */
-const isSamePerson = (
-  { makers, voted_by }: VoteOfPerson,
+export const isSamePerson = (
+  { makers, voted_by }: Pick<VoteOfPerson, "makers" | "voted_by">,
   other: { readonly actor: Actor; readonly makers: ReadonlyArray<Actor["id"]> }
 ): boolean =>
   voted_by.id === other.actor.id || makers.includes(other.actor.id) || other.makers.includes(voted_by.id)

@@ -12,6 +12,7 @@ import {
   type InboxItem,
   MAX_EARLIER_STEPS
 } from "../../api/Console.ts"
+import type { PendingCount } from "../../api/console/PendingCount.ts"
 import { type NotFound, Unavailable } from "../../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { isOwnRequest } from "../../domain/approvals/ApprovalState.ts"
@@ -24,6 +25,7 @@ import {
   toContextOutcome,
   toEarlierStep
 } from "./ApprovalFeed/contextRows.ts"
+import { countPending } from "./ApprovalFeed/countPending.ts"
 import { makeSignalBuffer } from "./ApprovalFeed/SignalBuffer.ts"
 import { findApproval, toApproval } from "../approvals/approvalRows.ts"
 import { Rules } from "../approvals/Rules.ts"
@@ -71,6 +73,8 @@ export class ApprovalFeed extends Context.Service<
     readonly compare: (
       ids: ReadonlyArray<ApprovalId>
     ) => Effect.Effect<ReadonlyArray<ComparedItem>, never, Authorized<"approvals.read">>
+    /** How many pending approvals the principal can approve now. */
+    readonly count: Effect.Effect<PendingCount, never, Authorized<"approvals.read">>
     /**
      * A stream of changes as server-sent events: `approval` with a snapshot; `resync` if changes may have been missed;
      * `ping` every `INBOX_PING_MS`.
@@ -231,6 +235,9 @@ export class ApprovalFeed extends Context.Service<
             arguments_json: row.arguments
           }))
         }),
+        count: Effect.gen(function* () {
+          return yield* Effect.orDie(countPending(sql, yield* Authorized("approvals.read")))
+        }).pipe(Effect.withSpan("ApprovalFeed.count")),
         open: Effect.gen(function* () {
           const { actor, org_id, scopes } = yield* Authorized("approvals.read")
           if (isFull(org_id, actor.id)) {

@@ -21,6 +21,7 @@ import {
   earlierStepsStatement,
   toolHistoryStatement
 } from "../../../src/server/console/ApprovalFeed/contextRows.ts"
+import { countStatement } from "../../../src/server/console/ApprovalFeed/countPending.ts"
 import { pendingStatement } from "../../../src/server/console/ApprovalFeed/rows.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -212,6 +213,94 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         assert.deepStrictEqual([rest.approvals.length, rest.more], [1, false])
         const all = [...first.approvals, ...rest.approvals].map(({ step_id }) => step_id)
         assert.strictEqual(new Set(all).size, count)
+      }).pipe(Effect.orDie)
+    )
+  })
+
+  describe("count", () => {
+    it.effect("only approvals that the key can approve are counted, of its organization", () =>
+      Effect.gen(function* () {
+        const { client, clientWith, key } = yield* Countersign
+        const feed = yield* ApprovalFeed
+        const keys = yield* ApiKeys
+        const admin = yield* client({}, "counted")
+        const ada = yield* key({ preset: "reviewer", name: "Ada", groups: ["finance"] }, "counted")
+        yield* key({ preset: "reviewer", name: "Lea", groups: ["legal"] }, "counted")
+        yield* admin.approval_rules.replace({
+          payload: {
+            rules: [
+              { tool: "legal.*", effect: "require_approval", quorum: [{ group: "legal" }] },
+              { tool: "pay.*", effect: "require_approval", quorum: [{ group: "finance" }, { count: 1 }] },
+              { effect: "require_approval" }
+            ]
+          }
+        })
+        const submit = (agent: typeof admin, tool: string) =>
+          Effect.gen(function* () {
+            const { session_id } = yield* agent.sessions.create({})
+            const { approval_id } = yield* agent.sessions.step({
+              params: { id: session_id },
+              payload: { step_id: StepId.make(tool), tool, action_class: "write" }
+            })
+            return approval_id ?? assert.fail("it waits")
+          })
+        const ben = yield* key({ preset: "reviewer", name: "Ben" }, "counted")
+        // Its own request is not counted for it.
+        const cleo = yield* key(
+          { scopes: ["approvals.read", "approvals.decide", "sessions.write"], name: "Cleo" },
+          "counted"
+        )
+        const runtime = yield* client({ preset: "runtime" }, "counted")
+        yield* submit(runtime, "mail.send")
+        yield* submit(runtime, "legal.sign")
+        const payment = yield* submit(runtime, "pay.out")
+        yield* submit(yield* clientWith(cleo), "shell")
+        yield* (yield* agentOf("elsewhere"))("one")
+        const countOf = (secret: typeof ada) =>
+          Effect.gen(function* () {
+            const principal = yield* keys.verify(secret)
+            const { count, more } = yield* Effect.provideService(
+              feed.count,
+              Authorized("approvals.read"),
+              principal
+            )
+            return `${count}${more ? "+" : ""}`
+          })
+        const counts = () => Effect.all([countOf(ada), countOf(ben), countOf(cleo)])
+        assert.deepStrictEqual(yield* counts(), ["3", "3", "2"])
+        yield* (yield* clientWith(ben)).approvals.decide({
+          params: { id: payment },
+          payload: { decision: "approve" }
+        })
+        // Ben has approved, and of the two approvals only one of finance is missing.
+        assert.deepStrictEqual(yield* counts(), ["3", "2", "1"])
+        assert.strictEqual(yield* countOf(yield* key({ preset: "runtime" }, "counted")), "0")
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`UPDATE approvals SET stage = 'admin' WHERE tool = 'mail.send'`
+        assert.deepStrictEqual(yield* counts(), ["2", "1", "0"])
+      }).pipe(Effect.orDie)
+    )
+
+    it.effect("of many pending approvals only some are read, by their index, and the count ends at 99", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const feed = yield* ApprovalFeed
+        const { approval_id } = yield* (yield* agentOf("ten thousand"))("first")
+        yield* sql`
+          INSERT INTO approvals
+          SELECT (jsonb_populate_record(approvals, jsonb_build_object('approval_id', 'apr ' || n, 'expires_at', expires_at + n * interval '1 s'))).*
+          FROM approvals, generate_series(1, 10000) AS n
+          WHERE approval_id = ${approval_id}
+        `
+        yield* sql`ANALYZE approvals`
+        assert.deepStrictEqual(yield* asReviewer("ten thousand", feed.count), { count: 99, more: true })
+        const principal = yield* asReviewer("ten thousand", Authorized("approvals.read"))
+        const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
+          EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) ${countStatement(sql, principal)}
+        `
+        const plan = rows.map((line) => line["QUERY PLAN"]).join("\n")
+        const [, read] = /using approvals_inbox on approvals \S* ?\(actual rows=(\d+)/.exec(plan) ?? []
+        assert.isAtMost(Number(read), 500, plan)
       }).pipe(Effect.orDie)
     )
   })

@@ -264,6 +264,18 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
         return { ended: Fiber.join(fiber) }
       })
 
+    it.effect("a stream that names another session than that of its cookie is refused", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const secret = yield* key({ preset: "reviewer" })
+        const before = yield* signIn(secret)
+        const now = yield* signIn(secret)
+        const path = `/console/inbox/stream?console_session=${String(before.body["id"])}`
+        const refused = yield* send(path, { headers: { cookie: cookieOf(now) } })
+        assert.strictEqual(refused.status, 401)
+      }).pipe(Effect.orDie)
+    )
+
     it.effect(
       "a stream ends when its session is signed out, here or on another replica, or its key is revoked",
       () =>

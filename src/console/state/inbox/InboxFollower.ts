@@ -1,21 +1,18 @@
 /**
- * The state machine that keeps the inbox current:
+ * The state machine that keeps the list of pending approvals current:
  *
  * ```
- *  closed ──connect──> connecting ──opened──> streaming (reads everything once)
- *     ^                   │   ^                   │ resync: read again   │ read failed: retry with backoff
- *     └──pause────────────┴───┼─ broken, silent ──┘
- *                             └ refused: read, and reconnect with backoff
+ *  closed ──connect──> waiting ──opened──> streaming (reads everything once)
+ *     ^                   ^                   │ resync: read again   │ read failed: retry with backoff
+ *     └──pause────────────┴────── broken ─────┘
  * ```
- *
- * A connection can be lost without an error, for example when the device sleeps or changes its network. A stream that sends no event and no
- * heartbeat for `MAX_SILENCE` is therefore replaced by a new one.
  *
  * Only one read runs at a time. Changes that the stream delivers during a read are newer than its result and are applied on top.
  */
-import { Clock, DateTime, Duration, Effect, Fiber, Schedule } from "effect"
-import { type Inbox, INBOX_PING_MS, type InboxApproval } from "../../../api/Console.ts"
+import { DateTime, Duration, Effect, Fiber, Schedule } from "effect"
+import type { Inbox, InboxApproval } from "../../../api/Console.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
+import { MAX_SILENCE, type StreamListener } from "./StreamConnection.ts"
 
 export interface InboxState {
   /** `loading`: no page has been read yet. `behind`: the stream is broken or a read failed, so the data may be stale. */
@@ -29,22 +26,13 @@ export interface InboxState {
 }
 
 /** Receives the events of the stream. */
-export interface InboxListener {
-  readonly opened: () => void
-  readonly approval: (approval: InboxApproval) => void
-  /** A heartbeat: the stream is connected, and nothing has changed. */
-  readonly ping: () => void
-  /** Some changes may have been missed. */
-  readonly resync: () => void
-  /** `refused`: the browser does not reconnect by itself. */
-  readonly broken: (refused: boolean) => void
-}
+export type InboxListener = Omit<StreamListener, "ping">
 
 /** Dependencies of the follower: the inbox's API, the session and a callback for changes. */
 export interface InboxPort {
   /** Reads the page of pending approvals after `last`, the last one of the previous page. */
   readonly list: (last: InboxApproval | undefined) => Effect.Effect<Inbox, unknown>
-  /** Opens the stream of changes; returns the function that closes it. */
+  /** Subscribes to the stream of changes; returns the function that ends the subscription. */
   readonly connect: (listener: InboxListener) => () => void
   /** Whether the session that opened the page is still the current one; checked before reading after a reconnect. */
   readonly isStillSignedIn: Effect.Effect<boolean>
@@ -57,9 +45,7 @@ export interface InboxFollower {
   /** Applies an approval from an API response. */
   readonly applyApproval: (approval: InboxApproval) => void
   readonly connect: () => void
-  /** Replaces the stream if a heartbeat is overdue: the device's network may have changed. */
-  readonly check: () => void
-  /** Closes the stream and cancels reads and reconnects. The state is kept. */
+  /** Ends the subscription and cancels reads. The state is kept. */
   readonly pause: () => void
 }
 
@@ -76,15 +62,6 @@ const readBackoff = Schedule.exponential("1 second").pipe(
   Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, MAX_BACKOFF))),
   Schedule.jittered
 )
-
-/** The first delay before reconnecting a refused stream; it doubles with each refusal. */
-const RECONNECT_DELAY = Duration.seconds(3)
-
-/** The longest time without an event, or until a response: after two missed heartbeats, the stream is replaced. */
-const MAX_SILENCE = Duration.millis(2.5 * INBOX_PING_MS)
-
-/** The longest time until a new stream opens. A browser may send its request on another lost connection first. */
-const MAX_CONNECTING = Duration.seconds(10)
 
 const byDeadline = (left: InboxApproval, right: InboxApproval): number =>
   DateTime.toEpochMillis(left.expires_at) - DateTime.toEpochMillis(right.expires_at) ||
@@ -112,7 +89,6 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
   onChange
 }: InboxPort) {
   const fork = Effect.runForkWith(yield* Effect.context<never>())
-  const clock = yield* Clock.Clock
   let pending: Approvals = new Map()
   const closed: Approvals = new Map()
   let isLoaded = false
@@ -125,11 +101,7 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
   let mustReadAgain = false
   /** The approvals that the stream delivered since the running read started. */
   let changedDuringRead: Approvals | undefined
-  let reconnect: Fiber.Fiber<void> | undefined
-  let refusals = 0
   let closeStream: (() => void) | undefined
-  let silence: Fiber.Fiber<void> | undefined
-  let lastHeardAt = 0
 
   const put = (into: Approvals, approval: InboxApproval) => {
     if (approval.status === "pending") {
@@ -204,23 +176,9 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
     })
   }
 
-  const awaitEvent = (limit: Duration.Duration) => {
-    silence?.interruptUnsafe()
-    silence = fork(Effect.andThen(Effect.sleep(limit), Effect.sync(replaceStream)))
-  }
-
-  /** Notes an event of the stream, or its opening, and waits for the next one. */
-  const hear = () => {
-    lastHeardAt = clock.currentTimeMillisUnsafe()
-    awaitEvent(MAX_SILENCE)
-  }
-
   const listener: InboxListener = {
-    ping: hear,
     opened: () => {
-      hear()
       isStreaming = true
-      refusals = 0
       // A new read covers everything before the stream opened. The running one may not, so it is replaced.
       startRead(
         isLoaded
@@ -228,47 +186,17 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
           : readUntilComplete
       )
     },
-    approval: (approval) => {
-      hear()
-      applyApproval(approval)
-    },
+    approval: applyApproval,
     resync: () => {
-      hear()
       mustReadAgain = true
       if (read === undefined) startRead(readUntilComplete)
     },
     broken: (refused) => {
       isStreaming = false
       markStale()
-      // The reconnect below replaces the stream.
-      if (refused) silence?.interruptUnsafe()
       // Pending approvals are shown even without a stream.
       if (read === undefined && (refused || !isLoaded)) startRead(readUntilComplete)
-      if (!refused) return
-      const delay = Duration.min(Duration.times(RECONNECT_DELAY, 2 ** Math.min(refusals++, 10)), MAX_BACKOFF)
-      reconnect = fork(
-        Effect.sleep(delay).pipe(
-          Effect.andThen(isSignedInOrSilent),
-          Effect.map((isSignedIn) => {
-            if (isSignedIn) openStream()
-          })
-        )
-      )
     }
-  }
-
-  const openStream = () => {
-    closeStream?.()
-    closeStream = connect(listener)
-    // The connection may neither open nor fail.
-    lastHeardAt = clock.currentTimeMillisUnsafe()
-    awaitEvent(MAX_CONNECTING)
-  }
-
-  const replaceStream = () => {
-    isStreaming = false
-    markStale()
-    openStream()
   }
 
   const follower: InboxFollower = {
@@ -279,17 +207,14 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
       fullReads
     }),
     applyApproval,
-    connect: openStream,
-    check: () => {
-      const isSilent = clock.currentTimeMillisUnsafe() - lastHeardAt > INBOX_PING_MS
-      if (closeStream !== undefined && isSilent) replaceStream()
+    connect: () => {
+      closeStream?.()
+      closeStream = connect(listener)
     },
     pause: () => {
       closeStream?.()
       closeStream = undefined
-      silence?.interruptUnsafe()
       read?.interruptUnsafe()
-      reconnect?.interruptUnsafe()
       isStreaming = false
       markStale()
     }

@@ -1,6 +1,9 @@
 import { Effect, Layer, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
+import { SESSION_PARAMETER } from "../../../api/Console.ts"
+import { InvalidApiKey } from "../../../api/Problems.ts"
+import type { ConsoleSessionId } from "../../../domain/Ids.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
 import { makeAuthenticatedResponse } from "../../http/authenticatedResponse.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
@@ -34,6 +37,7 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
             isActive: isActive(request)
           })
           const { principal } = session
+          if (namesOtherSession(request.url, session.view.id)) return yield* otherSession
           const quota = yield* log.caller(principal, limits.admitRequest(principal))
           const handled =
             quota.refused === undefined
@@ -54,3 +58,13 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
       })
     })
   )
+
+/** Whether a request names a session, and it is not that of its cookie: see `SESSION_PARAMETER`. */
+const namesOtherSession = (url: string, id: ConsoleSessionId): boolean => {
+  const named = new URLSearchParams(url.split("?", 2)[1]).get(SESSION_PARAMETER)
+  return named !== null && named !== id
+}
+
+const otherSession = Effect.suspend(() =>
+  Effect.fail(new InvalidApiKey({ detail: "The browser is signed in with another session by now." }))
+)

@@ -15,6 +15,7 @@ export const ConsoleInboxHttp = HttpApiBuilder.group(
       get: ({ params }) => feed.get(params.id),
       context: ({ params }) => feed.context(params.id),
       compare: ({ payload }) => Effect.map(feed.compare(payload.approval_ids), (items) => ({ items })),
+      count: () => feed.count,
       stream: () =>
         Effect.map(feed.open, (events) =>
           // The feed encodes its frames itself, once for all subscribers.

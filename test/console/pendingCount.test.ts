@@ -1,0 +1,180 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import type { BrowserContext, Page, Request } from "playwright-core"
+import { StepId } from "../../src/domain/Ids.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { Browser, openPage, openSignedIn, signInByForm, skipWithoutBrowser } from "../support/browser.ts"
+import { service } from "../support/service.ts"
+
+const environment = Layer.provideMerge(Browser.layer, service())
+
+/** Starts a session in an organization; returns a function that submits a step that needs an approval. */
+const agentOf = (organization: string) =>
+  Effect.gen(function* () {
+    const { client } = yield* Countersign
+    const agent = yield* client({ preset: "runtime", name: "agent" }, organization)
+    const { session_id } = yield* agent.sessions.create({})
+    return (step: string, tool = "payments.refund") =>
+      Effect.map(
+        agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make(step), tool, action_class: "write" }
+        }),
+        ({ approval_id }) => approval_id ?? assert.fail("the step waits")
+      )
+  })
+
+/** The paths under `/console/inbox` that the pages of a context request, in order. */
+const inboxRequests = (context: BrowserContext): Array<string> => {
+  const paths: Array<string> = []
+  context.on("request", (request: Request) => {
+    const { pathname } = new URL(request.url())
+    if (pathname.startsWith("/console/inbox")) paths.push(pathname.slice("/console/inbox".length))
+  })
+  return paths
+}
+
+/** The badge beside the link of the approvals page. */
+const badge = (page: Page, text: string) =>
+  page.locator(".nav-badge").filter({ hasText: new RegExp(`^${text} pending$`) })
+
+/** The icon of the tab, as text. */
+const icon = (page: Page) =>
+  page.evaluate(() =>
+    decodeURIComponent(document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href ?? "")
+  )
+
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
+  "Number of pending approvals",
+  (it) => {
+    const test = skipWithoutBrowser(it)
+
+    test("badge, title and icon show it on every page and keep it current, without reading the inbox", () =>
+      Effect.gen(function* () {
+        const { clientWith, key } = yield* Countersign
+        const ask = yield* agentOf("badge")
+        const first = yield* ask("one")
+        const secret = yield* key({ preset: "reviewer", name: "Ada" }, "badge")
+        const { page, pageErrors } = yield* openPage()
+        const requests = inboxRequests(page.context())
+        yield* Effect.promise(async () => {
+          await signInByForm(page, secret, "/rules")
+          await badge(page, "1").waitFor()
+          await page.waitForFunction(() => document.title === "(1) Rules · Countersign")
+          assert.include(await icon(page), ">1</text>")
+        })
+        yield* Effect.forEach(["two", "three"], (step) => ask(step))
+        yield* Effect.promise(() =>
+          page.waitForFunction(() => document.title === "(3) Rules · Countersign").then(() => undefined)
+        )
+        yield* Effect.forEach(
+          Array.from({ length: 9 }, (_, index) => `more ${index}`),
+          (step) => ask(step),
+          { discard: true }
+        )
+        yield* Effect.promise(async () => {
+          await badge(page, "12").waitFor()
+          assert.include(await icon(page), ">9+</text>")
+        })
+        const ada = yield* clientWith(secret)
+        const { approvals } = yield* ada.approvals.list({ query: { status: "pending" } })
+        yield* Effect.forEach(
+          approvals.filter(({ approval_id }) => approval_id !== first),
+          ({ approval_id }) =>
+            ada.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } }),
+          { discard: true }
+        )
+        yield* Effect.promise(() => badge(page, "1").waitFor())
+        yield* ada.approvals.decide({ params: { id: first }, payload: { decision: "approve" } })
+        yield* Effect.promise(async () => {
+          await page.waitForFunction(() => document.title === "Rules · Countersign")
+          assert.match(await icon(page), /logo/)
+        })
+        assert.deepStrictEqual(new Set(requests), new Set(["/stream", "/count"]))
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("two tabs of one session share one event stream, and the other one continues when it closes", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const secret = yield* key({ preset: "reviewer", name: "Ada" }, "tabs")
+        const ask = yield* agentOf("tabs")
+        const { page, pageErrors } = yield* openSignedIn(secret, "/rules")
+        const requests = inboxRequests(page.context())
+        const streams = () => requests.filter((path) => path === "/stream").length
+        yield* Effect.promise(() => page.reload())
+        const second = yield* Effect.promise(async () => {
+          await page.getByRole("heading", { name: "Rules", exact: true }).waitFor()
+          const opened = await page.context().newPage()
+          await opened.goto("/console/approvals")
+          await opened.getByText("Live · sorted by deadline").waitFor()
+          return opened
+        })
+        yield* ask("one", "mail.send")
+        yield* Effect.promise(async () => {
+          await second.getByRole("option", { name: /mail\.send/ }).waitFor()
+          await badge(page, "1").waitFor()
+          await badge(second, "1").waitFor()
+          assert.strictEqual(streams(), 1)
+          await page.close()
+        })
+        // It may arrive between the two streams.
+        yield* ask("two", "mail.read")
+        yield* Effect.promise(async () => {
+          await second.getByRole("option", { name: /mail\.read/ }).waitFor()
+          await badge(second, "2").waitFor()
+          await second.getByText("Live · sorted by deadline").waitFor()
+          assert.strictEqual(streams(), 2)
+        })
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("after a sign-in with a key of another organization, no tab shows anything of the other one", () =>
+      Effect.gen(function* () {
+        const { key, url } = yield* Countersign
+        const here = yield* key({ preset: "reviewer", name: "Ada" }, "here")
+        const there = yield* key({ preset: "reviewer", name: "Bob" }, "there")
+        const askHere = yield* agentOf("here")
+        const askThere = yield* agentOf("there")
+        const { page } = yield* openSignedIn(here, "/approvals")
+        const second = yield* Effect.promise(async () => {
+          await page.getByText("Live · sorted by deadline").waitFor()
+          const opened = await page.context().newPage()
+          await opened.goto("/console/approvals")
+          await opened.getByText("Live · sorted by deadline").waitFor()
+          // What each page shows at any time.
+          for (const tab of [page, opened]) {
+            await tab.evaluate(() => {
+              const seen = new Set<string>()
+              new MutationObserver(() => {
+                for (const row of document.querySelectorAll("[role=option]")) seen.add(row.textContent)
+              }).observe(document.body, { childList: true, subtree: true })
+              addEventListener("beforeunload", () => sessionStorage.setItem("seen", [...seen].join("\n")))
+            })
+          }
+          return opened
+        })
+        yield* askHere("one", "mail.here")
+        yield* Effect.promise(async () => {
+          await second.getByRole("option", { name: /mail\.here/ }).waitFor()
+          const answer = await page.request.post("/console/session", {
+            data: { key: Redacted.value(there) },
+            headers: { origin: url, "sec-fetch-site": "same-origin" }
+          })
+          assert.isTrue(answer.ok())
+        })
+        yield* askThere("one", "mail.there")
+        yield* askHere("two", "mail.here")
+        yield* Effect.promise(async () => {
+          for (const tab of [page, second]) {
+            // The page reloads at its start, as the other key.
+            await tab.waitForURL(/\/console\/overview$/)
+            await tab.getByText("Bob", { exact: true }).waitFor()
+            await badge(tab, "1").waitFor()
+            const seen = await tab.evaluate(() => sessionStorage.getItem("seen") ?? "")
+            assert.notInclude(seen, "mail.there")
+          }
+        })
+      }).pipe(Effect.scoped, Effect.orDie))
+  }
+)
