@@ -30,7 +30,8 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   ready: () => import("./ready.ts"),
   rest: () => import("./rest.ts"),
   rules: () => import("./rules.ts"),
-  overview: () => import("./overview.ts")
+  overview: () => import("./overview.ts"),
+  "request-log": () => import("./requestLog.ts")
 }
 
 const results = fileURLToPath(new URL("RESULTS.md", import.meta.url))

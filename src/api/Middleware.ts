@@ -67,6 +67,11 @@ export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/B
   defaultValue: () => ByteSize.mebibytes(1)
 })
 
+/** Whether an operation waits for people or models by design, so that its duration says nothing about the service. */
+export const WaitsByDesign = Context.Reference<boolean>("countersign/api/WaitsByDesign", {
+  defaultValue: () => false
+})
+
 /**
  * For operations that create: a request repeated with the same `idempotency-key`, body and API key returns the first response for 24 hours,
  * even if the connection broke before the client received it. Only successful responses are stored; a rejected request created nothing and

@@ -7,7 +7,7 @@ import { NewProvider } from "../domain/tasks/Provider.ts"
 import { ModelCall, TaskRun } from "../domain/tasks/Run.ts"
 import { Instructions, JsonSchema, ReviewShare, SavedTask, Task } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
+import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody, WaitsByDesign } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   DatasetBusy,
@@ -240,6 +240,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
     })
       .middleware(requires("tasks.run"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
+      .annotate(WaitsByDesign, true)
       .annotateMerge(runDocument)
   )
   .prefix("/v1/tasks")

@@ -11,7 +11,7 @@ import {
 } from "../domain/telemetry/TelemetryDestination.ts"
 import { publicUrl } from "./Text.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
+import { Idempotent, idempotencyHeaders, RequestBody, WaitsByDesign } from "./Middleware.ts"
 import {
   DestinationExists,
   ExportFailed,
@@ -123,6 +123,7 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
       error: [NotFound, RateLimited, ExportFailed]
     })
       .middleware(requires("org_config.write"))
+      .annotate(WaitsByDesign, true)
       .annotateMerge(
         OpenApi.annotations({
           identifier: "testTelemetryDestination",

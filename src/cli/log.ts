@@ -1,4 +1,5 @@
 import { Cause, Formatter, Layer, Logger, References, Result } from "effect"
+import { type LogFormat, logFormat } from "../server/config/Settings/logFormat.ts"
 import { logLevel } from "../server/config/Settings/logLevel.ts"
 import { errorsOf } from "../server/observability/errorsOf.ts"
 import { originalStack } from "./originalStack.ts"
@@ -51,15 +52,24 @@ const jsonLine = Logger.map(Logger.formatStructured, ({ annotations, message, ..
   })
 })
 
-/** Logs go to stderr, formatted for people on a terminal and as JSON elsewhere; stdout has the output of the command. */
-export const layerLog = Layer.mergeAll(
-  Logger.layer([
-    process.stderr.isTTY
-      ? discreet(Logger.consolePretty(), showError)
-      : Logger.withConsoleError(discreet(jsonLine, (error) => ({ error: showError(error) })))
-  ]),
-  Layer.succeed(Logger.LogToStderr)(true)
-)
+/**
+ * Logs go to stderr, in the format of `COUNTERSIGN_LOG_FORMAT`, by default formatted for people on a terminal and as JSON elsewhere; the
+ * settings report an invalid one. Stdout has the output of the command.
+ */
+export const layerLog = (format: string | undefined = undefined): Layer.Layer<never> =>
+  Layer.mergeAll(
+    Logger.layer([
+      formatOf(format) === "pretty"
+        ? discreet(Logger.consolePretty({ colors: process.stderr.isTTY }), showError)
+        : Logger.withConsoleError(discreet(jsonLine, (error) => ({ error: showError(error) })))
+    ]),
+    Layer.succeed(Logger.LogToStderr)(true)
+  )
+
+const formatOf = (text: string | undefined): LogFormat => {
+  const format = text === undefined ? undefined : Result.getOrUndefined(logFormat(text.trim()))
+  return format ?? (process.stderr.isTTY ? "pretty" : "json")
+}
 
 /**
  * The least severe level that is logged, as in `COUNTERSIGN_LOG_LEVEL`; the settings report an invalid one. The flag

@@ -21,7 +21,13 @@ const INTERRUPTED_EXIT_CODE = 130
  */
 export const run: <E, A>(effect: Effect.Effect<A, E>) => void = (effect) =>
   runMain(
-    Effect.provide(effect, Layer.merge(layerLog, layerLogLevel(process.env["COUNTERSIGN_LOG_LEVEL"]))),
+    Effect.provide(
+      effect,
+      Layer.merge(
+        layerLog(process.env["COUNTERSIGN_LOG_FORMAT"]),
+        layerLogLevel(process.env["COUNTERSIGN_LOG_LEVEL"])
+      )
+    ),
     { disableErrorReporting: true }
   )
 

@@ -34,6 +34,7 @@ import { ConsoleDeliveries } from "./console/ConsoleDeliveries.ts"
 import { SingleSignOn } from "./console/SingleSignOn.ts"
 import { ConsoleSessions } from "./console/ConsoleSessions.ts"
 import { MAX_CONNECTIONS } from "./store/Database.ts"
+import { SlowStatementMillis } from "./store/Database/slowStatements.ts"
 import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
 import { layerMigrated } from "./store/migrate.ts"
 import { DatasetChanges } from "./console/DatasetChanges.ts"
@@ -162,7 +163,7 @@ export type ServiceSettings = Pick<
   | "metricsToken"
   | "publicUrl"
   | "rateLimits"
-  | "logRequests"
+  | "log"
   | "workLimits"
   | "organizationLimits"
   | "verification"
@@ -436,7 +437,11 @@ export const layerRoutes = (settings: ServiceSettings) =>
       RateLimits.layer(settings.rateLimits),
       Layer.succeed(WorkLimits, settings.workLimits),
       ClientAddress.layer(settings.connections),
-      RequestLog.layer(settings.logRequests)
+      RequestLog.layer({
+        requests: settings.log.requests,
+        sampleRatio: settings.log.sampleRatio,
+        slowMillis: settings.log.slowRequestMillis
+      })
     ])
   )
 
@@ -496,6 +501,7 @@ const layerOnCurrentClock = (settings: Settings) =>
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
     Layer.provideMerge(Layer.mergeAll(layerLimitUse, layerAuthenticationRefusals)),
     Layer.provideMerge(layerRegistry),
+    Layer.provideMerge(Layer.succeed(SlowStatementMillis, settings.log.slowStatementMillis)),
     // Without a collector no spans are created: they would be a third of the cost of a small request.
     Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry?.traces !== undefined))
   )

@@ -38,7 +38,20 @@ describe("an error in the log", () => {
       assert.deepInclude(dropped, { message: "Dropped spans", annotations: { spans: 3 } })
       assert.deepInclude(joined, { message: "one two", annotations: { request_id: "req_1" } })
       assert.isString(alone?.message)
-    }).pipe(Effect.provide(layerLog))
+    }).pipe(Effect.provide(layerLog()))
+  )
+
+  it.effect("the format of the environment is used; an invalid one changes nothing", () =>
+    Effect.gen(function* () {
+      yield* Effect.provide(Effect.logInfo("plain", { spans: 3 }), layerLog("pretty"))
+      yield* Effect.provide(Effect.logInfo("json"), layerLog(" JSON "))
+      yield* Effect.provide(Effect.logInfo("as by default"), layerLog("xml"))
+      const lines = (yield* TestConsole.errorLines).map(String)
+      assert.match(lines[0] ?? "", /INFO .*plain/)
+      assert.isFalse(lines[0]?.startsWith("{"))
+      assert.match(lines.at(-2) ?? "", /^\{.*"message":"json"/)
+      assert.match(lines.at(-1) ?? "", /^\{.*"message":"as by default"/)
+    })
   )
 
   it.effect("the level of the environment hides less severe lines; an invalid one changes nothing", () =>
@@ -55,7 +68,7 @@ describe("an error in the log", () => {
       assert.strictEqual(yield* count, 4)
       yield* logged("loud")
       assert.strictEqual(yield* count, 6)
-    }).pipe(Effect.provide(layerLog))
+    }).pipe(Effect.provide(layerLog()))
   )
 
   it.effect("is formatted the same beside a message and beside a cause", () =>
@@ -67,6 +80,6 @@ describe("an error in the log", () => {
       assert.include(lines, "the statement failed")
       assert.match(lines, /"spans": ?3/)
       assert.notInclude(lines, "s3cret")
-    }).pipe(Effect.provide(layerLog))
+    }).pipe(Effect.provide(layerLog()))
   )
 })

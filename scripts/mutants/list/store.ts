@@ -70,8 +70,8 @@ export const store: ReadonlyArray<ListedMutant> = [
   },
   {
     file: responseDeadline,
-    from: "if (!Exit.hasInterrupts(exit)) return Effect.sync(() => end(pending))",
-    to: "return Effect.sync(() => end(pending))",
+    from: "if (!Exit.hasInterrupts(exit)) {",
+    to: "if (exit !== undefined) {",
     tests: responseDeadlineTests
   },
   {

@@ -98,8 +98,17 @@ export interface Settings {
     readonly flush: Duration.Duration
     readonly payloadRetention: Duration.Duration
   }
-  /** Whether every request is logged. */
-  readonly logRequests: boolean
+  /** Which requests and statements are logged. */
+  readonly log: {
+    /** Whether requests have a line each; without it only slow ones have. */
+    readonly requests: boolean
+    /** The share of requests that have a line. */
+    readonly sampleRatio: number
+    /** From which duration a request is slow, in milliseconds; 0: never. */
+    readonly slowRequestMillis: number
+    /** From which duration a statement is slow, in milliseconds; 0: never. */
+    readonly slowStatementMillis: number
+  }
   /** Limits of the work that one organization has in progress on a replica. */
   readonly workLimits: { readonly reads: number; readonly largeBodyBytes: number }
   /** Requests per second, of each key and of each organization, and of an organization's end users; 0 disables a limit. */
@@ -382,7 +391,12 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       flush: values.COUNTERSIGN_TELEMETRY_FLUSH_SECONDS,
       payloadRetention: values.COUNTERSIGN_TELEMETRY_PAYLOAD_HOURS
     },
-    logRequests: values.COUNTERSIGN_LOG_REQUESTS,
+    log: {
+      requests: values.COUNTERSIGN_LOG_REQUESTS,
+      sampleRatio: values.COUNTERSIGN_LOG_REQUESTS_SAMPLE_RATIO,
+      slowRequestMillis: values.COUNTERSIGN_SLOW_REQUEST_MILLIS,
+      slowStatementMillis: values.COUNTERSIGN_SLOW_STATEMENT_MILLIS
+    },
     workLimits: {
       reads: values.COUNTERSIGN_READ_CONCURRENCY,
       largeBodyBytes: values.COUNTERSIGN_LARGE_BODY_MEBIBYTES * 1024 ** 2

@@ -3,7 +3,7 @@ import type { HttpServerResponse } from "effect/http"
 import { httpRequestDuration, httpRequests } from "./metricDefinitions.ts"
 
 /** The status label of a request whose client disconnected before the response. */
-const CLIENT_DISCONNECTED = 499
+export const CLIENT_DISCONNECTED = 499
 
 /**
  * Counts a request of an operation and records its duration. It runs around every request, so it adds neither a span nor a fiber, and finds

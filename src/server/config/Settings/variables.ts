@@ -6,6 +6,7 @@ import {
 } from "../../../domain/network/PublicAddress.ts"
 import type { EgressOptions } from "../../egress/Egress.ts"
 import { parseDnsServers } from "../../egress/parseDnsServers.ts"
+import { logFormat } from "./logFormat.ts"
 import { logLevel } from "./logLevel.ts"
 import * as read from "./readers.ts"
 import * as singleSignOn from "./singleSignOn.ts"
@@ -432,11 +433,35 @@ export const variables = {
     unit: "level",
     read: logLevel
   }),
+  COUNTERSIGN_LOG_FORMAT: optional({
+    description: "Format of log lines: json, or pretty for people to read",
+    unit: "json or pretty",
+    defaultText: "unset: pretty on a terminal, else json",
+    read: logFormat
+  }),
   COUNTERSIGN_LOG_REQUESTS: withDefault("false", {
     description:
-      "Logs a line per request: method, route, status, duration, and the ids of request, organization and key",
+      "Logs a line per request: method, route, status, duration, bytes of the answer, and the ids of request, trace, organization and key",
     unit: "true or false",
     read: read.boolean
+  }),
+  COUNTERSIGN_LOG_REQUESTS_SAMPLE_RATIO: withDefault("1", {
+    description:
+      "Share of requests that have a line; it is the line's sample_ratio, by which counts are divided. Requests answered with 5xx and slow requests always have a line, with sample_ratio 1",
+    unit: "0 to 1",
+    read: read.ratio
+  }),
+  COUNTERSIGN_SLOW_REQUEST_MILLIS: withDefault("5000", {
+    description:
+      "From which duration a request is logged as slow, also without the log of requests; runs of models and hooks, which wait by design, never are. 0: none",
+    unit: "milliseconds",
+    read: read.wholeNumber(0, 600_000)
+  }),
+  COUNTERSIGN_SLOW_STATEMENT_MILLIS: withDefault("1000", {
+    description:
+      "From which duration a statement of the database is logged as slow, with its kind, table and operation, without its values. 0: none",
+    unit: "milliseconds",
+    read: read.wholeNumber(0, 600_000)
   }),
   OTEL_EXPORTER_OTLP_ENDPOINT: secret({
     description: "Collector for the service's own traces and metrics",

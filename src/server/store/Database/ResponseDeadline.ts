@@ -1,5 +1,5 @@
 import type { PgConnection } from "@effect/sql-pg"
-import { Context, Duration, Effect, Exit, Predicate, type Scope } from "effect"
+import { Context, Duration, Effect, Exit, type Fiber, Predicate, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import { Duplex } from "node:stream"
 
@@ -39,12 +39,21 @@ export interface ResponseDeadline {
   /** Runs a statement of a connection. If the server responds to nothing on it in time, the connection closes and the statement fails. */
   readonly guard: <A>(
     connection: PgConnection.PgConnection,
-    statement: Effect.Effect<A, SqlError.SqlError>
+    statement: Effect.Effect<A, SqlError.SqlError>,
+    /** The text of the statement. */
+    text: string
   ) => Effect.Effect<A, SqlError.SqlError>
 }
 
-/** `millis`: longer than `statement_timeout`, so that the server itself ends a slow statement. */
-export const makeResponseDeadline = (millis: number): Effect.Effect<ResponseDeadline, never, Scope.Scope> =>
+/**
+ * `millis`: longer than `statement_timeout`, so that the server itself ends a slow statement. `onEnd` gets the duration of each statement
+ * that ends by itself.
+ */
+export const makeResponseDeadline = (
+  millis: number,
+  onEnd: (text: string, durationMillis: number, fiber: Fiber.Fiber<unknown, unknown>) => void = () =>
+    undefined
+): Effect.Effect<ResponseDeadline, never, Scope.Scope> =>
   Effect.gen(function* () {
     const log = Effect.runForkWith(yield* Effect.context())
     /** Every open connection that has run a statement. */
@@ -113,15 +122,22 @@ export const makeResponseDeadline = (millis: number): Effect.Effect<ResponseDead
 
     const guard = <A>(
       connection: PgConnection.PgConnection,
-      statement: Effect.Effect<A, SqlError.SqlError>
+      statement: Effect.Effect<A, SqlError.SqlError>,
+      text: string
     ): Effect.Effect<A, SqlError.SqlError> =>
       Effect.withFiber((fiber) => {
         const socket = socketOf(connection)
         if (socket === undefined || fiber.getRef(NoResponseDeadline)) return statement
         const pending = pendingOf(socket)
         begin(pending)
+        const sentAt = performance.now()
         return Effect.onExit(statement, (exit) => {
-          if (!Exit.hasInterrupts(exit)) return Effect.sync(() => end(pending))
+          if (!Exit.hasInterrupts(exit)) {
+            return Effect.sync(() => {
+              end(pending)
+              onEnd(text, pending.lastResponseAt - sentAt, fiber)
+            })
+          }
           // The caller was interrupted, but the server may still execute the statement, and responds to the next one
           // only afterwards. So a further statement shows whether the connection still works: without it, statements
           // that are all interrupted early would hide a dead connection.

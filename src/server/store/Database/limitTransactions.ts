@@ -4,6 +4,7 @@ import { CurrentPrincipal } from "../../../api/Authorization.ts"
 import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
 import { isLargeRequest, LoopTurns, yieldingOnly } from "../../concurrency/LoopTurns.ts"
 import { permitTimeout } from "../databaseErrors.ts"
+import { spanName, TransactionCaller } from "./slowStatements.ts"
 
 /**
  * Connections that the transactions of one organization's requests may hold at a time. Transactions that wait for each other's row locks
@@ -71,7 +72,10 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
       )
     })
 
-  const limited = <R, E, A>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+  const limited = <R, E, A>(
+    self: Effect.Effect<A, E, R>,
+    caller: string | undefined
+  ): Effect.Effect<A, E | SqlError.SqlError, R> =>
     Effect.suspend(() => {
       let hasStarted = false
       limits.waiting++
@@ -79,7 +83,9 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
         hasStarted = true
         limits.waiting--
         limits.open++
-        return yieldingOnly(self)
+        return caller === undefined
+          ? yieldingOnly(self)
+          : Effect.provideService(yieldingOnly(self), TransactionCaller, caller)
       })
       return Effect.onExit(withPermit(withTransaction(counted)), () =>
         Effect.sync(() => {
@@ -94,7 +100,7 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
     withTransaction: <R, E, A>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
       Effect.withFiber((fiber) =>
         Context.getOrUndefined(fiber.context, transactionService) === undefined
-          ? limited(self)
+          ? limited(self, spanName(fiber))
           : withTransaction(self)
       )
   })

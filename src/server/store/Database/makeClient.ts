@@ -3,6 +3,7 @@ import { Effect, Predicate, type Scope } from "effect"
 import type { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError, Statement } from "effect/sql"
 import { makeResponseDeadline, type ResponseDeadline } from "./ResponseDeadline.ts"
+import { makeSlowStatementLog } from "./slowStatements.ts"
 
 /** A connection for LISTEN sends no statements. How often per deadline it checks that the server still responds. */
 const LISTEN_CHECKS_PER_DEADLINE = 6
@@ -19,7 +20,7 @@ export const makeClient = (
 ): Effect.Effect<PgClient.PgClient, SqlError.SqlError, Scope.Scope | Reactivity.Reactivity> =>
   Effect.gen(function* () {
     const pool = yield* PgPool.make(config)
-    const deadline = yield* makeResponseDeadline(responseDeadlineMillis)
+    const deadline = yield* makeResponseDeadline(responseDeadlineMillis, yield* makeSlowStatementLog)
     const guarded = (connection: PgConnection.PgConnection) => new GuardedConnection(connection, deadline)
     const acquirer = Effect.map(pool.get, guarded)
     const client = yield* SqlClient.make({
@@ -36,7 +37,7 @@ export const makeClient = (
     const listen = Effect.fnUntraced(function* (channel: string) {
       const connection = yield* pool.reserve
       const notifications = yield* connection.listen(channel)
-      yield* deadline.guard(connection, connection.query("SELECT 1")).pipe(
+      yield* deadline.guard(connection, connection.query("SELECT 1"), "SELECT 1").pipe(
         Effect.delay(responseDeadlineMillis / LISTEN_CHECKS_PER_DEADLINE),
         Effect.forever,
         // Passes the failure of the connection to the consumer of the notifications.
@@ -92,20 +93,20 @@ class GuardedConnection implements SqlConnection.Connection {
   }
 
   executeRaw(sql: string, params: ReadonlyArray<unknown>) {
-    return this.#deadline.guard(this.#connection, this.#connection.query(sql, params))
+    return this.#deadline.guard(this.#connection, this.#connection.query(sql, params), sql)
   }
 
   executeUnprepared(sql: string, params: ReadonlyArray<unknown>) {
     const statement = this.#connection.query(sql, params, false)
-    return Effect.map(this.#deadline.guard(this.#connection, statement), ({ rows }) => rows)
+    return Effect.map(this.#deadline.guard(this.#connection, statement, sql), ({ rows }) => rows)
   }
 
   executeValues(sql: string, params: ReadonlyArray<unknown>) {
-    return this.#deadline.guard(this.#connection, this.#connection.queryValues(sql, params))
+    return this.#deadline.guard(this.#connection, this.#connection.queryValues(sql, params), sql)
   }
 
   executeValuesUnprepared(sql: string, params: ReadonlyArray<unknown>) {
-    return this.#deadline.guard(this.#connection, this.#connection.queryValues(sql, params, false))
+    return this.#deadline.guard(this.#connection, this.#connection.queryValues(sql, params, false), sql)
   }
 
   /** Without a deadline, because the consumer determines how fast rows are read. */

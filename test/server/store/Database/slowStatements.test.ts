@@ -1,0 +1,116 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Logger } from "effect"
+import { SqlClient } from "effect/sql"
+import { CurrentRequestFacts } from "../../../../src/server/observability/RequestFacts.ts"
+import { RequestId } from "../../../../src/server/observability/RequestId.ts"
+import {
+  describeStatement,
+  SlowStatementMillis
+} from "../../../../src/server/store/Database/slowStatements.ts"
+import * as Database from "../../../../src/server/store/Database.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
+import { TestDatabase } from "../../../support/postgres.ts"
+
+/** A client whose statements are slow from this duration. */
+const SLOW_MILLIS = 200
+
+const collect = () => {
+  const lines: Array<ReadonlyArray<unknown>> = []
+  const collector = Logger.make<unknown, void>(({ message }) => {
+    lines.push(Array.isArray(message) ? message : [message])
+  })
+  return { lines, layer: Logger.layer([collector]) }
+}
+
+const withDatabase = <A, E>(
+  slowMillis: number,
+  log: Layer.Layer<never>,
+  test: Effect.Effect<A, E, SqlClient.SqlClient>
+) =>
+  Effect.flatMap(TestDatabase, ({ url }) =>
+    Effect.provide(
+      test,
+      Database.layer({ url }).pipe(
+        Layer.provideMerge(Layer.merge(log, Layer.succeed(SlowStatementMillis, slowMillis)))
+      )
+    )
+  ).pipe(Effect.scoped, Effect.provide(TestDatabase.layer))
+
+const sleepFor = (seconds: number) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`SELECT ${"s3cret"}::text, pg_sleep(${seconds}) FROM pg_class LIMIT 1`
+  )
+
+describe("a slow statement", () => {
+  it.live("is logged with its table, operation and span, without its values; a fast one is not", () =>
+    Effect.gen(function* () {
+      const log = collect()
+      const facts = { operation: "sessions.create", route: null, org_id: null, key_id: null, waits: false }
+      yield* withDatabase(
+        SLOW_MILLIS,
+        log.layer,
+        Effect.gen(function* () {
+          yield* sleepFor(0)
+          yield* transaction(sleepFor(0.3)).pipe(
+            Effect.withSpan("Sessions.create"),
+            Effect.provideService(CurrentRequestFacts, facts),
+            Effect.provideService(RequestId, "req_1"),
+            Effect.withTracerEnabled(false)
+          )
+        })
+      )
+      assert.lengthOf(log.lines, 1)
+      const [text, line] = log.lines[0] ?? []
+      assert.strictEqual(text, "Slow statement: SELECT pg_class")
+      assert.deepInclude(line, {
+        statement: "SELECT pg_class",
+        operation: "sessions.create",
+        span: "Sessions.create",
+        request_id: "req_1"
+      })
+      assert.notInclude(JSON.stringify(log.lines), "s3cret")
+    })
+  )
+
+  it.live("that fails is logged too, and with a threshold of 0 none is", () =>
+    Effect.gen(function* () {
+      const failing = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+        Effect.flip(sql`SELECT pg_sleep(0.3), 1 / (length(current_setting('server_version')) * 0)`)
+      )
+      const on = collect()
+      yield* withDatabase(SLOW_MILLIS, on.layer, Effect.andThen(sleepFor(0.3), failing))
+      assert.lengthOf(on.lines, 2)
+      const off = collect()
+      yield* withDatabase(0, off.layer, sleepFor(0.3))
+      assert.deepStrictEqual(off.lines, [])
+    })
+  )
+
+  it.live("many have at most 20 lines in ten seconds", () =>
+    Effect.gen(function* () {
+      const log = collect()
+      yield* withDatabase(1, log.layer, Effect.replicateEffect(sleepFor(0.005), 40))
+      assert.lengthOf(log.lines, 20)
+    })
+  )
+})
+
+describe("the description of a statement", () => {
+  it("is its kind and its first table", () => {
+    assert.strictEqual(describeStatement("\n  SELECT id\n FROM runs r WHERE text = $1"), "SELECT runs")
+    assert.strictEqual(describeStatement("INSERT INTO audit_log (id) VALUES ($1)"), "INSERT audit_log")
+    assert.strictEqual(
+      describeStatement("WITH due AS (SELECT 1 FROM queue FOR NO KEY UPDATE SKIP LOCKED) SELECT * FROM due"),
+      "SELECT queue"
+    )
+    assert.strictEqual(
+      describeStatement("WITH due AS (SELECT 1 FROM queue) UPDATE deliveries SET a = $1"),
+      "UPDATE deliveries"
+    )
+    assert.strictEqual(describeStatement("COMMIT"), "COMMIT")
+    assert.strictEqual(describeStatement("SELECT pg_advisory_xact_lock($1)"), "SELECT")
+    assert.strictEqual(describeStatement("select 's3cret'"), "statement")
+    assert.strictEqual(describeStatement("SELECT a FROM unnest($1::text[]) a"), "SELECT")
+  })
+})
