@@ -100,7 +100,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: `/tasks/${at.task_id}`, shows: "Configuration" },
   { path: "/runs", shows: "Filters of runs" },
   { path: `/tasks/${at.task_id}/runs`, shows: "Answered by" },
-  { path: `/runs/${at.trace_id}`, shows: "Your feedback", open: [press("Correct the answer")] },
+  { path: `/runs/${at.trace_id}`, shows: "Your feedback", open: [press(/^Correct the answer/)] },
   { path: `/tasks/${at.task_id}/edit`, shows: "Save working copy" },
   { path: `/tasks/${at.task_id}/datasets`, shows: "Version 2", open: [press("Add examples")] },
   { path: `/tasks/${at.task_id}/comparisons`, shows: "Completed" },

@@ -82,7 +82,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [`/tasks/${at.task_id}`, "Configuration", tabs],
           ["/runs", "Answered by", ["All", "Answered", "Failed", "Export"]],
           [`/tasks/${at.task_id}/runs`, "Answered by", [...tabs, "All", "Answered", "Failed", "Export"]],
-          [`/runs/${at.trace_id}`, "Your feedback", ["Correct", "Incorrect", "Correct the answer"]],
+          [`/runs/${at.trace_id}`, "Your feedback", ["Correct c", "Incorrect i", "Correct the answer e"]],
           [`/tasks/${at.task_id}/datasets`, "Version 2", tabs],
           [`/tasks/${at.task_id}/comparisons`, "Completed", tabs],
           [`/tasks/${at.task_id}/releases`, "first release", tabs],

@@ -114,4 +114,121 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Runs"
       })
       assert.deepStrictEqual(yield* accessibilityViolations(page), [])
     }).pipe(Effect.scoped, Effect.orDie))
+
+  test("an answer is judged by one key, once it has been on the screen", () =>
+    Effect.gen(function* () {
+      const { reviewer, reviewerKey, run } = yield* runsOfTwoTasks("judge")
+      const trace_id = yield* run("one more")
+      const { page } = yield* openSignedIn(reviewerKey, `/runs/${trace_id}`)
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: /^Incorrect/ }).waitFor()
+        await page.locator("[aria-keyshortcuts=i]").waitFor()
+        await page.keyboard.press("i")
+        await page.getByText("Marked as incorrect").waitFor()
+        await page.getByRole("link", { name: "✕ Incorrect" }).waitFor()
+      })
+      const { feedback } = yield* reviewer.feedback.list({ query: { inference_log_id: trace_id } })
+      assert.deepStrictEqual(
+        feedback.map(({ correction, score }) => [score, correction]),
+        [[-1, null]]
+      )
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("an answer is corrected in fields made from its schema, staged at once, and taken back", () =>
+    Effect.gen(function* () {
+      const { reviewer, reviewerKey, run } = yield* runsOfTwoTasks("correct")
+      const trace_id = yield* run("one more")
+      const { page, pageErrors } = yield* openSignedIn(reviewerKey, `/runs/${trace_id}`)
+      const last = Effect.map(
+        reviewer.feedback.list({ query: { inference_log_id: trace_id } }),
+        ({ feedback }) => feedback[0] ?? assert.fail("no feedback")
+      )
+      yield* Effect.promise(async () => {
+        await page.locator("[aria-keyshortcuts=e]").waitFor()
+        await page.keyboard.press("e")
+        assert.isTrue(await page.getByRole("button", { name: "Fix and stage" }).isDisabled())
+        await page.getByLabel("category").selectOption("billing")
+        await page.getByRole("button", { name: "Add confidence" }).click()
+        await page.getByLabel("confidence", { exact: true }).fill("high")
+        await page.getByRole("button", { name: "Fix and stage" }).click()
+        await page.getByText("Must be a number").waitFor()
+        await page.getByLabel("confidence", { exact: true }).fill("0.9")
+        await page.getByRole("row").filter({ hasText: "category" }).getByText("differs").waitFor()
+        await page.getByLabel("Comment").fill("It is about money")
+        await page.getByRole("button", { name: "Fix and stage" }).click()
+        await page.getByText("Correction saved and staged").waitFor()
+      })
+      const staged = yield* last
+      assert.deepInclude(staged, {
+        status: "staged",
+        correction: { category: "billing", confidence: 0.9 },
+        comment: "It is about money"
+      })
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Undo" }).click()
+        await page.getByText("Correction taken back").waitFor()
+      })
+      assert.strictEqual((yield* last).status, "rejected")
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the service's validation errors are shown at the fields that they point to", () =>
+    Effect.gen(function* () {
+      const { reviewerKey, run } = yield* runsOfTwoTasks("invalid")
+      const trace_id = yield* run("one more")
+      const { page } = yield* openSignedIn(reviewerKey, `/runs/${trace_id}`)
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: /^Correct the answer/ }).click()
+        await page.getByRole("button", { name: "Edit as JSON" }).click()
+        await page.getByLabel(/^Right answer/).fill('{"confidence": 2, "category": "billing", "more": 1}')
+        await page.getByRole("button", { name: "Edit in a form" }).click()
+        await page.getByRole("button", { name: "Save correction" }).click()
+        const field = page.locator(".field.invalid").filter({ hasText: "more" })
+        await field.locator(".field-error").waitFor()
+        assert.strictEqual(await page.locator(".field.invalid").count(), 1)
+        await page.getByRole("button", { name: "Remove more" }).click()
+        await page.getByRole("button", { name: "Save correction" }).click()
+        await page.getByText("Correction saved").waitFor()
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("if the correction is saved and not staged, the page says so and offers to stage it", () =>
+    Effect.gen(function* () {
+      const { admin, params, reviewer, reviewerKey, run } = yield* runsOfTwoTasks("half")
+      yield* admin.tasks.update({ params, payload: { self_review: false } })
+      const trace_id = yield* run("one more")
+      const { page } = yield* openSignedIn(reviewerKey, `/runs/${trace_id}`)
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: /^Correct the answer/ }).click()
+        await page.getByLabel("category").selectOption("billing")
+        await page.getByRole("button", { name: "Fix and stage" }).click()
+        await page.getByText("The correction is saved").waitFor()
+        await page.getByText("It is not staged").waitFor()
+        await page.getByRole("button", { name: "Stage again" }).waitFor()
+      })
+      assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+      const { feedback } = yield* reviewer.feedback.list({ query: { inference_log_id: trace_id } })
+      assert.deepStrictEqual(
+        feedback.map(({ status }) => status),
+        ["pending"]
+      )
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a correction that is not saved is back after a reload, and can be discarded", () =>
+    Effect.gen(function* () {
+      const { reviewerKey, run } = yield* runsOfTwoTasks("kept")
+      const trace_id = yield* run("one more")
+      const { page } = yield* openSignedIn(reviewerKey, `/runs/${trace_id}`)
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: /^Correct the answer/ }).click()
+        await page.getByLabel("category").selectOption("billing")
+        await page.reload()
+        await page.getByText("Your unsaved changes are back").waitFor()
+        assert.strictEqual(await page.getByLabel("category").locator("option:checked").innerText(), "billing")
+        await page.getByRole("button", { name: "Discard changes" }).click()
+        assert.strictEqual(await page.getByLabel("category").locator("option:checked").innerText(), "other")
+        await page.reload()
+        await page.getByRole("button", { name: /^Correct the answer/ }).waitFor()
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -23,6 +23,13 @@ const shortcuts: ReadonlyArray<readonly [string, ReadonlyArray<readonly [string,
     ]
   ],
   [
+    "A run",
+    [
+      ["c, i", "correct, incorrect"],
+      ["e", "correct the answer"]
+    ]
+  ],
+  [
     "Deliveries",
     [
       ["j, k", "next, previous"],

@@ -36,8 +36,18 @@ export const enterSession = (session: ConsoleSession): boolean => {
   return true
 }
 
-/** Reloads the console at its start, which discards all data in memory before another person signs in. */
-export const leaveConsole = (): void => location.replace(CONSOLE_PATH)
+/** Where unsaved work is stored: `keptWork`. */
+export const WORK_KEY = "countersign.work"
+
+/** Reloads the console at its start, which discards all data in memory, and unsaved work, before another person signs in. */
+export const leaveConsole = (): void => {
+  try {
+    sessionStorage.removeItem(WORK_KEY)
+  } catch {
+    // Without access to the storage, nothing is stored.
+  }
+  location.replace(CONSOLE_PATH)
+}
 
 /** Shows the sign-in page after the server rejected the session. */
 export const endSession = (): void => {

@@ -1,6 +1,6 @@
-import { Result, Schema } from "effect"
-import { useState } from "react"
-import type { NewFeedback } from "../../../api/Feedback.ts"
+import { Effect, Exit, Schema } from "effect"
+import { useEffect, useState } from "react"
+import type { FeedbackRecord, Score } from "../../../domain/tasks/Feedback.ts"
 import { TraceId } from "../../../domain/Ids.ts"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
 import { usePageTitle } from "../../app/PageTitle.tsx"
@@ -8,28 +8,33 @@ import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
+import { refreshAfterFeedbackDeletion, refreshAfterReview } from "../../state/feedback.ts"
+import { useHasKeptWork } from "../../state/keptWork.ts"
+import { taskAtom } from "../../state/tasks.ts"
 import { refreshAfterRunDeletion, refreshAfterRunReview, runAtom, runFeedbackAtom } from "../../state/runs.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { CopyableId } from "../../ui/CopyButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
-import { fieldError } from "../../ui/Failure.ts"
+import { failureOfAction } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { JsonField } from "../../ui/JsonField.tsx"
-import { formatJson, parseJsonObject } from "../../ui/jsonText.ts"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { feedbackStatuses } from "../feedback/feedbackStatuses.ts"
 import { GivenBy } from "../feedback/GivenBy.tsx"
 import { FeedbackComment, ScoreLabel } from "../feedback/Judgement.tsx"
 import { judgementText } from "../feedback/scoreText.ts"
+import { TaskLink } from "../tasks/TaskLink.tsx"
 import { answeredBy } from "./answeredBy.ts"
+import { CorrectionForm, correctionWorkName } from "./CorrectionForm.tsx"
 
 const isTraceId = Schema.is(TraceId)
 
@@ -54,7 +59,7 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
   return (
     <div className="stack">
       <p>
-        <Link to={`/tasks/${run.task_id}/runs`}>← Task runs</Link>
+        <Link to="/runs">← All runs</Link>
       </p>
       <PageHeader
         title="Run"
@@ -69,7 +74,7 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
                 act={() => apiClient.runs.remove({ params: { trace_id: run.trace_id } })}
                 onDone={() => {
                   refreshAfterRunDeletion(run.task_id)
-                  navigate(`/tasks/${run.task_id}/runs`)
+                  navigate("/runs")
                   showToast("Run deleted")
                 }}
               >
@@ -82,7 +87,7 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
           </>
         }
       >
-        <span className="id">{run.trace_id}</span>
+        <CopyableId id={run.trace_id} of="run" />
       </PageHeader>
       <div className="two-columns">
         <div className="stack">
@@ -115,6 +120,12 @@ const Properties = ({ run }: { readonly run: RunRecord }) => {
     <aside className="card padded stack">
       <h2>Details</h2>
       <dl className="facts">
+        <div>
+          <dt>Task</dt>
+          <dd>
+            <TaskLink id={run.task_id} />
+          </dd>
+        </div>
         <div>
           <dt>Answered by</dt>
           <dd>
@@ -205,72 +216,115 @@ const GivenFeedback = ({ id }: { readonly id: TraceId }) => {
   )
 }
 
+/** How long a run is on the screen before a key judges it, in milliseconds: nobody reads faster. */
+const READING_MS = 300
+
 /** Scores the answer, corrects it, or dismisses the review. */
 const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
   const { task_id, trace_id } = run
-  const [correction, setCorrection] = useState<string>()
-  const give = useAction((payload: Pick<NewFeedback, "score" | "correction">) =>
-    apiClient.feedback.create({ payload: { inference_log_id: trace_id, ...payload } })
+  const can = useCan()
+  const hasKept = useHasKeptWork(correctionWorkName(run))
+  const [isCorrecting, setCorrecting] = useState(hasKept)
+  const [isRead, setRead] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setRead(true), READING_MS)
+    return () => clearTimeout(timer)
+  }, [])
+  const give = useAction((score: Score) =>
+    apiClient.feedback.create({ payload: { inference_log_id: trace_id, score } })
   )
   const dismiss = useAction(() => apiClient.runs.dismiss({ params: { trace_id } }))
-  const done = (text: string) => {
-    setCorrection(undefined)
+  const judge = async (score: Score) => {
+    const record = await give.run(score)
+    if (record === undefined) return
     refreshAfterRunReview(task_id, trace_id)
-    showToast(text)
-  }
-  const submit = async (payload: Pick<NewFeedback, "score" | "correction">) => {
-    if ((await give.run(payload)) !== undefined) done("Feedback saved")
+    refreshAfterReview(record)
+    showToast(
+      score === 1 ? "Marked as correct" : "Marked as incorrect",
+      can("data.delete") ? { label: "Undo", act: () => void undoScore(run, record) } : undefined
+    )
   }
   const dismissReview = async () => {
-    if ((await dismiss.runResult()) !== undefined) done("Review dismissed")
+    if ((await dismiss.runResult()) === undefined) return
+    refreshAfterRunReview(task_id, trace_id)
+    showToast("Review dismissed")
   }
-  const submitCorrection = () => {
-    const parsed = parseJsonObject(correction ?? "")
-    if (Result.isSuccess(parsed)) void submit({ score: -1, correction: parsed.success })
-  }
+  const isArmed = isRead && !isCorrecting
+  const canScore = run.failure === null
+  useKeyboardShortcuts({
+    c: isArmed && canScore ? () => void judge(1) : undefined,
+    i: isArmed && canScore ? () => void judge(-1) : undefined,
+    e: isArmed ? () => setCorrecting(true) : undefined
+  })
   return (
-    <section className="card padded stack">
+    <section className="card padded stack" aria-label="Your feedback">
       <h2>Your feedback</h2>
       <FailureNotice failure={give.failure ?? dismiss.failure} />
-      {correction === undefined ? (
+      {isCorrecting ? (
+        <Correction run={run} onClose={() => setCorrecting(false)} />
+      ) : (
         <div className="decide">
-          <Button kind="good" pending={give.pending} onClick={() => void submit({ score: 1 })}>
-            Correct
+          {canScore ? (
+            <>
+              <Button
+                kind="good"
+                pending={give.pending}
+                aria-keyshortcuts={isArmed ? "c" : undefined}
+                onClick={() => void judge(1)}
+              >
+                Correct <kbd>c</kbd>
+              </Button>
+              <Button
+                kind="bad"
+                pending={give.pending}
+                aria-keyshortcuts={isArmed ? "i" : undefined}
+                onClick={() => void judge(-1)}
+              >
+                Incorrect <kbd>i</kbd>
+              </Button>
+            </>
+          ) : null}
+          <Button aria-keyshortcuts={isArmed ? "e" : undefined} onClick={() => setCorrecting(true)}>
+            Correct the answer <kbd>e</kbd>
           </Button>
-          <Button kind="bad" pending={give.pending} onClick={() => void submit({ score: -1 })}>
-            Incorrect
-          </Button>
-          <Button onClick={() => setCorrection(formatJson(run.answer ?? {}))}>Correct the answer</Button>
           {run.awaits_review ? (
             <Button pending={dismiss.pending} onClick={() => void dismissReview()}>
               Dismiss
             </Button>
           ) : null}
         </div>
-      ) : (
-        <form
-          className="stack"
-          onSubmit={(event) => {
-            event.preventDefault()
-            submitCorrection()
-          }}
-        >
-          <JsonField
-            label="Right answer"
-            hint="Secrets are redacted before it is stored. A reviewer stages it."
-            text={correction}
-            error={fieldError(give.failure, "correction")}
-            onChange={setCorrection}
-          />
-          <div className="dialog-actions">
-            <Button onClick={() => setCorrection(undefined)}>Back</Button>
-            <Button kind="primary" type="submit" pending={give.pending}>
-              Save correction
-            </Button>
-          </div>
-        </form>
       )}
     </section>
+  )
+}
+
+/** The correction's form, once the task's schema is known; for keys that cannot read it, as JSON. */
+const Correction = ({ onClose, run }: { readonly run: RunRecord; readonly onClose: () => void }) =>
+  useCan()("tasks.read") ? (
+    <CorrectionOfTask run={run} onClose={onClose} />
+  ) : (
+    <CorrectionForm run={run} schema={undefined} onClose={onClose} />
+  )
+
+const CorrectionOfTask = ({ onClose, run }: { readonly run: RunRecord; readonly onClose: () => void }) => {
+  const atom = taskAtom(run.task_id)
+  const result = useAtomValue(atom)
+  return (
+    <AsyncContent result={result} atom={atom}>
+      {({ answer_schema }) => <CorrectionForm run={run} schema={answer_schema} onClose={onClose} />}
+    </AsyncContent>
+  )
+}
+
+/** Deletes a score that was just given. */
+const undoScore = async (run: RunRecord, record: FeedbackRecord): Promise<void> => {
+  const exit = await Effect.runPromiseExit(apiClient.feedback.remove({ params: { id: record.id } }))
+  refreshAfterFeedbackDeletion(record)
+  refreshAfterRunReview(run.task_id, run.trace_id)
+  showToast(
+    Exit.isSuccess(exit)
+      ? "Feedback taken back"
+      : `Not undone: ${failureOfAction(exit.cause)?.title ?? "the request was cancelled"}`
   )
 }
 
