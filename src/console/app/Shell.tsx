@@ -1,6 +1,7 @@
 import { Component, lazy, type ReactNode, Suspense, useEffect, useEffectEvent, useRef, useState } from "react"
 import type { ConsoleSession } from "../../api/Console.ts"
 import { consoleClient } from "../state/consoleClient.ts"
+import { followNotifications } from "../state/desktopNotifications.ts"
 import { followInbox } from "../state/inboxStream.ts"
 import { leaveConsole } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
@@ -19,6 +20,7 @@ import { canOpen, matchRoute, type Route, routes, navPath, scopesOf } from "./ro
 import { Logo } from "./Logo.tsx"
 import { ThemeField } from "./ThemeField.tsx"
 
+const NotificationDialog = lazy(() => import("./NotificationDialog.tsx"))
 const KeyboardHelp = lazy(() => import("./KeyboardHelp.tsx"))
 const loadPalette = () => import("./Palette.tsx")
 const Palette = lazy(loadPalette)
@@ -38,6 +40,12 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   const { id } = session
   const canReadApprovals = session.scopes.includes("approvals.read")
   useEffect(() => (canReadApprovals ? followInbox(id) : undefined), [id, canReadApprovals])
+  const canDecide = canReadApprovals && session.scopes.includes("approvals.decide")
+  useEffect(
+    () => (canDecide ? followNotifications(session, (path) => navigate(path)) : undefined),
+    [session, canDecide]
+  )
+  const [isNotificationOpen, setNotificationOpen] = useState(false)
   const [isHelpOpen, setHelpOpen] = useState(false)
   const [isPaletteOpen, setPaletteOpen] = useState(false)
   const openPalette = () => setPaletteOpen(true)
@@ -108,7 +116,11 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
             </div>
           )
         })}
-        <Account session={session} onHelp={() => setHelpOpen(true)} />
+        <Account
+          session={session}
+          onHelp={() => setHelpOpen(true)}
+          onNotifications={canDecide ? () => setNotificationOpen(true) : undefined}
+        />
       </nav>
       <main ref={main} id="content" className="content" tabIndex={-1}>
         <Page path={path} session={session} />
@@ -117,6 +129,11 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
       {isPaletteOpen ? (
         <Suspense fallback={null}>
           <Palette session={session} onClose={() => setPaletteOpen(false)} onHelp={() => setHelpOpen(true)} />
+        </Suspense>
+      ) : null}
+      {isNotificationOpen ? (
+        <Suspense fallback={null}>
+          <NotificationDialog onClose={() => setNotificationOpen(false)} />
         </Suspense>
       ) : null}
       {isHelpOpen ? (
@@ -179,7 +196,16 @@ const NavItem = ({
   </li>
 )
 
-const Account = ({ onHelp, session }: { readonly session: ConsoleSession; readonly onHelp: () => void }) => {
+const Account = ({
+  onHelp,
+  onNotifications,
+  session
+}: {
+  readonly session: ConsoleSession
+  readonly onHelp: () => void
+  /** Undefined: the key cannot decide, so that there is nothing to notify of. */
+  readonly onNotifications: (() => void) | undefined
+}) => {
   const signingOut = useAction(() => consoleClient.session.sign_out({}))
   const signOut = async () => {
     if ((await signingOut.runResult()) !== undefined) leaveConsole()
@@ -198,6 +224,11 @@ const Account = ({ onHelp, session }: { readonly session: ConsoleSession; readon
       <Button small onClick={onHelp}>
         Keyboard shortcuts
       </Button>
+      {onNotifications === undefined ? null : (
+        <Button small onClick={onNotifications}>
+          Desktop notifications
+        </Button>
+      )}
       <ThemeField />
       <FailureNotice failure={signingOut.failure} />
       <Button small pending={signingOut.pending} onClick={() => void signOut()}>
