@@ -29,6 +29,7 @@ const loadDetail = () => import("./ApprovalDetail.tsx")
 // The list is the first thing most visits need, so the panes beside it are loaded after it.
 const Detail = lazy(loadDetail)
 const Decided = lazy(() => import("./ClosedList.tsx"))
+const NothingPending = lazy(() => import("./NothingPending.tsx"))
 const loadSheet = () => import("./batch/DecisionSheet.tsx")
 const DecisionSheet = lazy(loadSheet)
 
@@ -183,9 +184,9 @@ export default function Inbox({ params }: PageProps) {
           ) : inbox.phase === "loading" ? (
             <Skeleton lines={8} />
           ) : inbox.pending.length === 0 ? (
-            <EmptyState title="No pending approvals">
-              Steps that require approval appear here automatically.
-            </EmptyState>
+            <Suspense fallback={<Skeleton lines={8} />}>
+              <NothingPending />
+            </Suspense>
           ) : shown.length === 0 ? (
             <EmptyState title="No approval matches">
               {text === "" && part === "mine"

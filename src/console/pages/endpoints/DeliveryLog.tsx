@@ -15,6 +15,7 @@ import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
+import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { RowCheckbox } from "../../ui/selection/RowCheckbox.tsx"
 import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
@@ -104,6 +105,8 @@ const Pages = ({
   readonly onReload: () => void
 }) => {
   const can = useCan()
+  /** The endpoint that a test event is suggested for. */
+  const firstEndpoint = endpoints.find(({ active }) => active)
   const newestAtom = newestDeliveriesAtom(search)
   useRefreshing(newestAtom)
   const newest = Option.getOrUndefined(AsyncResult.value(useAtomValue(newestAtom)))
@@ -201,14 +204,19 @@ const Pages = ({
           </Button>
         ) : null}
       </div>
-      {shown.length === 0 ? (
+      {shown.length === 0 && !filtered && firstEndpoint !== undefined ? (
+        <FirstRecord
+          of={({ firstDelivery }, origin) => firstDelivery(origin, firstEndpoint.id)}
+          look={() => refresh(newestAtom)}
+        />
+      ) : shown.length === 0 ? (
         <EmptyState title={filtered ? "No deliveries match" : "No deliveries yet"}>
           {last !== undefined && last.searched_to !== null ? (
             <SearchedTo page={last} />
           ) : filtered ? (
             "Change the filters to see others."
           ) : (
-            "Send a test event to see one."
+            "Events that are sent to an endpoint appear here. Add an endpoint first."
           )}
         </EmptyState>
       ) : (

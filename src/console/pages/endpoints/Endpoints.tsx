@@ -15,7 +15,7 @@ import { useCan } from "../../state/session.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { EmptyState } from "../../ui/EmptyState.tsx"
+import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -64,10 +64,10 @@ export default function Endpoints() {
           <div className="stack">
             {endpoints.length === 0 ? (
               <div className="card">
-                <EmptyState title="No webhook endpoints">
-                  Add an endpoint to receive an event when a step requires approval, when its deadline
-                  approaches, and when it is decided.
-                </EmptyState>
+                <FirstRecord
+                  of={({ firstEndpoint }, origin) => firstEndpoint(origin)}
+                  look={() => refresh(endpointsAtom)}
+                />
               </div>
             ) : (
               <ul className="cards">

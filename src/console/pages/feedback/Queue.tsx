@@ -27,6 +27,7 @@ import { useQueryState } from "../../ui/useQueryState.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { FeedbackListRow } from "./FeedbackListRow.tsx"
 import { ScoreFilter, StatusFilter, TaskFilter } from "./Filters.tsx"
+import { NothingToReview } from "./NothingToReview.tsx"
 import { Review, type ReviewVerdict } from "./Review.tsx"
 
 const loadSheet = () => import("./batch/ReviewSheet.tsx")
@@ -174,22 +175,18 @@ export default function Queue({ params }: PageProps) {
           </Toolbar>
           <PagedList atom={atom}>
             {(feedback) =>
-              feedback.length === 0 ? (
+              feedback.length === 0 && status === "pending" && !isNarrowed ? (
+                <NothingToReview task={task} look={() => refresh(atom)} />
+              ) : feedback.length === 0 ? (
                 <EmptyState
                   title={
                     isNarrowed
                       ? "No matching feedback"
-                      : status === "pending"
-                        ? "No feedback to review"
-                        : status === "all"
-                          ? "No feedback"
-                          : `No ${status} feedback`
+                      : status === "all"
+                        ? "No feedback"
+                        : `No ${status} feedback`
                   }
-                >
-                  {status === "pending" && !isNarrowed
-                    ? "Corrections submitted through the API appear here."
-                    : undefined}
-                </EmptyState>
+                />
               ) : (
                 <ul>
                   {feedback.map((record) => (

@@ -4,6 +4,7 @@ import { GridList, GridListItem } from "react-aria-components/GridList"
 import { useDragAndDrop } from "react-aria-components/useDragAndDrop"
 import { useQueryParameter } from "../../app/router.tsx"
 import { Button } from "../../ui/Button.tsx"
+import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { effects } from "./EffectBadge.tsx"
 import { type RuleDraft, moveItem } from "./RuleDraft.ts"
@@ -13,11 +14,17 @@ import { RuleText } from "./RuleText.tsx"
 export const RuleList = ({
   drafts,
   editable,
+  isSaved,
   onChange,
-  onEdit
+  onEdit,
+  onLook
 }: {
   readonly drafts: ReadonlyArray<RuleDraft>
   readonly editable: boolean
+  /** Whether the drafts are the saved rules. */
+  readonly isSaved: boolean
+  /** Looks for rules that were saved elsewhere, while there are none. */
+  readonly onLook: () => void
   readonly onChange: (drafts: ReadonlyArray<RuleDraft>) => void
   readonly onEdit: (draft: RuleDraft) => void
 }) => {
@@ -42,7 +49,13 @@ export const RuleList = ({
   if (drafts.length === 0) {
     return (
       <div className="card">
-        <EmptyState title="No rules">With no rules, every step requires approval within one hour.</EmptyState>
+        {isSaved ? (
+          <FirstRecord of={({ firstRule }, origin) => firstRule(origin)} look={onLook} />
+        ) : (
+          <EmptyState title="No rules">
+            With no rules, every step requires approval within one hour.
+          </EmptyState>
+        )}
       </div>
     )
   }

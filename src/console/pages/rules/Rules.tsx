@@ -1,3 +1,4 @@
+import { Effect } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { ApprovalRules } from "../../../api/ApprovalRules.ts"
@@ -28,6 +29,18 @@ import { ShadowRules } from "./ShadowRules.tsx"
 import { Suggestions } from "./Suggestions.tsx"
 
 const rulesAtom = Atom.make(apiClient.approval_rules.list())
+
+/** Reads the rules, and shows them if they are another revision. */
+const refreshIfNewer = (revision: number): Promise<void> =>
+  Effect.runPromise(
+    Effect.match(apiClient.approval_rules.list(), {
+      // The next look may succeed.
+      onFailure: () => undefined,
+      onSuccess: (saved) => {
+        if (saved.revision !== revision) refresh(rulesAtom)
+      }
+    })
+  )
 
 /** What is shown below the rules. */
 const panels = [
@@ -155,7 +168,17 @@ const Editor = ({
         <FailureNotice failure={save.failure} />
       )}
       <div className="two-columns rules">
-        <RuleList drafts={edited.drafts} editable={editable} onChange={change} onEdit={setOpen} />
+        <RuleList
+          drafts={edited.drafts}
+          editable={editable}
+          isSaved={!changed}
+          onChange={change}
+          onEdit={setOpen}
+          onLook={() => {
+            // The editor starts again with a new revision, so that nothing may be open.
+            if (open === undefined) void refreshIfNewer(edited.revision)
+          }}
+        />
         <RuleTester drafts={edited.drafts} changed={changed} />
       </div>
       <div className="rules-tools">

@@ -2,7 +2,7 @@ import { DateTime } from "effect"
 import type { RunRow } from "../../../api/console/RunRows.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
@@ -13,6 +13,7 @@ import { RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
 import { scoreText } from "../feedback/scoreText.ts"
+import { FirstOfTask } from "../tasks/FirstOfTask.tsx"
 import { durationText } from "./durationText.ts"
 import { RunFilters } from "./RunFilters.tsx"
 import { isFiltered, runQuery, runRowsAtom, toFilter } from "../../state/runFilter.ts"
@@ -80,10 +81,14 @@ const NoRuns = ({ search, task }: { readonly search: string; readonly task: Task
     return <EmptyState title="No runs match these filters" />
   }
   return (
-    <EmptyState title="No runs yet">
-      A run is one input of a task with its answer. Run a task with{" "}
-      <code>POST /v1/tasks/{"{task_id}"}/run</code>.
-    </EmptyState>
+    <div className="card">
+      <FirstOfTask
+        title="No runs yet"
+        wanted={task?.id}
+        of={({ firstRun }, origin, of) => firstRun(origin, of)}
+        look={() => refresh(runRowsAtom(search))}
+      />
+    </div>
   )
 }
 

@@ -4,6 +4,7 @@ import { ListOrder } from "../../../api/listQuery.ts"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
+import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
@@ -14,6 +15,7 @@ import { OrderField } from "../../ui/OrderField.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
+import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { Tabs } from "../../ui/Tabs.tsx"
@@ -97,9 +99,12 @@ export default function Sessions() {
           ) : sessions.length === 0 && status !== "all" ? (
             <EmptyState title={`No ${status} sessions`} />
           ) : sessions.length === 0 ? (
-            <EmptyState title="No sessions yet">
-              An agent starts one with <code>POST /v1/agent-sessions</code>.
-            </EmptyState>
+            <div className="card">
+              <FirstRecord
+                of={({ firstSession }, origin) => firstSession(origin)}
+                look={() => refresh(sessionsAtom(list))}
+              />
+            </div>
           ) : (
             <Table columns={["Session", "Agent", "Status", "Started"]}>
               {sessions.map((session) => (

@@ -1,11 +1,12 @@
 import { useState } from "react"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link } from "../../app/router.tsx"
+import { refresh } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { EmptyState } from "../../ui/EmptyState.tsx"
+import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -29,9 +30,12 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
       <PagedList atom={datasetsAtom(task.id)}>
         {(datasets) =>
           datasets.length === 0 ? (
-            <EmptyState title="No dataset yet">
-              Add examples or promote corrections to create version 1.
-            </EmptyState>
+            <div className="card">
+              <FirstRecord
+                of={({ firstDataset }, origin) => firstDataset(origin, task)}
+                look={() => refresh(datasetsAtom(task.id))}
+              />
+            </div>
           ) : (
             <Table columns={["Version", { name: "Examples", number: true }, "Created", "Content digest"]}>
               {datasets.map((dataset) => (

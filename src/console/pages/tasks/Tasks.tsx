@@ -1,7 +1,8 @@
 import { Link } from "../../app/router.tsx"
+import { refresh } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { tasksAtom } from "../../state/tasks.ts"
-import { EmptyState } from "../../ui/EmptyState.tsx"
+import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
@@ -29,10 +30,10 @@ export default function Tasks() {
         {(tasks) =>
           tasks.length === 0 ? (
             <div className="card">
-              <EmptyState title="No tasks yet">
-                A task defines the schemas of its inputs and answers, and the provider that produces the
-                answers.
-              </EmptyState>
+              <FirstRecord
+                of={({ firstTask }, origin) => firstTask(origin)}
+                look={() => refresh(tasksAtom)}
+              />
             </div>
           ) : (
             <Table columns={["Task", "Provider", "Dataset", "Created"]}>

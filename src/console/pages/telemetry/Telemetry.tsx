@@ -7,7 +7,7 @@ import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
-import { EmptyState } from "../../ui/EmptyState.tsx"
+import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
@@ -51,10 +51,10 @@ export default function Telemetry() {
             </PageHeader>
             {destination === undefined ? (
               <div className="card">
-                <EmptyState title="No collector">
-                  Add a collector that accepts OTLP/HTTP with JSON over HTTPS. An organization has at most
-                  one.
-                </EmptyState>
+                <FirstRecord
+                  of={({ firstCollector }, origin) => firstCollector(origin)}
+                  look={() => refresh(destinationsAtom)}
+                />
               </div>
             ) : (
               <Destination destination={destination} />
