@@ -28,12 +28,22 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
       const reviewer = yield* openSignedIn({ preset: "reviewer" }, "/keys")
       assert.sameMembers(
         [...(yield* Effect.promise(() => navigation(reviewer.page)))],
-        ["Overview", "Approvals", "Feedback", "Sessions", "Grants", "Rules", "Tasks", "Signed-in browsers"]
+        [
+          "Overview",
+          "Approvals",
+          "Feedback",
+          "Sessions",
+          "Grants",
+          "Rules",
+          "Tasks",
+          "Runs",
+          "Signed-in browsers"
+        ]
       )
       assert.sameMembers(
         [...(yield* Effect.promise(() => navigation(admin.page)))],
         [
-          ...["Overview", "Approvals", "Feedback", "Sessions", "Grants", "Rules", "Tasks"],
+          ...["Overview", "Approvals", "Feedback", "Sessions", "Grants", "Rules", "Tasks", "Runs"],
           ...[
             "Notifications",
             "Deliveries",

@@ -9,6 +9,8 @@ import { Button } from "../../ui/Button.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { KeptWorkNotice } from "../../ui/KeptWorkNotice.tsx"
+import { useKeptWork } from "../../state/keptWork.ts"
 import { showToast } from "../../ui/Toasts.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { useAction } from "../../ui/useAction.ts"
@@ -21,6 +23,7 @@ import {
   toPayload,
   toRuleListDraft
 } from "./RuleDraft.ts"
+import { restoreRules, toStoredRules } from "./keptRules.ts"
 import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
 import { RuleDialog } from "./RuleDialog.tsx"
 import { RuleList } from "./RuleList.tsx"
@@ -77,7 +80,14 @@ const Editor = ({
 }) => {
   const can = useCan()
   const editable = can("rules.write")
-  const [edited, setEdited] = useState<RuleListDraft>(() => toRuleListDraft(rules.rules, rules.revision))
+  const kept = useKeptWork<RuleListDraft>({
+    name: "rules",
+    base: String(rules.revision),
+    initial: () => toRuleListDraft(rules.rules, rules.revision),
+    toStored: toStoredRules,
+    restore: restoreRules
+  })
+  const { setWork: setEdited, work: edited } = kept
   const [open, setOpen] = useState<RuleDraft>()
   useOpenedByAddress("rule", () => {
     if (editable) setOpen(newRuleDraft())
@@ -114,18 +124,7 @@ const Editor = ({
             <>
               {changed ? (
                 <>
-                  <Button
-                    onClick={() =>
-                      setEdited(
-                        toRuleListDraft(
-                          edited.before.map(({ rule }) => rule),
-                          edited.revision
-                        )
-                      )
-                    }
-                  >
-                    Discard changes
-                  </Button>
+                  <Button onClick={kept.discard}>Discard changes</Button>
                   <Button kind="primary" pending={save.pending} onClick={() => void run(false)}>
                     Save rules
                   </Button>
@@ -154,6 +153,7 @@ const Editor = ({
               kind="primary"
               onClick={() => {
                 save.reset()
+                kept.discard()
                 refresh(rulesAtom)
               }}
             >
@@ -167,6 +167,16 @@ const Editor = ({
       ) : (
         <FailureNotice failure={save.failure} />
       )}
+      {kept.isRestored && changed && save.failure === undefined ? (
+        <KeptWorkNotice onDiscard={kept.discard}>
+          {edited.revision === rules.revision ? undefined : (
+            <p>
+              They are based on revision {edited.revision}; the saved rules are of revision {rules.revision}{" "}
+              now. Saving asks what to do.
+            </p>
+          )}
+        </KeptWorkNotice>
+      ) : null}
       <div className="two-columns rules">
         <RuleList
           drafts={edited.drafts}

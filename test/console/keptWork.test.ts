@@ -1,0 +1,134 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { Countersign } from "../../src/testing/index.ts"
+import { Browser, openSignedIn, signInByForm, skipWithoutBrowser } from "../support/browser.ts"
+import { service } from "../support/service.ts"
+import { sortingTask } from "../support/tasks.ts"
+
+const environment = Layer.provideMerge(Browser.layer, service())
+
+/** An organization with a task, and an admin key to edit it. */
+const createTask = Effect.fnUntraced(function* (organization: string) {
+  const { client, key } = yield* Countersign
+  const admin = yield* client({ name: "Grace" }, organization)
+  const task = yield* admin.tasks.create({ payload: sortingTask })
+  return { admin, task, params: { task_id: task.id }, secret: yield* key({ name: "Ada" }, organization) }
+})
+
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsaved work", (it) => {
+  const test = skipWithoutBrowser(it)
+
+  test("an edited task is kept over another page, a reload and the end of the session; its secrets are not", () =>
+    Effect.gen(function* () {
+      const { admin, params, secret, task } = yield* createTask("task")
+      const { page, pageErrors } = yield* openSignedIn(secret, `/tasks/${task.id}/edit`)
+      const back = async () => {
+        await page.getByText("Your unsaved changes are back").waitFor()
+        assert.strictEqual(await page.getByLabel("Instructions").inputValue(), "Typed for an hour")
+      }
+      yield* Effect.promise(async () => {
+        await page.getByLabel(/^OpenAI-compatible model/).check()
+        await page.getByLabel("Provider API key").fill("sk-not-to-be-stored")
+        await page.getByLabel("Instructions").fill("Typed for an hour")
+        await page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Tasks" }).click()
+        await page.getByRole("heading", { name: "Tasks", level: 1 }).waitFor()
+        await page.goBack()
+        await back()
+        await page.reload()
+        await back()
+        assert.strictEqual(await page.getByLabel("Provider API key").inputValue(), "")
+        const stored = await page.evaluate(() => JSON.stringify(sessionStorage))
+        assert.include(stored, "Typed for an hour")
+        assert.notInclude(stored, "sk-not-to-be-stored")
+        await page.context().clearCookies()
+        await signInByForm(page, secret, `/tasks/${task.id}/edit`)
+        await back()
+        await page.getByLabel(/^Nearest example/).check()
+        await page.getByRole("button", { name: "Save working copy" }).click()
+        await page.getByText("Working copy saved").waitFor()
+        await page.goto(`/console/tasks/${task.id}/edit`)
+        await page.getByLabel("Instructions").waitFor()
+        assert.strictEqual(await page.getByText("Your unsaved changes are back").count(), 0)
+      })
+      assert.strictEqual((yield* admin.tasks.get({ params })).instructions, "Typed for an hour")
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("changes of a task that was saved elsewhere meanwhile are put onto it, or discarded", () =>
+    Effect.gen(function* () {
+      const { admin, params, secret, task } = yield* createTask("conflict")
+      const { page } = yield* openSignedIn(secret, `/tasks/${task.id}/edit`)
+      yield* Effect.promise(async () => {
+        await page.getByLabel("Instructions").fill("Mine")
+        await page.getByLabel("Name").fill("my name")
+      })
+      yield* admin.tasks.update({ params, payload: { name: "their name", review_share: 0.25 } })
+      yield* Effect.promise(async () => {
+        await page.reload()
+        await page.getByText("The task was saved elsewhere since you typed this").waitFor()
+        await page.getByText("Fields that changed in both: name.").waitFor()
+        await page.getByRole("button", { name: "Keep my changes" }).click()
+        await page.getByRole("button", { name: "Save working copy" }).click()
+        await page.getByText("Working copy saved").waitFor()
+      })
+      assert.deepInclude(yield* admin.tasks.get({ params }), {
+        name: "my name",
+        instructions: "Mine",
+        review_share: 0.25
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a new task is kept, until it is cancelled", () =>
+    Effect.gen(function* () {
+      const { secret } = yield* createTask("new")
+      const { page } = yield* openSignedIn(secret, "/tasks/new")
+      yield* Effect.promise(async () => {
+        await page.getByLabel("Name").fill("half typed")
+        await page.reload()
+        await page.getByText("Your unsaved changes are back").waitFor()
+        assert.strictEqual(await page.getByLabel("Name").inputValue(), "half typed")
+        await page.getByRole("link", { name: "Cancel" }).click()
+        await page.getByRole("link", { name: "New task" }).click()
+        await page.getByLabel("Name").waitFor()
+        assert.strictEqual(await page.getByLabel("Name").inputValue(), "")
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("unsaved rules are kept over a reload, tell that others saved meanwhile, and are gone after signing out", () =>
+    Effect.gen(function* () {
+      const { admin, secret } = yield* createTask("rules")
+      const { page } = yield* openSignedIn(secret, "/rules")
+      const rules = page.getByRole("grid", { name: /rules/i })
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "New rule" }).click()
+        await page.getByRole("dialog").getByLabel("Tool").fill("payments.refund")
+        await page.getByRole("dialog").getByRole("button", { name: "Add rule" }).click()
+        await page.getByText("Unsaved changes.").waitFor()
+        await page.reload()
+        await page.getByText("Your unsaved changes are back").waitFor()
+        await rules.getByText("payments.refund").waitFor()
+      })
+      const { revision } = yield* admin.approval_rules.list()
+      yield* admin.approval_rules.replace({ payload: { revision, rules: [] } })
+      yield* Effect.promise(async () => {
+        await page.reload()
+        await page.getByText(/They are based on revision/).waitFor()
+        await rules.getByText("payments.refund").waitFor()
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("The rules changed while you were editing").waitFor()
+        await page.getByRole("button", { name: "Load saved rules" }).click()
+        await page.getByText("Unsaved changes.").waitFor({ state: "detached" })
+        await page.reload()
+        await page.getByRole("heading", { name: "Rules", level: 1 }).waitFor()
+        assert.strictEqual(await page.getByText("Your unsaved changes are back").count(), 0)
+        await page.goto("/console/tasks/new")
+        await page.getByLabel("Name").fill("not for the next person")
+        await page.getByRole("button", { name: "Sign out" }).click()
+        await page.getByLabel("API key").waitFor()
+        assert.notInclude(
+          await page.evaluate(() => JSON.stringify(sessionStorage)),
+          "not for the next person"
+        )
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+})
