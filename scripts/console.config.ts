@@ -54,6 +54,55 @@ const preloadApp: Plugin = {
   }
 }
 
+/** The icons of the installed app. `maskable`: the system may cut it to its shape. `scripts/consoleIcons.ts` draws them from the logo. */
+const ICONS = [
+  { file: "icon-192.png", sizes: "192x192", purpose: "any" },
+  { file: "icon-512.png", sizes: "512x512", purpose: "any" },
+  { file: "icon-maskable-512.png", sizes: "512x512", purpose: "maskable" }
+]
+
+/** Phones of Apple take the icon from a link of the page. */
+const APPLE_ICON = "icon-apple-180.png"
+
+/** Writes the web manifest, with which browsers install the console as an app, and links it in the pages. */
+const webManifest: Plugin = {
+  name: "countersign:web-manifest",
+  enforce: "post",
+  async generateBundle(_options, bundle) {
+    const emit = async (file: string) => {
+      const source = await readFile(path.join(root, "src", "console", "icons", file))
+      return `/console/${this.getFileName(this.emitFile({ type: "asset", name: file, source }))}`
+    }
+    const icons = await Promise.all(
+      ICONS.map(async ({ file, ...icon }) => ({ src: await emit(file), type: "image/png", ...icon }))
+    )
+    this.emitFile({
+      type: "asset",
+      fileName: "manifest.webmanifest",
+      source: JSON.stringify({
+        id: "/console",
+        name: "Countersign",
+        short_name: "Countersign",
+        description: "Decide what agents may do.",
+        start_url: "/console",
+        scope: "/console",
+        display: "standalone",
+        background_color: "#f6f6f4",
+        theme_color: "#2f4a9e",
+        icons
+      })
+    })
+    const links =
+      `    <link rel="manifest" href="/console/manifest.webmanifest">\n` +
+      `    <link rel="apple-touch-icon" href="${await emit(APPLE_ICON)}">\n`
+    for (const name of ["index.html", "signed-in.html"]) {
+      const html = bundle[name]
+      if (html?.type !== "asset") throw new Error(`The console has no ${name}`)
+      html.source = String(html.source).replace("  </head>", `${links}  </head>`)
+    }
+  }
+}
+
 /** Writes each file that compresses well also as `.br`, which the service sends to browsers. */
 const compressFiles: Plugin = {
   name: "countersign:compress-files",
@@ -73,7 +122,7 @@ const compressFiles: Plugin = {
 export default defineConfig({
   root: path.join(root, "src", "console"),
   base: "/console/",
-  plugins: [react(), preloadApp, compressFiles],
+  plugins: [react(), preloadApp, webManifest, compressFiles],
   cacheDir: path.join(root, "node_modules", ".cache", "vite"),
   build: {
     emptyOutDir: true,

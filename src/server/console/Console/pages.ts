@@ -25,6 +25,7 @@ const POLICY = [
   "img-src 'self' data:",
   "font-src 'self'",
   "connect-src 'self'",
+  "manifest-src 'self'",
   "base-uri 'none'",
   "form-action 'self'",
   "frame-ancestors 'none'",
@@ -48,6 +49,9 @@ or <code>npm start</code>; the published package includes the console. Then relo
 
 /** The file of the console's logo; its name has a digest. */
 const LOGO = /^assets\/logo[\w-]*\.svg$/
+
+/** The web manifest, with which browsers install the console. Its name is stable, because browsers look for changes. */
+const MANIFEST = "manifest.webmanifest"
 
 /** The routes of the page: every path under `/console`, which the page's own router interprets, its files, `/` and the icon. */
 export const layer = HttpRouter.use((router) =>
@@ -91,11 +95,18 @@ export const layer = HttpRouter.use((router) =>
       return yield* unknownPath
     })
 
+    const manifest = Effect.gen(function* () {
+      const found = (yield* assets)?.get(MANIFEST)
+      if (found === undefined) return yield* unknownPath
+      return send(yield* HttpServerRequest.HttpServerRequest, found, "no-cache")
+    })
+
     yield* router.add("GET", "/", HttpServerResponse.redirect(CONSOLE_PATH))
     yield* router.add("GET", "/favicon.ico", icon)
     // The wildcard also matches `/console` itself.
     yield* router.add("GET", `${CONSOLE_PATH}/*`, page)
     yield* router.add("GET", `${CONSOLE_PATH}/assets/*`, file)
+    yield* router.add("GET", `${CONSOLE_PATH}/${MANIFEST}`, manifest)
     yield* router.add("*", `${CONSOLE_API_PATH}/*`, unknownPath)
   })
 )

@@ -73,6 +73,23 @@ describe("Console pages", () => {
     })
   )
 
+  it.effect("the web manifest has its type, is allowed by the policy, and is revalidated", () =>
+    Effect.gen(function* () {
+      const manifest = {
+        type: "application/manifest+json",
+        bytes: Buffer.from("the manifest"),
+        encoded: {}
+      }
+      const path = "/console/manifest.webmanifest"
+      const answer = yield* request(new Map([...built, ["manifest.webmanifest", manifest]]), path)
+      assert.strictEqual(yield* Effect.promise(() => answer.text()), "the manifest")
+      assert.strictEqual(answer.headers.get("content-type"), "application/manifest+json")
+      assert.strictEqual(answer.headers.get("cache-control"), "no-cache")
+      assert.include(answer.headers.get("content-security-policy") ?? "", "manifest-src 'self'")
+      assert.strictEqual((yield* request(built, path)).status, 404)
+    })
+  )
+
   it.effect("files are immutable, and sent in the coding that the client prefers", () =>
     Effect.gen(function* () {
       const path = "/console/assets/index-1a2b.js"
