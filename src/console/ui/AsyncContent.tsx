@@ -13,17 +13,21 @@ import { Skeleton } from "./Skeleton.tsx"
 export const AsyncContent = <A, E>({
   atom,
   children,
+  notFound,
   result
 }: {
   readonly result: AsyncResult.AsyncResult<A, E>
   /** The atom that "Try again" refreshes. */
   readonly atom: Atom.Atom<AsyncResult.AsyncResult<A, E>>
+  /** What is shown instead of the error if the record does not exist. */
+  readonly notFound?: ReactNode
   readonly children: (value: A) => ReactNode
 }) => {
   const value = AsyncResult.value(result)
   const cause = AsyncResult.cause(result)
   const failure = Option.isSome(cause) ? failureOfCause(cause.value) : undefined
   if (Option.isNone(value) && failure === undefined) return <Skeleton />
+  if (notFound !== undefined && failure?.code === "NOT_FOUND") return notFound
   return (
     <>
       <FailureNotice failure={failure}>

@@ -27,6 +27,7 @@ import { countFoldedParts } from "../../ui/foldedParts.ts"
 import { ClosedReason } from "./ClosedReason.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 import { ProposalSection } from "./ProposalSection.tsx"
+import { UnknownApproval } from "./UnknownApproval.tsx"
 
 export type Verdict = "approve" | "reject"
 
@@ -49,7 +50,11 @@ interface DetailProps {
 export default function ApprovalDetail(props: DetailProps) {
   const result = useAtomValue(itemAtom(props.id))
   return (
-    <AsyncContent result={result} atom={itemAtom(props.id)}>
+    <AsyncContent
+      result={result}
+      atom={itemAtom(props.id)}
+      notFound={<UnknownApproval onBack={props.onBack} />}
+    >
       {(item) => <LoadedApproval {...props} item={item} />}
     </AsyncContent>
   )
