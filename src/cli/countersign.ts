@@ -6,6 +6,7 @@ import { auditCommand } from "./audit.ts"
 import { configCommand } from "./config.ts"
 import { datasetsCommand } from "./datasets.ts"
 import { demoCommand } from "./demo.ts"
+import { doctorCommand } from "./doctor.ts"
 import { hookCommand } from "./hook.ts"
 import { keysCommand } from "./keys.ts"
 import { listenCommand } from "./listen.ts"
@@ -29,6 +30,7 @@ const command = Command.make("countersign").pipe(
     rulesCommand,
     auditCommand,
     configCommand,
+    doctorCommand,
     listenCommand,
     hookCommand,
     mcpGateCommand,

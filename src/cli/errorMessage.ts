@@ -23,7 +23,7 @@ const describeDatabaseFailure = (what: string, error: SqlError): string => {
 }
 
 /** The remedy for a failure of the database, if one is known. */
-const databaseAdvice = (error: SqlError): string | undefined => {
+export const databaseAdvice = (error: SqlError): string | undefined => {
   switch (sqlState(error)) {
     case "42501":
       return (

@@ -97,7 +97,7 @@ const layerClient = Layer.effect(
 ).pipe(Layer.provide(FetchHttpClient.layer))
 
 /** `name=value` pairs, percent-encoded (OpenTelemetry specification, OTLP exporter configuration). */
-const headersOf = (headers: Redacted.Redacted | undefined): Record<string, string> =>
+export const headersOf = (headers: Redacted.Redacted | undefined): Record<string, string> =>
   headers === undefined
     ? {}
     : Object.fromEntries(

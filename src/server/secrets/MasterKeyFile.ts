@@ -94,6 +94,21 @@ export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.loadOrCreateMaster
     )
     found = yield* read(file)
   }
+  return yield* usableKey(file, found)
+})
+
+/** Reads the master key of a data directory; undefined if there is none yet. Creates nothing. */
+export const readMasterKey = Effect.fnUntraced(function* (dataDir: string) {
+  const file = masterKeyPath(dataDir)
+  const found = yield* read(file)
+  return found === undefined ? undefined : yield* usableKey(file, found)
+})
+
+/** The key in a file, unless the file is empty or other accounts can read it. */
+const usableKey = Effect.fnUntraced(function* (
+  file: string,
+  found: { readonly text: string; readonly mode: number } | undefined
+) {
   if (found === undefined || found.text === "") {
     return yield* new MasterKeyFileFailed({
       phrase: `the master key ${file} is empty: restore it from a backup; no other key can unseal what it sealed`

@@ -4,10 +4,17 @@ import path from "node:path"
 import { serverAccount } from "./EmbeddedPostgres/Account.ts"
 import { locateBinaries } from "./EmbeddedPostgres/Binaries.ts"
 import { handOver } from "./EmbeddedPostgres/handOver.ts"
-import { DATABASE, ensureCluster, clusterExists, prepareDataDir, ROLE } from "./EmbeddedPostgres/Cluster.ts"
+import {
+  DATABASE,
+  ensureCluster,
+  clusterExists,
+  prepareDataDir,
+  readCluster,
+  ROLE
+} from "./EmbeddedPostgres/Cluster.ts"
 import { tryFileSystem, type EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 import { superviseServer } from "./EmbeddedPostgres/superviseServer.ts"
-import { LOG_FILE, type ServerSettings, socketDirectory } from "./EmbeddedPostgres/Postmaster.ts"
+import { LOG_FILE, type ServerSettings, socketDirectory, socketHost } from "./EmbeddedPostgres/Postmaster.ts"
 
 export { findAccount, firstBarrier, OWN_ACCOUNT, requireAccount } from "./EmbeddedPostgres/Account.ts"
 export { EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
@@ -82,6 +89,21 @@ export const handOverDataDir = (
   const { postgresBin, user } = options
   return handOver({ dataDir, cluster: clusterDirectory(dataDir), postgresBin, user })
 }
+
+/**
+ * The connection URL of a data directory's server, which may not run. Neither creates nor starts anything, and a connection by this URL does
+ * not keep the server running.
+ */
+export const embeddedServerUrl = Effect.fnUntraced(function* (
+  requested: string
+): Effect.fn.Return<Redacted.Redacted, EmbeddedPostgresFailed> {
+  const dataDir = yield* tryFileSystem(`looking at ${requested}`, () => realpath(path.resolve(requested)))
+  const { directory, password, port } = yield* readCluster(clusterDirectory(dataDir))
+  return connectionUrl({ host: socketHost(directory), port, password })
+})
+
+/** The log of a data directory's server. */
+export const serverLogPath = (dataDir: string): string => path.join(path.resolve(dataDir), LOG_FILE)
 
 const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPostgresOptions) {
   const requested = path.resolve(options.dataDir)

@@ -54,29 +54,43 @@ const LOGGING_PARAMETERS = ["logger", "debug", "transactionLog"]
 const requiresTls = (url: URL): boolean =>
   url.username !== "" && !["localhost", "127.0.0.1", "[::1]"].includes(url.hostname)
 
+/** Connections to the mail server. */
+const transportTo = (url: URL) => {
+  for (const name of LOGGING_PARAMETERS) url.searchParams.delete(name)
+  return createTransport({
+    pool: true,
+    maxConnections: MAX_CONNECTIONS,
+    // Retries once on a connection that the server closed while it was idle. The engine makes all other retries.
+    maxRequeues: 1,
+    idleTimeout: IDLE_MILLIS,
+    connectionTimeout: CONNECT_MILLIS,
+    dnsTimeout: CONNECT_MILLIS,
+    greetingTimeout: RESPONSE_MILLIS,
+    socketTimeout: RESPONSE_MILLIS,
+    socketCloseTimeout: 1_000,
+    maxResponseSize: MAX_RESPONSE_BYTES,
+    requireTLS: requiresTls(url),
+    url: url.href
+  })
+}
+
+/** Connects to the mail server and logs in, without sending anything. Returns why that fails; undefined if it succeeds. */
+export const checkSmtp = (settings: MailSettings): Effect.Effect<string | undefined> =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => transportTo(new URL(Redacted.value(settings.url)))),
+    (transport) =>
+      Effect.match(Effect.tryPromise({ try: () => transport.verify(), catch: outcomeOf }), {
+        onSuccess: () => undefined,
+        onFailure: (outcome) => ("error" in outcome ? outcome.error : "the login failed")
+      }),
+    (transport) => Effect.sync(() => transport.close())
+  )
+
 /** A pool of connections to the mail server. The operator chooses the server, so it is not restricted to public addresses. */
 export const makeSmtp = (settings: MailSettings): Effect.Effect<Smtp, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
-      Effect.sync(() => {
-        const url = new URL(Redacted.value(settings.url))
-        for (const name of LOGGING_PARAMETERS) url.searchParams.delete(name)
-        return createTransport({
-          pool: true,
-          maxConnections: MAX_CONNECTIONS,
-          // Retries once on a connection that the server closed while it was idle. The engine makes all other retries.
-          maxRequeues: 1,
-          idleTimeout: IDLE_MILLIS,
-          connectionTimeout: CONNECT_MILLIS,
-          dnsTimeout: CONNECT_MILLIS,
-          greetingTimeout: RESPONSE_MILLIS,
-          socketTimeout: RESPONSE_MILLIS,
-          socketCloseTimeout: 1_000,
-          maxResponseSize: MAX_RESPONSE_BYTES,
-          requireTLS: requiresTls(url),
-          url: url.href
-        })
-      }),
+      Effect.sync(() => transportTo(new URL(Redacted.value(settings.url)))),
       (transport) => Effect.sync(() => transport.close())
     ),
     (transport) => ({

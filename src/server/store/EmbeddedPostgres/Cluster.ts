@@ -224,9 +224,7 @@ export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(functio
 }): Effect.fn.Return<Cluster, EmbeddedPostgresFailed> {
   const { directory } = options
   if (!(yield* clusterExists(directory))) yield* makeCluster(options)
-  const read = (name: string) =>
-    tryFileSystem(`reading ${path.join(directory, name)}`, () => readFile(path.join(directory, name), "utf8"))
-  const major = (yield* read("PG_VERSION")).trim()
+  const major = (yield* readClusterFile(directory, "PG_VERSION")).trim()
   if (major !== String(options.binaries.major)) {
     const [programs, remedy] =
       options.binaries.installedIn === undefined
@@ -242,9 +240,19 @@ export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(functio
         `${remedy}, move the data with pg_dump, ${OTHER_OPTIONS}`
     })
   }
-  const password = Redacted.make((yield* read(PASSWORD_FILE)).trim(), {
+  return yield* readCluster(directory)
+})
+
+const readClusterFile = (directory: string, name: string) =>
+  tryFileSystem(`reading ${path.join(directory, name)}`, () => readFile(path.join(directory, name), "utf8"))
+
+/** An existing cluster. */
+export const readCluster = Effect.fn("EmbeddedPostgres.readCluster")(function* (
+  directory: string
+): Effect.fn.Return<Cluster, EmbeddedPostgresFailed> {
+  const password = Redacted.make((yield* readClusterFile(directory, PASSWORD_FILE)).trim(), {
     label: "embedded PostgreSQL password"
   })
-  const port = Number.parseInt(yield* read(PORT_FILE), 10)
+  const port = Number.parseInt(yield* readClusterFile(directory, PORT_FILE), 10)
   return { directory, password, port }
 })

@@ -38,6 +38,14 @@ export interface ServerSettings {
   readonly sync: boolean
 }
 
+/** The directory of a cluster's socket, which may not exist; the address on Windows. */
+export const socketHost = (directory: string): string => {
+  if (process.platform === "win32") return "127.0.0.1"
+  if (Buffer.byteLength(path.join(directory, ".s.PGSQL.5432")) <= SOCKET_PATH_LIMIT) return directory
+  const name = createHash("sha256").update(directory).digest("hex").slice(0, 16)
+  return path.join(tmpdir(), `countersign-${name}`)
+}
+
 /**
  * The directory of the socket: the cluster itself if its path is short enough, else a directory in the system's
  * temporary directory, named by a hash of the cluster's path. The latter is rejected unless the server's account owns
@@ -47,10 +55,8 @@ export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(fun
   directory: string,
   account: Account | undefined
 ): Effect.fn.Return<string, EmbeddedPostgresFailed> {
-  if (process.platform === "win32") return "127.0.0.1"
-  if (Buffer.byteLength(path.join(directory, ".s.PGSQL.5432")) <= SOCKET_PATH_LIMIT) return directory
-  const name = createHash("sha256").update(directory).digest("hex").slice(0, 16)
-  const short = path.join(tmpdir(), `countersign-${name}`)
+  const short = socketHost(directory)
+  if (process.platform === "win32" || short === directory) return short
   const owner = account?.uid ?? process.getuid?.()
   const isPrivate = yield* tryFileSystem(`making ${short}`, async () => {
     try {

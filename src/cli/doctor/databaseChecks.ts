@@ -1,0 +1,308 @@
+import { type Array as Arr, Clock, Effect, type Redacted, Result } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import type { StoreSettings } from "../../server/config/Settings.ts"
+import { ENGINE_CONNECTIONS } from "../../server/delivery/Delivery.ts"
+import * as KeyRing from "../../server/secrets/KeyRing.ts"
+import { readMasterKey } from "../../server/secrets/MasterKeyFile.ts"
+import { listUsedKeyIds } from "../../server/secrets/MasterKeys.ts"
+import { prefixOf } from "../../server/secrets/SecretBox/Sealed.ts"
+import { sealedColumns } from "../../server/secrets/SecretBox/sealedColumns.ts"
+import { MAX_CONNECTIONS } from "../../server/store/Database.ts"
+import { hasTables } from "../../server/store/Database/schemaVersion.ts"
+import { describeDatabaseError } from "../../server/store/databaseErrors.ts"
+import { embeddedServerUrl, embeddedStoreExists } from "../../server/store/EmbeddedPostgres.ts"
+import { errnoCode } from "../../server/store/errnoCode.ts"
+import { migrations } from "../../server/store/migrations/index.ts"
+import { databaseAdvice } from "../errorMessage.ts"
+import { failure, type Finding, ok, skipped, warning } from "./Check.ts"
+import { formatBytes } from "./machineChecks.ts"
+
+/** The URL of the database, or why there is none to connect to. Starts and creates nothing. */
+export const findDatabase = (store: StoreSettings): Effect.Effect<Redacted.Redacted | Finding> => {
+  if (store.kind === "external") return Effect.succeed(store.url)
+  return Effect.gen(function* () {
+    if (!(yield* embeddedStoreExists(store.dataDir))) {
+      return skipped(`there is no database in ${store.dataDir} yet; the first start creates it`)
+    }
+    return yield* embeddedServerUrl(store.dataDir)
+  }).pipe(
+    Effect.catch(({ phrase }) =>
+      Effect.succeed(
+        failure(phrase, "Run the command as the account of the service, or correct COUNTERSIGN_DATA_DIR.")
+      )
+    )
+  )
+}
+
+/** The oldest supported PostgreSQL. */
+const MIN_SERVER_VERSION = 150_000
+
+/** What a failed connection or statement means. */
+export const databaseFinding = (store: StoreSettings, error: SqlError.SqlError): Finding => {
+  const code = errnoCode(error.reason.cause)
+  if (store.kind === "embedded" && (code === "ENOENT" || code === "ECONNREFUSED")) {
+    return skipped("the embedded PostgreSQL does not run; it starts with the service")
+  }
+  const advice = databaseAdvice(error)
+  return failure(
+    describeDatabaseError(error),
+    advice === undefined
+      ? "Look at the log of PostgreSQL."
+      : `${advice.charAt(0).toUpperCase()}${advice.slice(1)}.`
+  )
+}
+
+/** The server accepts connections and writes. */
+export const checkServer = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [server] = yield* sql<{
+    readonly version: string
+    readonly number: number
+    readonly standby: boolean
+    readonly readOnly: boolean
+  }>`
+    SELECT
+      current_setting('server_version') AS version,
+      current_setting('server_version_num')::int AS number,
+      pg_is_in_recovery() AS standby,
+      current_setting('transaction_read_only') = 'on' AS "readOnly"
+  `
+  if (server === undefined) return failure("the server has no version", "Look at the log of PostgreSQL.")
+  const version = `PostgreSQL ${server.version}`
+  if (server.number < MIN_SERVER_VERSION) {
+    return failure(version, "Upgrade to PostgreSQL 15 or newer.")
+  }
+  if (server.standby || server.readOnly) {
+    return failure(
+      `${version} is read-only${server.standby ? ": a standby" : ""}`,
+      "Set DATABASE_URL to the primary server."
+    )
+  }
+  return ok(`${version} accepts writes`)
+})
+
+/** Migrations of this version that the database lacks, and those that this version does not know. */
+export const checkMigrations = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  if (!(yield* hasTables(sql))) {
+    return warning("the database has no tables yet", "Start the service once, or run `countersign migrate`.")
+  }
+  const rows = yield* sql<{ readonly id: number }>`SELECT migration_id::int AS id FROM schema_migrations`
+  const applied = new Set(rows.map(({ id }) => id))
+  const known = new Map(Object.keys(migrations).map((name) => [Number.parseInt(name, 10), name] as const))
+  const pending = [...known].flatMap(([id, name]) => (applied.has(id) ? [] : [name])).toSorted()
+  const unknown = [...applied].filter((id) => !known.has(id)).toSorted((a, b) => a - b)
+  const version = `schema version ${Math.max(0, ...applied)}`
+  if (pending.length > 0) {
+    return failure(
+      `${version}: ${pending.length} migrations are pending (${pending[0]}${pending.length > 1 ? " and later" : ""})`,
+      "Run `countersign migrate`, or start this version of the service."
+    )
+  }
+  return unknown.length > 0
+    ? warning(
+        `${version}: this version does not know ${unknown.length} migrations (${unknown.join(", ").slice(0, 100)})`,
+        "A newer version migrated the database: finish its roll-out, and use its command line."
+      )
+    : ok(`${version}, all ${known.size} migrations are applied`)
+})
+
+/** Differences between this machine's clock and the database's that are worth a look, and that break signatures, in milliseconds. */
+const CLOCK_WARNING_MILLIS = 1_000
+const CLOCK_FAILURE_MILLIS = 60_000
+
+const CLOCK_SAMPLES = 3
+
+/** The clock of this machine against the database's, by the quickest of a few round trips. */
+export const checkClock = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const clock = yield* Clock.Clock
+  let best = { roundTrip: Number.POSITIVE_INFINITY, offset: 0 }
+  for (let sample = 0; sample < CLOCK_SAMPLES; sample++) {
+    const before = clock.currentTimeMillisUnsafe()
+    const [row] = yield* sql<{ readonly now: Date }>`SELECT clock_timestamp() AS now`
+    const after = clock.currentTimeMillisUnsafe()
+    if (row === undefined || after - before >= best.roundTrip) continue
+    best = { roundTrip: after - before, offset: (before + after) / 2 - row.now.getTime() }
+  }
+  const millis = Math.max(0, Math.abs(best.offset) - best.roundTrip / 2)
+  const shown =
+    millis < CLOCK_WARNING_MILLIS ? `${Math.round(millis)} ms` : `${(millis / 1_000).toFixed(1)} s`
+  const summary = `this machine's clock is ${shown} ${best.offset < 0 ? "behind" : "ahead of"} the database's`
+  if (millis < CLOCK_WARNING_MILLIS) return ok(`the clocks differ by ${shown}`)
+  const advice = "Synchronize the clocks of both machines (NTP)."
+  return millis < CLOCK_FAILURE_MILLIS ? warning(summary, advice) : failure(summary, advice)
+})
+
+/** Connections that one replica opens at most. */
+const REPLICA_CONNECTIONS = MAX_CONNECTIONS + ENGINE_CONNECTIONS
+
+/** Connections to the server against the strictest limit that applies to the role of the service, and running replicas. */
+export const checkConnections = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{
+    readonly all: number
+    readonly own: number
+    readonly max: number
+    readonly ownMax: number
+  }>`
+    SELECT
+      (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS all,
+      (SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user) AS own,
+      (
+        current_setting('max_connections')::int
+        - current_setting('superuser_reserved_connections')::int
+        - coalesce(current_setting('reserved_connections', true), '0')::int
+      ) AS max,
+      least(
+        (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
+        (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database()),
+        2000000000
+      )::int AS "ownMax"
+  `
+  if (row === undefined) return failure("the server shows no connections", "Look at the log of PostgreSQL.")
+  const [used, limit] = row.ownMax - row.own < row.max - row.all ? [row.own, row.ownMax] : [row.all, row.max]
+  const summary = `${used} of ${limit} connections are used`
+  return limit - used < REPLICA_CONNECTIONS
+    ? warning(
+        `${summary}; a replica opens up to ${REPLICA_CONNECTIONS}`,
+        "Raise max_connections of the server (or the limit of the role or database), or run fewer replicas."
+      )
+    : ok(summary)
+})
+
+/** The replicas that have sent a heartbeat. */
+export const checkReplicas = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly running: number }>`
+    SELECT count(*)::int AS running
+    FROM delivery_owners
+    WHERE lease_until > clock_timestamp()
+  `
+  const running = row?.running ?? 0
+  return running === 0
+    ? warning("no replica of the service runs", "Start the service, if it should run.")
+    : ok(`${running} ${running === 1 ? "replica runs" : "replicas run"}`)
+})
+
+/** Age at which transactions of the oldest table approach the wraparound, at which PostgreSQL stops accepting writes. */
+const OLD_XID_AGE = 1_000_000_000
+
+/** How long a transaction may run until it is worth a look: vacuum cannot remove rows that it may see. */
+const LONG_TRANSACTION_SECONDS = 3_600
+
+/** The size of the database, and what keeps it from being vacuumed. */
+export const checkSize = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly bytes: number; readonly age: number; readonly seconds: number }>`
+    SELECT
+      pg_database_size(current_database())::float8 AS bytes,
+      (SELECT age(datfrozenxid)::int FROM pg_database WHERE datname = current_database()) AS age,
+      coalesce((
+        SELECT max(extract(epoch FROM clock_timestamp() - xact_start))
+        FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+      ), 0)::float8 AS seconds
+  `
+  if (row === undefined) return failure("the server shows no size", "Look at the log of PostgreSQL.")
+  const summary = `the database has ${formatBytes(row.bytes)}`
+  if (row.age > OLD_XID_AGE) {
+    return failure(
+      `${summary}, and its oldest transaction id is ${row.age} transactions old`,
+      "Find out why autovacuum does not freeze the tables: at 2,000,000,000 PostgreSQL accepts no more writes."
+    )
+  }
+  return row.seconds > LONG_TRANSACTION_SECONDS
+    ? warning(
+        `${summary}, and a transaction has run for ${Math.round(row.seconds / 60)} minutes`,
+        "End it if nobody needs it (pg_stat_activity, pg_terminate_backend): vacuum waits for it."
+      )
+    : ok(summary)
+})
+
+/** The configured master keys; undefined: the embedded database has no key yet. */
+const masterKeysOf = Effect.fnUntraced(function* (store: StoreSettings) {
+  if (store.masterKeys !== undefined) return store.masterKeys
+  const key = store.kind === "embedded" ? yield* readMasterKey(store.dataDir) : undefined
+  return key === undefined ? undefined : ([key] satisfies Arr.NonEmptyReadonlyArray<Redacted.Redacted>)
+})
+
+/** The most values that are counted in one column. */
+const MAX_COUNTED = 1_000
+
+/** Whether every stored secret can be unsealed, and how many were sealed with an older key. Changes nothing, unlike the check of `serve`. */
+export const checkKeys = (store: StoreSettings) =>
+  Effect.gen(function* () {
+    const texts = yield* Effect.result(masterKeysOf(store))
+    if (Result.isFailure(texts)) {
+      return failure(texts.failure.message, "Correct the file, as the account of the service.")
+    }
+    if (texts.success === undefined) {
+      return skipped("there is no master key yet; the first start creates it")
+    }
+    const parsed = KeyRing.fromTexts(texts.success)
+    if (Result.isFailure(parsed)) return failure(parsed.failure.message, "Correct COUNTERSIGN_MASTER_KEY.")
+    const { byId, primary } = parsed.success
+    const sql = yield* SqlClient.SqlClient
+    if (!(yield* hasTables(sql))) return skipped("the database has no tables yet")
+    const used = yield* listUsedKeyIds
+    const prefixes = [...byId.values()].map((key) => prefixOf(key))
+    const unreadable: Array<string> = []
+    let old = 0
+    for (const { column, table } of sealedColumns) {
+      const [count] = yield* sql<{ readonly old: number; readonly unreadable: number }>`
+        SELECT
+          count(*)::int AS old,
+          count(*) FILTER (WHERE NOT readable)::int AS unreadable
+        FROM (
+          SELECT ${sql.literal(`substr("${column}", 1, 9)`)} IN ${sql.in(prefixes)} AS readable
+          FROM ${sql(table)}
+          WHERE ${sql.literal(`substr("${column}", 1, 9)`)} <> ${prefixOf(primary)}
+          LIMIT ${MAX_COUNTED}
+        ) sealed
+      `
+      old += count?.old ?? 0
+      if ((count?.unreadable ?? 0) > 0) unreadable.push(`${table}.${column}`)
+    }
+    const missing = used.filter((id) => !byId.has(id))
+    if (unreadable.length > 0) {
+      return failure(
+        `secrets in ${unreadable.join(", ")} were sealed with a key that is not configured (${missing.join(", ") || "unknown"})`,
+        "Add the key after the first one in COUNTERSIGN_MASTER_KEY, or restore the file master-key of the data directory."
+      )
+    }
+    const ring = `${byId.size} ${byId.size === 1 ? "key" : "keys"} (${primary.id} seals)`
+    return old > 0
+      ? warning(
+          `${ring}; ${old >= MAX_COUNTED ? "at least " : ""}${old} secrets are still sealed with an older key`,
+          "Run `countersign keys rotate-master`, then remove the older keys."
+        )
+      : ok(`${ring}; every secret is sealed with it`)
+  })
+
+/** How long a destination may deliver nothing although spans wait, in seconds. */
+const STUCK_SECONDS = 3_600
+
+/** Organizations' collectors: only their number, and how many take nothing. */
+export const checkCollectors = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly all: number; readonly cooling: number; readonly stuck: number }>`
+    SELECT
+      count(*)::int AS all,
+      count(*) FILTER (WHERE h.cooldown_until > clock_timestamp())::int AS cooling,
+      count(*) FILTER (
+        WHERE d.waiting_spans > 0
+          AND coalesce(d.last_delivered_at, d.created_at) < clock_timestamp() - make_interval(secs => ${STUCK_SECONDS})
+      )::int AS stuck
+    FROM telemetry_destinations d
+    LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id
+  `
+  const { all, cooling, stuck } = row ?? { all: 0, cooling: 0, stuck: 0 }
+  if (all === 0) return skipped("no organization exports spans")
+  return cooling + stuck === 0
+    ? ok(`${all} organizations export spans`)
+    : warning(
+        `${all} organizations export spans; ${cooling} collectors are in cooldown, ${stuck} took nothing for an hour although spans wait`,
+        "Their organizations see the reason at their telemetry destination; check the machine's outgoing connections if it is most of them."
+      )
+})

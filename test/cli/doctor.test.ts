@@ -1,0 +1,323 @@
+import { PgConnection } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect, Redacted, Schema } from "effect"
+import { NetAddress } from "effect/net"
+import { randomBytes } from "node:crypto"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { createServer } from "node:http"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { judgeSpace } from "../../src/cli/doctor/machineChecks.ts"
+import type { Environment } from "../../src/server/config/Settings.ts"
+import * as Database from "../../src/server/store/Database.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { cliWithCode } from "../support/cli.ts"
+import { databaseAsText } from "../support/databaseAsText.ts"
+import { nameServer } from "../support/dns.ts"
+import { mailServer } from "../support/mail.ts"
+import { cloneDatabase } from "../support/postgres.ts"
+import { send } from "../support/service.ts"
+
+const newKey = () => randomBytes(32).toString("base64")
+const masterKey = newKey()
+
+const Report = Schema.fromJsonString(
+  Schema.Struct({
+    status: Schema.Literals(["ok", "warning", "failure"]),
+    checks: Schema.Array(
+      Schema.Struct({
+        name: Schema.String,
+        status: Schema.String,
+        summary: Schema.String,
+        advice: Schema.NullOr(Schema.String)
+      })
+    )
+  })
+)
+
+/** Runs the command and returns its checks by name. */
+const diagnose = Effect.fnUntraced(function* (variables: Environment) {
+  const { code, out } = yield* cliWithCode(["doctor", "--json"], variables)
+  const { checks, status } = yield* Schema.decodeEffect(Report)(out)
+  const check = (name: string) => {
+    const found = checks.find((one) => one.name === name)
+    assert.isDefined(found, name)
+    return found ?? { name, status: "", summary: "", advice: null }
+  }
+  return { code, out, status, check, checks }
+})
+
+/** A migrated database and the environment of a service on it. */
+const migrated = Effect.map(cloneDatabase, (url) => ({
+  url,
+  variables: { DATABASE_URL: Redacted.value(url), COUNTERSIGN_MASTER_KEY: masterKey }
+}))
+
+const query = (url: Redacted.Redacted, text: string) =>
+  Effect.scoped(Effect.flatMap(PgConnection.make({ url }), (connection) => connection.query(text)))
+
+describe("countersign doctor", () => {
+  it.live("finds a healthy installation beside a running service, and changes nothing", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      const snapshot = Effect.provide(databaseAsText, Database.layer({ url }))
+      yield* Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key()
+        yield* send("/v1/notification-endpoints", {
+          method: "POST",
+          key,
+          body: JSON.stringify({ url: "http://127.0.0.1:9/hook" })
+        })
+        const { check, code, out } = yield* diagnose(variables)
+        for (const name of ["database", "migrations", "keys", "clock", "connections", "size", "replicas"]) {
+          assert.strictEqual(check(name).status, "ok", JSON.stringify(check(name)))
+          assert.isNull(check(name).advice)
+        }
+        assert.include(check("replicas").summary, "1 replica runs")
+        assert.strictEqual(code, 0)
+        assert.notInclude(out, masterKey)
+      }).pipe(
+        Effect.provide(
+          Countersign.layer({ databaseUrl: url, environment: { COUNTERSIGN_MASTER_KEY: masterKey } }),
+          { local: true }
+        ),
+        Effect.scoped
+      )
+      const before = yield* snapshot
+      yield* diagnose(variables)
+      assert.strictEqual(yield* snapshot, before)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("names pending and unknown migrations", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      yield* query(url, "INSERT INTO schema_migrations (migration_id, name) VALUES (9999, 'later')")
+      const newer = yield* diagnose(variables)
+      assert.strictEqual(newer.check("migrations").status, "warning")
+      assert.include(newer.check("migrations").summary, "9999")
+      yield* query(url, "DELETE FROM schema_migrations WHERE migration_id IN (9999, 3)")
+      const older = yield* diagnose(variables)
+      assert.strictEqual(older.check("migrations").status, "failure")
+      assert.match(older.check("migrations").summary, /1 migrations are pending \(0003_/)
+      assert.include(older.check("migrations").advice ?? "", "countersign migrate")
+      assert.strictEqual(older.code, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("counts secrets under older keys, and fails for a key that is not configured", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      yield* Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key()
+        yield* send("/v1/notification-endpoints", {
+          method: "POST",
+          key,
+          body: JSON.stringify({ url: "http://127.0.0.1:9/hook" })
+        })
+      }).pipe(
+        Effect.provide(
+          Countersign.layer({ databaseUrl: url, environment: { COUNTERSIGN_MASTER_KEY: masterKey } }),
+          { local: true }
+        ),
+        Effect.scoped
+      )
+      const second = newKey()
+      const rotating = yield* diagnose({ ...variables, COUNTERSIGN_MASTER_KEY: `${second},${masterKey}` })
+      assert.strictEqual(rotating.check("keys").status, "warning")
+      assert.match(rotating.check("keys").summary, /[1-9]\d* secrets are still sealed with an older key/)
+      assert.include(rotating.check("keys").advice ?? "", "rotate-master")
+      const lost = yield* diagnose({ ...variables, COUNTERSIGN_MASTER_KEY: second })
+      assert.strictEqual(lost.check("keys").status, "failure")
+      assert.include(lost.check("keys").summary, "notification_endpoints.secret")
+      for (const { out } of [rotating, lost]) {
+        assert.notInclude(out, second)
+        assert.notInclude(out, masterKey)
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live(
+    "reports a wrong password of the database, connections at their limit, and a read-only server",
+    () =>
+      Effect.gen(function* () {
+        const { url, variables } = yield* migrated
+        const other = new URL(Redacted.value(url))
+        const name = other.pathname.slice(1)
+        if (other.searchParams.has("password")) other.searchParams.set("password", "hunter3")
+        else other.password = "hunter3"
+        const wrong = yield* diagnose({ ...variables, DATABASE_URL: other.href })
+        assert.strictEqual(wrong.check("database").status, "failure")
+        assert.include(wrong.check("database").summary, "28P01")
+        assert.include(wrong.check("database").advice ?? "", "password of DATABASE_URL")
+        assert.strictEqual(wrong.check("migrations").status, "skipped")
+        assert.notInclude(wrong.out, "hunter")
+
+        yield* query(url, `ALTER DATABASE "${name}" CONNECTION LIMIT 5`)
+        const scarce = yield* diagnose(variables)
+        assert.strictEqual(scarce.check("connections").status, "warning", scarce.out)
+        assert.match(scarce.check("connections").summary, /^\d of 5 connections are used; a replica opens/)
+
+        yield* query(url, `ALTER DATABASE "${name}" CONNECTION LIMIT -1`)
+        yield* query(url, `ALTER DATABASE "${name}" SET default_transaction_read_only = on`)
+        const readOnly = yield* diagnose(variables)
+        assert.strictEqual(readOnly.check("database").status, "failure")
+        assert.include(readOnly.check("database").summary, "is read-only")
+        assert.include(readOnly.check("database").advice ?? "", "primary server")
+      }).pipe(Effect.scoped)
+  )
+
+  it.live("reports that no connection is left", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      const name = new URL(Redacted.value(url)).pathname.slice(1)
+      const held = yield* PgConnection.make({ url })
+      yield* held.query(`ALTER DATABASE "${name}" CONNECTION LIMIT 1`)
+      const full = yield* diagnose(variables)
+      assert.strictEqual(full.check("database").status, "failure", full.out)
+      assert.include(full.check("database").summary, "53300")
+      assert.include(full.check("database").advice ?? "", "Raise max_connections")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("compares this machine's clock with the database's", () =>
+    Effect.gen(function* () {
+      const { variables } = yield* migrated
+      const real = yield* Clock.Clock
+      const ahead = (millis: number): Clock.Clock => ({
+        ...real,
+        currentTimeMillisUnsafe: () => real.currentTimeMillisUnsafe() + millis,
+        currentTimeMillis: Effect.map(real.currentTimeMillis, (now) => now + millis),
+        currentTimeNanosUnsafe: () => real.currentTimeNanosUnsafe(),
+        currentTimeNanos: real.currentTimeNanos,
+        monotonicTimeNanosUnsafe: () => real.monotonicTimeNanosUnsafe(),
+        monotonicTimeNanos: real.monotonicTimeNanos,
+        sleep: (duration) => real.sleep(duration)
+      })
+      const under = (millis: number) => Effect.provideService(diagnose(variables), Clock.Clock, ahead(millis))
+      assert.match(
+        (yield* under(10_000)).check("clock").summary,
+        /is (9\.\d|10\.\d) s ahead of the database's/
+      )
+      const behind = yield* under(-120_000)
+      assert.strictEqual(behind.check("clock").status, "failure")
+      assert.include(behind.check("clock").summary, "behind")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("logs in at the mail server, and reports a wrong password without it", () =>
+    Effect.gen(function* () {
+      const server = yield* mailServer({ login: { user: "ann", password: "hunter2" } })
+      const mail = (password: string) => ({
+        COUNTERSIGN_SMTP_URL: `smtp://ann:${password}@127.0.0.1:${server.port}`,
+        COUNTERSIGN_MAIL_FROM: "approvals@acme.example"
+      })
+      const right = yield* diagnose(mail("hunter2"))
+      assert.strictEqual(right.check("smtp").status, "ok", right.out)
+      const wrong = yield* diagnose(mail("hunter3"))
+      assert.strictEqual(wrong.check("smtp").status, "failure")
+      assert.include(wrong.check("smtp").summary, "rejected the login")
+      assert.strictEqual(wrong.code, 1)
+      assert.notInclude(wrong.out, "hunter")
+      assert.deepStrictEqual(server.received, [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("asks each name server, and reports those that do not answer", () =>
+    Effect.gen(function* () {
+      const good = NetAddress.formatInet((yield* nameServer(() => "NXDOMAIN")).address)
+      const silent = NetAddress.formatInet((yield* nameServer(() => "silence")).address)
+      const dns = (servers: string) => diagnose({ COUNTERSIGN_DNS_SERVERS: servers })
+      assert.strictEqual((yield* dns(good)).check("dns").status, "ok")
+      const some = (yield* dns(`${good},${silent}`)).check("dns")
+      assert.strictEqual(some.status, "warning")
+      assert.include(some.summary, `${silent} does not answer`)
+      const none = yield* dns(silent)
+      assert.strictEqual(none.check("dns").status, "failure")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("sends an empty export to the service's collector", () =>
+    Effect.gen(function* () {
+      const requests: Array<string> = []
+      const server = yield* Effect.acquireRelease(
+        Effect.callback<ReturnType<typeof createServer>>((resume) => {
+          const listening = createServer((request, response) => {
+            requests.push(`${request.url} ${request.headers.authorization}`)
+            response.writeHead(request.headers.authorization === "Bearer s3cret" ? 200 : 401).end()
+          })
+          listening.listen(0, "127.0.0.1", () => resume(Effect.succeed(listening)))
+        }),
+        (listening) => Effect.sync(() => void listening.close())
+      )
+      const address = server.address()
+      const port = typeof address === "object" ? address?.port : 0
+      const collector = (token: string) =>
+        diagnose({
+          OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+          OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${token}`
+        })
+      assert.strictEqual((yield* collector("s3cret")).check("telemetry").status, "ok")
+      assert.deepStrictEqual(requests, ["/v1/traces Bearer s3cret", "/v1/metrics Bearer s3cret"])
+      const refused = yield* collector("other-s3cret")
+      assert.strictEqual(refused.check("telemetry").status, "warning")
+      assert.include(refused.check("telemetry").summary, "traces answers 401")
+      assert.notInclude(refused.out, "s3cret")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("reports settings that are invalid or that production refuses", () =>
+    Effect.gen(function* () {
+      const invalid = yield* diagnose({ PORT: "abc", DATABASE_URL: "postgres://u:hunter2@db/x" })
+      assert.strictEqual(invalid.check("settings").status, "failure")
+      assert.strictEqual(invalid.check("database").summary, "the settings are invalid")
+      assert.notInclude(invalid.out, "hunter2")
+      const egress = { COUNTERSIGN_EGRESS_ALLOW: "10.0.0.0/8", COUNTERSIGN_EGRESS_HTTP: "true" }
+      assert.strictEqual((yield* diagnose(egress)).check("egress").status, "warning")
+      const production = yield* diagnose({ ...egress, NODE_ENV: "production" })
+      assert.strictEqual(production.check("egress").status, "failure")
+      assert.include(
+        production.check("egress").summary,
+        "COUNTERSIGN_EGRESS_ALLOW and COUNTERSIGN_EGRESS_HTTP"
+      )
+      const misspelt = yield* diagnose({ COUNTERSIGN_DATADIR: "/x" })
+      assert.strictEqual(misspelt.check("settings").status, "warning")
+    })
+  )
+
+  it.live("neither creates nor starts an embedded database", () =>
+    Effect.gen(function* () {
+      const directory = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync(path.join(tmpdir(), "doctor-"))),
+        (made) => Effect.sync(() => rmSync(made, { recursive: true }))
+      )
+      const variables = { COUNTERSIGN_DATA_DIR: path.join(directory, "data") }
+      const { check, code } = yield* diagnose(variables)
+      assert.strictEqual(check("disk").status, "ok")
+      assert.strictEqual(check("database").status, "skipped")
+      assert.strictEqual(code, 0)
+      assert.deepStrictEqual(readdirSync(directory), [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("for people is a table that says what to do", () =>
+    Effect.gen(function* () {
+      const { code, err, out } = yield* cliWithCode(["doctor"], { COUNTERSIGN_DNS_SERVERS: "127.0.0.1:9" })
+      assert.match(out, /^failure {2}dns +127\.0\.0\.1:9 does not answer/m)
+      assert.match(out, /^ +Correct COUNTERSIGN_DNS_SERVERS/m)
+      assert.match(out, /^15 checks: /m)
+      assert.strictEqual(code, 1)
+      assert.strictEqual(err, "checks failed: dns")
+    })
+  )
+})
+
+describe("the space of a disk", () => {
+  it("is judged by what is free", () => {
+    const gibibyte = 2 ** 30
+    assert.strictEqual(judgeSpace(50 * gibibyte, 100 * gibibyte).status, "ok")
+    assert.strictEqual(judgeSpace(5 * gibibyte, 100 * gibibyte).status, "warning")
+    assert.strictEqual(judgeSpace(1.5 * gibibyte, 4 * gibibyte).status, "warning")
+    assert.strictEqual(judgeSpace(100 * 2 ** 20, 100 * gibibyte).status, "failure")
+  })
+})
