@@ -917,11 +917,13 @@ CREATE TABLE console_sessions (
   expires_at timestamp with time zone NOT NULL,
   session_id text COLLATE "C" DEFAULT ('cse_'::text || replace((gen_random_uuid())::text, '-'::text, ''::text)) NOT NULL,
   last_active_at timestamp with time zone DEFAULT now() NOT NULL,
+  provider_session text COLLATE "C",
   CONSTRAINT console_sessions_pkey PRIMARY KEY (org_id, digest),
   CONSTRAINT console_sessions_org_id_key_id_fkey FOREIGN KEY (org_id, key_id) REFERENCES api_keys(org_id, key_id)
 );
 CREATE INDEX console_sessions_expiry ON console_sessions USING btree (org_id, expires_at);
 CREATE UNIQUE INDEX console_sessions_id ON console_sessions USING btree (org_id, session_id);
+CREATE INDEX console_sessions_key ON console_sessions USING btree (org_id, key_id);
 COMMENT ON TABLE console_sessions IS 'Signed-in console sessions of browsers.';
 COMMENT ON COLUMN console_sessions.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN console_sessions.digest IS 'SHA-256 digest of the session token in the cookie.';
@@ -930,6 +932,7 @@ COMMENT ON COLUMN console_sessions.created_at IS 'When the browser signed in.';
 COMMENT ON COLUMN console_sessions.expires_at IS 'When the session expires.';
 COMMENT ON COLUMN console_sessions.session_id IS 'Id, cse_….';
 COMMENT ON COLUMN console_sessions.last_active_at IS 'When its user was last active, to within a minute.';
+COMMENT ON COLUMN console_sessions.provider_session IS 'Session ID (sid) of the identity provider; null: it stated none, or an API key signed in.';
 
 CREATE TABLE dataset_examples (
   org_id text COLLATE "C" NOT NULL,
@@ -1675,6 +1678,8 @@ CREATE TABLE people (
   issuer text COLLATE "C" NOT NULL,
   subject text COLLATE "C" NOT NULL,
   signed_in_at timestamp with time zone NOT NULL,
+  blocked_at timestamp with time zone,
+  blocked_by_name text,
   CONSTRAINT people_pkey PRIMARY KEY (org_id, key_id),
   CONSTRAINT people_org_id_key_id_fkey FOREIGN KEY (org_id, key_id) REFERENCES api_keys(org_id, key_id) ON DELETE CASCADE
 );
@@ -1685,6 +1690,8 @@ COMMENT ON COLUMN people.key_id IS 'Row of api_keys that stands for the person. 
 COMMENT ON COLUMN people.issuer IS 'Issuer of the identity provider.';
 COMMENT ON COLUMN people.subject IS 'The provider''s identifier of the person, which never changes.';
 COMMENT ON COLUMN people.signed_in_at IS 'When the person last signed in.';
+COMMENT ON COLUMN people.blocked_at IS 'When an administrator blocked the person; null: not blocked.';
+COMMENT ON COLUMN people.blocked_by_name IS 'Name of the administrator.';
 
 CREATE TABLE provider_keys (
   org_id text COLLATE "C" NOT NULL,

@@ -25,6 +25,7 @@ import { AddressNotAllowed, InsufficientScope, InvalidApiKey, NotFound, RateLimi
 import { CONSOLE_PATH } from "./console/consolePath.ts"
 import { ConsoleClosedApprovalsApi } from "./console/ClosedApprovals.ts"
 import { InboxApproval } from "./console/InboxApproval.ts"
+import { ConsolePeopleApi } from "./console/People.ts"
 import { ConsoleOverviewApi } from "./console/Overview.ts"
 import { PendingCount } from "./console/PendingCount.ts"
 
@@ -349,5 +350,6 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleFeedbackApi)
   .add(ConsoleClosedApprovalsApi)
   .add(ConsoleRunsApi)
+  .add(ConsolePeopleApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
   .middleware(ProblemFrame) {}

@@ -241,7 +241,7 @@ export const layerEdge = (settings: EdgeSettings) =>
 export const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(
     ConsoleSessions.layer({ idle: settings.consoleIdle }),
-    SingleSignOn.layer(settings).pipe(Layer.provide(People.layer)),
+    SingleSignOn.layer(settings).pipe(Layer.provideMerge(People.layer)),
     ApprovalFeed.layer,
     DeliveryHealth.layer,
     ConsoleDeliveries.layer,

@@ -1,6 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { accessibilityViolations, Browser, openPage, skipWithoutBrowser } from "../support/browser.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  openPage,
+  openSignedIn,
+  skipWithoutBrowser
+} from "../support/browser.ts"
 import { withProvider } from "../support/singleSignOn.ts"
 
 layer(Browser.layer, { excludeTestServices: true, timeout: "120 seconds" })("Single sign-on", (it) => {
@@ -42,5 +49,47 @@ layer(Browser.layer, { excludeTestServices: true, timeout: "120 seconds" })("Sin
           assert.deepStrictEqual([...pageErrors, ...other.pageErrors], [])
         }).pipe(Effect.scoped),
       { COUNTERSIGN_OIDC_NAME: "Example ID" }
+    ).pipe(Effect.orDie))
+
+  test("people are listed, found by a link, blocked and unblocked", () =>
+    withProvider((provider) =>
+      Effect.gen(function* () {
+        provider.accounts.set("ada", {
+          name: "Ada Lovelace",
+          email: "ada@example.com",
+          groups: ["approvers"]
+        })
+        const hers = yield* openPage()
+        yield* Effect.promise(async () => {
+          await hers.page.goto("/console/approvals")
+          await hers.page.getByRole("link", { name: /^Sign in with/ }).click()
+          await hers.page.getByText("Ada Lovelace").first().waitFor()
+        })
+        const { key } = yield* Countersign
+        const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Root" }, "acme"), "/people")
+        const row = page.getByRole("row").filter({ hasText: "ada@example.com" })
+        yield* Effect.promise(async () => {
+          await row.getByText("Active").waitFor()
+          await row.getByText("group finance").waitFor()
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        yield* Effect.promise(async () => {
+          await row.getByRole("button", { name: "Block" }).click()
+          await page.getByRole("dialog").getByRole("button", { name: "Block" }).click()
+          await row.getByText("by Root").waitFor()
+          await hers.page.getByText("Your session has ended").waitFor()
+          await page.getByRole("button", { name: "Active" }).click()
+          await row.waitFor({ state: "detached" })
+          await page.goto("/console/audit?action=person.blocked")
+          await page.getByRole("button", { name: /^Details/ }).click()
+          await page.getByRole("link", { name: /^key_/ }).click()
+          const selected = page.getByRole("region", { name: "Selected person" })
+          await selected.getByText("Ada Lovelace").waitFor()
+          await selected.getByRole("button", { name: "Unblock" }).click()
+          await page.getByRole("dialog").getByRole("button", { name: "Unblock" }).click()
+          await selected.getByText("No access").waitFor()
+        })
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped)
     ).pipe(Effect.orDie))
 })

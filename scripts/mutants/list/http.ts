@@ -168,7 +168,7 @@ export const http: ReadonlyArray<ListedMutant> = [
     tests: consoleTests
   },
   {
-    file: sessions,
+    file: "server/console/ConsoleSessions/rows.ts",
     from: "OFFSET ${MAX_SESSIONS_PER_KEY - 1}",
     to: "OFFSET ${MAX_SESSIONS_PER_KEY}",
     tests: consoleTests

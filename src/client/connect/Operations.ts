@@ -6828,6 +6828,10 @@ export interface ListAuditEntriesInput {
          * - `person.created`: Someone signed in with the identity provider for the first time.
          * - `person.access_changed`: Someone's access changed with their groups of the identity provider.
          * - `person.access_ended`: Someone's groups of the identity provider no longer give access.
+         * - `person.blocked`: Someone who signs in with the identity provider was blocked.
+         * - `person.unblocked`: Someone who was blocked may sign in again.
+         * - `person.sessions_ended`: The console sessions of someone who signs in with the identity provider
+         *   were ended, by an administrator or by the provider's logout.
          * - `master_key.rotated`: The operator began to seal the organization's secrets with another master
          *   key.
          * - `console.signed_in`: Someone signed in to the console.
@@ -6890,6 +6894,9 @@ export interface ListAuditEntriesInput {
           | "person.created"
           | "person.access_changed"
           | "person.access_ended"
+          | "person.blocked"
+          | "person.unblocked"
+          | "person.sessions_ended"
           | "master_key.rotated"
           | "console.signed_in"
           | "console.signed_out"
@@ -6980,6 +6987,9 @@ export interface AuditEntry {
     | "person.created"
     | "person.access_changed"
     | "person.access_ended"
+    | "person.blocked"
+    | "person.unblocked"
+    | "person.sessions_ended"
     | "master_key.rotated"
     | "console.signed_in"
     | "console.signed_out"

@@ -194,6 +194,13 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/keys/Keys.tsx"))
   },
   {
+    path: "/people",
+    title: "People",
+    scope: "keys.write",
+    nav: "Settings",
+    ...page(() => import("../pages/keys/People.tsx"))
+  },
+  {
     path: "/browsers",
     title: "Signed-in browsers",
     ...page(() => import("../pages/keys/SignIns.tsx"))

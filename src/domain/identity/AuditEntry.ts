@@ -14,6 +14,10 @@ export const AuditAction = documentedEnum({
   "person.created": "Someone signed in with the identity provider for the first time.",
   "person.access_changed": "Someone's access changed with their groups of the identity provider.",
   "person.access_ended": "Someone's groups of the identity provider no longer give access.",
+  "person.blocked": "Someone who signs in with the identity provider was blocked.",
+  "person.unblocked": "Someone who was blocked may sign in again.",
+  "person.sessions_ended":
+    "The console sessions of someone who signs in with the identity provider were ended, by an administrator or by the provider's logout.",
   "master_key.rotated": "The operator began to seal the organization's secrets with another master key.",
   "console.signed_in": "Someone signed in to the console.",
   "console.signed_out": "Someone signed out of the console.",

@@ -20,6 +20,7 @@ import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
 import * as SingleSignOnRoutes from "./Console/singleSignOnRoutes.ts"
 import * as Pages from "./Console/pages.ts"
+import { ConsolePeopleHttp } from "./Console/peopleHttp.ts"
 import { ConsoleSearchHttp } from "./Console/searchHttp.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
 import { ConsoleSignInsHttp } from "./Console/signInsHttp.ts"
@@ -57,7 +58,8 @@ export const layerRoutes = <E, R>(options: {
           ConsoleExportsHttp,
           ConsoleFeedbackHttp,
           ConsoleClosedApprovalsHttp,
-          ConsoleRunsHttp
+          ConsoleRunsHttp,
+          ConsolePeopleHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

@@ -1,4 +1,4 @@
-import { Context, DateTime, Duration, Effect, Layer, Redacted, Schema } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { IpNetwork } from "effect/net"
 import { SqlClient } from "effect/sql"
 import { createHash, randomBytes } from "node:crypto"
@@ -13,24 +13,32 @@ import {
   type RateLimited
 } from "../../api/Problems.ts"
 import { containsAddress } from "../../domain/identity/AllowedNetworks.ts"
-import { ConsoleSessionId, KeyId, OrgId } from "../../domain/Ids.ts"
+import { ConsoleSessionId, type KeyId, OrgId } from "../../domain/Ids.ts"
 import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
-import { Actor, type Principal } from "../../domain/identity/Principal.ts"
-import { Scope } from "../../domain/identity/Scope.ts"
-import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import type { Actor, Principal } from "../../domain/identity/Principal.ts"
+import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { grantedScopes } from "../identity/grantedScopes.ts"
 import { identityMakers } from "../identity/identityMakers.ts"
 import { addressNotAllowed, ApiKeys, type KeyPresentation } from "../identity/ApiKeys.ts"
 import { AuthenticationRefusals } from "../identity/AuthenticationRefusals.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
-import { Audit } from "../identity/Audit.ts"
+import { Audit, type Author } from "../identity/Audit.ts"
 import type { KeyRef } from "../identity/KeyRef.ts"
 import { Revocations } from "../identity/Revocations.ts"
+import {
+  actorRows,
+  deleteExpired,
+  deleteOldest,
+  deleteSessionsOf,
+  digestRows,
+  sessionRows,
+  type SessionRow,
+  signInRows
+} from "./ConsoleSessions/rows.ts"
 import { findEndedSessions, makeSessionWatch, type SessionRef } from "./ConsoleSessions/SessionWatch.ts"
 import { atomic } from "../store/transaction.ts"
 import { beforeCursor, type Page, rowLimit, toPage } from "../store/Pagination.ts"
-import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /**
@@ -41,12 +49,6 @@ export const SESSION_LIFETIME: Duration.Duration = Duration.hours(8)
 
 /** Random bytes of a session token. */
 const TOKEN_BYTES = 32
-
-/** The most open sessions of one key: signing in once more ends the oldest. */
-export const MAX_SESSIONS_PER_KEY = 20
-
-/** The most expired sessions that one sign-in deletes, which bounds the table without a background worker. */
-const EXPIRED_BATCH = 100
 
 /** Precision of a session's last activity: it is written at most this often. */
 const ACTIVITY_PRECISION = Duration.minutes(1)
@@ -105,10 +107,11 @@ export class ConsoleSessions extends Context.Service<
       { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
       InvalidApiKey | AddressNotAllowed | E
     >
-    /** Opens a session of a person whom the identity provider has just signed in. */
+    /** Opens a session of a person whom the identity provider has just signed in. `providerSession`: the provider's `sid`. */
     readonly openFor: (
       person: KeyRef,
-      name: string
+      name: string,
+      providerSession: string | null
     ) => Effect.Effect<{ readonly token: Redacted.Redacted; readonly session: ConsoleSession }>
     /**
      * The session of a token, for a request. Fails with 401 if it is unknown, expired, idle for too long or signed out,
@@ -125,6 +128,13 @@ export class ConsoleSessions extends Context.Service<
     ) => Effect.Effect<Page<SignIn, ConsoleSessionId>, InsufficientScope>
     /** Ends a session of the principal's key or, with `keys.write`, of any key of its organization. */
     readonly end: (principal: Principal, id: ConsoleSessionId) => Effect.Effect<void, NotFound>
+    /** Ends the sessions of a person, also on other replicas within five seconds. Returns their number. */
+    readonly endAllOf: (principal: Principal, key_id: KeyId) => Effect.Effect<number>
+    /** Ends sessions of a person because the identity provider says so: those of one of its sessions, or all that began by then. */
+    readonly endByProvider: (
+      person: KeyRef & { readonly name: string },
+      which: { readonly session?: string; readonly begunBy: Timestamp }
+    ) => Effect.Effect<number>
     /** Signs a session out, and ends its streams on this replica immediately. An unknown token is ignored. `admit`: see {@link SessionRequest}. */
     readonly close: <E>(token: Redacted.Redacted, admit: Effect.Effect<void, E>) => Effect.Effect<void, E>
     /**
@@ -222,7 +232,8 @@ export class ConsoleSessions extends Context.Service<
         const start = Effect.fnUntraced(function* (
           org_id: OrgId,
           actor: Actor,
-          detail: AuditEntry["detail"] = {}
+          detail: AuditEntry["detail"] = {},
+          providerSession: string | null = null
         ) {
           const now = yield* clock.now
           const secret = randomBytes(TOKEN_BYTES).toString("base64url")
@@ -238,10 +249,13 @@ export class ConsoleSessions extends Context.Service<
               }
               yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => watch.end(digest))))
               yield* sql`
-              INSERT INTO console_sessions (org_id, digest, session_id, key_id, created_at, last_active_at, expires_at)
+              INSERT INTO console_sessions (
+                org_id, digest, session_id, key_id, created_at, last_active_at, expires_at, provider_session
+              )
               VALUES (
                 ${org_id}, ${token.digest}, ${yield* ConsoleSessionId.generate}, ${actor.id}, ${toDate(now)}::timestamptz,
-                ${toDate(now)}::timestamptz, ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz
+                ${toDate(now)}::timestamptz, ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz,
+                ${providerSession}::text
               )
             `
               yield* audit.record({ org_id, actor }, "console.signed_in", actor.id, detail)
@@ -255,15 +269,47 @@ export class ConsoleSessions extends Context.Service<
           }
         })
 
+        /** Ends sessions of a person, with one audit entry for all of them. */
+        const endSessions = Effect.fnUntraced(function* (
+          person: KeyRef,
+          author: Author,
+          which: Parameters<typeof deleteSessionsOf>[2],
+          detail: AuditEntry["detail"] = {}
+        ) {
+          const ended = yield* atomically(
+            Effect.gen(function* () {
+              const rows = yield* deleteSessionsOf(sql, person, which)
+              if (rows.length > 0) {
+                yield* audit.record(author, "person.sessions_ended", person.key_id, {
+                  ...detail,
+                  sessions: rows.length
+                })
+              }
+              return rows
+            })
+          )
+          ended.forEach(({ digest }) => {
+            remembered.delete(digest)
+            watch.end(digest)
+          })
+          return ended.length
+        })
+
         return ConsoleSessions.of({
           open: Effect.fn("ConsoleSessions.open")(function* (key, signIn) {
             const principal = yield* keys.authenticate(key, signIn)
             yield* signIn.request(principal)
             return yield* start(principal.org_id, principal.actor)
           }),
-          openFor: Effect.fn("ConsoleSessions.openFor")(function* ({ key_id, org_id }, name) {
+          openFor: Effect.fn("ConsoleSessions.openFor")(function* (
+            { key_id, org_id },
+            name,
+            providerSession
+          ) {
             // A person who was just admitted has access: the session is found.
-            return yield* Effect.orDie(start(org_id, { id: key_id, name }, { by: "single sign-on" }))
+            return yield* Effect.orDie(
+              start(org_id, { id: key_id, name }, { by: "single sign-on" }, providerSession)
+            )
           }),
           find: Effect.fn("ConsoleSessions.find")(function* (text, { address, admit, isActive }) {
             const token = parseToken(text)
@@ -339,6 +385,16 @@ export class ConsoleSessions extends Context.Service<
             )
             watch.end(digest)
           }),
+          endAllOf: Effect.fn("ConsoleSessions.endAllOf")(function* (principal, key_id) {
+            return yield* endSessions({ org_id: principal.org_id, key_id }, principal, {})
+          }),
+          endByProvider: Effect.fn("ConsoleSessions.endByProvider")(function* (
+            { key_id, name, org_id },
+            which
+          ) {
+            const author = { org_id, actor: { id: key_id, name } }
+            return yield* endSessions({ org_id, key_id }, author, which, { by: "single logout" })
+          }),
           close: Effect.fn("ConsoleSessions.close")(function* (text, admit) {
             const token = parseToken(text)
             if (token === undefined) return
@@ -386,36 +442,6 @@ const parseToken = (text: Redacted.Redacted): Token | undefined => {
   return secret === "" ? undefined : { org_id: OrgId.make(org), digest: digestOf(secret) }
 }
 
-const SessionRow = Schema.Struct({
-  session_id: ConsoleSessionId,
-  last_active_at: TimestampFromDate,
-  expires_at: TimestampFromDate,
-  key_id: KeyId,
-  name: Schema.String,
-  scopes: Schema.Array(Scope),
-  groups: Schema.Array(Schema.String),
-  makers: Schema.Array(KeyId),
-  allowed_networks: Schema.NullOr(Schema.Array(Schema.String)),
-  organization: Schema.String
-})
-
-const sessionRows = rowsOf(SessionRow)
-
-const signInRows = rowsOf(
-  Schema.Struct({
-    id: ConsoleSessionId,
-    key_id: KeyId,
-    name: Schema.String,
-    created_at: TimestampFromDate,
-    last_active_at: TimestampFromDate,
-    expires_at: TimestampFromDate
-  })
-)
-
-const digestRows = rowsOf(Schema.Struct({ digest: Schema.String, key_id: KeyId }))
-
-const actorRows = rowsOf(Actor)
-
 const toSession = (
   { digest, org_id }: Token,
   row: typeof SessionRow.Type,
@@ -442,39 +468,5 @@ const toSession = (
   networks: row.allowed_networks?.map(IpNetwork.fromStringUnsafe) ?? null,
   remaining: DateTime.distance(now, row.expires_at)
 })
-
-const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp, idleSince: Date) =>
-  sql`
-    DELETE FROM console_sessions
-    WHERE org_id = ${org_id}
-      AND digest IN (
-        SELECT digest
-        FROM console_sessions
-        WHERE org_id = ${org_id}
-          AND (expires_at <= ${toDate(now)}::timestamptz OR last_active_at <= ${idleSince}::timestamptz)
-        ORDER BY expires_at
-        LIMIT ${EXPIRED_BATCH}
-      )
-  `.pipe(Effect.orDie)
-
-const endedRows = rowsOf(Schema.Struct({ digest: Schema.String }))
-
-/** Makes room for one more session of the key. The lock keeps concurrent sign-ins from exceeding the limit. */
-const deleteOldest = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) {
-  yield* sql`SELECT 1 FROM api_keys WHERE org_id = ${org_id} AND key_id = ${key_id} FOR NO KEY UPDATE`
-  return yield* endedRows.all(sql`
-    DELETE FROM console_sessions
-    WHERE org_id = ${org_id}
-      AND digest IN (
-        SELECT digest
-        FROM console_sessions
-        WHERE org_id = ${org_id}
-          AND key_id = ${key_id}
-        ORDER BY expires_at DESC, digest
-        OFFSET ${MAX_SESSIONS_PER_KEY - 1}
-      )
-    RETURNING encode(digest, 'hex') AS digest
-  `)
-}, Effect.orDie)
 
 const notSignedIn = Effect.fail(new InvalidApiKey({ detail: "Not signed in, or the session has expired." }))

@@ -30,6 +30,9 @@ const RETRY_MILLIS = 5_000
 /** Pause between two readings of the provider's keys because a signature named an unknown key. */
 const KEY_REFRESH_MILLIS = 5_000
 
+/** Longest session ID of the provider. */
+const MAX_SID = 255
+
 /** Difference of the clocks that is accepted. */
 const CLOCK_TOLERANCE_SECONDS = 60
 
@@ -49,7 +52,9 @@ export interface PendingSignIn {
 
 /** A completed sign-in. */
 export interface CompletedSignIn {
-  readonly admission: Exclude<Admission, { readonly _tag: "NoAccess" | "Full" }>
+  readonly admission: Exclude<Admission, { readonly _tag: "NoAccess" | "Full" | "Blocked" }>
+  /** The provider's session (`sid`), which its logout names; null: it stated none. */
+  readonly providerSession: string | null
   /** The path of the console to show. */
   readonly returnTo: string
 }
@@ -378,13 +383,21 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
           "Your account has no access here. Ask an administrator which group of your identity provider gives it."
       })
     }
+    if (admission._tag === "Blocked") {
+      return yield* new SignInFailed({
+        reason: "access",
+        detail: "An administrator has blocked your access. Ask them."
+      })
+    }
     if (admission._tag === "Full") {
       return yield* new SignInFailed({
         reason: "full",
         detail: "The organization has too many people. Ask an administrator."
       })
     }
-    return { admission, returnTo: safeReturnPath(pending.return_to) }
+    const { sid } = claims
+    const providerSession = typeof sid === "string" && sid.length <= MAX_SID ? sid : null
+    return { admission, providerSession, returnTo: safeReturnPath(pending.return_to) }
   })
 
   return SingleSignOn.of({ provider: settings.name, begin, complete })

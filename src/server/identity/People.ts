@@ -1,16 +1,24 @@
 import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { Authorized } from "../../api/Authorization.ts"
+import { OwnAccess, type Person } from "../../api/console/People.ts"
+import { notFound } from "../../api/notFound.ts"
+import type { PageRequest } from "../../api/Pagination.ts"
+import type { NotFound } from "../../api/Problems.ts"
 import { EventId, KeyId, type OrgId } from "../../domain/Ids.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
 import { MAX_GROUPS } from "../../domain/identity/Group.ts"
 import { presetScopes, type Preset, type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
 import type { Timestamp } from "../../domain/Time.ts"
+import { type Page, toPage } from "../store/Pagination.ts"
 import { atomic } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { insertKey, isNameInUse } from "./ApiKeys/rows.ts"
 import { Audit } from "./Audit.ts"
 import type { KeyRef } from "./KeyRef.ts"
 import { Organizations } from "./Organizations.ts"
+import { findListedPerson, listPeople, type PersonFilter, setBlocked } from "./People/listedRows.ts"
 import {
   confirmAddress,
   countPeople,
@@ -60,6 +68,8 @@ export type Admission =
   | { readonly _tag: "NoAccess" }
   /** The organization has `MAX_PEOPLE` already. */
   | { readonly _tag: "Full" }
+  /** An administrator of the organization has blocked the person. */
+  | { readonly _tag: "Blocked" }
 
 /** The most people of one organization. */
 export const MAX_PEOPLE = 10_000
@@ -112,6 +122,17 @@ export class People extends Context.Service<
         readonly organization: string | undefined
       }
     ) => Effect.Effect<Admission>
+    /** Lists the people of the organization, last created first. */
+    readonly list: (
+      request: PageRequest<KeyId> & PersonFilter
+    ) => Effect.Effect<Page<Person, KeyId>, never, Authorized<"keys.write">>
+    readonly get: (id: KeyId) => Effect.Effect<Person, NotFound, Authorized<"keys.write">>
+    /** Ends the access of a person, and refuses later sign-ins. Open streams end as those of a revoked key do. Idempotent. */
+    readonly block: (id: KeyId) => Effect.Effect<Person, NotFound | OwnAccess, Authorized<"keys.write">>
+    /** Lets a person sign in again. Idempotent. */
+    readonly unblock: (id: KeyId) => Effect.Effect<Person, NotFound, Authorized<"keys.write">>
+    /** The identities of a subject of the provider, one for each organization that the person ever had access to. */
+    readonly identitiesOf: (subject: Subject) => Effect.Effect<ReadonlyArray<PersonRow>>
   }
 >()("countersign/server/identity/People") {
   static readonly layer = Layer.effect(
@@ -204,6 +225,8 @@ export class People extends Context.Service<
             ...rights,
             scopes: access.scopes
           })
+        } else if (known.blocked_at !== null) {
+          return { _tag: "Blocked" }
         } else {
           const scopes = access.preset === null ? access.scopes : null
           yield* Effect.orDie(
@@ -226,7 +249,54 @@ export class People extends Context.Service<
         return { _tag: "Admitted", ref, name }
       })
 
+      const read = Effect.fnUntraced(function* (ref: KeyRef) {
+        const person = yield* Effect.orDie(findListedPerson(sql, ref, yield* clock.now))
+        return person ?? (yield* notFound("person"))
+      })
+
+      /** Changes whether a person is blocked, if that differs. */
+      const change = Effect.fnUntraced(function* (principal: Principal, key_id: KeyId, blocked: boolean) {
+        const { actor, org_id } = principal
+        const ref: KeyRef = { org_id, key_id }
+        return yield* atomically(
+          Effect.gen(function* () {
+            // Serializes it with sign-ins.
+            yield* organizations.lockForUpdate(org_id)
+            const person = yield* read(ref)
+            if ((person.status === "blocked") === blocked) return person
+            const now = yield* clock.now
+            yield* Effect.orDie(setBlocked(sql, ref, blocked ? { at: now, by: actor.name } : null))
+            if (blocked) {
+              // Unblocking leaves this: access comes with the next sign-in, by the groups of that time.
+              yield* Effect.orDie(endAccess(sql, ref, now))
+              yield* sql.afterCommit(revocations.publish(key_id))
+            }
+            yield* audit.record(principal, blocked ? "person.blocked" : "person.unblocked", key_id)
+            return yield* read(ref)
+          })
+        )
+      })
+
       return People.of({
+        list: Effect.fn("People.list")(function* (request) {
+          const { org_id } = yield* Authorized("keys.write")
+          return toPage(request, yield* listPeople(sql, org_id, request, yield* clock.now), ({ id }) => id)
+        }, Effect.orDie),
+        get: Effect.fn("People.get")(function* (key_id) {
+          const { org_id } = yield* Authorized("keys.write")
+          return yield* read({ org_id, key_id })
+        }),
+        block: Effect.fn("People.block")(function* (id) {
+          const principal = yield* Authorized("keys.write")
+          if (principal.actor.id === id) {
+            return yield* new OwnAccess({ detail: "Ask another administrator to block you." })
+          }
+          return yield* change(principal, id, true)
+        }),
+        unblock: Effect.fn("People.unblock")(function* (id) {
+          return yield* change(yield* Authorized("keys.write"), id, false)
+        }),
+        identitiesOf: (subject) => Effect.orDie(findPerson(sql, subject)),
         admit: Effect.fn("People.admit")(function* (person, { organization, rules }) {
           const access = accessOf(rules, person.groups)
           // The operator may have named an organization that does not exist yet.

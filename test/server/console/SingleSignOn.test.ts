@@ -2,13 +2,17 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConsoleSession } from "../../../src/api/Console.ts"
+import { Person } from "../../../src/api/console/People.ts"
 import { KeyId } from "../../../src/domain/Ids.ts"
 import { identityMakers } from "../../../src/server/identity/identityMakers.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { consoleHeaders } from "../../support/consoleCookie.ts"
 import { databaseAsText } from "../../support/databaseAsText.ts"
 import { withProvider } from "../../support/singleSignOn.ts"
 
 const decodeSession = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.NullOr(ConsoleSession)))
+
+const decodePeople = Schema.decodeUnknownSync(Schema.Struct({ people: Schema.Array(Person) }))
 
 /** A browser's cookies and navigations, without its pages. */
 class Navigator {
@@ -20,10 +24,7 @@ class Navigator {
     const response = await fetch(address, {
       redirect: "manual",
       headers: {
-        cookie: [...this.cookies]
-          .filter(([name]) => name.startsWith(`${host} `))
-          .map(([name, value]) => `${name.slice(host.length + 1)}=${value}`)
-          .join("; "),
+        cookie: this.cookieOf(address),
         ...headers
       }
     })
@@ -51,6 +52,15 @@ class Navigator {
       if (at.includes(until)) return { ...response, at }
     }
     throw new Error(`Too many redirects, the last to ${at}`)
+  }
+
+  /** The value of the header with the cookies of an address. */
+  cookieOf(address: string): string {
+    const { host } = new URL(address)
+    return [...this.cookies]
+      .filter(([name]) => name.startsWith(`${host} `))
+      .map(([name, value]) => `${name.slice(host.length + 1)}=${value}`)
+      .join("; ")
   }
 
   async session(url: string) {
@@ -202,6 +212,105 @@ describe("SingleSignOn", () => {
           assert.deepStrictEqual((yield* signIn(url)).session?.key, session?.key)
         })
       )
+  )
+
+  it.live("an administrator lists people, ends their sessions, and blocks one at once and for good", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const { browser, session } = yield* signIn(url)
+        const id = session?.key.id ?? assert.fail("signed in")
+        provider.signsIn = "bob"
+        provider.accounts.set("bob", { name: "Bob", email: "bob@example.com", groups: ["admins"] })
+        const bob = yield* signIn(url)
+        const headers = yield* consoleHeaders(yield* key({ name: "Root" }, "acme"))
+        const call = (path: string, method = "GET", caller = headers) =>
+          Effect.promise(async () => {
+            const response = await fetch(`${url}/console/people-records${path}`, { method, headers: caller })
+            const text = await response.text()
+            return { status: response.status, body: text === "" ? {} : JSON.parse(text) }
+          })
+        const names = (query: string) =>
+          Effect.map(call(query), ({ body }) =>
+            decodePeople(body).people.map(({ name, sessions, status }) => `${name} ${status} ${sessions}`)
+          )
+        assert.deepStrictEqual(yield* names(""), ["Bob active 1", "Ada Lovelace active 1"])
+        assert.deepStrictEqual(yield* names("?text=EXAMPLE.com"), ["Bob active 1", "Ada Lovelace active 1"])
+        assert.deepStrictEqual(yield* names("?text=lovelace"), ["Ada Lovelace active 1"])
+        assert.deepStrictEqual(yield* names("?status=blocked"), [])
+        const [listed] = decodePeople((yield* call("?text=ada")).body).people
+        assert.deepInclude(listed, {
+          id,
+          email: "ada@example.com",
+          preset: "reviewer",
+          groups: ["finance"],
+          blocked_at: null
+        })
+
+        // Sessions end, and she can sign in again.
+        assert.deepStrictEqual((yield* call(`/${id}/sessions`, "DELETE")).body, { ended: 1 })
+        assert.isNull(yield* Effect.promise(() => browser.session(url)))
+        assert.deepStrictEqual((yield* call(`/${id}/sessions`, "DELETE")).body, { ended: 0 })
+        provider.signsIn = "ada"
+        const again = yield* signIn(url)
+        assert.strictEqual(again.session?.key.id, id)
+
+        // Blocking ends an open stream at once.
+        const stream = yield* Effect.promise(() =>
+          fetch(`${url}/console/inbox/stream`, { headers: { cookie: again.browser.cookieOf(url) } })
+        )
+        assert.strictEqual(stream.status, 200)
+        const ended = Effect.promise(async () => {
+          for await (const _ of stream.body ?? []);
+        })
+        const before = performance.now()
+        assert.strictEqual((yield* call(`/${id}/block`, "PUT")).status, 200)
+        yield* ended
+        assert.isBelow(performance.now() - before, 4_000)
+        assert.isNull(yield* Effect.promise(() => again.browser.session(url)))
+        const refused = yield* signIn(url)
+        assert.strictEqual(refused.end.status, 403)
+        assert.include(refused.end.body, "blocked your access")
+        assert.deepStrictEqual(yield* names("?status=blocked"), ["Ada Lovelace blocked 0"])
+        assert.strictEqual((yield* call(`/${id}/block`, "PUT")).status, 200)
+
+        // Nobody blocks themselves; a reviewer blocks nobody; another organization sees nobody.
+        const own = { ...headers, cookie: bob.browser.cookieOf(url) }
+        const bobId = bob.session?.key.id ?? ""
+        assert.deepInclude((yield* call(`/${bobId}/block`, "PUT", own)).body, { code: "OWN_ACCESS" })
+        const reviewer = yield* consoleHeaders(yield* key({ preset: "reviewer" }, "acme"))
+        assert.strictEqual((yield* call("", "GET", reviewer)).status, 403)
+        assert.strictEqual((yield* call(`/${bobId}/block`, "PUT", reviewer)).status, 403)
+        const outsider = yield* consoleHeaders(yield* key({}, "globex"))
+        for (const [path, method] of [
+          ["", "GET"],
+          ["/sessions", "DELETE"],
+          ["/block", "PUT"],
+          ["/block", "DELETE"]
+        ] as const) {
+          assert.strictEqual((yield* call(`/${bobId}${path}`, method, outsider)).status, 404)
+        }
+        assert.deepStrictEqual(decodePeople((yield* call("", "GET", outsider)).body).people, [])
+        assert.isNotNull(yield* Effect.promise(() => bob.browser.session(url)))
+
+        // Unblocked, her access comes with the next sign-in.
+        assert.deepInclude((yield* call(`/${id}/block`, "DELETE")).body, { status: "ended" })
+        assert.strictEqual((yield* signIn(url)).session?.key.id, id)
+        assert.deepInclude((yield* call(`/${id}`)).body, { status: "active", sessions: 1 })
+        const { entries } = yield* (yield* client({}, "acme")).audit_log.list({ query: { target_id: id } })
+        assert.deepStrictEqual(
+          entries.map(({ action }) => action).filter((action) => action.startsWith("person.")),
+          [
+            "person.access_changed",
+            "person.unblocked",
+            "person.sessions_ended",
+            "person.blocked",
+            "person.sessions_ended",
+            "person.created"
+          ]
+        )
+      })
+    )
   )
 
   it.live("who has access to two organizations chooses one, and is another identity in each", () =>

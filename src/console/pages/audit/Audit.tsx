@@ -71,8 +71,9 @@ const exportFilter = ({ action, actor, from, order, target, text, until }: Filte
 })
 
 /** The page of an entry's target; undefined for a target without one. */
-const targetPage = (target: string): string | undefined => {
-  if (target.startsWith("key_")) return `/keys?key=${target}`
+const targetPage = ({ action, target_id: target }: AuditEntry): string | undefined => {
+  if (target.startsWith("key_"))
+    return action.startsWith("person.") ? `/people?person=${target}` : `/keys?key=${target}`
   if (target.startsWith("apr_")) return `/approvals/${target}`
   if (target.startsWith("grt_")) return `/grants/${target}`
   if (target.startsWith("ses_")) return `/sessions/${target}`
@@ -177,7 +178,7 @@ const Entry = ({
   const { actor } = entry
   const [isOpen, setOpen] = useState(false)
   const id = useId()
-  const to = targetPage(entry.target_id)
+  const to = targetPage(entry)
   const summary = summarizeJson(entry.detail)
   return (
     <li className="entry">
@@ -203,6 +204,18 @@ const Entry = ({
             </span>
           ))}
         </p>
+        <span className="small entry-target">
+          {to === undefined ? (
+            <span className="id">
+              <UntrustedText text={entry.target_id} />
+            </span>
+          ) : (
+            <Link to={to} className="id">
+              {entry.target_id}
+            </Link>
+          )}
+          <CopyButton label="Copy the target ID" text={entry.target_id} />
+        </span>
         <span className="quiet small entry-time">
           <AbsoluteTime time={entry.occurred_at} />
         </span>
@@ -219,17 +232,7 @@ const Entry = ({
       {isOpen ? (
         <div id={id} className="stack">
           <p className="quiet small">
-            {entry.action} ·{" "}
-            {to === undefined ? (
-              <span className="id">
-                <UntrustedText text={entry.target_id} />
-              </span>
-            ) : (
-              <Link to={to} className="id">
-                {entry.target_id}
-              </Link>
-            )}
-            <CopyButton label="Copy the target ID" text={entry.target_id} />
+            {entry.action}
             {entry.request_id === null ? null : (
               <>
                 {" "}

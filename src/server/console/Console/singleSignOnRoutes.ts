@@ -132,10 +132,10 @@ export const layer = (publicUrl: string) =>
 
       const open = Effect.fnUntraced(function* (
         request: HttpServerRequest.HttpServerRequest,
-        { admission, returnTo }: CompletedSignIn
+        { admission, providerSession, returnTo }: CompletedSignIn
       ) {
         if (admission._tag === "Choose") return choicePage(admission.organizations, returnTo)
-        const { token } = yield* sessions.openFor(admission.ref, admission.name)
+        const { token } = yield* sessions.openFor(admission.ref, admission.name, providerSession)
         // The new cookie replaces the browser's old one, if the browser sends it.
         yield* sessions.close(sessionToken(request), Effect.void)
         return yield* setCookie(

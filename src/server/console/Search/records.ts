@@ -129,8 +129,13 @@ const sources: Readonly<
     title: "name",
     detail: "coalesce(email, '')",
     status: "CASE WHEN revoked_at IS NULL THEN '' ELSE 'revoked' END",
-    subject: "key_id",
-    page: (id) => `/keys?key=${id}`
+    // People are listed on a page of their own.
+    subject: `CASE
+      WHEN EXISTS (SELECT 1 FROM people WHERE people.org_id = api_keys.org_id AND people.key_id = api_keys.key_id)
+      THEN 'people?person='
+      ELSE 'keys?key='
+    END || key_id`,
+    page: (subject) => `/${subject}`
   }
 }
 

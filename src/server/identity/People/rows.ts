@@ -23,7 +23,8 @@ const PersonRow = Schema.Struct({
   groups: Schema.Array(Schema.String),
   email: Schema.NullOr(Schema.String),
   expires_at: Schema.NullOr(TimestampFromDate),
-  revoked_at: Schema.NullOr(TimestampFromDate)
+  revoked_at: Schema.NullOr(TimestampFromDate),
+  blocked_at: Schema.NullOr(TimestampFromDate)
 })
 export type PersonRow = typeof PersonRow.Type
 
@@ -32,7 +33,7 @@ const personRows = rowsOf(PersonRow)
 /** The person's rows, one for each organization that the person ever had access to. */
 export const findPerson = (sql: SqlClient.SqlClient, { issuer, subject }: Subject) =>
   personRows.all(sql`
-    SELECT people.org_id, people.key_id, name, preset, scopes, groups, email, expires_at, revoked_at
+    SELECT people.org_id, people.key_id, name, preset, scopes, groups, email, expires_at, revoked_at, blocked_at
     FROM people
       JOIN api_keys USING (org_id, key_id)
     WHERE people.issuer = ${issuer}

@@ -72,6 +72,7 @@ import refusedDeliveries from "./0073_refused_deliveries.ts"
 import people from "./0074_people.ts"
 import closedApprovals from "./0075_closed_approvals.ts"
 import runsOfOrganization from "./0076_runs_of_organization.ts"
+import blockedPeople from "./0077_blocked_people.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -146,5 +147,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0073_refused_deliveries": refusedDeliveries,
   "0074_people": people,
   "0075_closed_approvals": closedApprovals,
-  "0076_runs_of_organization": runsOfOrganization
+  "0076_runs_of_organization": runsOfOrganization,
+  "0077_blocked_people": blockedPeople
 }
