@@ -68,6 +68,7 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
     ]
   },
   { path: `/approvals/${at.decided_id}`, shows: /Returned to the agent/ },
+  { path: `/approvals/apr_${"0".repeat(32)}`, shows: /No such approval in/ },
   { path: "/feedback", shows: "✕ Incorrect" },
   { path: `/feedback/${at.feedback_id}`, shows: "Protected values were removed", open: [press(/^Reject/)] },
   { path: `/promotion/${at.task_id}`, shows: "examples added" },

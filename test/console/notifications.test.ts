@@ -81,7 +81,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Deskt
         assert.deepStrictEqual(await page.evaluate(() => asked), [])
         return page.context().newPage()
       })
-      assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+      for (const colorScheme of ["dark", "light"] as const) {
+        yield* Effect.promise(() => page.emulateMedia({ colorScheme }))
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [], colorScheme)
+      }
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Turn on" }).click()
         await page.getByText("They are on in this browser.").waitFor()

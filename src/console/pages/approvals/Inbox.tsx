@@ -23,6 +23,7 @@ import { useSelectedApprovals } from "./batch/useSelectedApprovals.ts"
 import { countParts, filterApprovals, inboxQuery } from "./filterApprovals.ts"
 import { InboxToolbar } from "./InboxToolbar.tsx"
 import { PendingList } from "./PendingList.tsx"
+import { useHeldArrivals } from "./useHeldArrivals.ts"
 
 const loadDetail = () => import("./ApprovalDetail.tsx")
 
@@ -32,6 +33,8 @@ const Decided = lazy(() => import("./ClosedList.tsx"))
 const NothingPending = lazy(() => import("./NothingPending.tsx"))
 const loadSheet = () => import("./batch/DecisionSheet.tsx")
 const DecisionSheet = lazy(loadSheet)
+
+const lacksPointer = matchMedia("(hover: none)").matches
 
 const isApprovalId = Schema.is(ApprovalId)
 
@@ -45,14 +48,30 @@ export default function Inbox({ params }: PageProps) {
   const session = useSession()
   const canDecide = session.scopes.includes("approvals.decide")
   const part = query.show ?? (canDecide ? "mine" : "all")
+  const selected = isApprovalId(params["id"]) ? params["id"] : undefined
+  const [isPointing, setPointing] = useState(false)
+  const arrivals = useHeldArrivals(inbox.pending, {
+    // Without a pointer, nothing tells when a finger is about to touch a row.
+    isHolding: isPointing || lacksPointer,
+    isAppending: group === undefined,
+    pinned: selected
+  })
+  const { held, listed } = arrivals
   const groups = useMemo(
-    () => filterApprovals(inbox.pending, { part, text, group }, session),
-    [inbox.pending, part, text, group, session]
+    () => filterApprovals(listed, { part, text, group }, session),
+    [listed, part, text, group, session]
+  )
+  const heldCount = useMemo(
+    () =>
+      filterApprovals(held, { part, text, group }, session).reduce(
+        (sum, { approvals }) => sum + approvals.length,
+        0
+      ),
+    [held, part, text, group, session]
   )
   const shown = useMemo(() => groups.flatMap(({ approvals }) => approvals), [groups])
   const counts = useMemo(() => countParts(inbox.pending, session), [inbox.pending, session])
   const [verdict, setVerdict] = useState<Verdict>()
-  const selected = isApprovalId(params["id"]) ? params["id"] : undefined
   const position = usePosition(shown, selected)
   const show = (id: ApprovalId | undefined, shownTab: "pending" | "closed") =>
     navigate(
@@ -164,6 +183,8 @@ export default function Inbox({ params }: PageProps) {
         <section
           className="pane list-pane"
           aria-label={tab === "pending" ? "Pending approvals" : "Closed approvals"}
+          onPointerEnter={({ pointerType }) => setPointing(pointerType === "mouse")}
+          onPointerLeave={() => setPointing(false)}
         >
           {tab === "closed" || inbox.pending.length === 0 ? null : (
             <InboxToolbar
@@ -205,6 +226,11 @@ export default function Inbox({ params }: PageProps) {
               onMark={(id) => (canDecide ? selection.toggle(id) : undefined)}
               onExtend={(id) => (canDecide ? selection.extendTo(id) : undefined)}
             />
+          )}
+          {tab === "closed" || heldCount === 0 ? null : (
+            <button type="button" className="held-arrivals" onClick={arrivals.showHeld}>
+              ↑ Show {heldCount.toLocaleString("en")} new {heldCount === 1 ? "approval" : "approvals"}
+            </button>
           )}
         </section>
         <ScrollPane label="Selected approval">

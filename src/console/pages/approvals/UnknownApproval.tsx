@@ -25,12 +25,12 @@ export const UnknownApproval = ({ onBack }: { readonly onBack: () => void }) => 
         or it was deleted.
       </p>
       <FailureNotice failure={signingOut.failure} />
-      <p>
-        <Button onClick={onBack}>Back to the approvals</Button>{" "}
+      <div className="notice-actions">
+        <Button onClick={onBack}>Back to the approvals</Button>
         <Button pending={signingOut.pending} onClick={() => void signOut()}>
           Sign in with another key
         </Button>
-      </p>
+      </div>
     </EmptyState>
   )
 }
