@@ -16,6 +16,7 @@ import { migrateCommand } from "./migrate.ts"
 import { rulesCommand } from "./rules.ts"
 import { runsCommand } from "./runs.ts"
 import { serveCommand } from "./serve.ts"
+import { supportBundleCommand } from "./supportBundle.ts"
 
 const command = Command.make("countersign").pipe(
   Command.withDescription(
@@ -31,6 +32,7 @@ const command = Command.make("countersign").pipe(
     auditCommand,
     configCommand,
     doctorCommand,
+    supportBundleCommand,
     listenCommand,
     hookCommand,
     mcpGateCommand,

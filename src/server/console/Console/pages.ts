@@ -53,6 +53,22 @@ const LOGO = /^assets\/logo[\w-]*\.svg$/
 /** The web manifest, with which browsers install the console. Its name is stable, because browsers look for changes. */
 const MANIFEST = "manifest.webmanifest"
 
+/** Browsers name HTML in what they accept for a page; `curl` and HTTP libraries accept anything. */
+const acceptsHtml = (accept: string): boolean =>
+  /(?:^|,)\s*(?:text\/html|application\/xhtml\+xml)\s*(?:;|,|$)/i.test(accept)
+
+/** The root: a browser gets the console, a client a problem that says where the API is. */
+const root = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers: { accept } }) =>
+  Effect.map(
+    acceptsHtml(accept ?? "")
+      ? Effect.succeed(HttpServerResponse.redirect(CONSOLE_PATH))
+      : problemResponse(
+          new NotFound({ detail: `The API is under /v1: see /docs. The console is at ${CONSOLE_PATH}.` })
+        ),
+    HttpServerResponse.setHeader("vary", "accept")
+  )
+)
+
 /** The routes of the page: every path under `/console`, which the page's own router interprets, its files, `/` and the icon. */
 export const layer = HttpRouter.use((router) =>
   Effect.gen(function* () {
@@ -101,7 +117,7 @@ export const layer = HttpRouter.use((router) =>
       return send(yield* HttpServerRequest.HttpServerRequest, found, "no-cache")
     })
 
-    yield* router.add("GET", "/", HttpServerResponse.redirect(CONSOLE_PATH))
+    yield* router.add("GET", "/", root)
     yield* router.add("GET", "/favicon.ico", icon)
     // The wildcard also matches `/console` itself.
     yield* router.add("GET", `${CONSOLE_PATH}/*`, page)

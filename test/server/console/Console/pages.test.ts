@@ -62,11 +62,24 @@ describe("Console pages", () => {
     })
   )
 
-  it.effect("the root leads to the console, whose logo is the icon", () =>
+  it.effect("the root answers a client that is no browser with a problem that says where the API is", () =>
     Effect.gen(function* () {
-      const root = yield* request(built, "/")
+      for (const accept of ["*/*", "application/json", "text/htmlx"]) {
+        const answer = yield* request(built, "/", { host: "localhost", accept })
+        assert.strictEqual(answer.status, 404)
+        assert.strictEqual(answer.headers.get("content-type"), "application/problem+json")
+        assert.include(yield* Effect.promise(() => answer.text()), "The API is under /v1")
+      }
+    })
+  )
+
+  it.effect("the root leads a browser to the console, whose logo is the icon", () =>
+    Effect.gen(function* () {
+      const html = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+      const root = yield* request(built, "/", { host: "localhost", accept: html })
       assert.strictEqual(root.status, 302)
       assert.strictEqual(root.headers.get("location"), "/console")
+      assert.strictEqual(root.headers.get("vary"), "accept")
       const icon = yield* request(built, "/favicon.ico")
       assert.strictEqual(icon.headers.get("content-type"), "image/svg+xml")
       assert.strictEqual(yield* Effect.promise(() => icon.text()), "the logo")

@@ -1,0 +1,34 @@
+import { Command, Flag } from "effect/cli"
+import { lazily } from "./lazily.ts"
+
+const supportBundle = lazily(async () => (await import("./supportBundle/supportBundle.ts")).supportBundle)
+
+export const supportBundleCommand = Command.make(
+  "support-bundle",
+  {
+    output: Flag.String("output").pipe(
+      Flag.withDescription(
+        "The file to write; default: countersign-support-TIME.tar.gz in the working directory"
+      ),
+      Flag.optional
+    ),
+    log: Flag.String("log").pipe(
+      Flag.withDescription("A file with the service's JSON log, whose end is included"),
+      Flag.optional
+    )
+  },
+  supportBundle
+).pipe(
+  Command.withShortDescription("Collect facts for a support request, without secrets"),
+  Command.withDescription(
+    "Write a tar.gz with the result of countersign doctor, settings, versions, migrations, sizes of tables, settings of PostgreSQL, " +
+      "metrics and the end of the log, without secrets, organizations' data and email addresses. Sends nothing anywhere."
+  ),
+  Command.withExamples([
+    { command: "countersign support-bundle", description: "Write a bundle to the working directory" },
+    {
+      command: "countersign support-bundle --log /var/log/countersign.log --output bundle.tar.gz",
+      description: "Include the end of the service's log"
+    }
+  ])
+)

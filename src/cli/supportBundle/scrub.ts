@@ -1,0 +1,47 @@
+import { KnownValues, REDACTED, redactText } from "../../domain/redaction/Redaction.ts"
+import type { Environment } from "../../server/config/Settings.ts"
+import { textOfVariable } from "../../server/config/Settings/readVariables.ts"
+import { variableNames, variables } from "../../server/config/Settings/variables.ts"
+import type { Variable } from "../../server/config/Settings/Variable.ts"
+
+/** Shorter parts of a setting, such as a user named `app`, would redact words of every text. */
+const MIN_SECRET_LENGTH = 6
+
+/** User and password of a URL, as they are written and as they are decoded. */
+const credentialsOf = (text: string): ReadonlyArray<string> => {
+  const url = URL.parse(text)
+  if (url === null) return []
+  const written = [url.username, url.password, url.searchParams.get("password") ?? ""]
+  return written.flatMap((part) => {
+    try {
+      return [part, decodeURIComponent(part)]
+    } catch {
+      return [part]
+    }
+  })
+}
+
+/** The secrets of the environment: the texts of secret variables, and their parts. */
+const secretsOf = (environment: Environment): ReadonlyArray<string> =>
+  variableNames
+    .flatMap((name) => {
+      const variable: Variable<unknown> = variables[name]
+      const text = variable.secret ? textOfVariable(environment, name) : undefined
+      if (text === undefined) return []
+      return [text, ...text.split(",").map((part) => part.trim()), ...credentialsOf(text)]
+    })
+    .filter((part) => part.length >= MIN_SECRET_LENGTH)
+
+const EMAIL = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63})+/gu
+
+/** User and password before the host of a URL. */
+const USER_INFO = /\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@"']{1,500}@/gi
+
+/**
+ * A function that removes from a text the secrets of the environment, what has the form of a secret, email addresses, and the user and
+ * password of URLs. The last step for every file of a bundle: each of them contains only what is meant to be shown already.
+ */
+export const makeScrub = (environment: Environment): ((text: string) => string) => {
+  const known = new KnownValues(secretsOf(environment))
+  return (text) => redactText(text, known).replaceAll(USER_INFO, `$1${REDACTED}@`).replaceAll(EMAIL, REDACTED)
+}
