@@ -218,22 +218,22 @@ const Account = ({
       <p className="quiet small">
         <UntrustedText text={session.organization} />
       </p>
-      <p className="small">
-        <Link to="/browsers">Signed-in browsers</Link>
-      </p>
-      <Button small onClick={onHelp}>
+      <Link className="button bare small" to="/browsers">
+        Signed-in browsers
+      </Link>
+      <Button kind="bare" small onClick={onHelp}>
         Keyboard shortcuts
       </Button>
       {onNotifications === undefined ? null : (
-        <Button small onClick={onNotifications}>
+        <Button kind="bare" small onClick={onNotifications}>
           Desktop notifications
         </Button>
       )}
-      <ThemeField />
-      <FailureNotice failure={signingOut.failure} />
-      <Button small pending={signingOut.pending} onClick={() => void signOut()}>
+      <Button kind="bare" small pending={signingOut.pending} onClick={() => void signOut()}>
         Sign out
       </Button>
+      <FailureNotice failure={signingOut.failure} />
+      <ThemeField />
     </div>
   )
 }

@@ -209,14 +209,14 @@ const RelatedValues = ({
         <li key={path} className={factor === 1 ? "" : "notice warn"}>
           {/* One element: a notice puts each of its children on a line of its own. */}
           <p>
-            <UntrustedText text={path} /> <strong>{value.toLocaleString("en")}</strong>{" "}
+            <UntrustedText text={path} /> <strong>{String(value)}</strong>{" "}
             {factor === 1
               ? "is equal to"
               : factor > 1
                 ? `is ${factor.toLocaleString("en")} times`
                 : `is 1/${Math.round(1 / factor).toLocaleString("en")} of`}{" "}
             <UntrustedText text={otherPath} />
-            {factor === 1 ? "" : ` ${otherValue.toLocaleString("en")}`} of <UntrustedText text={tool} />
+            {factor === 1 ? "" : ` ${otherValue}`} of <UntrustedText text={tool} />
           </p>
         </li>
       ))}

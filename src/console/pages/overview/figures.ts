@@ -31,11 +31,13 @@ export const percentage = (part: number, whole: number): number | null =>
 
 /** A percentage as text: `97.3 %`. */
 export const percentText = (value: number | null): string =>
-  value === null ? "none" : `${value.toLocaleString("en", { maximumFractionDigits: 1 })} %`
+  value === null ? "none" : `${oneDecimal(value)} %`
 
-/** A time on an axis, in one unit: `8 min`. */
+/** A time on an axis, in one unit: `8 min`. With a decimal, because the lines of a small axis are less than a unit apart. */
 export const axisSeconds = (seconds: number): string => {
-  if (seconds < 120) return `${Math.round(seconds)} s`
-  if (seconds < 2 * 3_600) return `${Math.round(seconds / 60)} min`
-  return seconds < 2 * 86_400 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} d`
+  if (seconds < 120) return `${oneDecimal(seconds)} s`
+  if (seconds < 2 * 3_600) return `${oneDecimal(seconds / 60)} min`
+  return seconds < 2 * 86_400 ? `${oneDecimal(seconds / 3_600)} h` : `${oneDecimal(seconds / 86_400)} d`
 }
+
+const oneDecimal = (value: number): string => value.toLocaleString("en", { maximumFractionDigits: 1 })

@@ -263,7 +263,7 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
       {isCorrecting ? (
         <Correction run={run} onClose={() => setCorrecting(false)} />
       ) : (
-        <div className="decide">
+        <div className="decide-buttons">
           {canScore ? (
             <>
               <Button
