@@ -42,12 +42,15 @@ export const EndpointState = ({
   const failing =
     health === undefined || health.failing_since === null ? null : (
       <Badge tone="bad">
-        Failing since <TimeOfDay time={health.failing_since} />
-        {health.last_error === null ? null : (
-          <>
-            , <UntrustedText text={health.last_error} />
-          </>
-        )}
+        {/* One element: a badge puts space between its children. */}
+        <span>
+          Failing since <TimeOfDay time={health.failing_since} />
+          {health.last_error === null ? null : (
+            <>
+              , <UntrustedText text={health.last_error} />
+            </>
+          )}
+        </span>
       </Badge>
     )
   if (endpoint.cooldown_until !== null) {

@@ -18,8 +18,8 @@ const RIGHT = 52
 /** Grid lines; d3 takes a round step near it. */
 const GRID_LINES = 3
 
-/** Width of a label of the horizontal axis. */
-const LABEL_WIDTH = 120
+/** Space for a label of the horizontal axis: half more than the longest, because the outer ones are beside their points, not under them. */
+const LABEL_WIDTH = 145
 
 /** The part of a bar's place that stays empty. */
 const BAR_PADDING = 0.2
