@@ -17,6 +17,8 @@ import { ConsoleDeliveriesApi } from "./console/Deliveries.ts"
 import { ConsoleSearchApi } from "./console/Search.ts"
 import { ConsoleFeedbackApi } from "./console/FeedbackRows.ts"
 import { ConsoleRunsApi } from "./console/RunRows.ts"
+import { ConsoleTasksApi } from "./console/TaskRows.ts"
+import { ConsolePlaygroundApi } from "./console/Playground.ts"
 import { DecideManyRequest } from "./DecisionBatch.ts"
 import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -351,5 +353,7 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleClosedApprovalsApi)
   .add(ConsoleRunsApi)
   .add(ConsolePeopleApi)
+  .add(ConsoleTasksApi)
+  .add(ConsolePlaygroundApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
   .middleware(ProblemFrame) {}

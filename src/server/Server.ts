@@ -51,6 +51,8 @@ import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
 import { Search } from "./console/Search.ts"
 import { FeedbackRows } from "./console/FeedbackRows.ts"
 import { RunRows } from "./tasks/RunRows.ts"
+import { TaskRows } from "./tasks/TaskRows.ts"
+import { Playground } from "./tasks/Playground.ts"
 import { DeliveryHealth } from "./console/DeliveryHealth.ts"
 import { Overview } from "./console/Overview.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
@@ -250,6 +252,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Overview.layer,
     ClosedApprovals.layer,
     RunRows.layer,
+    TaskRows.layer,
     Exports.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
@@ -263,6 +266,7 @@ export const layerServices = (settings: ServiceSettings) =>
         ShadowRules.layer,
         Runs.layer,
         RunLog.layer,
+        Playground.layer,
         Releases.layer,
         Canaries.layer,
         Comparisons.layer(),

@@ -92,7 +92,7 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
 
 /** The pages of tasks and settings. */
 const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
-  { path: "/tasks", shows: "Newest version" },
+  { path: "/tasks", shows: "Version 2" },
   {
     path: "/tasks/new",
     shows: "Input schema",
@@ -102,6 +102,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: "/runs", shows: "Filters of runs" },
   { path: `/tasks/${at.task_id}/runs`, shows: "Answered by" },
   { path: `/runs/${at.trace_id}`, shows: "Your feedback", open: [press(/^Correct the answer/)] },
+  { path: `/tasks/${at.task_id}/playground`, shows: "Try both" },
   { path: `/tasks/${at.task_id}/edit`, shows: "Save working copy" },
   { path: `/tasks/${at.task_id}/datasets`, shows: "Version 2", open: [press("Add examples")] },
   { path: `/tasks/${at.task_id}/comparisons`, shows: "Completed" },

@@ -88,7 +88,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [`/sessions/${at.session_id}`, "1-look-up", []],
           ["/grants", "No active grants", []],
           ["/rules", "Read-only", ["Past steps", "Shadow rules", "Suggestions", "Try the rules"]],
-          ["/tasks", "Newest version", []],
+          ["/tasks", "Version 2", []],
           [`/tasks/${at.task_id}`, "Configuration", tabs],
           ["/runs", "Answered by", ["All", "Answered", "Failed", "Export"]],
           [`/tasks/${at.task_id}/runs`, "Answered by", [...tabs, "All", "Answered", "Failed", "Export"]],

@@ -3,6 +3,8 @@ import { Atom } from "effect/reactivity"
 import type { ComparisonId, DatasetId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import { pagedAtom } from "./pagedAtom.ts"
 import { apiClient } from "./apiClient.ts"
+import { refresh } from "./atoms.ts"
+import { consoleClient } from "./consoleClient.ts"
 
 const cursorQuery = <Cursor>(cursor: Cursor | undefined): { readonly cursor?: Cursor } =>
   cursor === undefined ? {} : { cursor }
@@ -12,6 +14,18 @@ export const tasksAtom = pagedAtom(
   (cursor: TaskId | undefined) => apiClient.tasks.list({ query: cursorQuery(cursor) }),
   "tasks"
 )
+
+/** The list of tasks with their figures, newest first. */
+export const taskRowsAtom = pagedAtom(
+  (cursor: TaskId | undefined) => consoleClient.task_rows.list({ query: cursorQuery(cursor) }),
+  "tasks"
+)
+
+/** Reads the lists of tasks again. */
+export const refreshTaskLists = (): void => {
+  refresh(tasksAtom)
+  refresh(taskRowsAtom)
+}
 
 /** One task. */
 export const taskAtom = Atom.family((task_id: TaskId) =>

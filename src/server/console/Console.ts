@@ -15,6 +15,8 @@ import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
 import { ConsoleExportsHttp } from "./Console/exportsHttp.ts"
 import { ConsoleFeedbackHttp } from "./Console/feedbackHttp.ts"
 import { ConsoleRunsHttp } from "./Console/runsHttp.ts"
+import { ConsoleTasksHttp } from "./Console/tasksHttp.ts"
+import { ConsolePlaygroundHttp } from "./Console/playgroundHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
@@ -59,7 +61,9 @@ export const layerRoutes = <E, R>(options: {
           ConsoleFeedbackHttp,
           ConsoleClosedApprovalsHttp,
           ConsoleRunsHttp,
-          ConsolePeopleHttp
+          ConsolePeopleHttp,
+          ConsoleTasksHttp,
+          ConsolePlaygroundHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

@@ -66,6 +66,11 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
         aside={
           <>
             {run.awaits_review ? <Badge tone="wait">Awaits review</Badge> : null}
+            {can("tasks.write") && can("tasks.read") ? (
+              <Link className="button" to={`/tasks/${run.task_id}/playground?run=${run.trace_id}`}>
+                Open in playground
+              </Link>
+            ) : null}
             {can("data.delete") ? (
               <ConfirmButton
                 small={false}

@@ -7,7 +7,7 @@ import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { taskAtom, tasksAtom } from "../../state/tasks.ts"
+import { taskAtom, refreshTaskLists } from "../../state/tasks.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -66,7 +66,7 @@ const TaskEditor = ({ task }: { readonly task: Task }) => {
       if ((await save.run(change)) === undefined) return
       kept.forget()
       refresh(taskAtom(task.id))
-      refresh(tasksAtom)
+      refreshTaskLists()
       showToast("Working copy saved")
     }
     navigate(back)

@@ -1,8 +1,7 @@
 import type { NewTask as NewTaskPayload } from "../../../api/Tasks.ts"
 import { Link, navigate } from "../../app/router.tsx"
-import { refresh } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { tasksAtom } from "../../state/tasks.ts"
+import { refreshTaskLists } from "../../state/tasks.ts"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { KeptWorkNotice } from "../../ui/KeptWorkNotice.tsx"
 import { useKeptWork } from "../../state/keptWork.ts"
@@ -28,7 +27,7 @@ export default function NewTask() {
     const task = payload === undefined ? undefined : await create.run(payload)
     if (task === undefined) return
     kept.forget()
-    refresh(tasksAtom)
+    refreshTaskLists()
     showToast("Task created")
     navigate(`/tasks/${task.id}`)
   }

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { lazy, Suspense } from "react"
 import { TaskId } from "../../../domain/Ids.ts"
 import type { Task as TaskModel } from "../../../domain/tasks/Task.ts"
 import { PageTitle } from "../../app/PageTitle.tsx"
@@ -18,7 +19,10 @@ import { RunList } from "../runs/RunList.tsx"
 import { Comparisons } from "./Comparisons.tsx"
 import { Datasets } from "./Datasets.tsx"
 import { Releases } from "./Releases.tsx"
+import { Skeleton } from "../../ui/Skeleton.tsx"
 import { SchemaWarnings } from "./SchemaWarnings.tsx"
+
+const Playground = lazy(async () => ({ default: (await import("./Playground.tsx")).Playground }))
 
 const isTaskId = Schema.is(TaskId)
 
@@ -33,14 +37,18 @@ const allTabs = [
   ["runs", "Runs"],
   ["datasets", "Datasets"],
   ["comparisons", "Comparisons"],
-  ["releases", "Releases"]
+  ["releases", "Releases"],
+  ["playground", "Playground"]
 ] as const
 
 const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: string | undefined }) => {
   const result = useAtomValue(taskAtom(id))
   const can = useCan()
   const tabs = allTabs.filter(
-    ([name]) => (name !== "datasets" || can("datasets.read")) && (name !== "runs" || can("runs.read"))
+    ([name]) =>
+      (name !== "datasets" || can("datasets.read")) &&
+      (name !== "runs" || can("runs.read")) &&
+      (name !== "playground" || can("tasks.write"))
   )
   const tab = tabs.find(([name]) => name === wanted)?.[0] ?? "overview"
   return (
@@ -72,6 +80,10 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
             <Datasets task={task} />
           ) : tab === "comparisons" ? (
             <Comparisons task={task} />
+          ) : tab === "playground" ? (
+            <Suspense fallback={<Skeleton />}>
+              <Playground task={task} />
+            </Suspense>
           ) : (
             <Releases task={task} />
           )}

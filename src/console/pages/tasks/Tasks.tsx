@@ -1,7 +1,8 @@
-import { Link } from "../../app/router.tsx"
-import { refresh } from "../../state/atoms.ts"
-import { useCan } from "../../state/session.ts"
-import { tasksAtom } from "../../state/tasks.ts"
+import type { ReactNode } from "react"
+import { MAX_WAITING_COUNT, TASK_ROW_DAYS, type TaskRow } from "../../../api/console/TaskRows.ts"
+import { Link, withQuery } from "../../app/router.tsx"
+import { serverNow, useCan } from "../../state/session.ts"
+import { refreshTaskLists, taskRowsAtom } from "../../state/tasks.ts"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -24,50 +25,30 @@ export default function Tasks() {
           ) : null
         }
       >
-        Tasks with their providers and datasets.
+        Tasks with their datasets, the runs of the last 30 days, and what waits for a person.
       </PageHeader>
-      <PagedList atom={tasksAtom} itemId={(task) => task.id}>
+      <PagedList atom={taskRowsAtom} itemId={(task) => task.id}>
         {(tasks) =>
           tasks.length === 0 ? (
             <div className="card">
               <FirstRecord
                 of={({ firstTask }, origin) => firstTask(origin)}
-                look={() => refresh(tasksAtom)}
+                look={() => refreshTaskLists()}
               />
             </div>
           ) : (
-            <Table columns={["Task", "Provider", "Dataset", "Created"]}>
+            <Table
+              columns={[
+                "Task",
+                "Dataset",
+                { name: "Runs, 30 days", number: true },
+                { name: "Agreement", number: true },
+                "To do",
+                "Created"
+              ]}
+            >
               {tasks.map((task) => (
-                <tr key={task.id}>
-                  <td>
-                    <Link to={`/tasks/${task.id}`}>
-                      <UntrustedText text={task.name} />
-                    </Link>
-                    <div className="id quiet">{task.id}</div>
-                  </td>
-                  <td>
-                    {task.provider.kind === "examples" ? (
-                      "Nearest example"
-                    ) : (
-                      <UntrustedText text={task.provider.model} />
-                    )}
-                  </td>
-                  <td>
-                    {task.dataset_id === null ? (
-                      <span className="quiet">none</span>
-                    ) : can("datasets.read") ? (
-                      <Link to={`/datasets/${task.dataset_id}`}>Newest version</Link>
-                    ) : (
-                      "available"
-                    )}
-                  </td>
-                  <td>
-                    <RelativeTime time={task.created_at} />
-                    <div className="quiet small">
-                      by <UntrustedText text={task.created_by.name} />
-                    </div>
-                  </td>
-                </tr>
+                <TaskLine key={task.id} task={task} />
               ))}
             </Table>
           )
@@ -75,4 +56,89 @@ export default function Tasks() {
       </PagedList>
     </>
   )
+}
+
+const TaskLine = ({ task }: { readonly task: TaskRow }) => {
+  const can = useCan()
+  const { created_at, created_by, dataset, id, model, name, runs } = task
+  return (
+    <tr>
+      <td>
+        <Link to={`/tasks/${id}`}>
+          <UntrustedText text={name} />
+        </Link>
+        <div className="quiet small">
+          {model === null ? "Nearest example" : <UntrustedText text={model} />}
+        </div>
+      </td>
+      <td>
+        {dataset === null ? (
+          <span className="quiet">none</span>
+        ) : (
+          <>
+            {can("datasets.read") ? (
+              <Link to={`/datasets/${dataset.id}`}>Version {dataset.version}</Link>
+            ) : (
+              `Version ${dataset.version}`
+            )}
+            <div className="quiet small">{counted(dataset.example_count, "example", "examples")}</div>
+          </>
+        )}
+      </td>
+      <td className="number" data-label="Runs, 30 days">
+        {can("runs.read") ? (
+          <Link to={withQuery(`/tasks/${id}/runs`, { from: firstDay() })}>{runs.toLocaleString("en")}</Link>
+        ) : (
+          runs.toLocaleString("en")
+        )}
+      </td>
+      <td className="number" data-label="Agreement">
+        {agreement(task)}
+      </td>
+      <td>
+        <ToDo task={task} />
+      </td>
+      <td>
+        <RelativeTime time={created_at} />
+        <div className="quiet small">
+          by <UntrustedText text={created_by.name} />
+        </div>
+      </td>
+    </tr>
+  )
+}
+
+/** The first day that is counted, in UTC. */
+const firstDay = (): string =>
+  `${new Date(serverNow() - (TASK_ROW_DAYS - 1) * 86_400_000).toISOString().slice(0, 10)}Z`
+
+/** What waits for a person, as links to it. */
+const ToDo = ({ task }: { readonly task: TaskRow }) => {
+  const waiting: ReadonlyArray<readonly [count: number | null, one: string, many: string, to: string]> = [
+    [task.pending_corrections, "correction to review", "corrections to review", `/feedback/task/${task.id}`],
+    [task.staged_corrections, "correction to promote", "corrections to promote", `/promotion/${task.id}`],
+    [task.runs_to_review, "run to review", "runs to review", `/tasks/${task.id}/runs?feedback=review`]
+  ]
+  const shown = waiting.flatMap(([count, one, many, to]): ReadonlyArray<ReactNode> =>
+    count === null || count === 0
+      ? []
+      : [
+          <li key={to}>
+            <Link to={to}>{counted(count, one, many)}</Link>
+          </li>
+        ]
+  )
+  return shown.length === 0 ? <span className="quiet">nothing</span> : <ul className="task-to-do">{shown}</ul>
+}
+
+const counted = (count: number, one: string, many: string): string =>
+  `${count.toLocaleString("en")}${count === MAX_WAITING_COUNT && many !== "examples" ? "+" : ""} ${count === 1 ? one : many}`
+
+/** The share of positive feedback, or a dash without any. */
+const agreement = ({ feedback }: TaskRow): string => {
+  if (feedback === null) return "–"
+  const all = feedback.positive + feedback.neutral + feedback.negative
+  return all === 0
+    ? "–"
+    : `${((100 * feedback.positive) / all).toLocaleString("en", { maximumFractionDigits: 1 })} %`
 }
