@@ -3,6 +3,7 @@ import { Console, Effect, Layer } from "effect"
 import { CliOutput, Command } from "effect/cli"
 import { VERSION } from "../domain/Version.ts"
 import { auditCommand } from "./audit.ts"
+import { makeCompletionCommand } from "./completion.ts"
 import { configCommand } from "./config.ts"
 import { datasetsCommand } from "./datasets.ts"
 import { demoCommand } from "./demo.ts"
@@ -37,7 +38,8 @@ const command = Command.make("countersign").pipe(
     hookCommand,
     mcpGateCommand,
     mcpServerCommand,
-    demoCommand
+    demoCommand,
+    makeCompletionCommand((): Command.Command.Any => command)
   ])
 )
 

@@ -6,6 +6,7 @@ import { AuditChain } from "../../server/identity/AuditChain.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
 import { layerAuditChain } from "../../server/main/layerKeys.ts"
 import { readSettings } from "../environment.ts"
+import { withProgress } from "../progress.ts"
 import { readLines } from "../readLines.ts"
 import { waitForDrain } from "../stdout.ts"
 
@@ -39,11 +40,15 @@ const decodeCheckpoint = Schema.decodeUnknownEffect(
 
 /** `audit export` */
 export const exportLog = Effect.fnUntraced(function* (flags: { readonly org: string }) {
-  yield* withChain(flags.org, (chain, org_id) =>
-    Stream.runForEach(chain.exportFor(org_id, 0), (entry) =>
-      encodeEntry(entry).pipe(
-        Effect.flatMap((encoded) => Console.log(JSON.stringify(encoded))),
-        Effect.andThen(waitForDrain())
+  let entries = 0
+  yield* withProgress({ unit: "entries", hasOutput: true }, (report) =>
+    withChain(flags.org, (chain, org_id) =>
+      Stream.runForEach(chain.exportFor(org_id, 0), (entry) =>
+        encodeEntry(entry).pipe(
+          Effect.flatMap((encoded) => Console.log(JSON.stringify(encoded))),
+          Effect.andThen(waitForDrain()),
+          Effect.tap(() => Effect.sync(() => report(++entries)))
+        )
       )
     )
   )

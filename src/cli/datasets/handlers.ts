@@ -7,10 +7,11 @@ import { MAX_LINE_BYTES } from "../../server/tasks/Datasets/importLines.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
 import { layerDatasets } from "../../server/main/layerDatasets.ts"
 import { readSettings } from "../environment.ts"
+import { makeLineProgress, ProgressTerminal, withProgress } from "../progress.ts"
 import { readLines } from "../readLines.ts"
 import { waitForDrain } from "../stdout.ts"
 
-/** Lines between two progress messages. */
+/** Lines between two progress messages where there is no terminal. */
 const PROGRESS_INTERVAL = 10_000
 
 const formatCount = (count: number): string => count.toLocaleString("en")
@@ -39,12 +40,22 @@ export const importExamples = Effect.fnUntraced(function* (flags: {
   readonly task: TaskId
   readonly file: string
 }) {
-  const { added, dataset, redacted, repeated, replaced } = yield* withDatasets(
-    flags.org,
-    (datasets, org_id) =>
-      datasets.importLines(org_id, flags.task, readLines(flags.file, MAX_LINE_BYTES), (read) =>
-        read % PROGRESS_INTERVAL === 0 ? Console.error(`${formatCount(read)} lines read`) : Effect.void
+  const { isTerminal } = yield* ProgressTerminal
+  const { added, dataset, redacted, repeated, replaced } = yield* withProgress(
+    { unit: "lines read", hasOutput: false },
+    (report) => {
+      const addLine = makeLineProgress(flags.file, report)
+      const lines = Stream.tap(readLines(flags.file, MAX_LINE_BYTES), (line) =>
+        Effect.sync(() => addLine(line))
       )
+      return withDatasets(flags.org, (datasets, org_id) =>
+        datasets.importLines(org_id, flags.task, lines, (read) =>
+          !isTerminal && read % PROGRESS_INTERVAL === 0
+            ? Console.error(`${formatCount(read)} lines read`)
+            : Effect.void
+        )
+      )
+    }
   )
   yield* Console.error(
     `version ${dataset.version}: ${formatCount(dataset.example_count)} examples, ${formatCount(added)} added, ` +
@@ -72,13 +83,17 @@ export const exportExamples = Effect.fnUntraced(function* (flags: {
   readonly format: "jsonl" | "csv"
 }) {
   if (flags.format === "csv") return yield* exportCsv(flags)
-  return yield* withDatasets(flags.org, (datasets, org_id) =>
-    Effect.flatMap(
-      datasets.exportFor(org_id, flags.id),
-      Stream.runForEach((example) =>
-        encodeExample(example).pipe(
-          Effect.flatMap((encoded) => Console.log(JSON.stringify(encoded))),
-          Effect.andThen(waitForDrain())
+  let examples = 0
+  return yield* withProgress({ unit: "examples", hasOutput: true }, (report) =>
+    withDatasets(flags.org, (datasets, org_id) =>
+      Effect.flatMap(
+        datasets.exportFor(org_id, flags.id),
+        Stream.runForEach((example) =>
+          encodeExample(example).pipe(
+            Effect.flatMap((encoded) => Console.log(JSON.stringify(encoded))),
+            Effect.andThen(waitForDrain()),
+            Effect.tap(() => Effect.sync(() => report(++examples)))
+          )
         )
       )
     )
@@ -104,8 +119,15 @@ const exportCsv = (flags: { readonly org: string; readonly id: DatasetId }) =>
         addColumns(columns, example) > MAX_COLUMNS ? Effect.fail(new TooManyColumns()) : Effect.void
       )
       yield* Console.log(csvHeader(columns))
-      yield* Stream.runForEach(yield* datasets.exportFor(org_id, flags.id), (example) =>
-        Effect.andThen(Console.log(csvLine(example, columns)), waitForDrain())
+      let examples = 0
+      const all = yield* datasets.exportFor(org_id, flags.id)
+      yield* withProgress({ unit: "examples", hasOutput: true }, (report) =>
+        Stream.runForEach(all, (example) =>
+          Console.log(csvLine(example, columns)).pipe(
+            Effect.andThen(waitForDrain()),
+            Effect.tap(() => Effect.sync(() => report(++examples)))
+          )
+        )
       )
     })
   )

@@ -13,6 +13,7 @@ import { layerBootstrapKeys, layerKeys, layerSecrets } from "../../server/main/l
 import { readSettings } from "../environment.ts"
 import { describeDatabase } from "../describeDatabase.ts"
 import { formatTable } from "../formatTable.ts"
+import { withProgress } from "../progress.ts"
 
 /** Runs with the keys of the configured database; an embedded one that is not running is started and stopped. */
 const withKeys = <A, E>(use: (keys: ApiKeys["Service"]) => Effect.Effect<A, E>) =>
@@ -177,8 +178,14 @@ export const rotateMaster = Effect.fnUntraced(function* (flags: { readonly toOld
       return yield* new OlderMasterKey({ primary, newest })
     }
     const audit = yield* Audit
-    const { resealed, unreadable } = yield* rotateMasterKey((org_id) =>
-      audit.record({ org_id, actor: null }, "master_key.rotated", primary, { replaced: older })
+    const { resealed, unreadable } = yield* withProgress(
+      { unit: "secrets resealed", hasOutput: false },
+      (report) =>
+        rotateMasterKey(
+          (org_id) =>
+            audit.record({ org_id, actor: null }, "master_key.rotated", primary, { replaced: older }),
+          report
+        )
     )
     yield* Console.log(
       `Resealed ${resealed} ${resealed === 1 ? "secret" : "secrets"} with master key ${primary}${

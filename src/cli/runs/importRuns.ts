@@ -4,6 +4,7 @@ import { Client } from "../../client/Client.ts"
 import { isUnavailable, requestedDelay } from "../../client/isTransient.ts"
 import type { TaskId } from "../../domain/Ids.ts"
 import { scan } from "../../domain/json/StrictJson.ts"
+import { makeLineProgress, withProgress } from "../progress.ts"
 import { readLines } from "../readLines.ts"
 import { importKey } from "../runs.ts"
 import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
@@ -97,19 +98,23 @@ export const importRuns = Effect.fnUntraced(function* ({
   })
 
   let line = 0
-  yield* Stream.runForEach(
-    readLines(path, MAX_REQUEST_BYTES),
-    Effect.fnUntraced(function* (text: string) {
-      line++
-      if (text.trim() === "") return
-      const parsed = parseLine(text)
-      if (Result.isFailure(parsed)) return yield* refuse(line, parsed.failure)
-      const size = Buffer.byteLength(text)
-      if (bytes + size > MAX_REQUEST_BYTES || batch.length === MAX_IMPORTED_RUNS) yield* flush
-      batch.push({ line, run: parsed.success })
-      bytes += size
-    })
-  ).pipe(Effect.andThen(flush), Effect.provide(Client.layer({ url, key: key.value })))
+  yield* withProgress({ unit: "lines", hasOutput: false }, (report) => {
+    const addLine = makeLineProgress(path, report)
+    return Stream.runForEach(
+      readLines(path, MAX_REQUEST_BYTES),
+      Effect.fnUntraced(function* (text: string) {
+        line++
+        addLine(text)
+        if (text.trim() === "") return
+        const parsed = parseLine(text)
+        if (Result.isFailure(parsed)) return yield* refuse(line, parsed.failure)
+        const size = Buffer.byteLength(text)
+        if (bytes + size > MAX_REQUEST_BYTES || batch.length === MAX_IMPORTED_RUNS) yield* flush
+        batch.push({ line, run: parsed.success })
+        bytes += size
+      })
+    )
+  }).pipe(Effect.andThen(flush), Effect.provide(Client.layer({ url, key: key.value })))
 
   yield* Console.log(
     `${count(totals.imported, "run", "runs")} imported, ${count(totals.duplicates, "duplicate", "duplicates")}`

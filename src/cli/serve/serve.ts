@@ -12,12 +12,16 @@ import { ProcessEnvironment, readSettings } from "../environment.ts"
 import { DEFAULT_ORGANIZATION } from "../organization.ts"
 import { describeDatabase } from "../describeDatabase.ts"
 import { layerIdleHeapTrim } from "./layerIdleHeapTrim.ts"
+import { warnOfOtherDataDir } from "./otherDataDir.ts"
 import { prepareOwnAccount } from "./ownAccount.ts"
 
 /** Runs the service until it is interrupted. */
 export const serve = Effect.fnUntraced(function* () {
   const { settings: decoded, warnings } = yield* readSettings
   yield* Effect.forEach(warnings, (line) => Effect.logWarning(line), { discard: true })
+  const { machine, variables } = yield* ProcessEnvironment
+  const otherDataDir = yield* warnOfOtherDataDir(decoded.store, machine)
+  if (otherDataDir !== undefined) yield* Effect.logWarning(otherDataDir)
   const { account, settings, warning } = yield* prepareOwnAccount(decoded)
   let isReady = false
   // The first finalizer to be added runs last.
@@ -29,7 +33,6 @@ export const serve = Effect.fnUntraced(function* () {
     )
   )
   const keys = Context.get(running, ApiKeys)
-  const { variables } = yield* ProcessEnvironment
   const isProduction = textOfVariable(variables, "NODE_ENV") === "production"
   // In production the output goes to a log, which must not contain a key.
   const first =

@@ -66,7 +66,7 @@ const readFacts = Effect.gen(function* () {
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     LEFT JOIN pg_stat_user_tables s ON s.relid = c.oid
-    WHERE n.nspname = 'public' AND c.relkind = 'r'
+    WHERE n.nspname = ANY(current_schemas(false)) AND c.relkind = 'r'
     ORDER BY 2 DESC
     LIMIT ${MAX_TABLES}
   `

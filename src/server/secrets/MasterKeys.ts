@@ -102,7 +102,11 @@ export type RecordReseal = (org_id: OrgId) => Effect.Effect<void>
  * Reseals every value that an older key sealed, in batches of 100 rows, while replicas that have both keys keep running. A value that is
  * written concurrently is left as its writer sealed it. The rotation can be stopped at any time and run again.
  */
-export const rotateMasterKey = Effect.fnUntraced(function* (record: RecordReseal) {
+export const rotateMasterKey = Effect.fnUntraced(function* (
+  record: RecordReseal,
+  /** Called with the number of resealed values, after each batch. */
+  onProgress: (resealed: number) => void = () => undefined
+) {
   const sql = yield* SqlClient.SqlClient
   const recorded = new Set<OrgId>()
   const unreadable: Array<SecretUnreadable> = []
@@ -113,6 +117,7 @@ export const rotateMasterKey = Effect.fnUntraced(function* (record: RecordReseal
       const batch: ResealBatch = yield* resealBatch(sql, sealed, after, { record, recorded })
       resealed += batch.resealed
       unreadable.push(...batch.unreadable)
+      onProgress(resealed)
       after = batch.after
     }
   }
