@@ -924,6 +924,7 @@ CREATE TABLE console_sessions (
 CREATE INDEX console_sessions_expiry ON console_sessions USING btree (org_id, expires_at);
 CREATE UNIQUE INDEX console_sessions_id ON console_sessions USING btree (org_id, session_id);
 CREATE INDEX console_sessions_key ON console_sessions USING btree (org_id, key_id);
+CREATE INDEX console_sessions_provider ON console_sessions USING btree (provider_session) WHERE (provider_session IS NOT NULL);
 COMMENT ON TABLE console_sessions IS 'Signed-in console sessions of browsers.';
 COMMENT ON COLUMN console_sessions.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN console_sessions.digest IS 'SHA-256 digest of the session token in the cookie.';

@@ -1,6 +1,7 @@
 import { Effect, type Scope } from "effect"
 import { createServer, type Server } from "node:http"
-import { createPrivateKey, generateKeyPairSync, sign } from "node:crypto"
+import { createHmac, createPrivateKey, generateKeyPairSync, sign } from "node:crypto"
+import type { JWK } from "jose"
 import { type Configuration, Provider } from "oidc-provider"
 import { listenOnFreePort } from "./listenOnFreePort.ts"
 
@@ -25,6 +26,13 @@ export interface IdentityProvider {
   /** Changes claims of ID tokens before they are signed again, or how they are signed; undefined: as the provider made them. */
   forge: Readonly<Record<string, unknown>> | "unsigned" | "foreign signature" | undefined
   readonly requests: Array<string>
+  /** Sends a logout token of this session to its client, as when a person signs out at the provider. */
+  readonly logOut: (subject: string, session: string) => Promise<void>
+  /** Signs a token of any content, by the provider's key or by `signer`. */
+  readonly signToken: (
+    payload: Readonly<Record<string, unknown>>,
+    signer?: "foreign" | "client secret" | "none"
+  ) => string
   /** Stops answering, and answers again as a new process with new keys. */
   readonly stop: () => Promise<void>
   readonly restart: (configuration?: Partial<Configuration>) => Promise<void>
@@ -38,13 +46,17 @@ const signingKey = () => ({
 })
 
 /** Starts a provider for one client. */
-export const identityProvider = (redirectUri: string): Effect.Effect<IdentityProvider, never, Scope.Scope> =>
+export const identityProvider = (
+  redirectUri: string,
+  /** The public key of a client that authenticates by signatures, instead of a secret. */
+  clientKey?: JWK
+): Effect.Effect<IdentityProvider, never, Scope.Scope> =>
   Effect.acquireRelease(
-    Effect.promise(() => start(redirectUri)),
+    Effect.promise(() => start(redirectUri, clientKey)),
     (provider) => Effect.promise(() => provider.stop())
   )
 
-const start = async (redirectUri: string): Promise<IdentityProvider> => {
+const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<IdentityProvider> => {
   const clientId = "countersign"
   const clientSecret = "s".repeat(32)
   const accounts = new Map<string, Account>()
@@ -79,15 +91,44 @@ const start = async (redirectUri: string): Promise<IdentityProvider> => {
     return `${content}.${unsigned ? "" : signature.toString("base64url")}`
   }
 
+  let current: { readonly provider: Provider; readonly key: ReturnType<typeof signingKey> } | undefined
+
+  const signToken: IdentityProvider["signToken"] = (payload, signer) => {
+    const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString("base64url")
+    const alg = signer === "none" ? "none" : signer === "client secret" ? "HS256" : "ES256"
+    const kid = current?.key.kid
+    const content = `${encode({ alg, typ: "logout+jwt", kid })}.${encode(payload)}`
+    if (signer === "none") return `${content}.`
+    if (signer === "client secret") {
+      return `${content}.${createHmac("sha256", clientSecret).update(content).digest("base64url")}`
+    }
+    const key = signer === "foreign" ? signingKey() : (current?.key ?? signingKey())
+    const signature = sign("sha256", Buffer.from(content), {
+      key: createPrivateKey({ key, format: "jwk" }),
+      dsaEncoding: "ieee-p1363"
+    })
+    return `${content}.${signature.toString("base64url")}`
+  }
+
+  const logOut: IdentityProvider["logOut"] = async (subject, session) => {
+    const client: unknown = await current?.provider.Client.find(clientId)
+    if (typeof client !== "object" || client === null || !("backchannelLogout" in client)) return
+    if (typeof client.backchannelLogout === "function") await client.backchannelLogout(subject, session)
+  }
+
   const restart = async (configuration: Partial<Configuration> = {}) => {
     const key = signingKey()
     const provider = new Provider(issuer, {
       clients: [
         {
           client_id: clientId,
-          client_secret: clientSecret,
+          ...(clientKey === undefined
+            ? { client_secret: clientSecret }
+            : { token_endpoint_auth_method: "private_key_jwt", jwks: { keys: [clientKey] } }),
           redirect_uris: [redirectUri],
-          id_token_signed_response_alg: "ES256"
+          id_token_signed_response_alg: "ES256",
+          backchannel_logout_uri: redirectUri.replace("/callback", "/logout"),
+          backchannel_logout_session_required: true
         }
       ],
       cookies: { keys: ["a key of the test"] },
@@ -100,8 +141,16 @@ const start = async (redirectUri: string): Promise<IdentityProvider> => {
       },
       scopes: ["openid", "profile", "email", "groups"],
       conformIdTokenClaims: false,
+      // Without the provider's own agent, which is of another version of undici than the one in use here.
+      fetch: (url: string | URL | Request, init: RequestInit = {}) =>
+        globalThis.fetch(url, {
+          method: init.method ?? "GET",
+          headers: init.headers ?? {},
+          body: init.body ?? null,
+          redirect: "manual"
+        }),
       pkce: { required: () => true },
-      features: { devInteractions: { enabled: false } },
+      features: { devInteractions: { enabled: false }, backchannelLogout: { enabled: true } },
       interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
       findAccount: (_context, id) => ({
         accountId: id,
@@ -141,6 +190,7 @@ const start = async (redirectUri: string): Promise<IdentityProvider> => {
       }
       context.respond = false
     })
+    current = { provider, key }
     handle = provider.callback()
   }
   await restart()
@@ -153,6 +203,8 @@ const start = async (redirectUri: string): Promise<IdentityProvider> => {
     tamper: undefined,
     forge: undefined,
     requests,
+    logOut,
+    signToken,
     stop: async () => {
       handle = undefined
       server.closeAllConnections()

@@ -1,4 +1,5 @@
 import { Effect, Layer } from "effect"
+import type { JWK } from "jose"
 import { createServer } from "node:net"
 import { Countersign } from "../../src/testing/index.ts"
 import { type IdentityProvider, identityProvider } from "./identityProvider.ts"
@@ -25,12 +26,14 @@ const rules = [
 /** Runs a test with a provider and a service that trusts it. */
 export const withProvider = <A, E, R>(
   use: (provider: IdentityProvider, url: string) => Effect.Effect<A, E, R>,
-  environment: Record<string, string> = {}
+  environment: Record<string, string> = {},
+  /** The public key of the client, whose private key the environment has. */
+  clientKey?: JWK
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
       const url = `http://127.0.0.1:${yield* freePort}`
-      const provider = yield* identityProvider(`${url}/console/single-sign-on/callback`)
+      const provider = yield* identityProvider(`${url}/console/single-sign-on/callback`, clientKey)
       const databaseUrl = yield* cloneDatabase
       provider.accounts.set("ada", {
         name: "Ada Lovelace",
@@ -53,7 +56,7 @@ export const withProvider = <A, E, R>(
                 COUNTERSIGN_PUBLIC_URL: url,
                 COUNTERSIGN_OIDC_ISSUER: provider.issuer,
                 COUNTERSIGN_OIDC_CLIENT_ID: provider.clientId,
-                COUNTERSIGN_OIDC_CLIENT_SECRET: provider.clientSecret,
+                ...(clientKey === undefined ? { COUNTERSIGN_OIDC_CLIENT_SECRET: provider.clientSecret } : {}),
                 COUNTERSIGN_OIDC_SCOPES: "openid profile email groups",
                 COUNTERSIGN_OIDC_ACCESS: JSON.stringify(rules),
                 ...environment

@@ -14,12 +14,27 @@ export const AccessRule = Schema.Struct({
 })
 export type AccessRule = typeof AccessRule.Type
 
+/** How the service proves to the provider who it is: by a secret, or by a signature (`private_key_jwt`). */
+export type ClientCredential =
+  | { readonly _tag: "Secret"; readonly secret: Redacted.Redacted }
+  | {
+      readonly _tag: "PrivateKey"
+      /** PKCS #8 in PEM. */
+      readonly pem: Redacted.Redacted
+      readonly algorithm: ClientKeyAlgorithm
+      /** The key's id at the provider; undefined: it has none. */
+      readonly keyId: string | undefined
+    }
+
+/** The algorithm of a client's signatures. */
+export type ClientKeyAlgorithm = "RS256" | "ES256" | "EdDSA"
+
 /** Settings of single sign-on. */
 export interface SingleSignOnSettings {
   /** The issuer's identifier, exactly as the provider states it. */
   readonly issuer: string
   readonly clientId: string
-  readonly clientSecret: Redacted.Redacted
+  readonly client: ClientCredential
   /** The scopes to request, separated by blanks. */
   readonly scopes: string
   /** The claim with the groups of a person. */

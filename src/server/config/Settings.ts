@@ -1,7 +1,7 @@
 import { type Array as Arr, Duration, Redacted, Result, Schema } from "effect"
 import type { IpNetwork } from "effect/net"
 import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
-import type { SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
+import type { ClientCredential, SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
 import type { ParsedApiKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { EgressOptions } from "../egress/Egress.ts"
 import type { OwnTelemetrySettings } from "../observability/OwnTelemetry.ts"
@@ -237,12 +237,24 @@ const findSignOnFaults = (values: Values): ReadonlyArray<VariableFault> => {
   if (values.COUNTERSIGN_OIDC_ISSUER === undefined) return []
   const required = [
     "COUNTERSIGN_OIDC_CLIENT_ID",
-    "COUNTERSIGN_OIDC_CLIENT_SECRET",
+    // Either authenticates the client.
+    ...(values.COUNTERSIGN_OIDC_CLIENT_KEY === undefined
+      ? (["COUNTERSIGN_OIDC_CLIENT_SECRET"] as const)
+      : []),
     "COUNTERSIGN_OIDC_ACCESS"
   ] as const
   const faults: Array<VariableFault> = required
     .filter((variable) => values[variable] === undefined)
     .map((variable) => ({ variable, fault: "must be set with COUNTERSIGN_OIDC_ISSUER" }))
+  if (
+    values.COUNTERSIGN_OIDC_CLIENT_KEY !== undefined &&
+    values.COUNTERSIGN_OIDC_CLIENT_SECRET !== undefined
+  ) {
+    faults.push({
+      variable: "COUNTERSIGN_OIDC_CLIENT_KEY",
+      fault: "must not be set with COUNTERSIGN_OIDC_CLIENT_SECRET"
+    })
+  }
   if (isGoogle(values.COUNTERSIGN_OIDC_ISSUER) && values.COUNTERSIGN_OIDC_EMAIL_DOMAINS === undefined) {
     faults.push({
       variable: "COUNTERSIGN_OIDC_EMAIL_DOMAINS",
@@ -265,16 +277,23 @@ const singleSignOnOf = (values: Values): SingleSignOnSettings | undefined => {
   const {
     COUNTERSIGN_OIDC_ACCESS: access,
     COUNTERSIGN_OIDC_CLIENT_ID: clientId,
-    COUNTERSIGN_OIDC_CLIENT_SECRET: clientSecret,
+    COUNTERSIGN_OIDC_CLIENT_KEY: key,
+    COUNTERSIGN_OIDC_CLIENT_SECRET: secret,
     COUNTERSIGN_OIDC_ISSUER: issuer
   } = values
-  if (issuer === undefined || clientId === undefined || clientSecret === undefined || access === undefined) {
+  const client: ClientCredential | undefined =
+    key !== undefined
+      ? { _tag: "PrivateKey", ...key, keyId: values.COUNTERSIGN_OIDC_CLIENT_KEY_ID }
+      : secret !== undefined
+        ? { _tag: "Secret", secret }
+        : undefined
+  if (issuer === undefined || clientId === undefined || client === undefined || access === undefined) {
     return undefined
   }
   return {
     issuer,
     clientId,
-    clientSecret,
+    client,
     access,
     scopes: values.COUNTERSIGN_OIDC_SCOPES,
     groupsClaim: values.COUNTERSIGN_OIDC_GROUPS_CLAIM,

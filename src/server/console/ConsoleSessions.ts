@@ -133,7 +133,7 @@ export class ConsoleSessions extends Context.Service<
     /** Ends sessions of a person because the identity provider says so: those of one of its sessions, or all that began by then. */
     readonly endByProvider: (
       person: KeyRef & { readonly name: string },
-      which: { readonly session?: string; readonly begunBy: Timestamp }
+      which: { readonly session: string | undefined; readonly begunBy: Timestamp }
     ) => Effect.Effect<number>
     /** Signs a session out, and ends its streams on this replica immediately. An unknown token is ignored. `admit`: see {@link SessionRequest}. */
     readonly close: <E>(token: Redacted.Redacted, admit: Effect.Effect<void, E>) => Effect.Effect<void, E>

@@ -1,4 +1,17 @@
-import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, Redacted, Schema } from "effect"
+import {
+  Clock,
+  Context,
+  Data,
+  DateTime,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Layer,
+  Redacted,
+  Schema
+} from "effect"
+import { createRemoteJWKSet, customFetch } from "jose"
 import * as oauth from "oauth4webapi"
 import { createHmac, randomBytes } from "node:crypto"
 import { CONSOLE_PATH } from "../../api/Console.ts"
@@ -8,9 +21,14 @@ import { Egress } from "../egress/Egress.ts"
 import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
 import { type HttpFetch, makeBoundedFetch, type ProviderFetch } from "./SingleSignOn/boundedFetch.ts"
 import { personOf } from "./SingleSignOn/claims.ts"
+import { type LogoutTarget, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
+import { makeClientAuthentication } from "./SingleSignOn/clientAuthentication.ts"
 
 /** Path that starts a sign-in. */
 export const SIGN_IN_PATH = `${CONSOLE_PATH}/single-sign-on`
+
+/** Path to which the identity provider sends logout tokens. */
+export const LOGOUT_PATH = `${CONSOLE_PATH}/single-sign-on/logout`
 
 /** Path to which the identity provider sends the browser back. */
 export const CALLBACK_PATH = `${CONSOLE_PATH}/single-sign-on/callback`
@@ -32,6 +50,9 @@ const KEY_REFRESH_MILLIS = 5_000
 
 /** Longest session ID of the provider. */
 const MAX_SID = 255
+
+/** Pause between two readings of the keys of logout tokens. */
+const LOGOUT_KEYS_MILLIS = 30_000
 
 /** Difference of the clocks that is accepted. */
 const CLOCK_TOLERANCE_SECONDS = 60
@@ -59,6 +80,13 @@ export interface CompletedSignIn {
   readonly returnTo: string
 }
 
+/** A logout at the provider. */
+export interface ProviderLogout extends Omit<LogoutTarget, "issuedAt"> {
+  readonly issuer: string
+  /** Sessions that began later are not meant: a token that is sent again ends nothing new. */
+  readonly begunBy: DateTime.Utc
+}
+
 /**
  * Single sign-on of the console by OpenID Connect: Authorization Code with PKCE (RFC 7636), with `state`, `nonce` and the issuer in the
  * response (RFC 9207). The three secrets of a sign-in are derived from one random value, which only the browser keeps, in a cookie that
@@ -79,6 +107,8 @@ export class SingleSignOn extends Context.Service<
       cookie: Redacted.Redacted,
       response: URLSearchParams
     ) => Effect.Effect<CompletedSignIn, SignInFailed>
+    /** Verifies a logout token of the provider's back channel. */
+    readonly verifyLogout: (token: string) => Effect.Effect<ProviderLogout, SignInFailed>
   }
 >()("countersign/server/console/SingleSignOn") {
   static readonly layer = (settings: {
@@ -88,7 +118,14 @@ export class SingleSignOn extends Context.Service<
     Layer.effect(
       SingleSignOn,
       settings.singleSignOn === undefined
-        ? Effect.succeed(SingleSignOn.of({ provider: null, begin: () => isOff, complete: () => isOff }))
+        ? Effect.succeed(
+            SingleSignOn.of({
+              provider: null,
+              begin: () => isOff,
+              complete: () => isOff,
+              verifyLogout: () => isOff
+            })
+          )
         : make(settings.singleSignOn, settings.publicUrl)
     )
 }
@@ -161,11 +198,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     client_id: settings.clientId,
     [oauth.clockTolerance]: CLOCK_TOLERANCE_SECONDS
   }
-  const authenticationOf = ({ token_endpoint_auth_methods_supported: methods }: oauth.AuthorizationServer) =>
-    // Basic is the default of the specification (OpenID Connect Discovery 1.0, section 3).
-    methods === undefined || methods.includes("client_secret_basic")
-      ? oauth.ClientSecretBasic(Redacted.value(settings.clientSecret))
-      : oauth.ClientSecretPost(Redacted.value(settings.clientSecret))
+  const authenticationOf = yield* makeClientAuthentication(settings.client)
 
   const call = <A>(what: string, request: () => Promise<A>) =>
     Effect.tryPromise({
@@ -400,7 +433,55 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     return { admission, providerSession, returnTo: safeReturnPath(pending.return_to) }
   })
 
-  return SingleSignOn.of({ provider: settings.name, begin, complete })
+  let logoutKeys:
+    { readonly address: string; readonly keys: ReturnType<typeof createRemoteJWKSet> } | undefined
+
+  /** The provider's keys, which are read again at most every half minute if none of them fits. */
+  const keysAt = (address: string) => {
+    logoutKeys =
+      logoutKeys?.address === address
+        ? logoutKeys
+        : {
+            address,
+            keys: createRemoteJWKSet(new URL(address), {
+              cooldownDuration: LOGOUT_KEYS_MILLIS,
+              [customFetch]: (text, { headers, method }) =>
+                fetchBounded(text, { method, headers: Object.fromEntries(headers) })
+            })
+          }
+    return logoutKeys.keys
+  }
+
+  const verifyLogout = Effect.fn("SingleSignOn.verifyLogout")(function* (token: string) {
+    const server = yield* findServer
+    if (server.jwks_uri === undefined) return yield* invalid
+    const keys = keysAt(server.jwks_uri)
+    const now = yield* Clock.currentTimeMillis
+    const { issuedAt, ...target } = yield* Effect.tryPromise({
+      try: () =>
+        verifyLogoutToken(token, {
+          issuer: server.issuer,
+          clientId: settings.clientId,
+          keys,
+          clockTolerance: CLOCK_TOLERANCE_SECONDS,
+          now
+        }),
+      catch: (error) => error
+    }).pipe(
+      // Anybody can send a token: a warning for each would let them fill the log.
+      Effect.tapError((error) =>
+        Effect.logDebug("Single sign-on: a logout token was refused", { error: describe(error) })
+      ),
+      Effect.mapError(() => invalid)
+    )
+    return {
+      ...target,
+      issuer: settings.issuer,
+      begunBy: DateTime.makeUnsafe((issuedAt + CLOCK_TOLERANCE_SECONDS) * 1_000)
+    }
+  })
+
+  return SingleSignOn.of({ provider: settings.name, begin, complete, verifyLogout })
 })
 
 /** How the identity provider is reached. A reference, so that a test can replace it. */

@@ -23,6 +23,7 @@ import {
   confirmAddress,
   countPeople,
   endAccess,
+  findPeopleOfSession,
   findPerson,
   type PersonRow,
   type Subject,
@@ -131,8 +132,12 @@ export class People extends Context.Service<
     readonly block: (id: KeyId) => Effect.Effect<Person, NotFound | OwnAccess, Authorized<"keys.write">>
     /** Lets a person sign in again. Idempotent. */
     readonly unblock: (id: KeyId) => Effect.Effect<Person, NotFound, Authorized<"keys.write">>
-    /** The identities of a subject of the provider, one for each organization that the person ever had access to. */
-    readonly identitiesOf: (subject: Subject) => Effect.Effect<ReadonlyArray<PersonRow>>
+    /** The identities that a logout at the provider concerns: of a subject, one for each organization, or of a session of the provider. */
+    readonly identitiesOf: (logout: {
+      readonly issuer: string
+      readonly subject: string | undefined
+      readonly session: string | undefined
+    }) => Effect.Effect<ReadonlyArray<KeyRef & { readonly name: string }>>
   }
 >()("countersign/server/identity/People") {
   static readonly layer = Layer.effect(
@@ -296,7 +301,14 @@ export class People extends Context.Service<
         unblock: Effect.fn("People.unblock")(function* (id) {
           return yield* change(yield* Authorized("keys.write"), id, false)
         }),
-        identitiesOf: (subject) => Effect.orDie(findPerson(sql, subject)),
+        identitiesOf: ({ issuer, session, subject }) =>
+          Effect.orDie(
+            subject !== undefined
+              ? findPerson(sql, { issuer, subject })
+              : session !== undefined
+                ? findPeopleOfSession(sql, issuer, session)
+                : Effect.succeed([])
+          ),
         admit: Effect.fn("People.admit")(function* (person, { organization, rules }) {
           const access = accessOf(rules, person.groups)
           // The operator may have named an organization that does not exist yet.

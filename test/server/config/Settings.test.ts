@@ -1,3 +1,4 @@
+import { generateKeyPairSync, type KeyObject } from "node:crypto"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Redacted, Result } from "effect"
 import { generateApiKeyFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
@@ -376,6 +377,35 @@ describe("Settings of single sign-on", () => {
     ] as const) {
       assert.strictEqual(refused({ ...complete, [variable]: value }).variable, variable, value)
     }
+  })
+
+  it("a private key replaces the secret, and other keys are refused without being quoted", () => {
+    const pemOf = (key: KeyObject) => key.export({ type: "pkcs8", format: "pem" }).toString()
+    const { COUNTERSIGN_OIDC_CLIENT_SECRET: _, ...rest } = complete
+    for (const [key, algorithm] of [
+      [generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey, "RS256"],
+      [generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey, "ES256"],
+      [generateKeyPairSync("ed25519").privateKey, "EdDSA"]
+    ] as const) {
+      for (const text of [pemOf(key), pemOf(key).trim().replaceAll("\n", "\\n")]) {
+        const { singleSignOn } = accepted({ ...rest, COUNTERSIGN_OIDC_CLIENT_KEY: text }).settings
+        assert.deepInclude(singleSignOn?.client, { _tag: "PrivateKey", algorithm })
+        assert.notInclude(JSON.stringify(singleSignOn), pemOf(key).slice(40, 60))
+      }
+    }
+    const variable = "COUNTERSIGN_OIDC_CLIENT_KEY"
+    for (const text of [
+      "a key of another form",
+      pemOf(generateKeyPairSync("rsa", { modulusLength: 1024 }).privateKey),
+      pemOf(generateKeyPairSync("ec", { namedCurve: "P-384" }).privateKey),
+      pemOf(generateKeyPairSync("x25519").privateKey)
+    ]) {
+      const fault = refused({ ...rest, [variable]: text })
+      assert.strictEqual(fault.variable, variable)
+      assert.notInclude(fault.message, text.slice(-20))
+    }
+    const both = { ...complete, [variable]: pemOf(generateKeyPairSync("ed25519").privateKey) }
+    assert.strictEqual(refused(both).variable, variable)
   })
 
   it("Google needs a domain, because anyone can have an account there", () => {

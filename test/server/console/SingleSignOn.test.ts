@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Schema } from "effect"
+import { generateKeyPairSync, type KeyObject } from "node:crypto"
 import { SqlClient } from "effect/sql"
 import { ConsoleSession } from "../../../src/api/Console.ts"
 import { Person } from "../../../src/api/console/People.ts"
@@ -307,6 +308,131 @@ describe("SingleSignOn", () => {
             "person.blocked",
             "person.sessions_ended",
             "person.created"
+          ]
+        )
+      })
+    )
+  )
+
+  it.live(
+    "the service authenticates by a private key, and not by another one than the provider knows",
+    () => {
+      const pair = generateKeyPairSync("ec", { namedCurve: "P-256" })
+      const other = generateKeyPairSync("ec", { namedCurve: "P-256" })
+      const known = { ...pair.publicKey.export({ format: "jwk" }), kid: "one", alg: "ES256", use: "sig" }
+      const withKey = (key: KeyObject) => ({
+        COUNTERSIGN_OIDC_CLIENT_KEY: key.export({ type: "pkcs8", format: "pem" }).toString(),
+        COUNTERSIGN_OIDC_CLIENT_KEY_ID: "one"
+      })
+      return Effect.gen(function* () {
+        yield* withProvider(
+          (_provider, url) =>
+            Effect.gen(function* () {
+              assert.strictEqual((yield* signIn(url)).session?.key.name, "Ada Lovelace")
+            }),
+          withKey(pair.privateKey),
+          known
+        )
+        yield* withProvider(
+          (_provider, url) =>
+            Effect.gen(function* () {
+              const { end, session } = yield* signIn(url)
+              assert.isNull(session)
+              assert.strictEqual(end.status, 400)
+            }),
+          withKey(other.privateKey),
+          known
+        )
+      })
+    }
+  )
+
+  it.live("a logout at the provider ends the sessions of its session, or all of a person", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const first = yield* signIn(url)
+        const [row] = yield* sql<{ readonly sid: string | null }>`
+          SELECT provider_session AS sid FROM console_sessions WHERE provider_session IS NOT NULL
+        `
+        const sid = row?.sid ?? assert.fail("the provider states its session")
+        const second = yield* signIn(url)
+        const stream = yield* Effect.promise(() =>
+          fetch(`${url}/console/inbox/stream`, { headers: { cookie: first.browser.cookieOf(url) } })
+        )
+        const ended = Effect.promise(async () => {
+          for await (const _ of stream.body ?? []);
+        })
+        yield* Effect.promise(() => provider.logOut("ada", sid))
+        yield* ended
+        assert.isNull(yield* Effect.promise(() => first.browser.session(url)))
+        assert.isNotNull(yield* Effect.promise(() => second.browser.session(url)))
+
+        const send = (token: string) =>
+          Effect.promise(() =>
+            fetch(`${url}/console/single-sign-on/logout`, {
+              method: "POST",
+              body: new URLSearchParams({ logout_token: token })
+            })
+          )
+        const now = Math.floor(Date.now() / 1_000)
+        const token = {
+          iss: provider.issuer,
+          aud: provider.clientId,
+          iat: now,
+          exp: now + 120,
+          jti: "one",
+          sub: "ada",
+          events: { "http://schemas.openid.net/event/backchannel-logout": {} }
+        }
+        const { events: _events, ...idToken } = token
+        const { sub: _sub, ...nobody } = token
+        for (const refused of [
+          "",
+          "not a token",
+          provider.signToken(token, "foreign"),
+          provider.signToken(token, "client secret"),
+          provider.signToken(token, "none"),
+          provider.signToken({ ...token, aud: "another client" }),
+          provider.signToken({ ...token, iss: "http://127.0.0.1:1" }),
+          provider.signToken({ ...token, iat: now - 3_600 }),
+          provider.signToken({ ...token, exp: now - 3_600 }),
+          provider.signToken({ ...token, nonce: "of an ID token" }),
+          provider.signToken({ ...token, events: { "http://schemas.openid.net/event/other": {} } }),
+          provider.signToken(idToken),
+          provider.signToken(nobody),
+          "x".repeat(100_000)
+        ]) {
+          const response = yield* send(refused)
+          assert.strictEqual(response.status, 400, refused.slice(0, 100))
+          assert.strictEqual(response.headers.get("cache-control"), "no-store")
+        }
+        assert.isNotNull(yield* Effect.promise(() => second.browser.session(url)))
+
+        // One that was issued before the sign-in, or for another person or session, is accepted and ends nothing.
+        for (const other of [
+          { ...token, iat: now - 200 },
+          { ...token, sub: "somebody else" },
+          { ...token, sid: "another session" },
+          { ...nobody, sid }
+        ]) {
+          assert.strictEqual((yield* send(provider.signToken(other))).status, 200)
+        }
+        assert.isNotNull(yield* Effect.promise(() => second.browser.session(url)))
+        const response = yield* send(provider.signToken(token))
+        assert.strictEqual(response.status, 200)
+        assert.isNull(yield* Effect.promise(() => second.browser.session(url)))
+        assert.isNotNull((yield* signIn(url)).session)
+
+        const { client } = yield* Countersign
+        const { entries } = yield* (yield* client({}, "acme")).audit_log.list({
+          query: { action: "person.sessions_ended" }
+        })
+        assert.deepStrictEqual(
+          entries.map(({ actor, detail }) => [actor?.name, detail["by"], detail["sessions"]]),
+          [
+            ["Ada Lovelace", "single logout", 1],
+            ["Ada Lovelace", "single logout", 1]
           ]
         )
       })

@@ -94,7 +94,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("an upgrade of repli
       assert.deepStrictEqual(Object.fromEntries(read.filter(([, count]) => count > 0)), {
         api_keys: 1,
         approvals: 3,
-        console_sessions: 1,
+        console_sessions: 2,
         comparison_results: 2,
         feedback: 6,
         feedback_counts: 1,

@@ -1,6 +1,7 @@
 /** Readers of the variables of single sign-on. */
-import { type Array as Arr, Result, Schema, SchemaIssue } from "effect"
-import { AccessRule } from "../../../domain/identity/SingleSignOnSettings.ts"
+import { type Array as Arr, Redacted, Result, Schema, SchemaIssue } from "effect"
+import { createPrivateKey } from "node:crypto"
+import { AccessRule, type ClientKeyAlgorithm } from "../../../domain/identity/SingleSignOnSettings.ts"
 import type { Reader } from "./Variable.ts"
 
 /** The most rules of access. */
@@ -42,6 +43,39 @@ export const issuer: Reader<string> = (text) => {
 export const protectsCookies = (publicUrl: string): boolean => {
   const url = URL.parse(publicUrl)
   return url !== null && (url.protocol === "https:" || isLoopback(url.hostname))
+}
+
+/** A private key of the client, with the algorithm of its signatures. */
+export interface ClientKey {
+  readonly pem: Redacted.Redacted
+  readonly algorithm: ClientKeyAlgorithm
+}
+
+const MIN_RSA_BITS = 2048
+
+const clientKeyAlgorithm = (pem: string): ClientKeyAlgorithm | undefined => {
+  const { asymmetricKeyDetails: details, asymmetricKeyType: type } = createPrivateKey(pem)
+  if (type === "rsa") return (details?.modulusLength ?? 0) >= MIN_RSA_BITS ? "RS256" : undefined
+  if (type === "ec") return details?.namedCurve === "prime256v1" ? "ES256" : undefined
+  return type === "ed25519" ? "EdDSA" : undefined
+}
+
+/** A private key in PEM. Nothing of it is quoted. */
+export const clientKey: Reader<ClientKey> = (text) => {
+  const fault = Result.fail(
+    "must be a private key in PKCS #8 PEM: RSA of at least 2048 bits, P-256 or Ed25519"
+  )
+  const pem = `${text.replaceAll("\\n", "\n").trim()}\n`
+  if (!pem.startsWith("-----BEGIN PRIVATE KEY-----\n")) return fault
+  return Result.try(() => clientKeyAlgorithm(pem)).pipe(
+    Result.match({
+      onFailure: () => fault,
+      onSuccess: (algorithm) =>
+        algorithm === undefined
+          ? fault
+          : Result.succeed({ pem: Redacted.make(pem, { label: "ClientKey" }), algorithm })
+    })
+  )
 }
 
 /** Domains, separated by commas. */

@@ -173,9 +173,21 @@ export const variables = {
     read: read.line
   }),
   COUNTERSIGN_OIDC_CLIENT_SECRET: secret({
-    description: "The client's secret; required with COUNTERSIGN_OIDC_ISSUER",
+    description:
+      "The client's secret; this or COUNTERSIGN_OIDC_CLIENT_KEY is required with COUNTERSIGN_OIDC_ISSUER",
     unit: "text",
     read: read.secretLine
+  }),
+  COUNTERSIGN_OIDC_CLIENT_KEY: secret({
+    description:
+      "Private key with which the service signs in to the provider (private_key_jwt), instead of a secret: RSA of at least 2048 bits, P-256 or Ed25519. Line breaks may be written as \\n",
+    unit: "PKCS #8 in PEM",
+    read: singleSignOn.clientKey
+  }),
+  COUNTERSIGN_OIDC_CLIENT_KEY_ID: optional({
+    description: "ID (kid) of COUNTERSIGN_OIDC_CLIENT_KEY at the provider",
+    unit: "text",
+    read: read.line
   }),
   COUNTERSIGN_OIDC_ACCESS: optional({
     description:

@@ -1,12 +1,14 @@
-import { type Duration, Effect, Redacted } from "effect"
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ByteSize, type Duration, Effect, Redacted } from "effect"
+import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CONSOLE_PATH } from "../../../api/Console.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
+import { People } from "../../identity/People.ts"
 import { escapeHtml, plainPage } from "../../http/plainPage.ts"
 import { RateLimits } from "../../http/RateLimits.ts"
 import { ConsoleSessions, SESSION_LIFETIME } from "../ConsoleSessions.ts"
 import {
   CALLBACK_PATH,
+  LOGOUT_PATH,
   type CompletedSignIn,
   SIGN_IN_LIFETIME,
   SIGN_IN_PATH,
@@ -37,6 +39,21 @@ const failurePage = ({ detail, reason }: SignInFailed) =>
     "You are not signed in",
     `<p>${escapeHtml(detail)}</p>\n<p><a href="${CONSOLE_PATH}">Back to the sign-in page</a></p>`
   )
+
+const NOT_STORED = { "cache-control": "no-store" }
+
+/** Responses to a logout (OpenID Connect Back-Channel Logout 1.0, section 2.8). */
+const refusedLogout = HttpServerResponse.jsonUnsafe(
+  { error: "invalid_request", error_description: "Not a logout token of the identity provider." },
+  { status: 400, headers: NOT_STORED }
+)
+const unavailableLogout = HttpServerResponse.jsonUnsafe(
+  {
+    error: "temporarily_unavailable",
+    error_description: "The provider's keys cannot be read. Send it again."
+  },
+  { status: 503, headers: NOT_STORED }
+)
 
 const busyPage = (seconds: number) =>
   plainPage(
@@ -69,6 +86,7 @@ export const layer = (publicUrl: string) =>
       const signOn = yield* SingleSignOn
       if (signOn.provider === null) return
       const sessions = yield* ConsoleSessions
+      const people = yield* People
       const limits = yield* RateLimits
       const client = yield* ClientAddress
       const transport = publicUrl.startsWith("https:") ? "https" : "loopback"
@@ -153,6 +171,32 @@ export const layer = (publicUrl: string) =>
         return yield* open(request, yield* signOn.complete(value, queryOf(request)))
       })
 
+      /** The provider's back channel: it has no cookie, and the token proves whom it comes from. */
+      const logout = Effect.gen(function* () {
+        const request = yield* HttpServerRequest.HttpServerRequest
+        const body = new URLSearchParams(yield* request.text)
+        const { begunBy, ...target } = yield* (
+          signOn
+            .verifyLogout(body.get("logout_token") ?? "")
+            // Only refused tokens count: the provider may sign out many people at once.
+            .pipe(Effect.tapError(() => limits.admitKeyLookup(client.of(request))))
+        )
+        for (const person of yield* people.identitiesOf(target)) {
+          yield* sessions.endByProvider(person, { session: target.session, begunBy })
+        }
+        return HttpServerResponse.empty({ status: 200, headers: NOT_STORED })
+      }).pipe(
+        Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.kibibytes(32)),
+        Effect.catchTag("RATE_LIMITED", ({ retry_after_seconds }) =>
+          Effect.succeed(busyPage(retry_after_seconds))
+        ),
+        Effect.catchTag("SignInFailed", ({ reason }) =>
+          reason === "unavailable" ? Effect.succeed(unavailableLogout) : Effect.succeed(refusedLogout)
+        ),
+        Effect.catchTag("HttpServerError", () => Effect.succeed(refusedLogout))
+      )
+
+      yield* router.add("POST", LOGOUT_PATH, logout)
       yield* router.add("GET", SIGN_IN_PATH, asPage(begin))
       yield* router.add(
         "GET",

@@ -82,23 +82,22 @@ export const deleteOldest = Effect.fnUntraced(function* (
   `)
 }, Effect.orDie)
 
-/** Deletes the sessions of a key. `provider`: only those of one session of the identity provider, or begun by a time. */
-export const deleteSessionsOf = (
+/** Deletes the sessions of a key. `provider`: only those of one session of the identity provider, and begun by a time. */
+export const deleteSessionsOf = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { key_id, org_id }: KeyRef,
-  provider: { readonly session?: string; readonly begunBy?: Timestamp } = {}
-) =>
-  endedRows
-    .all(
-      sql`
+  provider: { readonly session?: string | undefined; readonly begunBy?: Timestamp } = {}
+) {
+  const { begunBy, session } = provider
+  return yield* endedRows.all(sql`
     DELETE FROM console_sessions
     WHERE ${sql.and([
       sql`org_id = ${org_id}`,
       sql`key_id = ${key_id}`,
-      ...(provider.session === undefined ? [] : [sql`provider_session = ${provider.session}`]),
-      ...(provider.begunBy === undefined ? [] : [sql`created_at <= ${toDate(provider.begunBy)}::timestamptz`])
+      ...(begunBy === undefined ? [] : [sql`created_at <= ${toDate(begunBy)}::timestamptz`]),
+      // A sign-in for which the provider stated no session may belong to this one.
+      ...(session === undefined ? [] : [sql`(provider_session = ${session} OR provider_session IS NULL)`])
     ])}
     RETURNING encode(digest, 'hex') AS digest
-  `
-    )
-    .pipe(Effect.orDie)
+  `)
+}, Effect.orDie)

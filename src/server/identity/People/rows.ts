@@ -40,6 +40,23 @@ export const findPerson = (sql: SqlClient.SqlClient, { issuer, subject }: Subjec
       AND people.subject = ${subject}
   `)
 
+const identityRows = rowsOf(Schema.Struct({ org_id: OrgId, key_id: KeyId, name: Schema.String }))
+
+/** Most identities with one session of the provider: a person has one in each organization. */
+const MAX_OF_SESSION = 100
+
+/** The people who signed in with a session of the provider. */
+export const findPeopleOfSession = (sql: SqlClient.SqlClient, issuer: string, session: string) =>
+  identityRows.all(sql`
+    SELECT DISTINCT people.org_id, people.key_id, name
+    FROM console_sessions
+      JOIN people USING (org_id, key_id)
+      JOIN api_keys USING (org_id, key_id)
+    WHERE provider_session = ${session}
+      AND people.issuer = ${issuer}
+    LIMIT ${MAX_OF_SESSION}
+  `)
+
 /** The number of people of an organization, counted up to `limit`. */
 export const countPeople = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number) =>
   Effect.map(

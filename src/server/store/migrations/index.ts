@@ -73,6 +73,7 @@ import people from "./0074_people.ts"
 import closedApprovals from "./0075_closed_approvals.ts"
 import runsOfOrganization from "./0076_runs_of_organization.ts"
 import blockedPeople from "./0077_blocked_people.ts"
+import providerSessions from "./0078_provider_sessions.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -148,5 +149,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0074_people": people,
   "0075_closed_approvals": closedApprovals,
   "0076_runs_of_organization": runsOfOrganization,
-  "0077_blocked_people": blockedPeople
+  "0077_blocked_people": blockedPeople,
+  "0078_provider_sessions": providerSessions
 }

@@ -1,0 +1,67 @@
+/** Logout tokens of OpenID Connect Back-Channel Logout 1.0. */
+import { type JWTVerifyGetKey, jwtVerify } from "jose"
+
+/** The member of `events` that makes a token a logout token. */
+const EVENT = "http://schemas.openid.net/event/backchannel-logout"
+
+/** Signatures with public keys: a secret of the client must not sign for the provider. */
+const ALGORITHMS = [
+  "RS256",
+  "RS384",
+  "RS512",
+  "PS256",
+  "PS384",
+  "PS512",
+  "ES256",
+  "ES384",
+  "ES512",
+  "EdDSA",
+  "Ed25519"
+]
+
+/** The oldest token that is accepted, in seconds. */
+const MAX_AGE_SECONDS = 300
+
+/** Longest text of a claim. */
+const MAX_CLAIM = 255
+
+/** Whom a logout token signs out: one session of the provider, or all of a person. At least one is there. */
+export interface LogoutTarget {
+  readonly subject: string | undefined
+  readonly session: string | undefined
+  /** When the provider issued the token, in epoch seconds. */
+  readonly issuedAt: number
+}
+
+const lineOf = (claim: unknown): string | undefined =>
+  typeof claim === "string" && claim !== "" && claim.length <= MAX_CLAIM ? claim : undefined
+
+/** Verifies a logout token (section 2.6 of the specification). Rejects for any other token, such as an ID token. */
+export const verifyLogoutToken = async (
+  token: string,
+  expected: {
+    readonly issuer: string
+    readonly clientId: string
+    readonly keys: JWTVerifyGetKey
+    readonly clockTolerance: number
+    /** In epoch milliseconds. */
+    readonly now: number
+  }
+): Promise<LogoutTarget> => {
+  const { payload } = await jwtVerify(token, expected.keys, {
+    issuer: expected.issuer,
+    audience: expected.clientId,
+    algorithms: ALGORITHMS,
+    clockTolerance: expected.clockTolerance,
+    maxTokenAge: MAX_AGE_SECONDS,
+    requiredClaims: ["iat", "jti", "events"],
+    currentDate: new Date(expected.now)
+  })
+  const { events, iat = 0 } = payload
+  const isLogout =
+    typeof events === "object" && events !== null && EVENT in events && payload["nonce"] === undefined
+  const subject = lineOf(payload.sub)
+  const session = lineOf(payload["sid"])
+  if (!isLogout || (subject === undefined && session === undefined)) throw new Error("Not a logout token")
+  return { subject, session, issuedAt: iat }
+}
