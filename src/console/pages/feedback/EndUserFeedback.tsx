@@ -8,6 +8,7 @@ import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { fieldError } from "../../ui/Failure.ts"
+import { ConflictNotice } from "../../ui/ConflictNotice.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -62,28 +63,15 @@ const Origins = ({ settings }: { readonly settings: FeedbackSettings }) => {
       }}
     >
       {save.failure?.code === "FEEDBACK_SETTINGS_CHANGED" ? (
-        <div className="notice warn" role="alert">
-          <p className="notice-title">The origins changed while you were editing</p>
-          <p>
-            Nothing was saved. Load the saved origins, which discards your changes, or overwrite them with
-            yours.
-          </p>
-          <div className="notice-actions">
-            <Button
-              small
-              kind="primary"
-              onClick={() => {
-                save.reset()
-                refresh(settingsAtom)
-              }}
-            >
-              Load saved origins
-            </Button>
-            <Button small kind="bad" pending={save.pending} onClick={() => void run(true)}>
-              Overwrite with mine
-            </Button>
-          </div>
-        </div>
+        <ConflictNotice
+          noun="origins"
+          onLoad={() => {
+            save.reset()
+            refresh(settingsAtom)
+          }}
+          onOverwrite={() => void run(true)}
+          pending={save.pending}
+        />
       ) : (
         <FailureNotice failure={save.failure} />
       )}

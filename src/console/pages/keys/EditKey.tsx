@@ -3,11 +3,10 @@ import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { KeyEmailField, KeyNameField } from "./KeyFields.tsx"
 
 /** A dialog that changes the name of a key and the address of its approval emails. */
 export const EditKey = ({
@@ -43,30 +42,18 @@ export const EditKey = ({
     <Dialog open title="Edit API key" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={update.failure} />
-        <Field
-          label="Name"
+        <KeyNameField
           hint="Records of earlier actions keep the name of their time."
-          error={fieldError(update.failure, "name")}
-        >
-          {(field) => (
-            <input
-              {...field}
-              required
-              maxLength={200}
-              value={name}
-              onChange={(event) => setName(event.target.value)}
-            />
-          )}
-        </Field>
-        <Field
-          label="Email for approval notifications"
+          failure={update.failure}
+          value={name}
+          onChange={setName}
+        />
+        <KeyEmailField
           hint="Optional. A new address is unverified until its owner confirms it by a link."
-          error={fieldError(update.failure, "email")}
-        >
-          {(field) => (
-            <input {...field} type="email" value={email} onChange={(event) => setEmail(event.target.value)} />
-          )}
-        </Field>
+          failure={update.failure}
+          value={email}
+          onChange={setEmail}
+        />
         <p className="quiet small">
           Scopes, groups, expiry and networks do not change. Create another key for that.
         </p>

@@ -10,6 +10,7 @@ import { fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { KeyEmailField, KeyNameField } from "./KeyFields.tsx"
 
 /** The purpose of each preset. */
 const purposes: Record<Preset, string> = {
@@ -65,21 +66,12 @@ export const NewKey = ({
     <Dialog open title="New API key" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={create.failure} />
-        <Field
-          label="Name"
+        <KeyNameField
           hint="The person or system that uses the key."
-          error={fieldError(create.failure, "name")}
-        >
-          {(field) => (
-            <input
-              {...field}
-              required
-              maxLength={200}
-              value={name}
-              onChange={(event) => setName(event.target.value)}
-            />
-          )}
-        </Field>
+          failure={create.failure}
+          value={name}
+          onChange={setName}
+        />
         <fieldset className="field">
           <legend className="legend">Access</legend>
           {grantable.map((one) => (
@@ -130,20 +122,12 @@ export const NewKey = ({
           </fieldset>
         ) : null}
         {decides ? (
-          <Field
-            label="Email for approval notifications"
+          <KeyEmailField
             hint="Optional. Notifications require COUNTERSIGN_SMTP_URL."
-            error={fieldError(create.failure, "email")}
-          >
-            {(field) => (
-              <input
-                {...field}
-                type="email"
-                value={email}
-                onChange={(event) => setEmail(event.target.value)}
-              />
-            )}
-          </Field>
+            failure={create.failure}
+            value={email}
+            onChange={setEmail}
+          />
         ) : null}
         {decides ? (
           <Field

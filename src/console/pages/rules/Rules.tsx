@@ -8,6 +8,7 @@ import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
+import { ConflictNotice } from "../../ui/ConflictNotice.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { KeptWorkNotice } from "../../ui/KeptWorkNotice.tsx"
 import { useKeptWork } from "../../state/keptWork.ts"
@@ -141,29 +142,18 @@ const Editor = ({
         {changed ? <strong className="unsaved"> Unsaved changes.</strong> : null}
       </PageHeader>
       {save.failure?.code === "RULES_CHANGED" ? (
-        <div className="notice warn" role="alert">
-          <p className="notice-title">The rules changed while you were editing</p>
-          <p>
-            Your changes are based on revision {edited.revision}, which is no longer the newest. Nothing was
-            saved. Load the saved rules, which discards your changes, or overwrite them with yours.
-          </p>
-          <div className="notice-actions">
-            <Button
-              small
-              kind="primary"
-              onClick={() => {
-                save.reset()
-                kept.discard()
-                refresh(rulesAtom)
-              }}
-            >
-              Load saved rules
-            </Button>
-            <Button small kind="bad" pending={save.pending} onClick={() => void run(true)}>
-              Overwrite with mine
-            </Button>
-          </div>
-        </div>
+        <ConflictNotice
+          noun="rules"
+          onLoad={() => {
+            save.reset()
+            kept.discard()
+            refresh(rulesAtom)
+          }}
+          onOverwrite={() => void run(true)}
+          pending={save.pending}
+        >
+          Your changes are based on revision {edited.revision}, which is no longer the newest.
+        </ConflictNotice>
       ) : (
         <FailureNotice failure={save.failure} />
       )}
