@@ -110,8 +110,8 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
               </p>
             )}
           </section>
-          {can("feedback.read") ? <GivenFeedback id={run.trace_id} /> : null}
           {can("feedback.write") ? <ReviewForm run={run} /> : null}
+          {can("feedback.read") ? <GivenFeedback id={run.trace_id} /> : null}
         </div>
         <Properties run={run} />
       </div>
@@ -141,7 +141,7 @@ const Properties = ({ run }: { readonly run: RunRecord }) => {
           <dt>{run.source === "logged" ? "Live release" : "Release"}</dt>
           <dd>
             <Link to={`/tasks/${run.task_id}/releases`}>
-              <span className="id">{run.release_id}</span>
+              <span className="id">{run.release_id.slice(0, 16)}…</span>
             </Link>
           </dd>
         </div>

@@ -31,7 +31,8 @@ export const RunList = ({ task }: { readonly task?: Task }) => {
         <ExportButton path="/runs" filter={exportFilter(shown)} />
       </div>
       <SavedViews list={task === undefined ? "runs" : "task-runs"} />
-      <PagedList atom={atom} itemId={({ trace_id }) => trace_id}>
+      {/* A search for a text reads the content of many runs, so it is not repeated every few seconds. */}
+      <PagedList atom={atom} {...(shown.q === undefined ? { itemId: traceId } : {})}>
         {(runs) =>
           runs.length === 0 ? (
             <NoRuns search={search} task={task} />
@@ -47,6 +48,8 @@ export const RunList = ({ task }: { readonly task?: Task }) => {
     </div>
   )
 }
+
+const traceId = ({ trace_id }: RunRow): string => trace_id
 
 /** The filter as the query of an export. */
 const exportFilter = (
