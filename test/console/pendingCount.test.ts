@@ -34,6 +34,9 @@ const inboxRequests = (context: BrowserContext): Array<string> => {
   return paths
 }
 
+/** How long a tab's scripts do not run, in milliseconds. */
+const FROZEN_MS = 20_000
+
 /** The badge beside the link of the approvals page. */
 const badge = (page: Page, text: string) =>
   page.locator(".nav-badge").filter({ hasText: new RegExp(`^${text} pending$`) })
@@ -127,6 +130,50 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
           assert.strictEqual(streams(), 2)
         })
         assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("from a leader that no longer answers, a tab that is shown takes over, and nothing is missed", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const secret = yield* key({ preset: "reviewer", name: "Ada" }, "frozen")
+        const ask = yield* agentOf("frozen")
+        const { page } = yield* openSignedIn(secret, "/approvals")
+        const live = (tab: Page) => tab.getByText("Live · sorted by deadline").waitFor()
+        const requests = inboxRequests(page.context())
+        const streams = () => requests.filter((path) => path === "/stream").length
+        const second = yield* Effect.promise(async () => {
+          await live(page)
+          const opened = await page.context().newPage()
+          await opened.goto("/console/approvals")
+          await live(opened)
+          return opened
+        })
+        const before = streams()
+        let isFrozen = true
+        // The tab's scripts do not run, as in a frozen tab.
+        const frozen = page.evaluate((millis) => {
+          const end = performance.now() + millis
+          while (performance.now() < end);
+          return document.querySelectorAll("[role=option]").length
+        }, FROZEN_MS)
+        void frozen.finally(() => (isFrozen = false)).catch(() => undefined)
+        yield* Effect.promise(() => second.evaluate(() => void dispatchEvent(new Event("focus"))))
+        yield* ask("one", "mail.send")
+        yield* Effect.promise(async () => {
+          await second.getByRole("option", { name: /mail\.send/ }).waitFor()
+          assert.deepStrictEqual([streams(), isFrozen], [before + 1, true])
+          assert.strictEqual(await frozen, 0)
+          await page.getByRole("option", { name: /mail\.send/ }).waitFor()
+          await live(page)
+          await live(second)
+        })
+        yield* ask("two", "mail.read")
+        yield* Effect.promise(async () => {
+          await second.getByRole("option", { name: /mail\.read/ }).waitFor()
+          await page.getByRole("option", { name: /mail\.read/ }).waitFor()
+          // The first tab has closed its own.
+          assert.strictEqual(streams(), before + 1)
+        })
       }).pipe(Effect.scoped, Effect.orDie))
 
     test("after a sign-in with a key of another organization, no tab shows anything of the other one", () =>
