@@ -56,7 +56,7 @@ const jsonLine = Logger.map(Logger.formatStructured, ({ annotations, message, ..
  * Logs go to stderr, in the format of `COUNTERSIGN_LOG_FORMAT`, by default formatted for people on a terminal and as JSON elsewhere; the
  * settings report an invalid one. Stdout has the output of the command.
  */
-export const layerLog = (format: string | undefined = undefined): Layer.Layer<never> =>
+export const layerLog = (format?: string): Layer.Layer<never> =>
   Layer.mergeAll(
     Logger.layer([
       formatOf(format) === "pretty"

@@ -185,7 +185,6 @@ describe("countersign doctor", () => {
       const { variables } = yield* migrated
       const real = yield* Clock.Clock
       const ahead = (millis: number): Clock.Clock => ({
-        ...real,
         currentTimeMillisUnsafe: () => real.currentTimeMillisUnsafe() + millis,
         currentTimeMillis: Effect.map(real.currentTimeMillis, (now) => now + millis),
         currentTimeNanosUnsafe: () => real.currentTimeNanosUnsafe(),

@@ -104,7 +104,7 @@ describe("countersign support-bundle", () => {
             DATABASE_URL: Redacted.value(url),
             COUNTERSIGN_MASTER_KEY: `${masterKey},${older}`,
             COUNTERSIGN_METRICS_TOKEN: metricsToken,
-            PORT: String(new URL(service.url).port),
+            PORT: new URL(service.url).port,
             COUNTERSIGN_SMTP_URL: `smtp://${secret("SMTP user")}:${secret("SMTP password")}@127.0.0.1:9`,
             COUNTERSIGN_MAIL_FROM: `${secret("mail sender")}@acme.example`,
             COUNTERSIGN_PUBLIC_URL: `https://${secret("public host").slice(0, 40)}.example`,
