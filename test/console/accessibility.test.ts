@@ -142,6 +142,10 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
       }
     ]
   },
+  { path: "/people", shows: "No people yet" },
+  { path: "/approvals?tab=closed&outcome=decided", shows: "refund" },
+  { path: "/feedback?status=all&score=-1&from=2020-01-01Z", shows: "Incorrect" },
+  { path: "/sessions?text=nothing-like-it", shows: "No matching sessions" },
   { path: "/browsers", shows: "this browser", open: [press("End session")] },
   { path: "/audit", shows: "Grace Hopper", open: [(page) => page.getByText("Details").first().click()] },
   { path: "/no/such/page", shows: "Page not found" }
