@@ -92,7 +92,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Overv
         }
         const lists = async (rows: string, count: number) => {
           await page.waitForFunction(
-            ([selector, wanted]) => document.querySelectorAll(String(selector)).length === wanted,
+            ([selector, wanted]) => document.querySelectorAll(selector).length === wanted,
             [rows, count] as const
           )
         }
