@@ -50,6 +50,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
             "Telemetry",
             "End-user feedback",
             "API keys",
+            "People",
             "Audit log",
             "Signed-in browsers"
           ]
@@ -118,6 +119,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           "/endpoints",
           "/end-user-feedback",
           "/keys",
+          "/people",
           "/audit"
         ]) {
           yield* Effect.promise(async () => {
