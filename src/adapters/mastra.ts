@@ -5,7 +5,7 @@
  * new Agent({ id, name, instructions, model, tools: governTools(tools, { client, session }) })
  * ```
  *
- * A tool is governed itself, not by the agent's `hooks`: they get the input before it is validated, and hooks of a run replace those of the
+ * A tool is governed itself, not by the agent's `hooks`: they get the input before it is validated, and hooks of a run replace the hooks of the
  * agent.
  */
 import { ToolCallDenied } from "./ToolCallDenied.ts"
@@ -91,7 +91,7 @@ const governed = (
     Object.create(Object.getPrototypeOf(tool)),
     tool,
     { execute: execute(gate, name, tool, pause) },
-    // What Countersign suspends and resumes a call with need not match them. The tool itself checks what is its own.
+    // What Countersign suspends and resumes a call with need not match them. The tool itself checks its own values.
     pause ? { suspendSchema: undefined, resumeSchema: undefined } : {}
   )
 

@@ -140,7 +140,7 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
         const id = details?.toolCall?.callId ?? ""
         const call = { id, tool: governed.name, arguments: input }
         const before = asked.take(await keyOf(context, id))
-        // What the state says was approved is asked about again: it may have been approved without asking, or long ago.
+        // An approval in the state is asked about again: it may have been approved without asking, or long ago.
         const isAllowed = before?.verdict.verdict === "allow" && isSame(before.call.arguments, input)
         const verdict = isAllowed
           ? before.verdict

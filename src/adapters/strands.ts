@@ -96,7 +96,7 @@ interface AgentCalls {
 
 /**
  * Returns an intervention that asks Countersign before each call, waits for the person who decides, and records how the call ended. Put it
- * last, so that it sees what others make of a call.
+ * last, so that it sees the changes of others to a call.
  */
 export const governIntervention = (options: InterventionOptions): GovernedIntervention => {
   const gate = makeToolGate(options)

@@ -41,7 +41,7 @@ export interface GateSettings<Context = undefined> {
   /** The task of the steps. Default: the session's. */
   readonly taskId?: string
   /**
-   * What a call does, in one sentence for the person who decides, who sees it as the agent's claim. Longer ones are cut to 500 characters.
+   * The effect of a call, in one sentence for the person who decides, who sees it as the agent's claim. Longer ones are cut to 500 characters.
    * Default: none; a rule can have a template instead, which shows the arguments.
    */
   readonly summary?: (call: ToolCall, context: Context) => string | undefined

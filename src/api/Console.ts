@@ -160,7 +160,7 @@ export const MAX_EARLIER_STEPS = 20
 /** The largest arguments and results of earlier steps that are read: more than a person reads of each. */
 export const MAX_CONTEXT_BYTES = 16 * 1024
 
-/** What a tool returned, as the agent reported it. */
+/** The outcome of a tool, as the agent reported it. */
 export const ContextOutcome = Schema.Struct({
   status: OutcomeStatus,
   /** JSON text. Null: there is none, or it is larger than `MAX_CONTEXT_BYTES`. */
@@ -226,7 +226,7 @@ export type ApprovalContext = typeof ApprovalContext.Type
 /** The largest arguments that are read to compare approvals: more than a person reads of many approvals. */
 export const MAX_COMPARED_BYTES = 16 * 1024
 
-/** What a person compares of an approval before deciding many. */
+/** The parts of an approval that a person compares before deciding many. */
 export const ComparedItem = Schema.Struct({
   approval_id: ApprovalId,
   /** As in `InboxItem`. */

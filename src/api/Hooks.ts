@@ -12,7 +12,7 @@ export const DEFAULT_HOOK_WAIT_SECONDS = 50
 
 const member = (description: string) => Schema.optionalKey(JsonValue).annotateKey({ description })
 
-// Every member is any JSON: what is missing or of another type is denied, not refused.
+// Every member is any JSON: a missing member, or one of another type, is denied, not refused.
 export const ClaudeCodeHookInput = Schema.Struct({
   hook_event_name: member(
     "The event: `PreToolUse`, `PostToolUse`, `PostToolUseFailure` or `SessionEnd`. Others are denied."

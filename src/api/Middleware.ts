@@ -52,7 +52,7 @@ export const collectFieldErrors: SchemaAST.ParseOptions = {
 }
 
 /**
- * Refuses members of a body that its schema does not have, at any depth. Other operations ignore them; where what is missing means more, as in
+ * Refuses members of a body that its schema does not have, at any depth. Other operations ignore them; where a missing one means more, as in
  * a rule without its misspelled `when`, that would be dangerous.
  */
 export const refuseUnknownMembers: SchemaAST.ParseOptions = {

@@ -18,7 +18,7 @@ export const publicUrl = documented<string>({ format: "uri", minLength: 1, maxLe
 /** A person's or agent's remark: at most 4,000 characters. */
 export const Comment = Schema.String.check(Schema.isMaxLength(4_000))
 
-/** What an agent says that a step does: at most 500 characters. */
+/** An agent's own summary of a step: at most 500 characters. */
 export const Summary = Schema.String.check(Schema.isMaxLength(500))
 
 /** Longest metadata, in characters of JSON. A page of a list holds a hundred of them. */

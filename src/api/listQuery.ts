@@ -17,7 +17,7 @@ export const listOrder = Schema.optionalKey(ListOrder).annotateKey({
   description: "The order of the list. Use each cursor with the order of its page. Default `newest`."
 })
 
-/** Words that the records of a list have. `subject`: what is searched, such as `whose name contains`. */
+/** Words that the records of a list have. `subject`: the searched part, such as `whose name contains`. */
 export const searchWords = (subject: string) =>
   Schema.optionalKey(
     Schema.String.check(

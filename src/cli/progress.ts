@@ -30,7 +30,7 @@ const bar = (fraction: number): string => {
   return ` [${"#".repeat(filled)}${"-".repeat(BAR_WIDTH - filled)}] ${Math.round(Math.min(1, fraction) * 100)} %`
 }
 
-/** Shows what is done so far. `fraction`: from 0 to 1, if the whole is known. */
+/** Shows the progress so far. `fraction`: from 0 to 1, if the whole is known. */
 export type ReportProgress = (done: number, fraction?: number) => void
 
 /**
@@ -39,7 +39,7 @@ export type ReportProgress = (done: number, fraction?: number) => void
  */
 export const withProgress = <A, E, R>(
   options: {
-    /** What is counted, in the plural. */
+    /** The noun of the counted things, in the plural. */
     readonly unit: string
     /** Whether the command prints many lines to stdout. */
     readonly hasOutput: boolean

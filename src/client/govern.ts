@@ -14,7 +14,7 @@ import type { StreamOptions } from "./StreamOptions.ts"
 /** A decided step. */
 export interface GovernResult extends GovernedStep {
   readonly decision: "allow" | "reject"
-  /** The arguments that the decision is about: those of the step, or of the proposal that was accepted. Absent if there are none. */
+  /** The arguments that the decision is about: the step's, or the accepted proposal's. Absent if there are none. */
   readonly arguments?: Schema.Json
   /** The closed approval, including who decided and their comment; null if `govern` did not have to wait for one. */
   readonly approval: ApprovalSnapshot | null

@@ -1,6 +1,6 @@
 /** Comma-separated values: RFC 4180, with fields that a spreadsheet would evaluate as formulas made harmless. */
 
-/** What a field can hold. A number or boolean is written as it is; an object or array as JSON. */
+/** The value of a field. A number or boolean is written as it is; an object or array as JSON. */
 export type CsvValue = string | number | boolean | null | object
 
 /**

@@ -1,4 +1,4 @@
-/** The words of texts that people search for, the same for what is stored and for what they type. */
+/** The words of texts that people search for, the same for stored and for typed text. */
 
 /** The most words of one text, and the most characters of a word. The rest cannot be found. */
 export const MAX_WORDS = 256

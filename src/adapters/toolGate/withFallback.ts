@@ -3,7 +3,7 @@ const CALLBACK = /^(?:before|after|on)[A-Z]/u
 
 /**
  * Returns the callbacks with all others that a framework's base class has, which do nothing: frameworks call each callback of an object without
- * asking whether it is there, also those that later versions add.
+ * asking whether it is there, also members that later versions add.
  */
 export const withFallback = <Callbacks extends object>(
   callbacks: Callbacks,

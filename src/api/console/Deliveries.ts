@@ -77,7 +77,7 @@ export const DeliveryLogPage = Schema.Struct({
 }).annotate({ identifier: "DeliveryLogPage" })
 export type DeliveryLogPage = typeof DeliveryLogPage.Type
 
-/** A delivery with its attempts, and what was sent. */
+/** A delivery with its attempts and its event. */
 export const LoggedDeliveryDetail = Schema.Struct({
   ...LoggedDelivery.fields,
   /** The latest hundred, oldest first. */
@@ -169,7 +169,7 @@ export class ConsoleDeliveriesApi extends HttpApiGroup.make("deliveries")
       success: LoggedDeliveryDetail,
       error: NotFound
     }).middleware(requires("org_config.read")),
-    // Repeating a request is safe: what it has queued is no longer failed.
+    // Repeating a request is safe: a queued delivery is no longer failed.
     HttpApiEndpoint.post("replay", "/replay", {
       payload: Schema.Struct({
         deliveries: Schema.Array(DeliveryOfEndpoint).check(

@@ -1,4 +1,4 @@
-/** The feedback queue of the console: feedback with what a row shows of its run. */
+/** The feedback queue of the console: feedback with the start of its run. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { FeedbackId } from "../../domain/Ids.ts"

@@ -1,4 +1,4 @@
-/** What the console's start page shows: how approvals, answers and deliveries went in the last days. */
+/** The figures of the console's start page: how approvals, answers and deliveries went in the last days. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { KeyId, EndpointId, ReleaseId, TaskId } from "../../domain/Ids.ts"
@@ -29,7 +29,7 @@ const Day = Schema.String
 const closedCounts = {
   approved: Schema.Int,
   rejected: Schema.Int,
-  /** Nobody decided in time. */
+  /** The review window ended without a decision. */
   timed_out: Schema.Int,
   /** Their session was closed before. */
   session_closed: Schema.Int

@@ -12,7 +12,7 @@ import { NotFound } from "../Problems.ts"
 import { withoutNul } from "../Text.ts"
 import { CONSOLE_PATH } from "./consolePath.ts"
 
-/** Blocking oneself would leave nobody who could undo it. */
+/** Blocking oneself could not be undone by the same person. */
 export class OwnAccess extends problem<OwnAccess>()(
   "OWN_ACCESS",
   409,

@@ -1,4 +1,4 @@
-/** The console's list of runs: the runs of all tasks with what a row shows of each. */
+/** The console's list of runs: the runs of all tasks, each as a row. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { ReleaseId, RunId, TaskId, TraceId } from "../../domain/Ids.ts"

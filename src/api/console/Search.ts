@@ -12,7 +12,7 @@ export const MAX_SEARCH_LENGTH = 200
 export const RESULTS_OF_ALL = 5
 export const RESULTS_OF_ONE = 20
 
-/** What a search finds. */
+/** The kinds of records that a search finds. */
 export const SearchKind = Schema.Literals([
   "approval",
   "session",
@@ -44,7 +44,7 @@ export const SearchResult = Schema.Struct({
   id: Schema.String,
   /** The console's page of the record, without `/console`. */
   page: Schema.String,
-  /** What the record is called, and more about it; texts of agents and users, possibly empty. */
+  /** The name of the record, and more about it; texts of agents and users, possibly empty. */
   title: Schema.String,
   detail: Schema.String,
   /** A short state, such as `pending`; empty if the kind has none. */

@@ -14,7 +14,7 @@ export const TASK_ROW_DAYS = 30
 /** Corrections and runs that wait for a person are counted up to this number. */
 export const MAX_WAITING_COUNT = 1_000
 
-/** A task in the list. Figures are null without the scope to read what they count. */
+/** A task in the list. Figures are null without the scope to read the counted records. */
 export const TaskRow = Schema.Struct({
   id: TaskId,
   name: Schema.String,

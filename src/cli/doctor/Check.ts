@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 
-/** `skipped`: it does not apply here, or what it needs failed. */
+/** `skipped`: it does not apply here, or a check that it needs failed. */
 export type CheckStatus = "ok" | "warning" | "failure" | "skipped"
 
-/** What a check found. */
+/** The result of a check. */
 export interface Finding {
   readonly status: CheckStatus
   /** One line about the state, without secrets. */

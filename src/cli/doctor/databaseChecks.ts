@@ -37,7 +37,7 @@ export const findDatabase = (store: StoreSettings): Effect.Effect<Redacted.Redac
 /** The oldest supported PostgreSQL. */
 const MIN_SERVER_VERSION = 150_000
 
-/** What a failed connection or statement means. */
+/** The meaning of a failed connection or statement. */
 export const databaseFinding = (store: StoreSettings, error: SqlError.SqlError): Finding => {
   const code = errnoCode(error.reason.cause)
   if (store.kind === "embedded" && (code === "ENOENT" || code === "ECONNREFUSED")) {
@@ -81,7 +81,7 @@ export const checkServer = Effect.gen(function* () {
   return ok(`${version} accepts writes`)
 })
 
-/** Migrations of this version that the database lacks, and those that this version does not know. */
+/** Migrations of this version that the database lacks, and migrations that this version does not know. */
 export const checkMigrations = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   if (!(yield* hasTables(sql))) {

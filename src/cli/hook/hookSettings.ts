@@ -18,7 +18,7 @@ export interface HookInstallation {
 /** The variable with the API key, which the settings name and do not contain. */
 const KEY_VARIABLE = "COUNTERSIGN_KEY"
 
-/** Time of a hook besides the wait for a person. It must be longer than what the command takes for a service that does not answer. */
+/** Time of a hook besides the wait for a person. It must be longer than the time-out of the command for a service that does not answer. */
 const MARGIN_SECONDS = 60
 
 /** Time of a hook that only reports. */
@@ -119,7 +119,7 @@ const withoutOurs = (groups: ReadonlyArray<unknown>): ReadonlyArray<unknown> =>
     return others.length === 0 ? [] : [{ ...group, hooks: others }]
   })
 
-/** Settings with these hooks in place of those that were installed before; without any if there is none. */
+/** Settings with these hooks in place of the ones that were installed before; without any if there is none. */
 const change = (text: string | undefined, wanted: Readonly<Record<string, Hook>>): string => {
   const settings = parse(text)
   const before = settings["hooks"]

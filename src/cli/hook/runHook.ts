@@ -69,7 +69,7 @@ export const runHook = async (options: HookOptions, input: Uint8Array): Promise<
         return printed(answerAsk(vendor, event.event, await hook.ask(event)), lines)
       case "Report":
         await hook.report(event)
-        // The call has been executed: nothing is left to deny, and the user is told.
+        // The call has been executed: nothing is left to deny, and the user gets a message.
         return printed(answerNote(lines.length === 0 ? undefined : lines.join(" ")), lines)
       case "End":
         await hook.end(event)

@@ -24,7 +24,7 @@ export interface OpenCall {
   schema: unknown
 }
 
-/** The requests of the client, and what the gate sends to it. */
+/** The requests of the client, and the gate's messages to it. */
 export interface ClientRequests {
   /** Requests without a response. */
   readonly count: () => number

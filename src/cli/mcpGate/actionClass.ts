@@ -3,7 +3,7 @@ import { isObject } from "../mcp/jsonRpc.ts"
 
 /**
  * The action class of a tool: the setting, or the claim of the tool's annotations. A tool without annotations may be destructive, as in the
- * protocol. The annotations are those of the accepted definition, so a server cannot change them unnoticed.
+ * protocol. The annotations are from the accepted definition, so a server cannot change them unnoticed.
  */
 export const actionClassOf = (
   definition: Readonly<Record<string, Schema.Json>>,

@@ -16,7 +16,7 @@ export type RequestState = typeof RequestState.Type
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(RequestState))
 
-/** Begins every token, and tells them from those of the server behind the gate. */
+/** Begins every token, and tells them from the tokens of the server behind the gate. */
 const PREFIX = "csg1."
 
 const NONCE_BYTES = 12

@@ -98,7 +98,7 @@ const refuse = (file: string, faults: ReadonlyArray<string>) =>
     Effect.fail(trouble(`${file} is not valid`))
   )
 
-/** Shows where the file has what the service refused. */
+/** Shows the place in the file that the service refused. */
 const locateFaults =
   (file: string, { locate }: ParsedRules) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | RulesTrouble, R> =>

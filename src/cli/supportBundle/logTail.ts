@@ -4,7 +4,7 @@ import { open } from "node:fs/promises"
 /** The most of a log that is read, in bytes, from its end. */
 const MAX_TAIL_BYTES = 1024 * 1024
 
-/** The annotations of a line that are shown: what the service itself chooses, and no ids, addresses or texts of organizations. */
+/** The annotations of a line that are shown: values that the service itself chooses, and no ids, addresses or texts of organizations. */
 const SHOWN_ANNOTATIONS = [
   "method",
   "route",

@@ -171,7 +171,7 @@ const allResults = (text: string): ReadonlyArray<Item> =>
         }
       ]
 
-/** The results of a text, once its user stops typing. Those of the text before stay until then. */
+/** The results of a text, once its user stops typing. The results of the text before stay until then. */
 const useFound = (
   text: string
 ): { readonly found: SearchResults | undefined; readonly isSearching: boolean } => {

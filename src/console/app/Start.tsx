@@ -6,7 +6,7 @@ import { SignIn } from "./SignIn.tsx"
 const loadApp = () => import("./App.tsx")
 const App = lazy(loadApp)
 
-/** What the page shows before the app is loaded, and the session to load it with. */
+/** The page before the app is loaded, and the session to load it with. */
 type Phase =
   | { readonly _tag: "Checking" }
   | { readonly _tag: "SignedOut" }

@@ -1,6 +1,6 @@
 import type { Scope } from "../../domain/identity/Scope.ts"
 
-/** What the palette starts besides pages. Each is an address, so that it can be linked, too. */
+/** The actions that the palette starts besides pages. Each is an address, so that it can be linked, too. */
 export const paletteActions: ReadonlyArray<{
   readonly label: string
   readonly scope: Scope

@@ -1,6 +1,6 @@
 /**
  * The requests of the sign-in page, without the client of the API: the page is small, because it loads neither Effect nor the schemas.
- * What they return is decoded by the app that is loaded then.
+ * Their responses are decoded by the app that is loaded then.
  */
 import { CONSOLE_PATH } from "../../api/console/consolePath.ts"
 import { type Failure, failureOf, unreachable } from "../ui/problemFailure.ts"

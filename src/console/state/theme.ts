@@ -1,4 +1,4 @@
-/** The console's colours: light, dark, or those of the operating system. Kept in the browser. */
+/** The console's colours: light, dark, or the operating system's. Kept in the browser. */
 import { Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { registry } from "./atoms.ts"

@@ -19,7 +19,7 @@ export const AsyncContent = <A, E>({
   readonly result: AsyncResult.AsyncResult<A, E>
   /** The atom that "Try again" refreshes. */
   readonly atom: Atom.Atom<AsyncResult.AsyncResult<A, E>>
-  /** What is shown instead of the error if the record does not exist. */
+  /** The content instead of the error if the record does not exist. */
   readonly notFound?: ReactNode
   readonly children: (value: A) => ReactNode
 }) => {

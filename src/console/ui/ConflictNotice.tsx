@@ -2,8 +2,8 @@ import type { ReactNode } from "react"
 import { Button } from "./Button.tsx"
 
 /**
- * Says that somebody else has saved what is being edited. Its user loads what is saved, which discards the changes, or overwrites it.
- * `noun`: what is edited, in the plural, such as `rules`.
+ * Says that another person has saved the edited list. Its user loads the saved one, which discards the changes, or overwrites it.
+ * `noun`: the edited things, in the plural, such as `rules`.
  */
 export const ConflictNotice = ({
   children,

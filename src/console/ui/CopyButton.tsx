@@ -66,7 +66,7 @@ export const CopyableId = ({
   quiet = false
 }: {
   readonly id: string
-  /** What it identifies, such as "session". */
+  /** The noun of the identified record, such as "session". */
   readonly of: string
   readonly quiet?: boolean
 }) => (

@@ -1,6 +1,6 @@
 import { EmptyState } from "./EmptyState.tsx"
 
-/** What a list shows if no record matches its search. `hasMore`: the search has not examined all records yet. */
+/** The content of a list of which no record matches the search. `hasMore`: the search has not examined all records yet. */
 export const NoMatches = ({ hasMore, title }: { readonly title: string; readonly hasMore: boolean }) =>
   hasMore ? (
     <EmptyState title="No matches so far">Load more to search further.</EmptyState>

@@ -39,7 +39,7 @@ const Announcements = () => (
   </div>
 )
 
-/** The toasts, and what is announced without one. Screen readers announce both. */
+/** The toasts, and announcements without one. Screen readers announce both. */
 export const Toasts = () => (
   <>
     <Announcements />

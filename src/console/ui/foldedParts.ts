@@ -1,4 +1,4 @@
-/** What a JSON tree collapses at first, and how much of a value that hides. */
+/** The parts that a JSON tree collapses at first, and how much of a value that hides. */
 import type { Schema } from "effect"
 
 /** Characters of a string that are shown before it is expanded. */

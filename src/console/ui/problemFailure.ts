@@ -1,4 +1,4 @@
-/** Failures of requests as the page shows them, from what the service answered. The sign-in page needs no more: it is loaded without Effect. */
+/** Failures of requests as the page shows them, from the service's answer. The sign-in page needs no more: it is loaded without Effect. */
 
 /** A failure with the texts to show. */
 export interface Failure {

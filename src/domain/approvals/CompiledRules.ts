@@ -28,7 +28,7 @@ import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
  * does not hold. A condition that cannot be judged, because its value is missing or has another type, fails towards asking:
  *
  * - a rule that allows does not match;
- * - a rule that rejects or requires approval makes the step wait for a person. If nobody decides in time, the step is rejected. It waits for
+ * - a rule that rejects or requires approval makes the step wait for a person. Without a decision in time, the step is rejected. It waits for
  *   as many people as any rule asks for that could match instead.
  *
  * So no value of another type than expected turns a rejection or a question into an `allow`, or a question to two people into one to one.
@@ -45,7 +45,7 @@ export interface CompiledRules {
   readonly evaluate: (step: RuleInput) => Ruling
 }
 
-/** A condition. Its value is shared with those of the same pointer, its judgement with equal conditions of other rules. */
+/** A condition. Its value is shared with conditions of the same pointer, its judgement with equal conditions of other rules. */
 interface CompiledCondition {
   readonly condition: RuleCondition
   readonly judge: Judge
@@ -145,7 +145,7 @@ const compileList = (rules: ReadonlyArray<ApprovalRule>, patterns: PatternCompil
   }
 }
 
-/** What is known about the arguments of one step: each value is looked up, and each shared condition judged, once and when it is needed. */
+/** The findings about the arguments of one step: each value is looked up, and each shared condition judged, once and when it is needed. */
 interface StepArguments {
   readonly root: RuleInput["arguments"]
   readonly segments: ReadonlyArray<ReadonlyArray<string>>

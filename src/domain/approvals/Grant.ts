@@ -12,7 +12,7 @@ export const DEFAULT_GRANT_SECONDS = 3600
 /** Most steps that a grant with a count can allow. */
 export const MAX_GRANT_USES = 1_000
 
-/** Most active grants: every step that asks is compared with those of its session. */
+/** Most active grants: every step that asks is compared with the grants of its session. */
 export const MAX_SESSION_GRANTS = 20
 export const MAX_ORGANIZATION_GRANTS = 1_000
 
@@ -79,7 +79,7 @@ export const Grant = Schema.Struct({
 })
 export type Grant = typeof Grant.Type
 
-/** The status of a grant at a time, from what is stored of it. */
+/** The status of a grant at a time, from its stored members. */
 export const grantStatus = (
   grant: {
     readonly expires_at: Timestamp

@@ -21,7 +21,7 @@ export const QuorumPart = Schema.Struct({
 }).annotate({ identifier: "QuorumPart", description: "How many people, of which group, must approve." })
 export type QuorumPart = typeof QuorumPart.Type
 
-/** The approvals that an approval needs: those of every part. */
+/** The approvals that an approval needs: the sum of its parts. */
 export type Quorum = ReadonlyArray<QuorumPart>
 
 /** One approval by anyone who may decide. */
@@ -43,7 +43,7 @@ export const Vote = Schema.Struct({
 }).annotate({ identifier: "Vote", description: "One person's approval, which counts towards the quorum." })
 export type Vote = typeof Vote.Type
 
-/** The part of a vote that decides what it counts for. */
+/** The members of a vote that decide for which parts it counts. */
 type Membership = Pick<Vote, "groups" | "stage">
 
 /** How many approvals a quorum needs. */

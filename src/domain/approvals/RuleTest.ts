@@ -97,7 +97,7 @@ export const RuleTestLine = Schema.Union([RuleTestStep, RuleTestProgress, RuleTe
 })
 export type RuleTestLine = typeof RuleTestLine.Type
 
-/** What is recorded about a step. */
+/** The record of a step. */
 export interface RecordedStep {
   /** The first decision. */
   readonly decision: StepDecision

@@ -1,5 +1,5 @@
 /**
- * The template of a rule's summary: one sentence that says, from the arguments of a step, what the agent asks for.
+ * The template of a rule's summary: one sentence about the agent's request, from the arguments of a step.
  *
  * ```
  * template    = *( text / "{{" / "}}" / placeholder )
@@ -38,7 +38,7 @@ const MAX_SEGMENTS = 16
 export interface TemplateFault {
   /** Index of the first UTF-16 code unit that is at fault. */
   readonly at: number
-  /** What is wrong, and what is expected. A sentence without its place. */
+  /** The fault and the expectation. A sentence without its place. */
   readonly detail: string
 }
 

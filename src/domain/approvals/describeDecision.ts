@@ -1,4 +1,4 @@
-/** What a model is told about a call that is not executed. The same words in every adapter and in answers to hooks. */
+/** The text for a model about a call that is not executed. The same words in every adapter and in answers to hooks. */
 
 /** What rejected a call: a person, a rule, the end of the review windows, or the end of the session. */
 export type RejectionCause = "person" | "rule" | "timeout" | "session_closed"

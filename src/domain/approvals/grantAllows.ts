@@ -37,10 +37,10 @@ export interface GrantConditions extends Pick<CompiledRules, "faults" | "exceede
   readonly hold: (stepArguments: Schema.Json | undefined) => boolean
 }
 
-/** The conditions are those of a rule that allows: of no list, so its id is never seen. */
+/** The conditions belong to a rule that allows: of no list, so its id is never seen. */
 const NO_RULE = RuleId.make(`rul_${"0".repeat(32)}`)
 
-/** The list of rules whose only conditions are those of a grant. The places of faults begin with `#/rules/0/when`. */
+/** The list of rules whose only conditions are a grant's. The places of faults begin with `#/rules/0/when`. */
 export const rulesOfGrant = (when: ReadonlyArray<RuleCondition>): ReadonlyArray<ApprovalRule> => [
   { ...defaultRule, id: NO_RULE, effect: "allow", when }
 ]

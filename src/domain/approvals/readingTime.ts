@@ -1,6 +1,6 @@
 /**
  * The fastest silent reading, in characters per second: skimming reaches about 700 words of 6 characters per minute (Rayner and others, "So
- * Much to Read, So Little Time", Psychological Science in the Public Interest 17, 2016). Nobody reads faster and understands.
+ * Much to Read, So Little Time", Psychological Science in the Public Interest 17, 2016). No person reads faster and understands.
  */
 const CHARACTERS_PER_SECOND = 70
 

@@ -35,7 +35,7 @@ export interface SuggestedRule {
   readonly asked_by: RuleId | null
   /** The decisions that the rule covers. */
   readonly covered: ReadonlyArray<StepVerdict>
-  /** Those of them that the error was measured on: all, or, for a rule with a condition, the newer half, which it was not found in. */
+  /** The decisions on which the error was measured: all, or, for a rule with a condition, the newer half, which it was not found in. */
   readonly measured: ReadonlyArray<StepVerdict>
   /** Upper bound of the 95 % confidence interval of the share of steps that people would decide otherwise. */
   readonly error_upper_bound: number

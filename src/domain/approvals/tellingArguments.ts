@@ -10,7 +10,7 @@ const MAX_VALUE = 60
 const MAX_SHOWN = 4
 const MAX_SEEN = 200
 
-/** Names of members that say what a step does, the more telling first. */
+/** Names of members that tell the effect of a step, the more telling first. */
 const TELLING: ReadonlyArray<RegExp> = [
   /amount|total|price|cents|sum|quantity|qty|count/iu,
   /^(?:to|cc|bcc)$|recipient|e?mail|customer|user|account|owner|name$/iu,
@@ -32,7 +32,7 @@ interface Member {
   readonly rank: number
 }
 
-/** The members of an object, with those of its members that are objects. */
+/** The members of an object, with the members of nested objects. */
 function* membersOf(
   value: Schema.JsonObject,
   prefix = ""

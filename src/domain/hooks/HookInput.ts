@@ -147,7 +147,7 @@ const isGoverned = (event: string): event is (typeof governedEvents)[number] =>
   (governedEvents as ReadonlyArray<string>).includes(event)
 
 /**
- * The arguments of a call without what a coding agent adds when it asks for a permission. Codex adds its reason to a command, as
+ * The arguments of a call without a coding agent's additions to a request for permission. Codex adds its reason to a command, as
  * `description`, and the call before it was without.
  */
 export const comparedArguments = (vendor: HookVendor, ask: Pick<HookAsk, "event" | "arguments">): unknown => {

@@ -2,7 +2,7 @@ import { type Array as Arr, type Redacted, Schema } from "effect"
 import { Group, MAX_GROUPS } from "./Group.ts"
 import { Preset } from "./Scope.ts"
 
-/** What the members of a group of the identity provider may do in one organization. */
+/** The rights of the members of a group of the identity provider in one organization. */
 export const AccessRule = Schema.Struct({
   /** The organization's name. */
   organization: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)),

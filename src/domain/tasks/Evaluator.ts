@@ -185,7 +185,7 @@ const withDefaults = (given: NewEvaluator): Evaluator => {
 export const withEvaluatorDefaults = (given: NewEvaluators): Evaluators =>
   Object.fromEntries(Object.entries(given).map(([pointer, evaluator]) => [pointer, withDefaults(evaluator)]))
 
-/** The evaluators below a value: its own, and those of its members. */
+/** The evaluators below a value: its own, and its members'. */
 export interface EvaluatorTree {
   readonly evaluator: Evaluator | undefined
   readonly members: ReadonlyMap<string, EvaluatorTree>

@@ -53,7 +53,7 @@ export const weightedWords = (
 export const similarity = (words: WeightedWords, shared: number, others: number): number =>
   shared === 0 ? 0 : shared / (words.total + others * words.mean)
 
-/** The similarity of an example's words to those of an input. */
+/** The similarity of an example's words to an input's. */
 export const similarityOf = (words: WeightedWords, example: ReadonlyArray<number>): number => {
   let shared = 0
   let others = 0

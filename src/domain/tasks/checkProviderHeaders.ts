@@ -17,7 +17,7 @@ const OWN: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Checks the headers of a provider, in the order given: the rules are those of a collector's headers, and a header that the service sends
+ * Checks the headers of a provider, in the order given: the rules are the same as for a collector's headers, and a header that the service sends
  * itself is refused too.
  */
 export const checkProviderHeaders = (

@@ -1,7 +1,7 @@
 import type { WeightedWords } from "./Similarity.ts"
 
 /**
- * Postings of an input's words that a look-up scans, besides those of the rarest word. With the limit of chunks per word, it bounds the work
+ * Postings of an input's words that a look-up scans, besides the postings of the rarest word. With the limit of chunks per word, it bounds the work
  * of a look-up.
  */
 export const MAX_SCANNED_POSTINGS = 200_000

@@ -9,7 +9,7 @@ const MAX_PAIRS = 1_000_000
 
 /**
  * The difference of two texts by lines: a longest common subsequence. The texts of the changes that are `same` or `removed`, joined by line
- * breaks, are the older text; those that are `same` or `added` the newer one.
+ * breaks, are the older text; the `same` and `added` ones the newer one.
  */
 export const diffLines = (before: string, after: string): ReadonlyArray<LineChange> => {
   const older = linesOf(before)

@@ -4,7 +4,7 @@ import { isKnownKind, type NewEvaluator, type NewEvaluators, pointerSegments } f
 import type { JsonSchema } from "./Task.ts"
 
 /**
- * Returns what does not fit the answer schema: evaluators of unknown kinds, evaluators of values that the schema does not have, of values that are
+ * Returns the faults of evaluators against the answer schema: evaluators of unknown kinds, evaluators of values that the schema does not have, of values that are
  * never of the evaluator's type, and weights below the top level. `at` is the pointer of the evaluators in the request.
  */
 export const evaluatorFaults = (
@@ -64,7 +64,7 @@ const typesAt = (schema: JsonSchema, segments: ReadonlyArray<string>): ReadonlyS
 /** Keywords whose schemas apply to the same value. */
 const inPlace = ["allOf", "anyOf", "oneOf", "if", "then", "else"]
 
-/** The schemas, and those that they apply to the same value by references and combinations: each once. */
+/** The schemas, and the ones that they apply to the same value by references and combinations: each once. */
 const withApplied = (root: JsonSchema, places: ReadonlyArray<Schema.Json>): ReadonlyArray<Schema.Json> => {
   const found = new Set<Schema.Json>(places)
   for (const place of found) {

@@ -65,7 +65,7 @@ export const selectCandidates = (
       const offset = touched[index] ?? 0
       const sum = sums[offset] ?? 0
       sums[offset] = 0
-      // Most inputs: only those that may be among the best need a division.
+      // Most inputs: only candidates that may be among the best need a division.
       if (sum * scale < best.lowest) continue
       const near = similarity(words, sum, Math.max(0, others[offset] ?? 0))
       best.add(start + offset, near >= 1 ? STEPS : Math.floor(near * STEPS))

@@ -81,7 +81,7 @@ const LoadedApproval = ({
   useEffect(() => {
     if (missed && fullReads > 0) refresh(itemAtom(id))
   }, [id, missed, fullReads])
-  // Snapshots have no arguments, neither the step's nor those of a proposal.
+  // Snapshots have no arguments, neither the step's nor a proposal's.
   const lacksProposal = approval.proposal !== null && item.approval.proposal === null
   useEffect(() => {
     if (lacksProposal) refresh(itemAtom(id))
@@ -113,7 +113,7 @@ const LoadedApproval = ({
   const [comment, setComment] = useState("")
   const submit = async (given: Verdict, text: string, extras: DecisionExtras) => {
     setSubmitted(true)
-    // After a failure the form stays open, with what was typed.
+    // After a failure the form stays open, with its text.
     if ((await decide.run(given, text, extras)) === undefined) return
     setComment("")
     onVerdict(undefined)
@@ -123,7 +123,7 @@ const LoadedApproval = ({
     approval.decided_by?.id === session.key.id ||
     approval.votes.some(({ voted_by }) => voted_by.id === session.key.id)
   const args = useRef<HTMLElement>(null)
-  /** `choosing`: the first choice to approve shows the folded parts, and nobody approves what they have not seen. */
+  /** `choosing`: the first choice to approve shows the folded parts, so that hidden parts are never approved unseen. */
   const [unfolding, setUnfolding] = useState<"folded" | "choosing" | "shown">("folded")
   const folded = unfolding === "folded" ? countFoldedParts(approval.arguments) : 0
   if (verdict === "approve" && folded > 0) setUnfolding("choosing")
@@ -236,7 +236,7 @@ const ClosedNotice = ({
   readonly closedMeanwhile: boolean
   /** Whether its user has just decided: the form that had the focus is gone. */
   readonly takesFocus: boolean
-  /** What its user had typed when somebody else decided. */
+  /** The text that was typed when another person decided. */
   readonly unsentComment: string
   readonly onNext: (() => void) | undefined
 }) => {

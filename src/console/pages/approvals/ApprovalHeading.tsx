@@ -1,7 +1,7 @@
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
-/** What the step does: the rule's sentence, or else its tool; and what the agent claims about it. */
+/** The effect of the step: the rule's sentence, or else its tool; and the agent's claim about it. */
 export const ApprovalHeading = ({
   approval: { action_class, agent_summary, rule_summary, tool }
 }: {

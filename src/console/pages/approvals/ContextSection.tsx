@@ -73,7 +73,7 @@ export const RequestSection = ({ approval }: { readonly approval: Approval }) =>
   )
 }
 
-/** What the session did before, and how people decided about the tool. `RequestSection` shows a failure to read them. */
+/** The earlier steps of the session, and how people decided about the tool. `RequestSection` shows a failure to read them. */
 export const HistorySection = ({ approval }: { readonly approval: Approval }) => {
   const context = Option.getOrUndefined(AsyncResult.value(useAtomValue(contextAtom(approval.approval_id))))
   return context === undefined ? null : <LoadedHistory approval={approval} context={context} />

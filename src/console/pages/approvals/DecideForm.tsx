@@ -14,7 +14,7 @@ const choices: Record<Verdict, { readonly label: string; readonly kind: "good" |
   reject: { label: "Reject", kind: "bad" }
 }
 
-/** What a decision can carry besides its comment. */
+/** The parts of a decision besides its comment. */
 export interface DecisionExtras {
   readonly proposed: JsonObject | undefined
   readonly grant: NewGrant | undefined
@@ -43,7 +43,7 @@ export const DecideForm = ({
   readonly canGrant: boolean
   readonly verdict: Verdict | undefined
   readonly pending: boolean
-  /** The comment so far. The page keeps it, also if somebody else decides first. */
+  /** The comment so far. The page keeps it, also if another person decides first. */
   readonly comment: string
   readonly onComment: (comment: string) => void
   /** The number of parts of the arguments that are not shown. */

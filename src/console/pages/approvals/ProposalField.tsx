@@ -12,7 +12,7 @@ export const proposableArguments = (value: Schema.Json | undefined): JsonObject 
   return Result.isSuccess(parsed) ? parsed.success : undefined
 }
 
-/** What the text of the editor proposes: arguments, or why it proposes none. */
+/** The proposal of the editor's text: arguments, or why it proposes none. */
 export const readProposal = (text: string, original: JsonObject): Result.Result<JsonObject, string> =>
   Result.flatMap(parseJsonObject(text), (proposed) =>
     diffFields(original, proposed).some(({ kind }) => kind !== "same")

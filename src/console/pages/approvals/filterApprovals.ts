@@ -4,7 +4,7 @@ import type { ConsoleSession, InboxApproval } from "../../../api/Console.ts"
 import { findObstacle, isBarred } from "../../state/findObstacle.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
 
-/** `mine`: those that the signed-in key can decide. `admins`: those that escalated. */
+/** `mine`: approvals that the signed-in key can decide. `admins`: escalated ones. */
 export const InboxPart = Schema.Literals(["mine", "all", "admins"])
 export type InboxPart = typeof InboxPart.Type
 

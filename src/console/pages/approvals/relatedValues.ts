@@ -13,7 +13,7 @@ export interface RelatedValue {
   readonly tool: string
 }
 
-/** What an earlier step is compared by. */
+/** The values by which an earlier step is compared. */
 export interface ComparedStep {
   readonly tool: string
   readonly values: ReadonlyArray<Schema.Json>
@@ -35,7 +35,7 @@ interface FoundNumber {
   readonly value: number
 }
 
-/** The numbers of a value, with those that are written as text. */
+/** The numbers of a value, also numbers that are written as text. */
 const numbersOf = (root: Schema.Json): ReadonlyArray<FoundNumber> => {
   const found: Array<FoundNumber> = []
   const pending: Array<readonly [string, Schema.Json]> = [["", root]]

@@ -38,7 +38,7 @@ const isEndpointId = Schema.is(EndpointId)
 const isDeliveryId = Schema.is(DeliveryId)
 const parseJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Json))
 
-/** One delivery: its attempts, what was sent, and how a receiver verifies it. */
+/** One delivery: its attempts, its event, and how a receiver verifies it. */
 export default function DeliveryPage({ params }: PageProps) {
   const { delivery, id } = params
   return isEndpointId(id) && isDeliveryId(delivery) ? (

@@ -60,7 +60,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
       const payload = { base_dataset_id, expected_feedback_revision: feedback_revision }
       return apiClient.feedback.promote({ params, payload })
     }
-    // The content of a correction never changes, so the revision of those that are shown can be read now.
+    // The content of a correction never changes, so the revision of the shown ones can be read now.
     const feedback_ids = [first, ...others] as const
     return Effect.flatMap(
       apiClient.feedback.preview_selection({ params, query: { limit: 1 }, payload: { feedback_ids } }),

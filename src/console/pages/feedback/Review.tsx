@@ -31,7 +31,7 @@ export type ReviewVerdict = "stage" | "reject"
 
 const detailAtom = Atom.family((id: FeedbackId) => Atom.make(apiClient.feedback.get({ params: { id } })))
 
-/** How long an entry is on the screen before a key acts on it, in milliseconds: nobody reads faster. */
+/** How long an entry is on the screen before a key acts on it, in milliseconds: no person reads faster. */
 const READING_MS = 300
 
 interface ReviewProps {

@@ -21,7 +21,7 @@ export const EditKey = ({
   const [name, setName] = useState(apiKey.name)
   const [email, setEmail] = useState(apiKey.email ?? "")
   const address = email.trim() === "" ? null : email.trim()
-  // Only what was changed here: somebody else may have changed the other meanwhile.
+  // Only the members that were changed here: another person may have changed the others meanwhile.
   const change = {
     ...(name.trim() === apiKey.name ? {} : { name: name.trim() }),
     ...(address === apiKey.email ? {} : { email: address })

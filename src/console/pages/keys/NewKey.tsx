@@ -23,7 +23,7 @@ const purposes: Record<Preset, string> = {
 
 const splitList = (list: string): ReadonlyArray<string> => list.split(/[\s,]+/).filter((one) => one !== "")
 
-/** A dialog that creates an API key, with a preset or with single scopes. It offers only those that the session's own key has. */
+/** A dialog that creates an API key, with a preset or with single scopes. It offers only the scopes of the session's own key. */
 export const NewKey = ({
   onClose,
   onCreated
@@ -88,7 +88,7 @@ export const NewKey = ({
               name="preset"
               checked={preset === undefined}
               onChange={() => {
-                // A start for what the chosen preset almost is.
+                // A start for scopes that differ little from the chosen preset.
                 if (preset !== undefined) setScopes(presetScopes(preset))
                 setPreset(undefined)
               }}

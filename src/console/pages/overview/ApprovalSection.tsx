@@ -18,7 +18,7 @@ const PENDING = "/approvals?show=all"
 const closedList = (filter: Readonly<Record<string, string | undefined>>): string =>
   withQuery("/approvals", { tab: "closed", ...filter })
 
-/** How many approvals wait, and how those of the last days were decided. */
+/** How many approvals wait, and how approvals of the last days were decided. */
 export const ApprovalSection = ({ period }: { readonly period: OverviewPeriod }) => {
   const atom = approvalOverviewAtom(period)
   const result = useAtomValue(atom)

@@ -12,7 +12,7 @@ export interface ConditionDraft {
   readonly value: string
 }
 
-/** What an operator compares with, as the form edits it. */
+/** The operand of an operator, as the form edits it. */
 type ValueKind = "json" | "list" | "number" | "text" | "conditions" | "none"
 
 /** Every operator, in the order of the form. */

@@ -17,7 +17,7 @@ const windows = [1, 7, 30, 90] as const
 /** Most steps that are shown for each finding. */
 const MAX_SHOWN = 50
 
-/** What a test has found until now. */
+/** The findings of a test until now. */
 interface TestRun {
   readonly drafts: ReadonlyArray<RuleDraft>
   readonly findings: ReadonlyArray<RuleTestStep>

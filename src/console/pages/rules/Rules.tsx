@@ -46,7 +46,7 @@ const refreshIfNewer = (revision: number): Promise<void> =>
     })
   )
 
-/** What is shown below the rules. */
+/** The panel below the rules. */
 const panels = [
   ["past", "Past steps"],
   ["shadow", "Shadow rules"],

@@ -54,7 +54,7 @@ const differencesAtom = Atom.family(({ pair }: { readonly revision: number; read
   }, "differences")
 )
 
-/** The shadow rules of the organization, and where they differ from what was decided. */
+/** The shadow rules of the organization, and where they differ from the decisions. */
 export const ShadowRules = ({
   changed,
   drafts,

@@ -1,7 +1,7 @@
 /** The colours of a chart; each is a token in `styles/tokens.css`. */
 export type ChartTone = "first" | "second" | "third" | "fourth" | "good" | "bad" | "wait"
 
-/** What one colour of a chart stands for. */
+/** The meaning of one colour of a chart. */
 export interface ChartSeries {
   readonly name: string
   readonly tone: ChartTone
@@ -14,7 +14,7 @@ export interface ChartPoint {
   readonly label: string
   /** One value per series; null: there is none. */
   readonly values: ReadonlyArray<number | null>
-  /** A page of the console that lists what the point counts. */
+  /** A page of the console that lists the counted records. */
   readonly to?: string | undefined
 }
 
@@ -30,7 +30,7 @@ export type FormatValue = (value: number) => string
 
 const formatCount: FormatValue = (value) => value.toLocaleString("en", { maximumFractionDigits: 2 })
 
-/** What a chart shows. */
+/** The data of a chart. */
 export interface ChartData {
   readonly series: ReadonlyArray<ChartSeries>
   readonly points: ReadonlyArray<ChartPoint>
@@ -40,7 +40,7 @@ export interface ChartData {
   readonly formatAxis: FormatValue
 }
 
-/** Chart data with the defaults of what is left out: counts without marks. */
+/** Chart data with defaults: counts without marks. */
 export const chartData = ({
   format = formatCount,
   formatAxis = format,

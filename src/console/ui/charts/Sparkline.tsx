@@ -3,7 +3,7 @@ import { sparkGeometry } from "./chartGeometry.ts"
 
 const SIZE = { width: 96, height: 24 }
 
-/** A small line without axes, for a cell of a table. `label` says what it shows, as text for screen readers. */
+/** A small line without axes, for a cell of a table. `label`: its meaning, as text for screen readers. */
 export const Sparkline = ({
   label,
   tone = "first",

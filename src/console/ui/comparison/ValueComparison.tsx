@@ -19,9 +19,9 @@ const markTexts: Record<ValueMark, string> = {
 }
 
 interface Names {
-  /** What has the values, in the plural: `steps`. */
+  /** The owners of the values, in the plural: `steps`. */
   readonly noun: string
-  /** What a value is as a whole: `All arguments`. */
+  /** The name of a value as a whole: `All arguments`. */
   readonly whole: string
   /** The name of one of the records. */
   readonly nameOf: (id: string) => string

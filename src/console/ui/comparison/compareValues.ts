@@ -38,7 +38,7 @@ export interface Comparison {
   readonly incomplete: ReadonlySet<string>
 }
 
-/** The most differences that are listed, and the most values in them: a page with more is slow, and nobody reads it. */
+/** The most differences that are listed, and the most values in them: a page with more is slow and unreadable. */
 export const MAX_DIFFERENCES = 50
 export const MAX_VALUES = 1_000
 

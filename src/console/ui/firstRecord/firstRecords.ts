@@ -1,5 +1,5 @@
 /**
- * What an empty page says: what appears there, and the requests that make the first record arrive. A test runs each snippet as it stands
+ * The text of an empty page: its future content, and the requests that make the first record arrive. A test runs each snippet as it stands
  * and sees its record on the open page.
  */
 import type { EndpointId } from "../../../domain/Ids.ts"
@@ -19,9 +19,9 @@ export interface FirstRecord {
   readonly title: string
   /** What appears on the page, in a sentence or two. */
   readonly about: string
-  /** What the page waits for, such as "session". */
+  /** The noun of the awaited record, such as "session". */
   readonly noun: string
-  /** What the key of the requests needs. */
+  /** The rights that the key of the requests needs. */
   readonly access: { readonly preset: Preset } | { readonly scopes: ReadonlyArray<Scope> }
   readonly snippets: ReadonlyArray<Snippet>
 }

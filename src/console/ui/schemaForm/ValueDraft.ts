@@ -1,4 +1,4 @@
-/** A JSON value while it is edited. Drafts hold what was typed, also if it is not a value yet. */
+/** A JSON value while it is edited. Drafts hold the typed text, also if it is not a value yet. */
 import { JsonPointer, Result, type Schema } from "effect"
 import { jsonEquals } from "../Diff.tsx"
 import { formatJson, parseJson } from "../jsonText.ts"
@@ -59,7 +59,7 @@ export interface DraftFault {
   readonly detail: string
 }
 
-/** Beyond these limits a value is edited as JSON: a form of thousands of fields helps nobody. */
+/** Beyond these limits a value is edited as JSON: a form of thousands of fields is of no help. */
 const MAX_LEVELS = 8
 const MAX_FIELDS = 300
 

@@ -1,7 +1,7 @@
 /** The form that a JSON Schema asks for: which field a value gets. */
 import type { Schema } from "effect"
 
-/** What a value is edited with. `json`: as text, because the schema does not say enough, or says what no form can. */
+/** The editor of a value. `json`: as text, because the schema does not say enough, or says what no form can. */
 export type Shape =
   | { readonly kind: "text" }
   | { readonly kind: "number" }
@@ -21,7 +21,7 @@ export interface ObjectProperty {
   readonly required: boolean
 }
 
-/** A shape with what the schema says about the value besides. */
+/** A shape with the schema's other statements about the value. */
 export interface DescribedShape {
   readonly shape: Shape
   /** Whether null is a value, too. */
@@ -41,7 +41,7 @@ const MAX_OPTIONS = 200
 /** References that are followed from one schema to the next. */
 const MAX_REFERENCES = 8
 
-/** Keywords that change what is valid in ways that no field shows. Their schemas are edited as JSON. */
+/** Keywords that change validity in ways that no field shows. Their schemas are edited as JSON. */
 const CONDITIONAL = ["allOf", "oneOf", "not", "if", "dependentSchemas", "$dynamicRef", "prefixItems"]
 
 /** The shape of a schema, which is `root` or part of it. Schemas inside are not looked at, so that a recursive one ends. */

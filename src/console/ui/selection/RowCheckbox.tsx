@@ -7,7 +7,7 @@ export const RowCheckbox = <Id,>({
   selection
 }: {
   readonly id: Id
-  /** What is selected, for screen readers. */
+  /** The name of the row, for screen readers. */
   readonly label: string
   readonly selection: SelectedRows<Id>
 }) => (

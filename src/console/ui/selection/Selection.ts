@@ -33,7 +33,7 @@ export const extendTo = <Id>(
   return { ids: union(ids, range, max), anchor: list[from] }
 }
 
-/** Selects these rows besides those that are selected, in their order until the selection is full. */
+/** Selects these rows besides the selected ones, in their order until the selection is full. */
 export const selectAll = <Id>(
   { anchor, ids }: Selection<Id>,
   list: ReadonlyArray<Id>,

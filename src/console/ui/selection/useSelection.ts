@@ -9,7 +9,7 @@ export interface SelectedRows<Id> {
   readonly toggle: (id: Id) => void
   /** Selects from `start`, by default the row that was selected last, to this one. */
   readonly extendTo: (id: Id, start?: Id) => void
-  /** Selects these rows, by default those of the list, until the selection is full. */
+  /** Selects these rows, by default the list's, until the selection is full. */
   readonly selectAll: (list?: ReadonlyArray<Id>) => void
   readonly remove: (ids: Iterable<Id>) => void
   readonly clear: () => void
@@ -28,7 +28,7 @@ export const useSelection = <Id>({
   readonly list: ReadonlyArray<Id>
   /** The most rows that the action takes. */
   readonly max: number
-  /** What is listed, in the plural: `approvals`. */
+  /** The noun of the rows, in the plural: `approvals`. */
   readonly noun: string
   readonly scope?: string
 }): SelectedRows<Id> => {

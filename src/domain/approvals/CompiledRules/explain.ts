@@ -22,7 +22,7 @@ export const defaultReasons: Record<RuleEffect, string> = {
 }
 
 /**
- * Names the conditions of the rule that decided. Neither values of the arguments nor those of the rule are shown: the reason is stored with
+ * Names the conditions of the rule that decided. No values of the arguments or of the rule are shown: the reason is stored with
  * the step and sent to the agent.
  */
 export const explainMatch = (number: number, conditions: ReadonlyArray<RuleCondition>): string => {

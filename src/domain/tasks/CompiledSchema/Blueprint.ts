@@ -82,7 +82,7 @@ class SchemaPreparer {
   readonly #visited = new Map<string, SchemaNode>()
   readonly #anchors = new Map<string, string>()
   readonly #references: Array<Reference> = []
-  /** The names of the subschemas that references point to, by the names of those that contain them. */
+  /** The names of the subschemas that references point to, by the names of the schemas that contain them. */
   readonly #targets = new Map<string, string>()
   readonly #patterns = new Map<string, LinearPattern>()
   /** The place of the first `unevaluatedProperties`. */

@@ -10,7 +10,7 @@ const MAX_LENGTH = 8 * 1024
 const encode = Schema.encodeSync(Schema.fromJsonString(FeedbackToken))
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(FeedbackToken))
 
-/** The text of a token: `cft_<claims as JSON in base64url>.<signature>`. `sign` signs what stands before the signature. */
+/** The text of a token: `cft_<claims as JSON in base64url>.<signature>`. `sign` signs the text before the signature. */
 export const formatFeedbackToken = (
   token: FeedbackToken,
   sign: (text: string) => string

@@ -5,7 +5,7 @@ import { UntrustedText } from "../../../ui/UntrustedText.tsx"
 import { ClosedReason } from "../ClosedReason.tsx"
 import { openOutcomeText, outcomeOf, outcomeTones, summarizeOutcomes } from "./decisionOutcome.ts"
 
-/** What became of each approval of a request. Those that were not decided come first. */
+/** The result of each approval of a request. Undecided ones come first. */
 export const DecisionResults = ({
   approvals,
   onClose,

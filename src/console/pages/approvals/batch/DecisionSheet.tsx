@@ -25,14 +25,14 @@ interface DecidedBatch {
 
 const isApprovalId = Schema.is(ApprovalId)
 
-/** What is compared of approvals, by their ids with spaces between them. */
+/** The compared parts of approvals, by their ids with spaces between them. */
 const comparedAtom = Atom.family((ids: string) =>
   Atom.make(consoleClient.inbox.compare({ payload: { approval_ids: ids.split(" ").filter(isApprovalId) } }))
 )
 
 /**
- * A dialog that shows what the selected approvals have in common and where they differ, decides them together, and then shows what became of
- * each. Those that were refused stay selected.
+ * A dialog that shows what the selected approvals have in common and where they differ, decides them together, and then shows the result of
+ * each. Refused ones stay selected.
  */
 export default function DecisionSheet({
   comment,
@@ -46,7 +46,7 @@ export default function DecisionSheet({
   readonly onComment: (comment: string) => void
   readonly onClose: () => void
 }) {
-  // What is compared of an approval never changes, so it is not read again when others leave the selection.
+  // The compared parts of an approval never change, so it is not read again when others leave the selection.
   const [opened] = useState(() => selection.pending.map(({ approval_id }) => approval_id).join(" "))
   const atom = comparedAtom(opened)
   const compared = useAtomValue(atom)

@@ -56,7 +56,7 @@ export const SelectionReview = ({
   const uncomparedSection = useRef<HTMLElement>(null)
   const itemsById = useMemo(() => new Map(items.map((item) => [item.approval_id, item])), [items])
   const selected = approvals.map(({ approval_id }) => approval_id).join()
-  // Snapshots change with every event; what is compared changes only with the selection.
+  // Snapshots change with every event; the compared parts change only with the selection.
   // oxlint-disable-next-line react/exhaustive-deps -- `selected` stands for the approvals
   const tools = useMemo(() => compareByTool(approvals, itemsById), [selected, itemsById])
   const incomplete = new Set(tools.flatMap(({ comparison }) => [...comparison.incomplete]))
@@ -229,7 +229,7 @@ const compareByTool = (
       (left, right) => Number(countMarks(right.comparison) > 0) - Number(countMarks(left.comparison) > 0)
     )
 
-/** What the approvals have in common besides their arguments, and where they differ: tools, agents and deadlines. */
+/** The common parts of the approvals besides their arguments, and where they differ: tools, agents and deadlines. */
 const SelectionFacts = ({
   approvals,
   itemsById

@@ -3,7 +3,7 @@ import { describeProgress } from "../../../../domain/approvals/Quorum.ts"
 import type { Tone } from "../../../ui/Badge.tsx"
 import { summarizeResults } from "../../../ui/ResultList.tsx"
 
-/** What a decision did to one approval. */
+/** The effect of a decision on one approval. */
 export type DecisionOutcome = "decided" | "waiting" | "closed" | "refused" | "missing"
 
 /**

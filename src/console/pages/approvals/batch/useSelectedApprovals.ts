@@ -15,13 +15,13 @@ export interface SelectedApprovals extends SelectedRows<ApprovalId> {
   readonly listed: ReadonlyArray<ApprovalId>
   /** The selected approvals that are pending, sorted by deadline. */
   readonly pending: ReadonlyArray<ApprovalSnapshot>
-  /** Those that ended meanwhile, until they are removed. */
+  /** The approvals that ended meanwhile, until they are removed. */
   readonly ended: ReadonlyArray<EndedApproval>
 }
 
 /**
- * The approvals of the inbox that are selected for one decision, at most as many as a request decides. `shown`: those that the filter lists,
- * in their order. The selection begins empty whenever the filter changes, so that nobody decides what the list does not show.
+ * The approvals of the inbox that are selected for one decision, at most as many as a request decides. `shown`: the approvals that the filter lists,
+ * in their order. The selection begins empty whenever the filter changes, so that hidden approvals are never decided.
  */
 export const useSelectedApprovals = (
   inbox: InboxState,
