@@ -99,7 +99,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
     open: [(page) => page.getByLabel(/^OpenAI-compatible model/).check()]
   },
   { path: `/tasks/${at.task_id}`, shows: "Configuration" },
-  { path: "/runs", shows: "Filters of runs" },
+  { path: "/runs", shows: "Answered by" },
   { path: `/tasks/${at.task_id}/runs`, shows: "Answered by" },
   { path: `/runs/${at.trace_id}`, shows: "Your feedback", open: [press(/^Correct the answer/)] },
   { path: `/tasks/${at.task_id}/playground`, shows: "Try both" },

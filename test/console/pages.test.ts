@@ -83,7 +83,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         for (const [path, shows, offered] of [
           ["/approvals", "Pending 1", inbox],
           [`/approvals/${at.approval_id}`, "Arguments", [...inbox, "Select x", "Approve a", "Reject r"]],
-          [`/feedback/${at.feedback_id}`, "Correction", ["Export", "Stage s", "Reject r"]],
+          [`/feedback/${at.feedback_id}`, "Correction", ["Export", "Stage s", "Reject r", "Fix and stage"]],
           [`/promotion/${at.task_id}`, "examples added", []],
           ["/sessions", "ticket: 4711", ["All", "Open", "Closed", "Export"]],
           [`/sessions/${at.session_id}`, "1-look-up", []],

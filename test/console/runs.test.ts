@@ -231,4 +231,30 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Runs"
         await page.getByRole("button", { name: /^Correct the answer/ }).waitFor()
       })
     }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a submitter's correction is fixed: the new one is staged, and the other rejected", () =>
+    Effect.gen(function* () {
+      const { correct, reviewer, reviewerKey, run } = yield* runsOfTwoTasks("fix")
+      const trace_id = yield* run("one more")
+      const { id } = yield* correct(trace_id, { category: "billing", confidence: 0.5 })
+      const { page, pageErrors } = yield* openSignedIn(reviewerKey, `/feedback/${id}`)
+      yield* Effect.promise(async () => {
+        await page.getByRole("link", { name: "Fix and stage" }).click()
+        await page.getByText("None yet: the correction equals the one that it replaces.").waitFor()
+        assert.strictEqual(await page.getByLabel("confidence", { exact: true }).inputValue(), "0.5")
+        await page.getByLabel("category").selectOption("shipping")
+        await page.getByRole("button", { name: "Fix and stage" }).click()
+        await page.getByText("Correction staged; the one that it replaces is rejected").waitFor()
+      })
+      const { feedback } = yield* reviewer.feedback.list({ query: { inference_log_id: trace_id } })
+      assert.deepStrictEqual(
+        feedback.map(({ correction, status }) => [status, correction]),
+        [
+          ["staged", { category: "shipping", confidence: 0.5 }],
+          ["rejected", { category: "billing", confidence: 0.5 }]
+        ]
+      )
+      assert.strictEqual(feedback[1]?.review_note, `Replaced by ${feedback[0]?.id}`)
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
 })

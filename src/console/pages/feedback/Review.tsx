@@ -227,6 +227,11 @@ const LoadedFeedback = ({
         <ReviewForm
           armed={armed}
           verdict={verdict}
+          fix={
+            detail.correction !== null && can("runs.read")
+              ? `/runs/${detail.inference_log_id}?fix=${id}`
+              : undefined
+          }
           pending={review.pending}
           onVerdict={onVerdict}
           onSubmit={run}
@@ -245,12 +250,15 @@ const LoadedFeedback = ({
 
 const ReviewForm = ({
   armed,
+  fix,
   onSubmit,
   onVerdict,
   pending,
   verdict
 }: {
   readonly armed: boolean
+  /** Where the correction is corrected; undefined: nowhere. */
+  readonly fix: string | undefined
   readonly verdict: ReviewVerdict | undefined
   readonly pending: boolean
   readonly onVerdict: (verdict: ReviewVerdict | undefined) => void
@@ -284,6 +292,11 @@ const ReviewForm = ({
         <Button kind="bad" aria-keyshortcuts={armed ? "r" : undefined} onClick={() => onVerdict("reject")}>
           Reject <kbd>r</kbd>
         </Button>
+        {fix === undefined ? null : (
+          <Link className="button" to={fix}>
+            Fix and stage
+          </Link>
+        )}
       </div>
     )
   }

@@ -6,7 +6,7 @@ import type { FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
 import { Link } from "../../app/router.tsx"
 import { apiClient } from "../../state/apiClient.ts"
-import { refreshAfterReview } from "../../state/feedback.ts"
+import { refreshAfterReview, refreshAfterReviews } from "../../state/feedback.ts"
 import { useKeptWork } from "../../state/keptWork.ts"
 import { refreshAfterRunReview } from "../../state/runs.ts"
 import { useCan } from "../../state/session.ts"
@@ -52,17 +52,28 @@ export const correctionWorkName = (run: Pick<RunRecord, "trace_id">): string => 
 /** What became of the correction that was sent. */
 interface SentCorrection {
   readonly record: FeedbackRecord
-  /** Why it is not staged, if it should be. */
+  /** Whether it is staged. If so, the correction that it replaces is not rejected. */
+  readonly isStaged: boolean
+  /** Why the last step failed. */
   readonly failure: Failure | undefined
+}
+
+/** A correction that waits for review, and its value. */
+export interface ReplacedCorrection {
+  readonly record: Pick<FeedbackRecord, "id" | "task_id">
+  readonly correction: JsonObject
 }
 
 /** A form that corrects the answer of a run. `schema`: of the answers of its task; undefined: the correction is typed as JSON. */
 export const CorrectionForm = ({
   onClose,
+  replaces,
   run,
   schema
 }: {
   readonly run: RunRecord
+  /** The correction that the form begins with, and that is rejected once the new one is staged. */
+  readonly replaces?: ReplacedCorrection
   readonly schema: Schema.Json | undefined
   readonly onClose: () => void
 }) => {
@@ -71,13 +82,13 @@ export const CorrectionForm = ({
     schema === undefined
       ? { kind: "json", text: JSON.stringify(value, null, 2) }
       : toDraft(schema, schema, value)
+  const before = replaces?.correction ?? run.answer
   const initial = (): CorrectionWork => ({
-    draft:
-      run.answer === null && schema !== undefined ? emptyDraft(schema, schema) : draftOf(run.answer ?? {}),
+    draft: before === null && schema !== undefined ? emptyDraft(schema, schema) : draftOf(before ?? {}),
     comment: ""
   })
   const kept = useKeptWork<CorrectionWork>({
-    name: correctionWorkName(run),
+    name: replaces === undefined ? correctionWorkName(run) : `fix ${replaces.record.id}`,
     base: "",
     initial,
     toStored: (work) => (JSON.stringify(work) === JSON.stringify(initial()) ? undefined : work),
@@ -90,7 +101,7 @@ export const CorrectionForm = ({
   const [pending, setPending] = useState<"save" | "stage">()
   const keyOf = useIdempotencyKey()
   const value = fromDraft(draft, PATH)
-  const isSame = Result.isSuccess(value) && run.answer !== null && jsonEquals(value.success, run.answer)
+  const isSame = Result.isSuccess(value) && before !== null && jsonEquals(value.success, before)
   const setDraft = (next: ValueDraft) => kept.setWork({ draft: next, comment })
 
   const stage = async (record: FeedbackRecord) => {
@@ -99,13 +110,31 @@ export const CorrectionForm = ({
     refreshAfterReview(staged)
     refreshAfterRunReview(run.task_id, run.trace_id)
     if (Exit.isFailure(exit)) {
-      setSent({ record, failure: failureOfAction(exit.cause) })
+      setSent({ record, isStaged: false, failure: failureOfAction(exit.cause) })
+      return
+    }
+    if (replaces !== undefined) {
+      await rejectReplaced(staged, replaces)
       return
     }
     showToast("Correction saved and staged", {
       label: "Undo",
       act: () => void takeBack(run, staged)
     })
+    onClose()
+  }
+
+  const rejectReplaced = async (record: FeedbackRecord, { record: other }: ReplacedCorrection) => {
+    const exit = await Effect.runPromiseExit(
+      apiClient.feedback.reject({ params: { id: other.id }, payload: { note: `Replaced by ${record.id}` } })
+    )
+    refreshAfterReviews([other])
+    refreshAfterRunReview(run.task_id, run.trace_id)
+    if (Exit.isFailure(exit)) {
+      setSent({ record, isStaged: true, failure: failureOfAction(exit.cause) })
+      return
+    }
+    showToast("Correction staged; the one that it replaces is rejected")
     onClose()
   }
 
@@ -157,20 +186,31 @@ export const CorrectionForm = ({
           <li>
             ✓ The correction is saved: <Link to={`/feedback/${sent.record.id}`}>View it</Link>
           </li>
-          <li>✕ It is not staged.</li>
+          {sent.isStaged ? (
+            <>
+              <li>✓ It is staged.</li>
+              <li>✕ The correction that it replaces is not rejected.</li>
+            </>
+          ) : (
+            <li>✕ It is not staged.</li>
+          )}
         </ol>
         <FailureNotice failure={sent.failure} />
         <div className="dialog-actions">
-          <Button onClick={onClose}>Leave it for a reviewer</Button>
+          <Button onClick={onClose}>{sent.isStaged ? "Close" : "Leave it for a reviewer"}</Button>
           <Button
             kind="primary"
             pending={pending === "stage"}
             onClick={() => {
               setPending("stage")
-              void stage(sent.record).finally(() => setPending(undefined))
+              const next =
+                sent.isStaged && replaces !== undefined
+                  ? rejectReplaced(sent.record, replaces)
+                  : stage(sent.record)
+              void next.finally(() => setPending(undefined))
             }}
           >
-            Stage again
+            {sent.isStaged ? "Reject again" : "Stage again"}
           </Button>
         </div>
       </div>
@@ -182,7 +222,7 @@ export const CorrectionForm = ({
       className="stack"
       onSubmit={(event) => {
         event.preventDefault()
-        void submit(false)
+        void submit(replaces !== undefined)
       }}
     >
       {kept.isRestored ? <KeptWorkNotice onDiscard={kept.discard} /> : null}
@@ -232,7 +272,10 @@ export const CorrectionForm = ({
         <section aria-label="Changes">
           <h3>Changes</h3>
           {isSame ? (
-            <p className="quiet">None yet: the correction equals the answer.</p>
+            <p className="quiet">
+              None yet: the correction equals{" "}
+              {replaces === undefined ? "the answer" : "the one that it replaces"}.
+            </p>
           ) : (
             <Diff before={run.answer} after={value.success} beforeTitle="Answer" afterTitle="Correction" />
           )}
@@ -241,14 +284,16 @@ export const CorrectionForm = ({
       <FailureNotice failure={failure} fields={["correction"]} />
       <div className="dialog-actions">
         <Button onClick={onClose}>Cancel</Button>
-        <Button
-          type="submit"
-          {...(can("feedback.write") ? {} : { kind: "primary" })}
-          pending={pending === "save"}
-          disabled={isSame || pending === "stage"}
-        >
-          Save correction
-        </Button>
+        {replaces === undefined ? (
+          <Button
+            type="submit"
+            {...(can("feedback.write") ? {} : { kind: "primary" })}
+            pending={pending === "save"}
+            disabled={isSame || pending === "stage"}
+          >
+            Save correction
+          </Button>
+        ) : null}
         {can("feedback.write") ? (
           <Button
             kind="primary"

@@ -1,10 +1,11 @@
 import { Effect, Exit, Schema } from "effect"
+import { Atom } from "effect/reactivity"
 import { useEffect, useState } from "react"
 import type { FeedbackRecord, Score } from "../../../domain/tasks/Feedback.ts"
-import { TraceId } from "../../../domain/Ids.ts"
+import { FeedbackId, TraceId } from "../../../domain/Ids.ts"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
 import { usePageTitle } from "../../app/PageTitle.tsx"
-import { Link, navigate } from "../../app/router.tsx"
+import { Link, navigate, useQueryParameter } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
@@ -37,6 +38,7 @@ import { answeredBy } from "./answeredBy.ts"
 import { CorrectionForm, correctionWorkName } from "./CorrectionForm.tsx"
 
 const isTraceId = Schema.is(TraceId)
+const isFeedbackId = Schema.is(FeedbackId)
 
 /** One run: input, answer, what answered, the feedback on it, and a form that reviews it. */
 export default function Run({ params }: PageProps) {
@@ -229,7 +231,9 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
   const { task_id, trace_id } = run
   const can = useCan()
   const hasKept = useHasKeptWork(correctionWorkName(run))
-  const [isCorrecting, setCorrecting] = useState(hasKept)
+  const wanted = useQueryParameter("fix")
+  const fix = isFeedbackId(wanted) && can("feedback.read") ? wanted : undefined
+  const [isCorrecting, setCorrecting] = useState(hasKept || fix !== undefined)
   const [isRead, setRead] = useState(false)
   useEffect(() => {
     const timer = setTimeout(() => setRead(true), READING_MS)
@@ -266,7 +270,14 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
       <h2>Your feedback</h2>
       <FailureNotice failure={give.failure ?? dismiss.failure} />
       {isCorrecting ? (
-        <Correction run={run} onClose={() => setCorrecting(false)} />
+        <Correction
+          run={run}
+          fix={fix}
+          onClose={() => {
+            setCorrecting(false)
+            if (fix !== undefined) navigate(`/runs/${trace_id}`, { replace: true })
+          }}
+        />
       ) : (
         <div className="decide-buttons">
           {canScore ? (
@@ -303,20 +314,65 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
   )
 }
 
+const feedbackAtom = Atom.family((id: FeedbackId) => Atom.make(apiClient.feedback.get({ params: { id } })))
+
+interface CorrectionProps {
+  readonly run: RunRecord
+  /** The correction of a submitter to begin with. */
+  readonly fix: FeedbackId | undefined
+  readonly onClose: () => void
+}
+
 /** The correction's form, once the task's schema is known; for keys that cannot read it, as JSON. */
-const Correction = ({ onClose, run }: { readonly run: RunRecord; readonly onClose: () => void }) =>
+const Correction = (props: CorrectionProps) =>
   useCan()("tasks.read") ? (
-    <CorrectionOfTask run={run} onClose={onClose} />
+    <CorrectionOfTask {...props} />
   ) : (
-    <CorrectionForm run={run} schema={undefined} onClose={onClose} />
+    <CorrectionBySchema {...props} schema={undefined} />
   )
 
-const CorrectionOfTask = ({ onClose, run }: { readonly run: RunRecord; readonly onClose: () => void }) => {
-  const atom = taskAtom(run.task_id)
+const CorrectionOfTask = (props: CorrectionProps) => {
+  const atom = taskAtom(props.run.task_id)
   const result = useAtomValue(atom)
   return (
     <AsyncContent result={result} atom={atom}>
-      {({ answer_schema }) => <CorrectionForm run={run} schema={answer_schema} onClose={onClose} />}
+      {({ answer_schema }) => <CorrectionBySchema {...props} schema={answer_schema} />}
+    </AsyncContent>
+  )
+}
+
+const CorrectionBySchema = ({
+  fix,
+  onClose,
+  run,
+  schema
+}: CorrectionProps & { readonly schema: Schema.Json | undefined }) =>
+  fix === undefined ? (
+    <CorrectionForm run={run} schema={schema} onClose={onClose} />
+  ) : (
+    <FixOfCorrection run={run} fix={fix} schema={schema} onClose={onClose} />
+  )
+
+/** The form with a submitter's correction in it, if that still waits for review and is of this run. */
+const FixOfCorrection = ({
+  fix,
+  onClose,
+  run,
+  schema
+}: CorrectionProps & { readonly fix: FeedbackId; readonly schema: Schema.Json | undefined }) => {
+  const atom = feedbackAtom(fix)
+  const result = useAtomValue(atom)
+  return (
+    <AsyncContent result={result} atom={atom}>
+      {(record) => {
+        const { correction, inference_log_id, status } = record
+        const isOpen = status === "pending" && inference_log_id === run.trace_id
+        return isOpen && correction !== null ? (
+          <CorrectionForm run={run} schema={schema} replaces={{ record, correction }} onClose={onClose} />
+        ) : (
+          <CorrectionForm run={run} schema={schema} onClose={onClose} />
+        )
+      }}
     </AsyncContent>
   )
 }
