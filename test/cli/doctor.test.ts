@@ -1,19 +1,21 @@
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Redacted, Schema } from "effect"
+import { Clock, Effect, Layer, Redacted, Schema } from "effect"
 import { NetAddress } from "effect/net"
 import { randomBytes } from "node:crypto"
-import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { judgeSpace } from "../../src/cli/doctor/machineChecks.ts"
 import type { Environment } from "../../src/server/config/Settings.ts"
 import * as Database from "../../src/server/store/Database.ts"
+import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { cliWithCode } from "../support/cli.ts"
 import { databaseAsText } from "../support/databaseAsText.ts"
 import { nameServer } from "../support/dns.ts"
+import { dataDirectory, readPostmasterPid } from "../support/embeddedPostgres.ts"
 import { mailServer } from "../support/mail.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { send } from "../support/service.ts"
@@ -296,6 +298,34 @@ describe("countersign doctor", () => {
       assert.strictEqual(check("database").status, "skipped")
       assert.strictEqual(code, 0)
       assert.deepStrictEqual(readdirSync(directory), [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("looks at a running embedded database without keeping it running", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* dataDirectory
+      const variables = { COUNTERSIGN_DATA_DIR: dataDir }
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          yield* Layer.build(EmbeddedPostgres.layer({ dataDir, sync: false }))
+          const before = readdirSync(dataDir)
+          const { check, out } = yield* diagnose(variables)
+          assert.strictEqual(check("database").status, "ok", out)
+          assert.include(check("migrations").summary, "no tables yet")
+          assert.strictEqual(check("keys").summary, "there is no master key yet; the first start creates it")
+          assert.strictEqual(check("disk").status, "ok")
+          assert.deepStrictEqual(readdirSync(dataDir), before)
+          writeFileSync(path.join(dataDir, "master-key"), `${masterKey}\n`, { mode: 0o644 })
+          const open = yield* diagnose(variables)
+          assert.include(open.check("keys").summary, "is readable by other accounts")
+          rmSync(path.join(dataDir, "master-key"))
+        })
+      )
+      assert.isUndefined(yield* Effect.promise(() => readPostmasterPid(dataDir)))
+      const { check, code } = yield* diagnose(variables)
+      assert.include(check("database").summary, "the embedded PostgreSQL does not run")
+      assert.strictEqual(code, 0)
+      assert.isUndefined(yield* Effect.promise(() => readPostmasterPid(dataDir)))
     }).pipe(Effect.scoped)
   )
 
