@@ -391,6 +391,22 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     )
   },
   {
+    promise: "The report of `countersign doctor` and a support bundle",
+    proofs: [
+      ...tests(
+        "test/cli/supportBundle",
+        "countersign support-bundle > contains no secret, no data of an organization, no email address and no URL with credentials",
+        "countersign support-bundle > is written with invalid settings and without a database too, and quotes no invalid setting",
+        "countersign support-bundle > shows only values of settings that are numbers or words of a list"
+      ),
+      ...tests(
+        "test/cli/doctor",
+        "countersign doctor > logs in at the mail server, and reports a wrong password without it",
+        "countersign doctor > counts secrets under older keys, and fails for a key that is not configured"
+      )
+    ]
+  },
+  {
     promise: "Any input is answered by a problem",
     proofs: [
       ...tests(
