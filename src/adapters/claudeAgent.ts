@@ -5,7 +5,7 @@
  * query({ prompt, options: { hooks: governHooks({ client, session }) } })
  * ```
  *
- * Hooks see every call, also those of subagents and those that a permission mode or rule allows. `canUseTool` sees only the calls that Claude
+ * Hooks see every call, also calls of subagents and calls that a permission mode or rule allows. `canUseTool` sees only the calls that Claude
  * Code would ask a person about: see {@link governPermissions}.
  */
 import { CallMap } from "./toolGate/CallMap.ts"

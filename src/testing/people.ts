@@ -4,7 +4,7 @@ import { compileTextPattern } from "../domain/approvals/CompiledRules/compileTex
 import type { Decision } from "../domain/approvals/Approval.ts"
 import type { ProposedArguments } from "../domain/approvals/CounterProposal.ts"
 
-/** Which approvals a scripted person decides: those that match all patterns, in which each `*` matches any characters. */
+/** Which approvals a scripted person decides: approvals that match all patterns, in which each `*` matches any characters. */
 export interface ApprovalPattern {
   /** Default: any tool. */
   readonly tool?: string

@@ -48,7 +48,7 @@ const placesOf = (cause: string): string =>
     })
     .join("\n")
 
-/** A line of the service's JSON log with what a bundle shows, its texts scrubbed; undefined for any other line. */
+/** A line of the service's JSON log with the shown members, its texts scrubbed; undefined for any other line. */
 const showLine = (text: string, scrub: (text: string) => string): string | undefined => {
   const line = Option.getOrUndefined(decodeLine(text))
   if (line === undefined) return undefined
@@ -84,7 +84,7 @@ export const readTail = (file: string) =>
     }
   })
 
-/** The JSON lines of a log with what a bundle shows, and the number of other lines. */
+/** The JSON lines of a log with the shown members, and the number of other lines. */
 export const showLog = (text: string, scrub: (text: string) => string): string => {
   const lines = text.split("\n").filter((line) => line.trim() !== "")
   const shown = lines.flatMap((line) => showLine(line, scrub) ?? [])

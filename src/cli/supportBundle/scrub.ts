@@ -38,7 +38,7 @@ const EMAIL = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,6
 const USER_INFO = /\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@"']{1,500}@/gi
 
 /**
- * A function that removes from a text the secrets of the environment, what has the form of a secret, email addresses, and the user and
+ * A function that removes from a text the secrets of the environment, texts in the form of a secret, email addresses, and the user and
  * password of URLs. The last step for every file of a bundle: each of them contains only what is meant to be shown already.
  */
 export const makeScrub = (environment: Environment): ((text: string) => string) => {

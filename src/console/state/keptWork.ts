@@ -59,7 +59,7 @@ export interface KeptWork<A> {
   readonly setWork: (work: A) => void
   /** Whether the work was found, typed before this page was opened. */
   readonly isRestored: boolean
-  /** What the work was typed over; not the given `base` if that has changed since. */
+  /** The base of the work; not the given `base` if that has changed since. */
   readonly base: string
   /** Continues with work over the given `base`. */
   readonly rebase: (work: A) => void
@@ -72,7 +72,7 @@ export interface KeptWork<A> {
 /**
  * State of a form that is kept until it is saved or discarded. `name`: what is edited, such as a task's ID. `base`: identifies the saved state that
  * the form begins with. `toStored`: the part of the work that may be stored, without secrets; undefined: there is nothing to keep.
- * `restore`: the work of what was stored; undefined if it is of no use.
+ * `restore`: the work of the stored form; undefined if it is of no use.
  */
 export const useKeptWork = <A>({
   base,
@@ -96,7 +96,7 @@ export const useKeptWork = <A>({
   })
   const [state, setState] = useState(() => ({
     work: found?.work ?? initial(),
-    /** What the work was typed over. */
+    /** The base of the work. */
     base: found?.base ?? base,
     isRestored: found !== undefined
   }))

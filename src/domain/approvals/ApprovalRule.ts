@@ -101,7 +101,7 @@ export interface Ruling {
   readonly terms: ApprovalTerms
   /** Set if a rule that rejects or asks could not be judged: a person must see this step, and no standing grant allows it. */
   readonly unjudged?: true
-  /** Tells people what the step does. Absent: the rule has no template. It has no part in the decision. */
+  /** Describes the step to people. Absent: the rule has no template. It has no part in the decision. */
   readonly summary?: SummaryTemplate
 }
 

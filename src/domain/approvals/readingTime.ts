@@ -33,7 +33,7 @@ export interface TimedDecision {
  *   each decision that counts uses up its own.
  *
  * So of a hundred requests that are approved in one go after a minute, those count that can be read in ten minutes at most, and of the next
- * hundred after another minute only what can be read in that minute.
+ * hundred after another minute only the decisions that can be read in that minute.
  */
 export const selectRead = <D extends TimedDecision>(decisions: ReadonlyArray<D>): ReadonlySet<D> => {
   const read = new Set<D>()

@@ -44,7 +44,7 @@ export interface SubmittedFeedback {
   readonly task_id: TaskId
   /** -1, 0 or 1. */
   readonly score: number
-  /** A score between those of `score`; null: none was given. */
+  /** A score between the values of `score`; null: none was given. */
   readonly score_value: number | null
   /** Null: none was given. */
   readonly score_label: string | null

@@ -17,6 +17,6 @@ export const parseTraceContext = (traceparent: string | null): TraceContext | nu
 /** Sampled, with a random trace id (W3C Trace Context Level 2). */
 const OWN_FLAGS = 0b11
 
-/** Formats a `traceparent`. `flags`: the caller's in its trace; by default those of a trace that this service begins. */
+/** Formats a `traceparent`. `flags`: the caller's in its trace; by default the flags of a trace that this service begins. */
 export const formatTraceparent = (trace_id: TraceId, span_id: SpanId, flags: number = OWN_FLAGS): string =>
   `00-${trace_id}-${span_id}-${flags.toString(16).padStart(2, "0")}`

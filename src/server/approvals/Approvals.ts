@@ -67,7 +67,7 @@ type RefusedDecision =
   SelfApproval | AdminRequired | GroupRequired | SamePerson | ApprovalAlreadyDecided | ApprovalExpired
 
 /**
- * Why a decision is refused. `InvalidRequest`: arguments are proposed with an approval, or those of the step itself; or the grant makes no
+ * Why a decision is refused. `InvalidRequest`: arguments are proposed with an approval, or equal the step's; or the grant makes no
  * sense.
  */
 export type DecideError = NotFound | InvalidRequest | RefusedDecision | GrantRefusal
@@ -349,7 +349,7 @@ const decisionEvents = ["approval.vote_recorded", "approval.approved", "approval
 const decisionEventOf = (transitions: ReadonlyArray<ApprovalTransition>) =>
   decisionEvents.find((event) => event === transitions.at(-1)?.event)
 
-/** What the audit log tells about a decision beside its event. */
+/** The detail of a decision in the audit log, beside its event. */
 const auditDetail = (
   { groups }: Principal,
   { proposed_digest, quorum, session_id, stage, step_id, tool, votes }: ApprovalRow

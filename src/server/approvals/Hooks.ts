@@ -82,7 +82,7 @@ export class Hooks extends Context.Service<
     ) => Effect.Effect<HookAnswer, never, Authorized<"sessions.write">>
     /** The number of requests of this replica that wait. */
     readonly waiting: Effect.Effect<number>
-    /** Answers every request that waits, and those that come later, without a wait. */
+    /** Answers every request that waits, and later ones without a wait. */
     readonly endAll: Effect.Effect<void>
   }
 >()("countersign/server/approvals/Hooks") {

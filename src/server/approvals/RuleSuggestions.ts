@@ -102,7 +102,7 @@ export class RuleSuggestions extends Context.Service<
   )
 }
 
-/** A decision, and what it is for suggestions. */
+/** A decision, and its part in suggestions. */
 interface SampledDecision extends TimedDecision {
   readonly verdict:
     | StepVerdict

@@ -35,7 +35,7 @@ export class RuleTests extends Context.Service<
   RuleTests,
   {
     /**
-     * Evaluates rules on the steps of a window, newest first, and compares with what is recorded about them. The stream ends with the result.
+     * Evaluates rules on the steps of a window, newest first, and compares the results with the records. The stream ends with the result.
      * It reads page by page, so its memory does not depend on the number of steps. It counts towards the organization's limit until the
      * scope, that of the request, closes.
      */
@@ -127,7 +127,7 @@ const emptyWindow = Effect.fail(
 
 const firstPage: StepCursor | undefined = undefined
 
-/** What a test needs of the service. */
+/** The dependencies of a test. */
 interface TestDeps {
   /** Waits for the next turn at the event loop. */
   readonly turn: Effect.Effect<void>

@@ -141,7 +141,7 @@ export class Rules extends Context.Service<
         return store(org_id, { rules, compiled, revision, shadow, shadow_revision })
       }, Effect.orDie)
 
-      /** Checks what the rules refer to: tasks, groups, and rules that are stored. */
+      /** Checks the references of the rules: tasks, groups, and rules that are stored. */
       const requireReferences = Effect.fnUntraced(function* (
         org_id: OrgId,
         given: ReadonlyArray<NewApprovalRule>,

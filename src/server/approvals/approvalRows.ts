@@ -45,7 +45,7 @@ export const ApprovalRow = Schema.Struct({
   /** JSON text; null if the agent sent no arguments, which differs from the text `null`. */
   arguments: Schema.NullOr(Schema.String),
   arguments_digest: Schema.String,
-  /** What the step does: by the rule's template, and by the agent's claim. Null: there is none. */
+  /** The effect of the step: by the rule's template, and by the agent's claim. Null: there is none. */
   rule_summary: Schema.NullOr(Schema.String),
   agent_summary: Schema.NullOr(Schema.String),
   /** Only written, and read by the console's list. */

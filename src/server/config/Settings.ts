@@ -232,7 +232,7 @@ const findContradictions = (values: Values, production: boolean): ReadonlyArray<
 
 const isGoogle = (issuer: string): boolean => URL.parse(issuer)?.hostname === "accounts.google.com"
 
-/** Single sign-on needs all of its variables, and cookies that nobody else on the network can read. */
+/** Single sign-on needs all of its variables, and cookies that no other machine on the network can read. */
 const findSignOnFaults = (values: Values): ReadonlyArray<VariableFault> => {
   if (values.COUNTERSIGN_OIDC_ISSUER === undefined) return []
   const required = [

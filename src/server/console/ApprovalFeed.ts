@@ -65,11 +65,11 @@ export class ApprovalFeed extends Context.Service<
     }) => Effect.Effect<Inbox, never, Authorized<"approvals.read">>
     /** One approval, pending or closed, with its arguments. */
     readonly get: (id: ApprovalId) => Effect.Effect<InboxItem, NotFound, Authorized<"approvals.read">>
-    /** Who asks, why a person is asked, for whom, and what the session did before. */
+    /** Who asks, why a person is asked, for whom, and the earlier steps of the session. */
     readonly context: (
       id: ApprovalId
     ) => Effect.Effect<ApprovalContext, NotFound, Authorized<"approvals.read">>
-    /** What a person compares of these approvals before deciding them together, in this order. */
+    /** The compared parts of these approvals, for deciding them together, in this order. */
     readonly compare: (
       ids: ReadonlyArray<ApprovalId>
     ) => Effect.Effect<ReadonlyArray<ComparedItem>, never, Authorized<"approvals.read">>

@@ -70,7 +70,7 @@ export class ConsoleDeliveries extends Context.Service<
       const delivery = yield* Delivery
       const notifications = yield* Notifications
 
-      /** Adds what other tables say: the tool of the approval and when the next attempt is due. */
+      /** Adds the facts of other tables: the tool of the approval and when the next attempt is due. */
       const describe = Effect.fnUntraced(function* (
         { org_id, scopes }: Principal,
         rows: ReadonlyArray<LogRow>

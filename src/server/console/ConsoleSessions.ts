@@ -130,7 +130,7 @@ export class ConsoleSessions extends Context.Service<
     readonly end: (principal: Principal, id: ConsoleSessionId) => Effect.Effect<void, NotFound>
     /** Ends the sessions of a person, also on other replicas within five seconds. Returns their number. */
     readonly endAllOf: (principal: Principal, key_id: KeyId) => Effect.Effect<number>
-    /** Ends sessions of a person because the identity provider says so: those of one of its sessions, or all that began by then. */
+    /** Ends sessions of a person because of a logout at the identity provider: of one of its sessions, or all that began by then. */
     readonly endByProvider: (
       person: KeyRef & { readonly name: string },
       which: { readonly session: string | undefined; readonly begunBy: Timestamp }

@@ -151,7 +151,7 @@ const invalid = new SignInFailed({
     "The identity provider's response was not accepted. Sign in again; the service's log has the reason."
 })
 
-/** What the cookie keeps. */
+/** The content of the cookie. */
 const Pending = Schema.fromJsonString(
   Schema.Struct({
     /** The random value, in base64url. */
@@ -333,7 +333,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
         await oauth.userInfoRequest(server, client, tokens.access_token, options)
       )
     )
-    // What is signed wins.
+    // Signed claims win.
     return { ...userinfo, ...claims }
   })
 

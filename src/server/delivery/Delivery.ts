@@ -101,7 +101,7 @@ export class Delivery extends Context.Service<
       delivery_id: string
     ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull>
     /**
-     * Queues those of these deliveries that have failed, oldest first, up to the destination's remaining capacity. Returns what became of
+     * Queues the failed ones of these deliveries, oldest first, up to the destination's remaining capacity. Returns what became of
      * each that exists.
      */
     readonly replayMany: (

@@ -26,7 +26,7 @@ export const layer: Layer.Layer<HookDenials> = Layer.succeed(HookDenials, (opera
   })
 )
 
-/** What is wrong. The texts of problems contain no values of the body. */
+/** The fault. The texts of problems contain no values of the body. */
 const describe = (error: unknown): string => {
   if (HttpApiError.HttpApiSchemaError.is(error))
     return error.kind === "Query"

@@ -71,7 +71,7 @@ export class RateLimits extends Context.Service<
     /** Counts feedback of an end user against the client's address. */
     readonly admitEndUserAddress: (address: string) => Effect.Effect<void, RateLimited>
     /**
-     * Counts feedback of an end user against its token, and against its organization. The limits are apart from those of API keys, so that
+     * Counts feedback of an end user against its token, and against its organization. The limits are apart from the limits of API keys, so that
      * browsers cannot use up what the organization's servers may send.
      */
     readonly admitEndUserFeedback: (
@@ -235,7 +235,7 @@ const makeAdmitEndUserFeedback = (
   return ({ id, org_id }) =>
     Effect.clockWith((clock) => {
       const now = monotonicMillis(clock)
-      // The token's limit comes first: one browser must not use up what the others of its organization may send.
+      // The token's limit comes first: one browser must not use up the quota of the others of its organization.
       const ofToken = tokens.take(id, now)
       const taken = ofToken.allowed ? (organizations?.take(org_id, now) ?? ofToken) : ofToken
       if (taken.allowed) {

@@ -166,7 +166,7 @@ const withLine = <E, R>(
         if (body._tag !== "Stream" || method === "HEAD") {
           return Effect.as(line(status, method === "HEAD" ? 0 : lengthOf(body), millis), response)
         }
-        // Logged once the stream has ended, since nobody knows its length before.
+        // Logged once the stream has ended, since its length is unknown before.
         let bytes = 0
         const counted = Stream.map(body.stream, (chunk) => {
           bytes += chunk.byteLength

@@ -12,7 +12,7 @@ const weightOf = (parameters: ReadonlyArray<string>): number => {
 const MAX_ENTRIES = 20
 
 /**
- * The coding that a client prefers of those that are available, by the weights of its `Accept-Encoding` header (RFC 9110, 12.5.3); of
+ * The coding that a client prefers of the available ones, by the weights of its `Accept-Encoding` header (RFC 9110, 12.5.3); of
  * equal weights, the one that is listed first here. Without an acceptable one the response is sent as it is.
  */
 export const preferredEncoding = (

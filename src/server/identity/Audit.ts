@@ -150,7 +150,7 @@ export class Audit extends Context.Service<
   )
 }
 
-/** What an entry is searched for. */
+/** The searched text of an entry. */
 const SEARCHED_TEXT = "concat_ws(' ', action, target_id, actor_name, left(detail::text, 4096))"
 
 const AuditRow = Schema.Struct({

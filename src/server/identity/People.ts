@@ -52,7 +52,7 @@ export interface GroupAccess {
   readonly groups?: ReadonlyArray<string>
 }
 
-/** What a person may do in one organization. */
+/** The rights of a person in one organization. */
 export interface Access {
   readonly preset: Preset | null
   readonly scopes: ReadonlyArray<Scope>
@@ -97,7 +97,7 @@ export const accessOf = (
       return [
         organization,
         {
-          // With one preset the person also gets what a later version adds to it.
+          // With one preset the person also gets the additions of later versions to it.
           preset: first !== undefined && presets.length === 1 ? first : null,
           scopes: allScopes.filter((scope) => presets.some((preset) => presetScopes(preset).includes(scope))),
           groups: Arr.dedupe(matching.flatMap((rule) => rule.groups ?? [])).slice(0, MAX_GROUPS)
@@ -128,7 +128,7 @@ export class People extends Context.Service<
       request: PageRequest<KeyId> & PersonFilter
     ) => Effect.Effect<Page<Person, KeyId>, never, Authorized<"keys.write">>
     readonly get: (id: KeyId) => Effect.Effect<Person, NotFound, Authorized<"keys.write">>
-    /** Ends the access of a person, and refuses later sign-ins. Open streams end as those of a revoked key do. Idempotent. */
+    /** Ends the access of a person, and refuses later sign-ins. Open streams end as a revoked key's do. Idempotent. */
     readonly block: (id: KeyId) => Effect.Effect<Person, NotFound | OwnAccess, Authorized<"keys.write">>
     /** Lets a person sign in again. Idempotent. */
     readonly unblock: (id: KeyId) => Effect.Effect<Person, NotFound, Authorized<"keys.write">>
@@ -171,7 +171,7 @@ export class People extends Context.Service<
         }
       })
 
-      /** The name to show: with the address if somebody else has the name, because decisions are attributed by it. */
+      /** The name to show: with the address if another person has the name, because decisions are attributed by it. */
       const nameOf = Effect.fnUntraced(function* (
         person: VerifiedPerson,
         org_id: OrgId,

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 /**
  * SQL like `keyMakers`, for statements over `api_keys` whose row may stand for a person. The makers of a person are the
  * keys and other people with the same verified address, and their makers: one human being counts once in a quorum, and
- * does not approve what a key of theirs requested.
+ * does not approve the requests of their keys.
  */
 export const identityMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
 

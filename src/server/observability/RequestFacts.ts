@@ -1,6 +1,6 @@
 import { Context } from "effect"
 
-/** What the log says about the current request; filled in on the way to the handler. */
+/** The facts of the current request for the log; filled in on the way to the handler. */
 export interface RequestFacts {
   /** The operation, such as `sessions.create`; null outside the API. */
   operation: string | null

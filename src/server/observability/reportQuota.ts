@@ -18,7 +18,7 @@ const NEAR = 0.2
 
 /**
  * Names a limit in the response to the current request, in the headers `RateLimit-Policy` and `RateLimit`
- * (draft-ietf-httpapi-ratelimit-headers-10), after those of the requests per second. Outside of a request it does nothing.
+ * (draft-ietf-httpapi-ratelimit-headers-10), after the quotas of the requests per second. Outside of a request it does nothing.
  */
 export const reportQuota = (quota: Quota): Effect.Effect<void> =>
   Effect.withFiber((fiber) => {

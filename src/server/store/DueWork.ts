@@ -43,7 +43,7 @@ export class DueWork {
     }
   }
 
-  /** Whether every worker has done what was due by now. */
+  /** Whether every worker has done its due work. */
   isDone(): boolean {
     const now = this.#clock.currentTimeMillisUnsafe()
     for (const { dueAt, running } of this.#workers) if (running || dueAt <= now) return false

@@ -32,7 +32,7 @@ interface TrainingOptions {
 }
 
 /**
- * Dataset versions as files to train models with. The prompts are those that a run of the release sends to a model, without examples of
+ * Dataset versions as files to train models with. The prompts are as a run of the release sends them to a model, without examples of
  * the dataset, from which a trained model has learned already. Each export reads a page at a time, as the stream is consumed, removes
  * protected values, and is audited.
  */
@@ -76,7 +76,7 @@ export class TrainingExports extends Context.Service<
         return release.instructions
       })
 
-      /** Records the export, and returns what makes the prompt of an input, with the version's examples. */
+      /** Records the export, and returns the function that makes the prompt of an input, with the version's examples. */
       const begin = Effect.fnUntraced(function* (
         principal: Principal,
         id: DatasetId,

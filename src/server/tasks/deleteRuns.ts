@@ -47,7 +47,7 @@ export interface DeletedRuns {
   readonly more: boolean
 }
 
-/** What the deletion of feedback deleted besides. */
+/** The other records that the deletion of feedback deleted. */
 export interface DeletedFeedback {
   /** Examples that were erased. */
   readonly examples: number
@@ -182,7 +182,7 @@ export const deleteFeedback = Effect.fnUntraced(function* (
   return { examples: examples.length, more: false } satisfies DeletedFeedback
 })
 
-/** Locks feedback that a scan has found, except what was deleted meanwhile, until the transaction ends. */
+/** Locks feedback that a scan has found, except feedback that was deleted meanwhile, until the transaction ends. */
 export const lockFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
   feedbackRows.all(sql`
     SELECT feedback_id, status, bytes

@@ -149,7 +149,7 @@ export const countRunningDeletions = (sql: SqlClient.SqlClient, org_id: OrgId, l
   `.pipe(Effect.map(([row]) => row?.count ?? 0))
 
 /**
- * Locks the deletion that has been due for the longest time, except those that another replica works on. `undefined` if
+ * Locks the deletion that has been due for the longest time, except deletions that another replica works on. `undefined` if
  * none is due. The caller's transaction deletes something and writes the progress, so a killed replica loses neither.
  */
 export const lockDueDeletion = (sql: SqlClient.SqlClient, now: Timestamp) =>

@@ -359,7 +359,7 @@ const indexedRows = rowsOf(Schema.Struct({ ordinal: Schema.Int, tokens: Schema.A
 const versionScanRows = rowsOf(Schema.Struct({ example_id: ExampleId, matches: Schema.Boolean }))
 
 /**
- * Deletes those of the next examples that no version of the task has any more, because the only versions with them are
+ * Deletes the next examples that no version of the task has any more, because the only versions with them are
  * deleted: version `version`, and others that were deleted before it.
  */
 export const deleteExamplesOfVersion = Effect.fnUntraced(function* (

@@ -109,7 +109,7 @@ const eraseFrom = Effect.fnUntraced(function* (
     return yield* Effect.logError(`Could not decrypt the batch ${batch_id} to erase spans`, opened.failure)
   }
   const left = yield* removeErasedSpans(sql, org_id, opened.success).pipe(
-    // The other batches, and those of other organizations, do not wait for it.
+    // The other batches, also of other organizations, do not wait for it.
     Effect.catchTag("UnreadableRequest", ({ reason }) =>
       Effect.as(
         Effect.logError(`Could not read the batch ${batch_id} to erase spans: it is ${reason}`),

@@ -8,10 +8,10 @@ import { rowsOf } from "../../server/store/rows.ts"
 import { StoreClock } from "../../server/store/StoreClock.ts"
 import type { People } from "./makePeople.ts"
 
-/** How long, in real time, one move waits for the service to do what is due. A receiver that does not answer takes 5 s. */
+/** How long, in real time, one move waits for the due work of the service. A receiver that does not answer takes 5 s. */
 const MAX_WAIT = Duration.seconds(60)
 
-/** Pauses between two looks at what is still due, in real time. */
+/** Pauses between two looks at the due work, in real time. */
 const FIRST_PAUSE_MILLIS = 2
 const MAX_PAUSE_MILLIS = 25
 
@@ -63,7 +63,7 @@ export const makeAdvance = Effect.fnUntraced(function* (people: People) {
     (row) => ({ approval: row?.approval_ms ?? Infinity, delivery: row?.delivery_ms ?? Infinity })
   )
 
-  /** What is due by now and not done yet, after doing what can be done at once. */
+  /** The due work that is left, after the work that can be done at once. */
   const stillDue = Effect.gen(function* () {
     if ((yield* people.decideDue) > 0) return "decisions of scripted people"
     if ((yield* deadlines.runOnce).transitioned > 0) return "deadlines of approvals"
@@ -113,7 +113,7 @@ export const makeAdvance = Effect.fnUntraced(function* (people: People) {
         const to = Math.min(target, next)
         if (to > now()) yield* moveTo(to)
         yield* settle
-        // What the last move has brought about can have made more due at this very time.
+        // The effects of the last move can have made more work due at this very time.
         if (now() >= target) break
       }
       yield* Effect.orDie(delivery.runRetention)

@@ -32,14 +32,14 @@ export interface People {
   readonly add: (people: ReadonlyArray<ScriptedPerson>) => Effect.Effect<void>
   /** Makes every decision that is due by now. Returns how many. */
   readonly decideDue: Effect.Effect<number>
-  /** When the next decision is due; undefined if nobody waits to decide. */
+  /** When the next decision is due; undefined if no person waits to decide. */
   readonly nextDue: Effect.Effect<number | undefined>
   /** Waits for a pending approval that matches, and returns its id. */
   readonly awaitPending: (pattern: ApprovalPattern, organization: string) => Effect.Effect<ApprovalId>
 }
 
 /**
- * Makes people who decide through the API, each with a key. Signals of sessions make them look at what is pending; decisions that are due
+ * Makes people who decide through the API, each with a key. Signals of sessions make them look at pending approvals; decisions that are due
  * later are made when the time is moved.
  */
 export const makePeople = Effect.fnUntraced(function* (
@@ -108,7 +108,7 @@ export const makePeople = Effect.fnUntraced(function* (
       yield* (proposes === undefined ? decide({}) : decide({ proposed_arguments: proposes })).pipe(
         // The step has the proposed arguments.
         Effect.catchTag("INVALID_REQUEST", () => decide({})),
-        // Somebody else was quicker, or the quorum needs nobody like this person: what does not count now does not count later either.
+        // Another person was quicker, or the quorum does not need this one: a vote that does not count now does not count later either.
         Effect.catchTags({
           APPROVAL_ALREADY_DECIDED: () => Effect.void,
           APPROVAL_EXPIRED: () => Effect.void,

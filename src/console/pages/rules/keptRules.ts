@@ -10,7 +10,7 @@ const KeptRules = Schema.toCodecJson(Schema.Struct({ revision: Schema.Int, befor
 const encode = Schema.encodeSync(KeptRules)
 const decode = Schema.decodeUnknownOption(KeptRules)
 
-/** What is stored of an edited list: nothing if it is as it was loaded. */
+/** The stored form of an edited list: nothing if it is as it was loaded. */
 export const toStoredRules = (edited: RuleListDraft): unknown =>
   isChanged(edited) ? encode(edited) : undefined
 
@@ -19,7 +19,7 @@ const sameRule = (left: RuleDraft, right: RuleDraft): boolean =>
 
 const toJson = ({ rule }: RuleDraft): Schema.Json => JSON.parse(JSON.stringify(rule))
 
-/** The edited list of what was stored; undefined if it is of another version of the console. */
+/** The edited list of the stored form; undefined if it is of another version of the console. */
 export const restoreRules = (stored: unknown): RuleListDraft | undefined => {
   const decoded = decode(stored)
   if (decoded._tag === "None") return undefined

@@ -95,7 +95,7 @@ const NoRuns = ({ search, task }: { readonly search: string; readonly task: Task
   )
 }
 
-/** One run in a line: what was asked and answered, by what, how long it took, and how it was judged. */
+/** One run in a line: its input and answer, the provider, the duration, and how it was judged. */
 const Row = ({ run, showsTask }: { readonly run: RunRow; readonly showsTask: boolean }) => (
   <li>
     <Link to={`/runs/${run.trace_id}`} className="run-row" data-task={showsTask ? "" : undefined}>

@@ -50,7 +50,7 @@ export const ReleaseLabel = ({
     </>
   )
 
-/** What was compared: the candidate, and how it differs from the release that was live when the comparison started. */
+/** The compared sides: the candidate, and how it differs from the release that was live when the comparison started. */
 export const ComparedSides = ({
   comparison: { candidate, dataset_id, live_release_id, task_id },
   releases: { baseline, isCurrent }

@@ -3,7 +3,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
-/** One side's answer, what it took, and what it was made from. */
+/** One side's answer, its cost, and its sources. */
 export const PlaygroundResult = ({ result }: { readonly result: PlaygroundAnswer }) => {
   const { answer, calls, cost, dataset_version, duration_ms, examples, failure, prompt, provider, usage } =
     result

@@ -24,7 +24,7 @@ export const PromoteCandidate = ({
 }: {
   readonly comparison: Comparison
   readonly releases: ComparedReleases
-  /** Called with what the candidate has become. */
+  /** Called with the new role of the candidate. */
   readonly onDone: (role: "live" | "canary") => void
 }) => {
   const [open, setOpen] = useState(false)

@@ -157,7 +157,7 @@ const optionalNumber = <const Name extends string>(
   return number === undefined ? {} : ({ [name]: number } as { readonly [N in Name]?: number })
 }
 
-/** The headers of the request: those of the text, none to remove the stored ones, or undefined to keep them. */
+/** The headers of the request: the ones of the text, none to remove the stored ones, or undefined to keep them. */
 const parseHeaders = ({ headers, removes_headers }: ProviderDraft) => {
   const lines = headers.split("\n").filter((line) => line.trim() !== "")
   if (lines.length === 0) return removes_headers ? {} : undefined

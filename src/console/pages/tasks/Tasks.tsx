@@ -112,7 +112,7 @@ const TaskLine = ({ task }: { readonly task: TaskRow }) => {
 const firstDay = (): string =>
   `${new Date(serverNow() - (TASK_ROW_DAYS - 1) * 86_400_000).toISOString().slice(0, 10)}Z`
 
-/** What waits for a person, as links to it. */
+/** The work that waits for a person, as links to it. */
 const ToDo = ({ task }: { readonly task: TaskRow }) => {
   const waiting: ReadonlyArray<readonly [count: number | null, one: string, many: string, to: string]> = [
     [task.pending_corrections, "correction to review", "corrections to review", `/feedback/task/${task.id}`],

@@ -12,7 +12,7 @@ const sameDraft = (left: TaskDraft, right: TaskDraft): boolean =>
   Struct.keys(newTaskDraft).every((name) => name === "provider" || left[name] === right[name]) &&
   Struct.keys(newTaskDraft.provider).every((name) => left.provider[name] === right.provider[name])
 
-/** What is stored of a form: nothing if it is as it was `before`. */
+/** The stored text of a form: nothing if it is as it was `before`. */
 export const toStoredTask = (draft: TaskDraft, before: TaskDraft): TaskDraft | undefined => {
   const stored = withoutSecrets(draft)
   return sameDraft(stored, withoutSecrets(before)) ? undefined : stored
@@ -27,7 +27,7 @@ const hasShapeOf = (value: unknown, model: object): boolean =>
 
 const kinds: ReadonlySet<unknown> = new Set<ProviderDraft["kind"]>(["examples", "openai", "anthropic"])
 
-/** The form of what was stored; undefined if it is of another version of the console. */
+/** The form of the stored text; undefined if it is of another version of the console. */
 export const restoreTask = (stored: unknown): TaskDraft | undefined => {
   if (!isRecord(stored) || !hasShapeOf(stored, newTaskDraft)) return undefined
   const { provider } = stored

@@ -19,7 +19,7 @@ import { INBOX_PING_MS, InboxApproval } from "../../../api/Console.ts"
 import { PendingCount } from "../../../api/console/PendingCount.ts"
 import { makeStreamConnection, type StreamPort } from "./StreamConnection.ts"
 
-/** What the tabs of a session tell each other. */
+/** The messages between the tabs of a session. */
 const Message = Schema.Union([
   /** Asks the leader for its status. */
   Schema.TaggedStruct("Hello", {}),
@@ -153,7 +153,7 @@ export const makeSharedStream = Effect.fnUntraced(function* (
     post({ _tag: "Count", count: found })
   }).pipe(Effect.retry(countRetries), Effect.ignore)
 
-  /** Waits for the rest of the interval since the last count, without a timer if that is over: browsers delay those of hidden tabs. */
+  /** Waits for the rest of the interval since the last count, without a timer if that is over: browsers delay timers of hidden tabs. */
   const awaitInterval = Effect.suspend(() => {
     const rest = countedAt + Duration.toMillis(COUNT_INTERVAL) - clock.currentTimeMillisUnsafe()
     return rest > 0 ? Effect.sleep(rest) : Effect.void

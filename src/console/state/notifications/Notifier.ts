@@ -7,7 +7,7 @@ import type { InboxApproval } from "../../../api/Console.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { plainLine } from "../../ui/plainLine.ts"
 
-/** What a notification shows. */
+/** The content of a notification. */
 export interface NotificationContent {
   readonly title: string
   readonly body: string

@@ -56,7 +56,7 @@ export interface DecideParts<Refused> {
 
 /**
  * Makes one decision on each of these approvals. All of them first share statements, of which a hundred take about four.
- * Those that need a transaction follow: while one of these held a session's lock, the shared statement would skip all
+ * Decisions that need a transaction follow: while one of these held a session's lock, the shared statement would skip all
  * other approvals of that session.
  */
 export const makeDecideMany = <Refused extends Problem>({

@@ -148,7 +148,7 @@ export const createGrant = Effect.fnUntraced(function* (
   return created ?? (yield* Effect.die(new Error("A grant must exist after it was inserted")))
 })
 
-/** The digest of what a step asks, apart from its id. */
+/** The digest of the content of a step, apart from its id. */
 export const contentDigest = (
   step: Pick<ApprovalRow, "org_id" | "session_id" | "tool" | "action_class">,
   stepArguments: Schema.Json | undefined

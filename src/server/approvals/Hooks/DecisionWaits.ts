@@ -33,7 +33,7 @@ export interface DecisionWaits {
   readonly signal: (signals: ReadonlyArray<SessionSignal> | undefined) => void
   readonly keysInUse: () => ReadonlyArray<KeyRef>
   readonly endKeys: (keys: ReadonlySet<KeyId>) => void
-  /** Ends every wait, and those that begin later. */
+  /** Ends every wait, and later ones when they begin. */
   readonly endAll: () => void
   readonly size: () => number
 }

@@ -65,7 +65,7 @@ export const saveCodingSession = (
   WHERE ${isSession(sql, session)}
 `
 
-/** A call of a coding agent for which nobody has decided. */
+/** An undecided call of a coding agent. */
 export interface CodingCall {
   readonly org_id: OrgId
   readonly session_id: SessionId

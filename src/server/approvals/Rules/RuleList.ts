@@ -38,7 +38,7 @@ export const noRules: RuleList = {
 export const weightOf = ({ compiled, shadow }: RuleList): number =>
   compiled.weight + (shadow?.compiled.weight ?? 0)
 
-/** What the rules say about a new step. */
+/** The ruling on a new step. */
 export interface StepRuling {
   readonly ruling: Ruling
   /** Null without a shadow list. */

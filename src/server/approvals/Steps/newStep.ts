@@ -57,7 +57,7 @@ export const makeStepTexts = (
   return Effect.suspend(() => (texts === undefined ? compute : Effect.succeed(texts)))
 }
 
-/** What was decided in advance about a step whose ruling requires an approval. At most one of them. */
+/** The decision in advance about a step whose ruling requires an approval. At most one of them. */
 export interface AdvanceDecision {
   readonly proposal?: OpenProposal | undefined
   readonly grant?: TakenGrant | undefined

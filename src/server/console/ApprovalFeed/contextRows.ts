@@ -124,7 +124,7 @@ const EarlierStepRow = Schema.Struct({
 
 const earlierStepRows = rowsOf(EarlierStepRow)
 
-/** What the earlier steps are found by. */
+/** The keys by which the earlier steps are found. */
 type StepBefore = Pick<typeof ContextRow.Type, "requested_at" | "session_id" | "step_id">
 
 /** The steps of the session before this one, newest first: one more than `MAX_EARLIER_STEPS`, if there are as many. */

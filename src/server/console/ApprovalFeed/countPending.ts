@@ -43,7 +43,7 @@ export const countPending = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   }
 })
 
-/** Reads what the decision of a principal depends on, by the index of pending approvals. */
+/** Reads the facts on which a principal's decision depends, by the index of pending approvals. */
 export const countStatement = (
   sql: SqlClient.SqlClient,
   { actor, groups, makers, org_id, scopes }: Principal

@@ -29,7 +29,7 @@ const lineFields = {
   metadata: Schema.NullOr(Schema.Record(Schema.String, JsonValue))
 }
 
-/** The columns of a line that are not those of the approval, and the tables that have them. */
+/** The columns of a line besides the approval's, and the tables that have them. */
 const lineColumns = `
   api_keys.name AS requested_by_name,
   CASE WHEN pg_column_size(agent_sessions.metadata) <= ${MAX_LINE_METADATA} THEN agent_sessions.metadata END AS metadata`
@@ -123,7 +123,7 @@ const comparedRows = rowsOf(
   })
 )
 
-/** What is compared of these approvals, in this order; larger arguments than `MAX_COMPARED_BYTES` are not read. */
+/** The compared parts of these approvals, in this order; larger arguments than `MAX_COMPARED_BYTES` are not read. */
 export const comparedApprovals = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,

@@ -53,7 +53,7 @@ const LOGO = /^assets\/logo[\w-]*\.svg$/
 /** The web manifest, with which browsers install the console. Its name is stable, because browsers look for changes. */
 const MANIFEST = "manifest.webmanifest"
 
-/** Browsers name HTML in what they accept for a page; `curl` and HTTP libraries accept anything. */
+/** Browsers name HTML in the `Accept` header of a page; `curl` and HTTP libraries accept anything. */
 const acceptsHtml = (accept: string): boolean =>
   /(?:^|,)\s*(?:text\/html|application\/xhtml\+xml)\s*(?:;|,|$)/i.test(accept)
 

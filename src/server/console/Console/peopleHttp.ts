@@ -12,7 +12,7 @@ export const ConsolePeopleHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const people = yield* People
     const sessions = yield* ConsoleSessions
-    /** Ends the sessions of a person of the organization; of nobody else. */
+    /** Ends the sessions of a person of the organization, not of others. */
     const endSessions = Effect.fnUntraced(function* (id: Parameters<typeof people.get>[0]) {
       yield* people.get(id)
       return yield* sessions.endAllOf(yield* CurrentPrincipal, id)

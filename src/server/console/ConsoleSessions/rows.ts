@@ -82,7 +82,7 @@ export const deleteOldest = Effect.fnUntraced(function* (
   `)
 }, Effect.orDie)
 
-/** Deletes the sessions of a key. `provider`: only those of one session of the identity provider, and begun by a time. */
+/** Deletes the sessions of a key. `provider`: only of one session of the identity provider, and begun by a time. */
 export const deleteSessionsOf = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { key_id, org_id }: KeyRef,

@@ -21,7 +21,7 @@ const dayRows = rowsOf(
   Schema.Struct({ day: Schema.NullOr(Schema.String), ...closedColumns, escalated: Schema.Int })
 )
 
-/** The buckets of the percentiles. `day` is null for those of all days. */
+/** The buckets of the percentiles. `day` is null for the buckets of all days. */
 const timeRows = rowsOf(
   Schema.Struct({ day: Schema.NullOr(Schema.String), p50: Schema.Int, p95: Schema.Int })
 )

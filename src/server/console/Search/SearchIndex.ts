@@ -34,13 +34,13 @@ const BATCHES_PER_SEARCH = 2
 /** The most time between the generation of an id and its commit that is expected. */
 const COMMIT_SECONDS = 15
 
-/** How long a search relies on the indexing of the last one, in milliseconds: somebody who types searches several times a second. */
+/** How long a search relies on the indexing of the last one, in milliseconds: a typing person searches several times a second. */
 const FRESH_MILLIS = 1_000
 
 /** Pause between two background batches: other statements come first. */
 const BACKGROUND_PAUSE = "20 millis"
 
-/** Organizations that are indexed in the background at once, and those that wait for it. */
+/** Organizations that are indexed in the background at once, and the waiting ones. */
 const BACKGROUND_ORGANIZATIONS = 1
 const MAX_WAITING_ORGANIZATIONS = 1_000
 
@@ -103,7 +103,7 @@ export const makeSearchIndex = Effect.fnUntraced(function* (sql: SqlClient.SqlCl
   /** When each organization was last fully indexed by this process. */
   const completeAt = new Map<OrgId, number>()
 
-  /** Records of a range, newest first, and those of them that have no document yet. */
+  /** Records of a range, newest first, and the ones without a document yet. */
   const scan = (org_id: OrgId, kind: IndexedKind, { before, from }: Range) => {
     const { id, table } = sources[kind]
     return scanRows.first(sql`

@@ -64,7 +64,7 @@ const deliveryRows = rowsOf(
 const approvalRows = rowsOf(Schema.Struct({ approval_id: Schema.String }))
 
 /**
- * Finds records by an id, its start, or a trace id, among those that the principal may read. Every statement reads a range of a primary
+ * Finds records by an id, its start, or a trace id, among the records that the principal may read. Every statement reads a range of a primary
  * key, or one of each task or endpoint.
  */
 export const findById = Effect.fnUntraced(function* (

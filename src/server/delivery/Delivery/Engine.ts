@@ -46,7 +46,7 @@ export interface Engine {
   readonly dispatcher: Dispatcher
   readonly reader: Reader
   readonly shards: Shards
-  /** Tracks a transaction that queues deliveries; what it commits goes straight to the lanes of the owned shards. */
+  /** Tracks a transaction that queues deliveries; its commits go straight to the lanes of the owned shards. */
   readonly beginEnqueue: BeginEnqueue
   /** Reads the queue soon, and notifies the other replicas, because rows were added without `beginEnqueue`. */
   readonly signalNewRows: () => void

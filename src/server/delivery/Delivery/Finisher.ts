@@ -85,7 +85,7 @@ export const makeFinisher = (
     const disablePermits = Semaphore.makeUnsafe(1)
     /** Results of the current batch that the dispatcher has not been notified of. */
     const unacknowledged = new Set<AttemptResult>()
-    /** Results whose rows, or those of their hooks, another transaction has locked; and when they are written again. */
+    /** Results whose rows, or whose hooks' rows, another transaction has locked; and when they are written again. */
     let locked: ReadonlyArray<ConcludedAttempt> = []
     let lockedRetryAt = 0
 
@@ -307,7 +307,7 @@ const isUnavailable = (error: WriteError): boolean =>
 const isLockTimeout = (error: WriteError): boolean =>
   SqlError.isSqlError(error) && error.reason._tag === "LockTimeoutError"
 
-/** The result as a failure that can be recorded. What was not sent is not logged as an attempt. */
+/** The result as a failure that can be recorded. An unsent delivery is not logged as an attempt. */
 const unwritable = ({ result }: ConcludedAttempt): ConcludedAttempt => ({
   result: {
     ...result,

@@ -99,7 +99,7 @@ export const makeKeyChanges = ({ audit, clock, links, organizations, sql, verifi
 
 /**
  * A caller can change only keys with rights of its own: by another name it would act as someone with more rights, and
- * approval emails show what the key's rights allow to read.
+ * approval emails show records that the key's rights allow to read.
  */
 const requireRightsOf = ({ groups, scopes }: KeyRow, caller: Principal) => {
   const missing = scopes.find((scope) => !caller.scopes.has(scope))

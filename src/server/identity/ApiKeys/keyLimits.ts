@@ -1,4 +1,4 @@
-/** The rights of a new key: its scopes, its expiry and its allowed networks, as requested and within those of its maker. */
+/** The rights of a new key: its scopes, its expiry and its allowed networks, as requested and within its maker's. */
 import { DateTime, Effect } from "effect"
 import { IpNetwork } from "effect/net"
 import type { NewApiKey } from "../../../api/ApiKeys.ts"
@@ -72,7 +72,7 @@ export const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, 
 }
 
 /**
- * Whether a key can give a group: one of its own, or any with `rules.write`, because whoever replaces the rules decides whether a group's
+ * Whether a key can give a group: one of its own, or any with `rules.write`, because a key that replaces the rules decides whether a group's
  * approval is needed.
  */
 export const mayGiveGroup = ({ groups, scopes }: Principal, group: string): boolean =>

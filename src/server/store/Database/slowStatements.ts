@@ -20,7 +20,7 @@ export const spanName = (fiber: Fiber.Fiber<unknown, unknown>): string | undefin
   return span?._tag === "Span" ? span.name : undefined
 }
 
-/** The name of the span that a statement belongs to, without those of the client itself. */
+/** The name of the span that a statement belongs to, without spans of the client itself. */
 const callerOf = (fiber: Fiber.Fiber<unknown, unknown>): string | null => {
   const name = spanName(fiber)
   return (name?.startsWith("sql.") ? undefined : name) ?? fiber.getRef(TransactionCaller) ?? null
@@ -31,7 +31,7 @@ const MAX_LINES = 20
 const WINDOW_MILLIS = 10_000
 
 /**
- * What a statement does, such as `UPDATE approvals`: its first keyword, or that of its first change if it begins with `WITH`, and its first
+ * The action of a statement, such as `UPDATE approvals`: its first keyword, or that of its first change if it begins with `WITH`, and its first
  * table. Never more of its text, although values are sent apart from it.
  */
 export const describeStatement = (text: string): string => {
@@ -46,7 +46,7 @@ export const describeStatement = (text: string): string => {
 }
 
 /**
- * Logs slow statements: what they do, their duration, and the operation, span and request that they belong to. The duration is that of the
+ * Logs slow statements: their action, their duration, and the operation, span and request that they belong to. The duration is that of the
  * server's answer, including waits for locks and for earlier statements of the same connection.
  */
 export const makeSlowStatementLog = Effect.gen(function* () {

@@ -94,7 +94,7 @@ export interface BatchContext {
 export interface BatchEnd {
   /** Once true, no further example is started. Each may take minutes. */
   readonly isTimeSliceOver: Effect.Effect<boolean>
-  /** Completes when the comparison is cancelled: examples in progress are interrupted, and those that were answered are kept. */
+  /** Completes when the comparison is cancelled: examples in progress are interrupted, and answered ones are kept. */
   readonly cancelled: Effect.Effect<void>
 }
 

@@ -196,7 +196,7 @@ export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) =
   )
 `
 
-/** An outcome as it is stored: those of older versions of the service lack members. */
+/** An outcome as it is stored: outcomes of older versions of the service lack members. */
 const StoredOutcome = Schema.Struct({
   ...Outcome.fields,
   examples: Schema.optionalKey(Outcome.fields.examples),

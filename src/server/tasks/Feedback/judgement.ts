@@ -44,7 +44,7 @@ export const redactComment = (
         return { comment: redacted, isRedacted: redacted !== comment }
       })
 
-/** The warning about redacted fields: those of the correction, and the comment. */
+/** The warning about redacted fields: of the correction, and the comment. */
 export const warningOf = (
   correction: string | undefined,
   isCommentRedacted: boolean

@@ -42,7 +42,7 @@ export const recordedMessages = (
   ...(repair === undefined ? [] : [recordedRepair])
 ]
 
-/** The examples as earlier turns, the nearest last, because models give the most weight to what they read last; then the input. */
+/** The examples as earlier turns, the nearest last, because models give the most weight to the end of a prompt; then the input. */
 export const inputTurns = ({ examples, input }: Pick<Conversation, "examples" | "input">) => [
   ...examples
     .toReversed()

@@ -9,7 +9,7 @@ import { requireVersion } from "./requireVersion.ts"
 const BYTES_PER_TOKEN = 4
 
 /**
- * Finds the examples for a model's prompt: those of the release's dataset version that are nearest to the input, nearest first, within the
+ * Finds the examples for a model's prompt: the ones of the release's dataset version that are nearest to the input, nearest first, within the
  * token budget. The same input and version always get the same examples.
  */
 export const findPromptExamples = Effect.fnUntraced(function* (

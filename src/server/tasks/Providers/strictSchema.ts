@@ -1,7 +1,7 @@
 import { Predicate, type Schema } from "effect"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 
-/** The keywords that OpenAI's strict mode supports, besides those that hold other schemas. */
+/** The keywords that OpenAI's strict mode supports, besides the keywords that hold other schemas. */
 const PLAIN_KEYWORDS: ReadonlySet<string> = new Set([
   "$schema",
   "$ref",

@@ -50,7 +50,7 @@ type Request = typeof Request.Type
 
 const decodeRequest = Schema.decodeUnknownResult(Schema.fromJsonString(Request))
 
-/** A stored request is not what this service stores. What it is instead can be content, so no error quotes it. */
+/** A stored request has a form that this service does not write. It can hold content, so no error quotes it. */
 export class UnreadableRequest extends Data.TaggedError("UnreadableRequest")<{
   readonly reason: "not gzip" | "no OTLP request of this service"
 }> {}
@@ -79,7 +79,7 @@ const joinedIdsOf = ({ flags = 0, parentSpanId, spanId }: typeof SpanIdentity.Ty
   parentSpanId === undefined || isParentRemote(flags) ? [spanId] : [spanId, parentSpanId]
 
 /**
- * Finds the ids, among those of these spans, by which they belong to erased runs and sessions: trace ids, and span ids
+ * Finds the ids of these spans by which they belong to erased runs and sessions: trace ids, and span ids
  * of runs in a caller's trace.
  */
 const findErasedIds = (
