@@ -58,7 +58,7 @@ const exportFilter = (
   Object.fromEntries(
     Object.entries(toFilter(query)).map(([name, value]) => [
       name,
-      DateTime.isDateTime(value) ? DateTime.formatIso(value) : String(value)
+      typeof value === "object" ? DateTime.formatIso(value) : String(value)
     ])
   )
 

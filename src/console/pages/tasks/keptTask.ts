@@ -48,15 +48,15 @@ export interface RebasedTask {
 /** Puts the changes of a form, which began with `base`, onto the task as it is now. */
 export const rebaseTask = (base: TaskDraft, draft: TaskDraft, current: TaskDraft): RebasedTask => {
   const conflicts: Array<string> = []
-  const merge = <A extends object>(from: A, edited: A, now: A): A =>
-    Object.fromEntries(
-      Struct.keys(now).map((name) => {
-        if (edited[name] === from[name]) return [name, now[name]]
-        if (now[name] !== from[name] && now[name] !== edited[name]) conflicts.push(String(name))
-        return [name, edited[name]]
-      })
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it has each member of `now`
-    ) as A
+  const merge = <A extends object>(from: A, edited: A, now: A): A => {
+    const merged = { ...now }
+    for (const name of Struct.keys(now)) {
+      if (edited[name] === from[name]) continue
+      if (now[name] !== from[name] && now[name] !== edited[name]) conflicts.push(name)
+      merged[name] = edited[name]
+    }
+    return merged
+  }
   const { provider: _, ...fields } = current
   const provider = merge(base.provider, draft.provider, current.provider)
   return { draft: { ...merge<Omit<TaskDraft, "provider">>(base, draft, fields), provider }, conflicts }

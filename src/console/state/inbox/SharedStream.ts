@@ -266,6 +266,13 @@ export const makeSharedStream = Effect.fnUntraced(function* (
     } else takeover ??= fork(Effect.andThen(Effect.sleep(MAX_HIDDEN_LOSS), Effect.sync(steal)))
   }
 
+  /** Acts on a leader's message, unless this tab has just taken over from it. */
+  const followLeader = (act: () => void) => {
+    if (role === "leader") return
+    hear()
+    act()
+  }
+
   const onMessage = (data: unknown) => {
     const message = Option.getOrUndefined(decode(data))
     if (message === undefined || isClosed) return
@@ -282,20 +289,19 @@ export const makeSharedStream = Effect.fnUntraced(function* (
       case "Ended":
         fork(port.isStillSignedIn)
         return
-    }
-    // Another tab has just taken over.
-    if (role === "leader") return
-    hear()
-    switch (message._tag) {
       case "Status":
-        return follow(message)
+        return followLeader(() => follow(message))
       case "Approval":
-        return listener.approval(message.approval)
+        return followLeader(() => listener.approval(message.approval))
       case "Resync":
-        return listener.resync()
+        return followLeader(listener.resync)
+      case "Ping":
+        return followLeader(() => undefined)
       case "Count":
-        count = message.count
-        return listener.count(message.count)
+        return followLeader(() => {
+          count = message.count
+          listener.count(message.count)
+        })
     }
   }
 
