@@ -15,6 +15,7 @@ import { ConsoleExportsApi } from "./console/Exports.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { ConsoleDeliveriesApi } from "./console/Deliveries.ts"
 import { ConsoleSearchApi } from "./console/Search.ts"
+import { ConsoleAgreementApi } from "./console/AgreementHistory.ts"
 import { ConsoleFeedbackApi } from "./console/FeedbackRows.ts"
 import { ConsoleRunsApi } from "./console/RunRows.ts"
 import { ConsoleTasksApi } from "./console/TaskRows.ts"
@@ -349,6 +350,7 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleSearchApi)
   .add(ConsoleOverviewApi)
   .add(ConsoleExportsApi)
+  .add(ConsoleAgreementApi)
   .add(ConsoleFeedbackApi)
   .add(ConsoleClosedApprovalsApi)
   .add(ConsoleRunsApi)

@@ -203,6 +203,7 @@ const comparison = {
   summary: {
     candidate: side,
     live: liveSide,
+    verdicts: { win: 3, regression: 1, both_agree: 6, neither_agrees: 0 },
     difference: { value: 0.2, low: -0.13, high: 0.51 },
     fields: [{ field: "total", compared: 10, candidate: 9, live: 7 }],
     judge: null
@@ -536,6 +537,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
       summary: {
         candidate: uncomparedSide,
         live: uncomparedSide,
+        verdicts: { win: 0, regression: 0, both_agree: 0, neither_agrees: 0 },
         difference: { value: 0, low: -1, high: 1 },
         fields: [],
         judge: null

@@ -49,6 +49,7 @@ import { Deadlines } from "./approvals/Deadlines.ts"
 import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
 import { Search } from "./console/Search.ts"
+import { AgreementHistory } from "./console/AgreementHistory.ts"
 import { FeedbackRows } from "./console/FeedbackRows.ts"
 import { RunRows } from "./tasks/RunRows.ts"
 import { TaskRows } from "./tasks/TaskRows.ts"
@@ -276,6 +277,7 @@ export const layerServices = (settings: ServiceSettings) =>
           TrainingExports.layer
         ).pipe(Layer.provideMerge(Datasets.layer), Layer.provide([EndUsers.layer, ScoreLabels.layer])),
         FeedbackSettings.layer,
+        AgreementHistory.layer,
         RunImports.layer,
         Deadlines.layer(),
         Deletions.layer.pipe(Layer.provide(EndUsers.layer)),

@@ -2957,6 +2957,18 @@ export interface SideSummary {
   } | null
 }
 
+/** Compared examples by their verdict. */
+export interface VerdictCounts {
+  /** Only the candidate agrees. */
+  readonly win: number
+  /** Only the live release agrees. */
+  readonly regression: number
+  /** Both sides agree. */
+  readonly both_agree: number
+  /** Neither side agrees. */
+  readonly neither_agrees: number
+}
+
 /** The judge's verdicts on the answers of both sides. */
 export interface JudgeSummary {
   /** Answers that the judge was asked about. */
@@ -2973,6 +2985,8 @@ export interface ComparisonSummary {
   readonly candidate: SideSummary
   /** The live release's results. */
   readonly live: SideSummary
+  /** The number of compared examples of each `verdict`. */
+  readonly verdicts: VerdictCounts
   /**
    * The candidate's agreement minus the live release's, with its 95 % confidence interval (Newcombe's
    * method 10 for paired shares). If the interval lies wholly above 0, the candidate is better.

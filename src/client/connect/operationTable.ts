@@ -373,6 +373,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ComparisonSummary: {
     candidate: "SideSummary",
     live: "SideSummary",
+    verdicts: "VerdictCounts",
     difference: { value: "number", low: "number", high: "number" },
     fields: ["list", { field: "string", compared: "number", candidate: "number", live: "number" }],
     judge: ["or", ["JudgeSummary", "null"]]
@@ -388,6 +389,7 @@ export const shapes: Readonly<Record<string, Shape>> = {
     cost: ["or", ["number", "null"]],
     latency_ms: ["or", [{ mean: "number", p50: "number", p95: "number" }, "null"]]
   },
+  VerdictCounts: { win: "number", regression: "number", both_agree: "number", neither_agrees: "number" },
   JudgeSummary: { judged: "number", agreed: "number", failed: "number" },
   NewComparison: {
     "candidate?": { "instructions?": "string", "provider?": "NewProvider", "dataset_id?": "dst_" },

@@ -22,6 +22,7 @@ const shortcuts: ReadonlyArray<readonly [string, ReadonlyArray<readonly [string,
       ["s, r", "stage, reject"]
     ]
   ],
+  ["Comparison", [["j, k", "open the next, the previous example"]]],
   [
     "A run",
     [

@@ -122,9 +122,19 @@ export const JudgeSummary = Schema.Struct({
   })
 }).annotate({ identifier: "JudgeSummary", description: "The judge's verdicts on the answers of both sides." })
 
+export const VerdictCounts = Schema.Struct({
+  win: Schema.Int.annotateKey({ description: "Only the candidate agrees." }),
+  regression: Schema.Int.annotateKey({ description: "Only the live release agrees." }),
+  both_agree: Schema.Int.annotateKey({ description: "Both sides agree." }),
+  neither_agrees: Schema.Int.annotateKey({ description: "Neither side agrees." })
+}).annotate({ identifier: "VerdictCounts", description: "Compared examples by their verdict." })
+
 export const ComparisonSummary = Schema.Struct({
   candidate: SideSummary.annotateKey({ description: "The candidate's results." }),
   live: SideSummary.annotateKey({ description: "The live release's results." }),
+  verdicts: VerdictCounts.annotateKey({
+    description: "The number of compared examples of each `verdict`."
+  }),
   difference: Schema.Struct({
     value: Schema.Finite.annotateKey({ description: "The difference, -1 to 1." }),
     ...bounds

@@ -151,6 +151,7 @@ export const summarizeTally = (tally: ComparisonTally): ComparisonSummary => {
   return {
     candidate: sideSummary(candidate, both + candidate_only, total),
     live: sideSummary(live, both + live_only, total),
+    verdicts: { win: candidate_only, regression: live_only, both_agree: both, neither_agrees: neither },
     difference: pairedDifference({ both, first: candidate_only, second: live_only, neither }),
     fields,
     judge

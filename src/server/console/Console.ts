@@ -10,6 +10,7 @@ import * as Authentication from "../http/Authentication.ts"
 import * as ConsoleAuthentication from "./Console/authentication.ts"
 import * as Guard from "./Console/sameOriginGuard.ts"
 import { ConsoleClosedApprovalsHttp } from "./Console/closedApprovalsHttp.ts"
+import { ConsoleAgreementHttp } from "./Console/agreementHttp.ts"
 import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
 import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
 import { ConsoleExportsHttp } from "./Console/exportsHttp.ts"
@@ -63,7 +64,8 @@ export const layerRoutes = <E, R>(options: {
           ConsoleRunsHttp,
           ConsolePeopleHttp,
           ConsoleTasksHttp,
-          ConsolePlaygroundHttp
+          ConsolePlaygroundHttp,
+          ConsoleAgreementHttp
         ]),
         Layer.provide([
           ConsoleAuthentication.layer,

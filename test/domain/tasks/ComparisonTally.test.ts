@@ -49,6 +49,7 @@ describe("ComparisonTally", () => {
     assert.deepInclude(summary.live, { agreed: 2, failed: 0, cost: null })
     assert.strictEqual(summary.candidate.latency_ms?.mean, 200)
     assert.strictEqual(summary.difference.value, 0)
+    assert.deepStrictEqual(summary.verdicts, { win: 1, regression: 1, both_agree: 1, neither_agrees: 0 })
     assert.deepStrictEqual(summary.fields, [{ field: "category", compared: 3, candidate: 2, live: 2 }])
   })
 

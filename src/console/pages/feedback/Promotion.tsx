@@ -2,13 +2,13 @@ import { Effect, Schema } from "effect"
 import { useState } from "react"
 import type { PromotionPreview } from "../../../api/Feedback.ts"
 import { type FeedbackId, TaskId } from "../../../domain/Ids.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { promotionPreviewAtom, refreshAfterPromotion } from "../../state/feedback.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
-import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
+import { comparisonsAtom, datasetsAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
@@ -114,6 +114,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
           <p>
             <Link to={`/datasets/${created.id}`}>Version {created.version}</Link> is now the newest version.
           </p>
+          {can("tasks.write") ? <CompareNow task={task} /> : null}
         </div>
       )}
       {isPromotionConflict(promote.failure) ? (
@@ -217,6 +218,36 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
         </>
       )}
     </div>
+  )
+}
+
+/** The next step after a promotion: a comparison on the new version. */
+const CompareNow = ({ task }: { readonly task: TaskId }) => {
+  const compare = useAction(() => apiClient.comparisons.create({ params: { task_id: task }, payload: {} }))
+  return (
+    <>
+      <p>
+        Does the task answer better with it? A comparison runs the working copy and the live release on it.
+      </p>
+      <div className="notice-actions">
+        <Button
+          small
+          kind="primary"
+          pending={compare.pending}
+          onClick={() =>
+            void compare.run().then((started) => {
+              if (started === undefined) return undefined
+              refresh(comparisonsAtom(task))
+              navigate(`/comparisons/${started.comparison.id}`)
+              return undefined
+            })
+          }
+        >
+          Compare now
+        </Button>
+      </div>
+      <FailureNotice failure={compare.failure} />
+    </>
   )
 }
 

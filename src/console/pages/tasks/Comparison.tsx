@@ -1,17 +1,12 @@
 import { DateTime, Effect, Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import { useEffect, useState } from "react"
-import type {
-  Comparison as ComparisonModel,
-  ComparisonVerdict,
-  SideSummary
-} from "../../../domain/tasks/Comparison.ts"
-import { ComparisonId, type ExampleId } from "../../../domain/Ids.ts"
+import { useEffect } from "react"
+import type { Comparison as ComparisonModel, SideSummary } from "../../../domain/tasks/Comparison.ts"
+import { ComparisonId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { releasesAtom, taskAtom } from "../../state/tasks.ts"
@@ -20,17 +15,15 @@ import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
-import { PagedList } from "../../ui/PagedList.tsx"
-import { Tabs } from "../../ui/Tabs.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { AgreementSummary } from "./AgreementSummary.tsx"
 import { ComparedSides, useComparedReleases } from "./ComparedSides.tsx"
+import { ComparisonResults } from "./ComparisonResults.tsx"
 import { ComparisonSettings } from "./ComparisonSettings.tsx"
 import { formatPercent } from "./Comparisons.tsx"
 import { PromoteCandidate } from "./PromoteCandidate.tsx"
-import { ResultCard } from "./ResultCard.tsx"
 
 const comparisonAtom = Atom.family((id: ComparisonId) =>
   Atom.make(
@@ -39,33 +32,6 @@ const comparisonAtom = Atom.family((id: ComparisonId) =>
       ({ comparison }) => comparison
     )
   )
-)
-
-/** Which results are listed. */
-type ResultFilter = "all" | ComparisonVerdict
-
-const resultFilters: ReadonlyArray<readonly [ResultFilter, string]> = [
-  ["all", "All"],
-  ["win", "Wins"],
-  ["regression", "Regressions"],
-  ["both_agree", "Both agree"],
-  ["neither_agrees", "Neither agrees"]
-]
-
-const resultsAtom = Atom.family(
-  ({ filter, id }: { readonly id: ComparisonId; readonly filter: ResultFilter }) =>
-    pagedAtom(
-      (cursor: ExampleId | undefined) =>
-        apiClient.comparisons.get({
-          params: { id },
-          query: {
-            limit: 20,
-            ...(filter === "all" ? {} : { verdict: filter }),
-            ...(cursor === undefined ? {} : { cursor })
-          }
-        }),
-      "results"
-    )
 )
 
 /** The polling interval of a running comparison, in milliseconds. */
@@ -105,16 +71,12 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
   const can = useCan()
   const { id, status, summary, task_id } = comparison
   const releases = useComparedReleases(comparison)
-  const [filter, setFilter] = useState<ResultFilter>("all")
   const running = status === "running"
   useEffect(() => {
-    if (!running) {
-      refresh(resultsAtom({ id, filter }))
-      return undefined
-    }
+    if (!running) return undefined
     const timer = setInterval(() => refresh(comparisonAtom(id)), REFRESH_INTERVAL_MS)
     return () => clearInterval(timer)
-  }, [id, running, filter])
+  }, [id, running])
   return (
     <div className="stack">
       <TaskPageTitle
@@ -212,25 +174,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
         </section>
       </div>
       <ComparisonSettings comparison={comparison} />
-      <section className="stack" aria-label="Examples">
-        <div className="change-head">
-          <h2>Examples</h2>
-          <Tabs label="Verdict" selected={filter} onSelect={setFilter} options={resultFilters} />
-        </div>
-        <PagedList atom={resultsAtom({ id, filter })}>
-          {(results) =>
-            results.length === 0 ? (
-              <EmptyState title={filter === "all" ? "No results yet" : "No such results"} />
-            ) : (
-              <ul className="cards">
-                {results.map((result) => (
-                  <ResultCard key={result.example_id} result={result} />
-                ))}
-              </ul>
-            )
-          }
-        </PagedList>
-      </section>
+      <ComparisonResults comparison={comparison} />
     </div>
   )
 }

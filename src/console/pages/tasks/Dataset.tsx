@@ -8,13 +8,10 @@ import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
-import { consoleClient } from "../../state/consoleClient.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
-import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
-import { Diff } from "../../ui/Diff.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -24,6 +21,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { DatasetDifferences, ExampleSource } from "./DatasetDifferences.tsx"
 
 const datasetAtom = Atom.family((id: DatasetId) => Atom.make(apiClient.datasets.get({ params: { id } })))
 
@@ -36,10 +34,6 @@ const examplesAtom = Atom.family((id: DatasetId) =>
       }),
     "examples"
   )
-)
-
-const changesAtom = Atom.family(({ id, since }: { readonly id: DatasetId; readonly since: DatasetId }) =>
-  Atom.make(consoleClient.dataset_changes.get({ params: { id }, query: { since } }))
 )
 
 const isDatasetId = Schema.is(DatasetId)
@@ -118,7 +112,7 @@ const Examples = ({ dataset }: { readonly dataset: DatasetModel }) => {
                     <JsonTree label="Expected answer" value={example.answer} />
                   </div>
                 </div>
-                <Source id={example.source_feedback_id} />
+                <ExampleSource id={example.source_feedback_id} />
                 {can("datasets.write") && dataset.example_count > 1 ? (
                   <div>
                     <ConfirmButton
@@ -152,24 +146,8 @@ const Examples = ({ dataset }: { readonly dataset: DatasetModel }) => {
   )
 }
 
-const Source = ({ id }: { readonly id: string | null }) => {
-  const can = useCan()
-  return id === null ? null : (
-    <p className="quiet small">
-      Source:{" "}
-      {can("feedback.read") ? (
-        <Link to={`/feedback/${id}`}>promoted correction</Link>
-      ) : (
-        <span className="id">{id}</span>
-      )}
-    </p>
-  )
-}
-
 const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly base: DatasetId }) => {
   const [since, setSince] = useState(base)
-  const atom = changesAtom({ id: dataset.id, since })
-  const result = useAtomValue(atom)
   return (
     <div className="stack">
       <PagedList atom={datasetsAtom(dataset.task_id)}>
@@ -193,52 +171,7 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
           </label>
         )}
       </PagedList>
-      <AsyncContent result={result} atom={atom}>
-        {({ added, changes, removed, replaced }) => (
-          <>
-            <p>
-              <Badge tone="good">{added.toLocaleString("en")} added</Badge>{" "}
-              <Badge tone="note">{replaced.toLocaleString("en")} replaced</Badge>
-              {removed === 0 ? null : <Badge tone="bad">{removed.toLocaleString("en")} removed</Badge>}
-              {changes.length < added + replaced + removed ? (
-                <span className="quiet"> · showing the newest {changes.length}</span>
-              ) : null}
-            </p>
-            <h2 className="visually-hidden">Differences</h2>
-            <ul className="cards">
-              {changes.map(({ after, before }) => (
-                <li key={after?.id ?? before?.id} className="card padded stack">
-                  <div className="change-head">
-                    <h3>Input</h3>
-                    {before === null ? (
-                      <Badge tone="good">Added</Badge>
-                    ) : after === null ? (
-                      <Badge tone="bad">Removed</Badge>
-                    ) : (
-                      <Badge tone="note">Replaced</Badge>
-                    )}
-                  </div>
-                  <JsonTree label="Input" value={(after ?? before)?.input} />
-                  {before === null || after === null ? (
-                    <>
-                      <h3>Answer</h3>
-                      <JsonTree label="Answer" value={(after ?? before)?.answer} />
-                    </>
-                  ) : (
-                    <Diff
-                      before={before.answer}
-                      after={after.answer}
-                      beforeTitle="Before"
-                      afterTitle="After"
-                    />
-                  )}
-                  <Source id={after?.source_feedback_id ?? null} />
-                </li>
-              ))}
-            </ul>
-          </>
-        )}
-      </AsyncContent>
+      <DatasetDifferences id={dataset.id} since={since} />
     </div>
   )
 }

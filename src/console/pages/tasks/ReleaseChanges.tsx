@@ -3,10 +3,12 @@ import type { ReleaseChanges as Changes } from "../../../domain/tasks/ReleaseCha
 import type { Release } from "../../../domain/tasks/Task.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { releaseChangesAtom } from "../../state/tasks.ts"
+import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Diff } from "../../ui/Diff.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { DatasetDifferences } from "./DatasetDifferences.tsx"
 import { DatasetLink } from "./DatasetLink.tsx"
 import { type InstructionLine, instructionLines } from "./instructionLines.ts"
 
@@ -89,9 +91,24 @@ export const ChangesView = ({
           <DatasetName task={task_id} id={dataset.after} />.
         </p>
       )}
+      <ChangedExamples {...dataset} />
     </section>
   </>
 )
+
+/** The examples that differ, loaded when they are opened. A version that is older than the one before has none to show. */
+const ChangedExamples = ({ after, before }: Changes["dataset"]) => {
+  const can = useCan()
+  const [isOpen, setOpen] = useState(false)
+  // IDs sort by time.
+  if (before === null || after === null || after <= before || !can("datasets.read")) return null
+  return (
+    <details onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
+      <summary>Examples that changed</summary>
+      {isOpen ? <DatasetDifferences id={after} since={before} /> : null}
+    </details>
+  )
+}
 
 /** A release's time, or its ID if its page of the list is not loaded. */
 const ReleaseName = ({ id, releases }: { readonly id: string; readonly releases: Props["releases"] }) => {

@@ -10,6 +10,7 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { AgreementHistory } from "./AgreementHistory.tsx"
 import { CanaryPanel } from "./CanaryPanel.tsx"
 import { DatasetLink } from "./DatasetLink.tsx"
 import { ReleaseChanges } from "./ReleaseChanges.tsx"
@@ -21,6 +22,7 @@ export const Releases = ({ task }: { readonly task: Task }) => {
   return (
     <div className="stack">
       {task.canary_release_id === null ? null : <CanaryPanel key={task.canary_release_id} task={task} />}
+      <AgreementHistory task_id={task.id} />
       {can("feedback.read") ? <ReleaseQuality task_id={task.id} /> : null}
       <PagedList atom={releasesAtom(task.id)}>
         {(releases) => (

@@ -1,4 +1,3 @@
-import { useState } from "react"
 import type { ComparisonResult, Outcome } from "../../../domain/tasks/Comparison.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -8,42 +7,47 @@ import { JsonTree } from "../../ui/JsonTree.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
 /** One example of a comparison, with the answers of both sides. */
-export const ResultCard = ({ result }: { readonly result: ComparisonResult }) => {
-  const [open, setOpen] = useState(false)
-  return (
-    <li className="card padded stack">
-      <div className="change-head">
-        <div className="result-sides">
-          <span>
-            Candidate <AgreementBadge outcome={result.candidate} />
-          </span>
-          <span>
-            Live <AgreementBadge outcome={result.live} />
-          </span>
-        </div>
-        <Button small aria-expanded={open} onClick={() => setOpen(!open)}>
-          {open ? "Hide details" : "View details"}
-        </Button>
+export const ResultCard = ({
+  onToggle,
+  open,
+  result
+}: {
+  readonly result: ComparisonResult
+  readonly open: boolean
+  readonly onToggle: () => void
+}) => (
+  <li className="card padded stack" data-example={result.example_id}>
+    <div className="change-head">
+      <div className="result-sides">
+        <span>
+          Candidate <AgreementBadge outcome={result.candidate} />
+        </span>
+        <span>
+          Live <AgreementBadge outcome={result.live} />
+        </span>
       </div>
-      {open ? (
-        <>
-          <h3>Input</h3>
-          <JsonTree label="Input" value={result.input} />
-          <h3>Candidate answer</h3>
-          <AnswerDiff outcome={result.candidate} result={result} />
-          <JudgeVerdict outcome={result.candidate} />
-          <h3>Live answer</h3>
-          <AnswerDiff outcome={result.live} result={result} />
-          <JudgeVerdict outcome={result.live} />
-        </>
-      ) : (
-        <p className="row-class quiet">
-          <UntrustedText text={summarizeJson(result.input).join(" · ")} />
-        </p>
-      )}
-    </li>
-  )
-}
+      <Button small aria-expanded={open} onClick={onToggle}>
+        {open ? "Hide details" : "View details"}
+      </Button>
+    </div>
+    {open ? (
+      <>
+        <h3>Input</h3>
+        <JsonTree label="Input" value={result.input} />
+        <h3>Candidate answer</h3>
+        <AnswerDiff outcome={result.candidate} result={result} />
+        <JudgeVerdict outcome={result.candidate} />
+        <h3>Live answer</h3>
+        <AnswerDiff outcome={result.live} result={result} />
+        <JudgeVerdict outcome={result.live} />
+      </>
+    ) : (
+      <p className="row-class quiet">
+        <UntrustedText text={summarizeJson(result.input).join(" · ")} />
+      </p>
+    )}
+  </li>
+)
 
 const AgreementBadge = ({ outcome }: { readonly outcome: Outcome }) =>
   outcome.answer === null ? (
