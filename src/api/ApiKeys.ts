@@ -99,9 +99,8 @@ export type KeyOrder = typeof KeyOrder.Type
 /** Longest text that a list of keys is searched for. */
 const MAX_SEARCH = 200
 
-/** The query of a list of keys. */
-export const ApiKeyQuery = Schema.Struct({
-  ...pageQuery(KeyId),
+/** The filters and the order of a list of keys. */
+export const apiKeyFilter = {
   status: Schema.optionalKey(KeyStatus).annotateKey({
     description: "Only keys of this status. Default: all keys."
   }),
@@ -118,7 +117,10 @@ export const ApiKeyQuery = Schema.Struct({
   order: Schema.optionalKey(KeyOrder).annotateKey({
     description: "The order of the list. Use each cursor with the order of its page. Default `newest`."
   })
-})
+}
+
+/** The query of a list of keys. */
+export const ApiKeyQuery = Schema.Struct({ ...pageQuery(KeyId), ...apiKeyFilter })
 export type ApiKeyQuery = typeof ApiKeyQuery.Type
 
 export const MadeKeys = Schema.Literals(["revoke", "keep"])

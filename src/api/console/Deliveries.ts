@@ -34,16 +34,18 @@ export type DeliveredEventType = typeof DeliveredEventType.Type
 export const ResponseCode = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 599 }))
 
 /** The filters of the log, all optional. */
-export interface DeliveryFilter {
-  readonly endpoint_id?: EndpointId
-  readonly status?: LoggedDeliveryStatus
-  readonly code?: number
-  readonly type?: DeliveredEventType
+export const deliveryFilter = {
+  endpoint_id: Schema.optionalKey(EndpointId),
+  status: Schema.optionalKey(LoggedDeliveryStatus),
+  code: Schema.optionalKey(Schema.FiniteFromString.pipe(Schema.decodeTo(ResponseCode))),
+  type: Schema.optionalKey(DeliveredEventType),
   /** Deliveries created at this time or later. */
-  readonly since?: Timestamp
+  since: Schema.optionalKey(Timestamp),
   /** Deliveries created before this time. */
-  readonly until?: Timestamp
+  until: Schema.optionalKey(Timestamp)
 }
+const DeliveryFilter = Schema.Struct(deliveryFilter)
+export type DeliveryFilter = typeof DeliveryFilter.Type
 
 /** A delivery in the log. */
 export const LoggedDelivery = Schema.Struct({
@@ -144,12 +146,7 @@ export class ConsoleDeliveriesApi extends HttpApiGroup.make("deliveries")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: {
-        endpoint_id: Schema.optionalKey(EndpointId),
-        status: Schema.optionalKey(LoggedDeliveryStatus),
-        code: Schema.optionalKey(Schema.FiniteFromString.pipe(Schema.decodeTo(ResponseCode))),
-        type: Schema.optionalKey(DeliveredEventType),
-        since: Schema.optionalKey(Timestamp),
-        until: Schema.optionalKey(Timestamp),
+        ...deliveryFilter,
         cursor: Schema.optionalKey(DeliveryId)
       },
       success: DeliveryLogPage

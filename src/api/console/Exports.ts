@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { TaskId } from "../../domain/Ids.ts"
 import { agentSessionFilter } from "../AgentSessions.ts"
+import { apiKeyFilter } from "../ApiKeys.ts"
 import { auditFilter } from "../AuditLog.ts"
 import { Authentication, requires } from "../Authorization.ts"
 import { feedbackFilter } from "../Feedback.ts"
@@ -9,6 +10,7 @@ import { RequestBody } from "../Middleware.ts"
 import { NotFound, RateLimited } from "../Problems.ts"
 import { runFilter } from "../Runs.ts"
 import { closedFilter } from "./ClosedApprovals.ts"
+import { deliveryFilter } from "./Deliveries.ts"
 import { runRowFilter } from "./RunRows.ts"
 
 /** Path prefix of the exports. */
@@ -65,8 +67,23 @@ export class ConsoleExportsApi extends HttpApiGroup.make("exports")
       success,
       error: [NotFound, RateLimited]
     }).middleware(requires("runs.read")),
-    HttpApiEndpoint.get("keys", "/keys", { query: format, success, error: RateLimited }).middleware(
-      requires("keys.write")
+    HttpApiEndpoint.get("keys", "/keys", {
+      query: { ...format, ...apiKeyFilter },
+      success,
+      error: RateLimited
+    }).middleware(requires("keys.write")),
+    HttpApiEndpoint.get("deliveries", "/deliveries", {
+      query: { ...format, ...deliveryFilter },
+      success,
+      error: RateLimited
+    }).middleware(requires("org_config.read")),
+    HttpApiEndpoint.get("endpoints", "/notification-endpoints", {
+      query: format,
+      success,
+      error: RateLimited
+    }).middleware(requires("org_config.read")),
+    HttpApiEndpoint.get("tasks", "/tasks", { query: format, success, error: RateLimited }).middleware(
+      requires("tasks.read")
     )
   )
   .prefix(EXPORTS_PATH)

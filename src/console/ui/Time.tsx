@@ -47,9 +47,6 @@ export const formatSeconds = (seconds: number): string => {
   return hours === 0 ? `${Math.floor(whole / DAY)} d` : `${Math.floor(whole / DAY)} d ${hours} h`
 }
 
-/** Date and time in the device's locale and time zone, for texts without elements. */
-export const formatDateTime = (time: Timestamp): string => dateTimeText(DateTime.toEpochMillis(time))
-
 /** Date and time in the device's locale and time zone, with UTC as a tooltip. */
 export const AbsoluteTime = ({ time }: { readonly time: Timestamp | null }) =>
   time === null ? (

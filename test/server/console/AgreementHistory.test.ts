@@ -26,46 +26,48 @@ const compareAndRelease = (admin: ClientCalls, params: { readonly task_id: TaskI
   })
 
 layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("AgreementHistory", (it) => {
-  it.effect("lists releases oldest first, with the agreement of both sides; a rollback has that of its release", () =>
-    Effect.gen(function* () {
-      const { client, key } = yield* Countersign
-      const admin = yield* client({}, "history")
-      const { dataset, params, task } = yield* createSortingTask(
-        admin,
-        ["where is my parcel", "shipping"],
-        ["the invoice is wrong", "other"]
-      )
-      const first = yield* compareAndRelease(admin, params)
-      yield* admin.datasets.create({
-        params,
-        payload: {
-          base_dataset_id: dataset.id,
-          examples: [{ input: { text: "the invoice is wrong" }, answer: { category: "billing" } }]
-        }
-      })
-      const second = yield* compareAndRelease(admin, params)
-      yield* admin.releases.create({ params, payload: { release_id: first.release.id } })
-      const headers = yield* consoleHeaders(yield* key({ preset: "reviewer" }, "history"))
-      const { body, status } = yield* send(`/console/agreement/${task.id}`, { headers })
-      assert.strictEqual(status, 200)
-      const releases = body["releases"]
-      assert.isArray(releases)
-      const rows = (Array.isArray(releases) ? releases : []).map((one) => Object(one))
-      assert.deepStrictEqual(
-        rows.map((one) => [Reflect.get(one, "is_rollback"), Reflect.get(Object(one.comparison), "id")]),
-        [
-          [false, undefined],
-          [false, first.comparison_id],
-          [false, second.comparison_id],
-          [true, first.comparison_id]
-        ]
-      )
-      assert.deepInclude(rows[2].comparison, { compared: 2, agreement: 1, live_agreement: 0.5 })
-      const stranger = yield* consoleHeaders(yield* key({}, "elsewhere"))
-      assert.strictEqual((yield* send(`/console/agreement/${task.id}`, { headers: stranger })).status, 404)
-      const without = yield* consoleHeaders(yield* key({ preset: "integration" }, "history"))
-      assert.strictEqual((yield* send(`/console/agreement/${task.id}`, { headers: without })).status, 403)
-    }).pipe(Effect.orDie)
+  it.effect(
+    "lists releases oldest first, with the agreement of both sides; a rollback has that of its release",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const admin = yield* client({}, "history")
+        const { dataset, params, task } = yield* createSortingTask(
+          admin,
+          ["where is my parcel", "shipping"],
+          ["the invoice is wrong", "other"]
+        )
+        const first = yield* compareAndRelease(admin, params)
+        yield* admin.datasets.create({
+          params,
+          payload: {
+            base_dataset_id: dataset.id,
+            examples: [{ input: { text: "the invoice is wrong" }, answer: { category: "billing" } }]
+          }
+        })
+        const second = yield* compareAndRelease(admin, params)
+        yield* admin.releases.create({ params, payload: { release_id: first.release.id } })
+        const headers = yield* consoleHeaders(yield* key({ preset: "reviewer" }, "history"))
+        const { body, status } = yield* send(`/console/agreement/${task.id}`, { headers })
+        assert.strictEqual(status, 200)
+        const releases = body["releases"]
+        assert.isArray(releases)
+        const rows = (Array.isArray(releases) ? releases : []).map((one) => Object(one))
+        assert.deepStrictEqual(
+          rows.map((one) => [Reflect.get(one, "is_rollback"), Reflect.get(Object(one.comparison), "id")]),
+          [
+            [false, undefined],
+            [false, first.comparison_id],
+            [false, second.comparison_id],
+            [true, first.comparison_id]
+          ]
+        )
+        assert.deepInclude(rows[2].comparison, { compared: 2, agreement: 1, live_agreement: 0.5 })
+        const stranger = yield* consoleHeaders(yield* key({}, "elsewhere"))
+        assert.strictEqual((yield* send(`/console/agreement/${task.id}`, { headers: stranger })).status, 404)
+        const without = yield* consoleHeaders(yield* key({ preset: "integration" }, "history"))
+        assert.strictEqual((yield* send(`/console/agreement/${task.id}`, { headers: without })).status, 403)
+      }).pipe(Effect.orDie)
   )
 
   it.effect("reads the newest releases of the task by indexes, however many there are", () =>

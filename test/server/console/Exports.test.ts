@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { StepId } from "../../../src/domain/Ids.ts"
 import { MAX_CONCURRENT_EXPORTS } from "../../../src/api/console/Exports.ts"
+import { DELIVERIES_PAGE } from "../../../src/api/console/Deliveries.ts"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
 import { Exports } from "../../../src/server/console/Exports.ts"
@@ -154,6 +155,86 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Exports
         headers: { ...headers, "sec-fetch-site": "cross-site" }
       })
       assert.strictEqual(crossSite.status, 403)
+    }).pipe(Effect.orDie)
+  )
+
+  it.effect(
+    "deliveries, endpoints, tasks and filtered keys are exported without secrets, of the own organization",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const admin = yield* client({}, "lists")
+        const other = yield* client({}, "other lists")
+        const secrets: Array<string> = []
+        for (const [organization, text] of [
+          [other, "theirs"],
+          [admin, "=HYPERLINK(1)"]
+        ] as const) {
+          const { endpoint, secret } = yield* organization.notification_endpoints.create({
+            payload: { url: "http://127.0.0.1:9/hidden-path", description: text }
+          })
+          yield* organization.notification_endpoints.test({ params: { id: endpoint.id } })
+          yield* organization.tasks.create({ payload: { ...sortingTask, name: text } })
+          const made = yield* organization.api_keys.create({ payload: { name: text, preset: "runtime" } })
+          secrets.push(secret, made.secret)
+        }
+        const headers = yield* consoleHeaders(yield* key({}, "lists"))
+        const rowsOf = (text: string) => text.trimEnd().split("\r\n").slice(1)
+        const endpoints = yield* download("/notification-endpoints?format=csv", headers)
+        const tasks = yield* download("/tasks?format=csv", headers)
+        const keys = yield* download("/keys?format=csv&status=active&name=HYPER", headers)
+        for (const { text } of [endpoints, tasks, keys]) {
+          assert.strictEqual(rowsOf(text).length, 1, text)
+          assert.include(text, ",'=HYPERLINK(1)")
+        }
+        const revoked = yield* download("/keys?format=csv&status=revoked", headers)
+        assert.deepStrictEqual(rowsOf(revoked.text), [])
+        const deliveries = yield* download("/deliveries?format=jsonl", headers)
+        const records = deliveries.text.trimEnd().split("\n")
+        assert.strictEqual(records.length, 1)
+        assert.include(records[0], '"type":"test"')
+        const [failed, later] = [
+          yield* download("/deliveries?format=jsonl&status=delivered", headers),
+          yield* download("/deliveries?format=csv&since=2100-01-01T00:00:00Z", headers)
+        ]
+        assert.deepStrictEqual([failed.text, rowsOf(later.text)], ["", []])
+        for (const { text } of [endpoints, tasks, keys, deliveries]) {
+          assert.notInclude(text, "theirs")
+          assert.notInclude(text, "hidden-path")
+          for (const secret of secrets) assert.notInclude(text, secret)
+        }
+        const runtime = yield* consoleHeaders(yield* key({ preset: "runtime", name: "agent" }, "lists"))
+        for (const path of ["/deliveries", "/notification-endpoints", "/keys"]) {
+          assert.strictEqual((yield* download(`${path}?format=csv`, runtime)).status, 403, path)
+        }
+      }).pipe(Effect.orDie)
+  )
+
+  it.effect("every delivery of a filter is exported, however many pages the search for it takes", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "paged")
+      const { endpoint } = yield* admin.notification_endpoints.create({
+        payload: { url: "http://127.0.0.1:9/hook" }
+      })
+      const { org_id } = yield* (yield* ApiKeys).verify(yield* key({}, "paged"))
+      const sql = yield* SqlClient.SqlClient
+      const deliveries = 2 * DELIVERIES_PAGE + 7
+      yield* sql`
+        INSERT INTO deliveries
+          (org_id, destination_id, delivery_id, channel, event_id, label, status, attempts, status_code, created_at, finished_at)
+        SELECT ${org_id}, ${endpoint.id}, 'ndl_' || lpad(to_hex(${Date.now()}::bigint - n), 12, '0') || '7000' || lpad(to_hex(n), 16, '0'),
+          'webhook', 'evt_' || lpad(to_hex(n), 32, '0'), 'approval.requested apr_' || lpad(to_hex(n), 32, '0'),
+          CASE WHEN n % 2 = 0 THEN 'failed' ELSE 'delivered' END, 1, 503, now(), now()
+        FROM generate_series(1, ${2 * deliveries}::bigint) AS n
+      `
+      const headers = yield* consoleHeaders(yield* key({}, "paged"))
+      const { text } = yield* download("/deliveries?format=jsonl&status=failed", headers)
+      const ids = text
+        .trimEnd()
+        .split("\n")
+        .map((line): unknown => Reflect.get(Object(JSON.parse(line)), "id"))
+      assert.strictEqual(new Set(ids).size, deliveries)
     }).pipe(Effect.orDie)
   )
 

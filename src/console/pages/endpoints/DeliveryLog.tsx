@@ -15,6 +15,7 @@ import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { RowCheckbox } from "../../ui/selection/RowCheckbox.tsx"
@@ -28,6 +29,7 @@ import { useQueryState } from "../../ui/useQueryState.ts"
 import {
   deliveryPagesAtom,
   deliveryQuery,
+  exportFilter,
   isFiltered,
   loadDeliveries,
   newestDeliveriesAtom
@@ -67,7 +69,10 @@ export const DeliveryLog = ({
     <section className="card" aria-labelledby="deliveries">
       <div className="card-head">
         <h2 id="deliveries">{only === undefined ? "All deliveries" : "Deliveries"}</h2>
-        {aside}
+        <div className="row-actions">
+          {aside}
+          <ExportButton path="/deliveries" filter={exportFilter(search)} />
+        </div>
       </div>
       <div className="delivery-filters">
         <DeliveryFilters query={query} setQuery={setQuery} {...(only === undefined ? { endpoints } : {})} />

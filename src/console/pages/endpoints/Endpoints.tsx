@@ -15,6 +15,7 @@ import { useCan } from "../../state/session.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -50,11 +51,14 @@ export default function Endpoints() {
       <PageHeader
         title="Notifications"
         aside={
-          can("org_config.write") ? (
-            <Button kind="primary" onClick={() => setIsCreating(true)}>
-              New endpoint
-            </Button>
-          ) : null
+          <>
+            <ExportButton path="/notification-endpoints" />
+            {can("org_config.write") ? (
+              <Button kind="primary" onClick={() => setIsCreating(true)}>
+                New endpoint
+              </Button>
+            ) : null}
+          </>
         }
       >
         Webhook endpoints that receive approval events. Deliveries are signed, retried, and can be replayed.

@@ -1,4 +1,4 @@
-import { Effect, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import {
   DeliveredEventType,
@@ -38,6 +38,17 @@ const toFilter = (search: string): DeliveryFilter => {
     ...(endpoint === undefined ? {} : { endpoint_id: endpoint }),
     ...(from === undefined ? {} : { since: startOfDay(from) }),
     ...(to === undefined ? {} : { until: startOfDay(to, 1) })
+  }
+}
+
+/** The filter of a query as the query of an export. */
+export const exportFilter = (search: string): Readonly<Record<string, string | undefined>> => {
+  const { code, since, until, ...others } = toFilter(search)
+  return {
+    ...others,
+    code: code?.toString(),
+    since: since === undefined ? undefined : DateTime.formatIso(since),
+    until: until === undefined ? undefined : DateTime.formatIso(until)
   }
 }
 

@@ -19,6 +19,7 @@ import { EmptyState } from "../../ui/EmptyState.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { SecretDialog } from "../../ui/SecretDialog.tsx"
 import { SavedViews } from "../../ui/SavedViews.tsx"
@@ -91,9 +92,19 @@ export default function Keys() {
       <PageHeader
         title="API keys"
         aside={
-          <Button kind="primary" onClick={() => setIsCreating(true)}>
-            New key
-          </Button>
+          <>
+            <ExportButton
+              path="/keys"
+              filter={{
+                status: status === "all" ? undefined : status,
+                name: name === "" ? undefined : name,
+                order
+              }}
+            />
+            <Button kind="primary" onClick={() => setIsCreating(true)}>
+              New key
+            </Button>
+          </>
         }
       >
         Actions are attributed to the key. Give each person their own key.

@@ -1,3 +1,4 @@
+import { DateTime } from "effect"
 import { Atom } from "effect/reactivity"
 import type { ReleaseAgreement } from "../../../api/console/AgreementHistory.ts"
 import type { TaskId } from "../../../domain/Ids.ts"
@@ -5,7 +6,6 @@ import { useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Chart } from "../../ui/charts/Chart.tsx"
-import { formatDateTime } from "../../ui/Time.tsx"
 import { formatPercent } from "./Comparisons.tsx"
 
 /** The agreement of a task's releases. */
@@ -24,6 +24,17 @@ export const AgreementHistory = ({ task_id }: { readonly task_id: TaskId }) => {
   )
 }
 
+let timeFormat: Intl.DateTimeFormat | undefined
+
+/** The time of a release, short enough for an axis. */
+const timeText = ({ created_at }: ReleaseAgreement): string =>
+  (timeFormat ??= new Intl.DateTimeFormat(undefined, {
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit"
+  })).format(DateTime.toEpochMillis(created_at))
+
 const History = ({ releases }: { readonly releases: ReadonlyArray<ReleaseAgreement> }) => {
   const compared = releases.filter(({ comparison }) => (comparison?.agreement ?? null) !== null)
   if (compared.length === 0) return null
@@ -41,7 +52,7 @@ const History = ({ releases }: { readonly releases: ReadonlyArray<ReleaseAgreeme
         ]}
         points={releases.map((release) => ({
           key: release.release_id,
-          label: `${formatDateTime(release.created_at)}${release.is_rollback ? " (rollback)" : ""}`,
+          label: `${timeText(release)}${release.is_rollback ? " (rollback)" : ""}`,
           values: [release.comparison?.agreement ?? null, release.comparison?.live_agreement ?? null],
           to: release.comparison === null ? undefined : `/comparisons/${release.comparison.id}`
         }))}

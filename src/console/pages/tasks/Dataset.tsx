@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useState } from "react"
+import { CONSOLE_API_PATH } from "../../../api/Console.ts"
 import type { Dataset as DatasetModel } from "../../../domain/tasks/Dataset.ts"
 import { DatasetId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
@@ -64,17 +65,26 @@ const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
             <PageHeader
               title={`Version ${dataset.version}`}
               aside={
-                dataset.base_dataset_id === null ? null : (
-                  <Tabs
-                    label="View"
-                    selected={selected}
-                    onSelect={setTab}
-                    options={[
-                      ["changes", "Differences"],
-                      ["examples", "Examples"]
-                    ]}
-                  />
-                )
+                <>
+                  <a
+                    className="button"
+                    href={`${CONSOLE_API_PATH}/v1/datasets/${dataset.id}/export`}
+                    download={`dataset-version-${dataset.version}.jsonl`}
+                  >
+                    Export as JSON Lines
+                  </a>
+                  {dataset.base_dataset_id === null ? null : (
+                    <Tabs
+                      label="View"
+                      selected={selected}
+                      onSelect={setTab}
+                      options={[
+                        ["changes", "Differences"],
+                        ["examples", "Examples"]
+                      ]}
+                    />
+                  )}
+                </>
               }
             >
               {dataset.example_count.toLocaleString("en")} examples · created by{" "}

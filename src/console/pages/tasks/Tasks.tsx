@@ -3,6 +3,7 @@ import { MAX_WAITING_COUNT, TASK_ROW_DAYS, type TaskRow } from "../../../api/con
 import { Link, withQuery } from "../../app/router.tsx"
 import { serverNow, useCan } from "../../state/session.ts"
 import { refreshTaskLists, taskRowsAtom } from "../../state/tasks.ts"
+import { ExportButton } from "../../ui/ExportButton.tsx"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -18,11 +19,14 @@ export default function Tasks() {
       <PageHeader
         title="Tasks"
         aside={
-          can("tasks.write") ? (
-            <Link className="button primary" to="/tasks/new">
-              New task
-            </Link>
-          ) : null
+          <>
+            <ExportButton path="/tasks" />
+            {can("tasks.write") ? (
+              <Link className="button primary" to="/tasks/new">
+                New task
+              </Link>
+            ) : null}
+          </>
         }
       >
         Tasks with their datasets, the runs of the last 30 days, and what waits for a person.

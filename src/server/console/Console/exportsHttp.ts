@@ -4,28 +4,36 @@ import { auditFilter } from "../../../api/AuditLog.ts"
 import { Authorized } from "../../../api/Authorization.ts"
 import { ConsoleApi } from "../../../api/Console.ts"
 import { closedFilter } from "../../../api/console/ClosedApprovals.ts"
+import { deliveryFilter } from "../../../api/console/Deliveries.ts"
 import { feedbackFilter } from "../../../api/Feedback.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { runFilter } from "../../../api/Runs.ts"
-import type { AuditEntryId, FeedbackId, KeyId, RunId, SessionId } from "../../../domain/Ids.ts"
+import type { AuditEntryId, DeliveryId, FeedbackId, KeyId, RunId, SessionId, TaskId } from "../../../domain/Ids.ts"
 import { Sessions } from "../../approvals/Sessions.ts"
 import { ApiKeys } from "../../identity/ApiKeys.ts"
 import { Audit } from "../../identity/Audit.ts"
+import { Notifications } from "../../notifications/Notifications.ts"
 import { Feedback } from "../../tasks/Feedback.ts"
 import { RunLog } from "../../tasks/RunLog.ts"
+import { Tasks } from "../../tasks/Tasks.ts"
 import { ClosedApprovals } from "../ClosedApprovals.ts"
+import { ConsoleDeliveries } from "../ConsoleDeliveries.ts"
 import { Exports } from "../Exports.ts"
 import {
   auditLogExport,
   closedApprovalsExport,
+  deliveriesExport,
+  endpointsExport,
   feedbackExport,
   keysExport,
   runsExport,
-  sessionsExport
+  sessionsExport,
+  tasksExport
 } from "../Exports/exportedLists.ts"
 
 const encodeClosedFilter = Schema.encodeSync(Schema.Struct(closedFilter))
 const encodeAuditFilter = Schema.encodeSync(Schema.Struct(auditFilter))
+const encodeDeliveryFilter = Schema.encodeSync(Schema.Struct(deliveryFilter))
 const encodeFeedbackFilter = Schema.encodeSync(Schema.Struct(feedbackFilter))
 const encodeRunFilter = Schema.encodeSync(Schema.Struct(runFilter))
 
@@ -41,6 +49,9 @@ export const ConsoleExportsHttp = HttpApiBuilder.group(
     const feedback = yield* Feedback
     const runs = yield* RunLog
     const keys = yield* ApiKeys
+    const deliveries = yield* ConsoleDeliveries
+    const notifications = yield* Notifications
+    const tasks = yield* Tasks
     return handlers.handleAll({
       sessions: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
         const scope = Authorized("sessions.read")
@@ -102,13 +113,54 @@ export const ConsoleExportsHttp = HttpApiBuilder.group(
             Effect.provideService(runs.list(task_id, { ...page, ...filter }), scope, principal)
         })
       }),
-      keys: Effect.fnUntraced(function* ({ query: { format } }) {
+      keys: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
         const scope = Authorized("keys.write")
         const principal = yield* scope
         return yield* exports.respond(principal, keysExport, {
           format,
+          filter,
+          read: (page: PageRequest<KeyId>) =>
+            Effect.provideService(keys.list({ ...page, ...filter }), scope, principal)
+        })
+      }),
+      deliveries: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
+        const scope = Authorized("org_config.read")
+        const principal = yield* scope
+        return yield* exports.respond(principal, deliveriesExport, {
+          format,
+          filter: encodeDeliveryFilter(filter),
+          read: ({ cursor }: PageRequest<DeliveryId>) =>
+            Effect.map(
+              Effect.provideService(
+                deliveries.list(cursor === undefined ? filter : { ...filter, cursor }),
+                scope,
+                principal
+              ),
+              (page) => ({ items: page.deliveries, next_cursor: page.next_cursor })
+            )
+        })
+      }),
+      endpoints: Effect.fnUntraced(function* ({ query: { format } }) {
+        const scope = Authorized("org_config.read")
+        const principal = yield* scope
+        return yield* exports.respond(principal, endpointsExport, {
+          format,
           filter: {},
-          read: (page: PageRequest<KeyId>) => Effect.provideService(keys.list(page), scope, principal)
+          // At most 50 of an organization.
+          read: () =>
+            Effect.map(Effect.provideService(notifications.list, scope, principal), ({ endpoints }) => ({
+              items: endpoints,
+              next_cursor: null
+            }))
+        })
+      }),
+      tasks: Effect.fnUntraced(function* ({ query: { format } }) {
+        const scope = Authorized("tasks.read")
+        const principal = yield* scope
+        return yield* exports.respond(principal, tasksExport, {
+          format,
+          filter: {},
+          read: (page: PageRequest<TaskId>) => Effect.provideService(tasks.list(page), scope, principal)
         })
       })
     })

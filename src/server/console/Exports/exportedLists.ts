@@ -1,12 +1,15 @@
 /** The lists that the console exports: the records as the API returns them, and the columns of their CSV. */
 import type { Schema } from "effect"
+import { LoggedDelivery } from "../../../api/console/Deliveries.ts"
 import { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
 import type { CsvValue } from "../../../domain/csv.ts"
+import { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import { AuditEntry } from "../../../domain/identity/AuditEntry.ts"
 import { FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
 import { RunRecord } from "../../../domain/tasks/Run.ts"
+import { Task } from "../../../domain/tasks/Task.ts"
 
 /** A list with a file format. */
 export interface ExportedList<Item, Encoded> {
@@ -147,5 +150,67 @@ export const keysExport = exportedList({
     revocation_reason: (one) => one.revocation_reason,
     allowed_networks: (one) => one.allowed_networks?.join(" "),
     last_used_at: (one) => one.last_used_at
+  }
+})
+
+export const deliveriesExport = exportedList({
+  name: "deliveries",
+  item: LoggedDelivery,
+  columns: {
+    id: (one) => one.id,
+    created_at: (one) => one.created_at,
+    type: (one) => one.type,
+    status: (one) => one.status,
+    attempts: (one) => one.attempts,
+    replays: (one) => one.replays,
+    status_code: (one) => one.status_code,
+    last_error: (one) => one.last_error,
+    finished_at: (one) => one.finished_at,
+    next_attempt_at: (one) => one.next_attempt_at,
+    endpoint_id: (one) => one.endpoint_id,
+    event_id: (one) => one.event_id,
+    approval_id: (one) => one.approval_id,
+    tool: (one) => one.tool
+  }
+})
+
+export const endpointsExport = exportedList({
+  name: "webhook-endpoints",
+  item: NotificationEndpoint,
+  columns: {
+    id: (one) => one.id,
+    description: (one) => one.description,
+    url_hint: (one) => one.url_hint,
+    events: (one) => one.events.join(" "),
+    active: (one) => one.active,
+    disabled_at: (one) => one.disabled?.at,
+    verified_at: (one) => one.verified_at,
+    cooldown_until: (one) => one.cooldown_until,
+    consecutive_failures: (one) => one.consecutive_failures,
+    pending_deliveries: (one) => one.pending_deliveries,
+    created_at: (one) => one.created_at,
+    created_by: (one) => one.created_by.name,
+    created_by_key_id: (one) => one.created_by.id
+  }
+})
+
+export const tasksExport = exportedList({
+  name: "tasks",
+  item: Task,
+  columns: {
+    id: (one) => one.id,
+    name: (one) => one.name,
+    provider: (one) => one.provider.kind,
+    model: (one) => one.provider.model,
+    instructions: (one) => one.instructions,
+    input_schema: (one) => one.input_schema,
+    answer_schema: (one) => one.answer_schema,
+    live_release_id: (one) => one.live_release_id,
+    canary_release_id: (one) => one.canary_release_id,
+    dataset_id: (one) => one.dataset_id,
+    review_share: (one) => one.review_share,
+    created_at: (one) => one.created_at,
+    created_by: (one) => one.created_by.name,
+    created_by_key_id: (one) => one.created_by.id
   }
 })
