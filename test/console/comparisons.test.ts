@@ -64,123 +64,126 @@ const fourVerdicts = Effect.fnUntraced(function* (organization: string) {
   return { admin, params, task, dataset, second, third, comparison_id }
 })
 
-layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Comparisons on the console", (it) => {
-  const test = skipWithoutBrowser(it)
+layer(environment, { excludeTestServices: true, timeout: "180 seconds" })(
+  "Comparisons on the console",
+  (it) => {
+    const test = skipWithoutBrowser(it)
 
-  test("tabs count what became of the examples and are in the address, and j and k go through one tab", () =>
-    Effect.gen(function* () {
-      const { key } = yield* Countersign
-      const { admin, comparison_id } = yield* fourVerdicts("verdicts")
-      const { comparison } = yield* admin.comparisons.get({ params: { id: comparison_id } })
-      assert.deepStrictEqual(comparison.summary.verdicts, {
-        win: 2,
-        regression: 1,
-        both_agree: 1,
-        neither_agrees: 1
-      })
-      const { pageErrors, page } = yield* openSignedIn(
-        yield* key({ preset: "reviewer" }, "verdicts"),
-        `/comparisons/${comparison_id}`
-      )
-      const open = page.getByRole("button", { name: "Hide details" })
-      yield* Effect.promise(async () => {
-        const tabs = page.getByRole("group", { name: "Result" })
-        await tabs.getByText("All 5").waitFor()
-        assert.deepStrictEqual(await tabs.getByRole("button").allInnerTexts(), [
-          "All 5",
-          "Fixed 2",
-          "Broken 1",
-          "Both wrong 1",
-          "Both right 1"
-        ])
-        await tabs.getByText("Broken 1").click()
-        await page.getByText("thank you very much").waitFor()
-        assert.strictEqual(await page.locator("[data-example]").count(), 1)
-        assert.include(page.url(), "verdict=regression")
-        await tabs.getByText("Fixed 2").click()
-        await page.getByText("my card was charged twice").waitFor()
-        await page.keyboard.press("j")
-        await open.waitFor()
-        const first = new URL(page.url()).searchParams.get("example")
-        await page.keyboard.press("j")
-        await page.waitForFunction((before) => !location.search.includes(String(before)), first)
-        assert.strictEqual(await open.count(), 1)
-        assert.isTrue(await open.evaluate((button) => button === document.activeElement))
-        const second = new URL(page.url()).searchParams.get("example")
-        assert.notStrictEqual(second, first)
-        await page.keyboard.press("k")
-        await page.waitForFunction((back) => location.search.includes(String(back)), first)
-        await page.keyboard.press("Escape")
-        await open.waitFor({ state: "detached" })
-        // A link to an example of a tab.
-        await page.goto(`/console/comparisons/${comparison_id}?verdict=win&example=${second}`)
-        await page.locator(`[data-example="${second}"]`).getByText("Expected answer").first().waitFor()
-        assert.strictEqual(await open.count(), 1)
-        // Back leaves the tab, not each example.
-        await page.getByRole("group", { name: "Result" }).getByText("Both right 1").click()
-        await page.keyboard.press("j")
-        await open.waitFor()
-        await page.goBack()
-        await page.waitForFunction(() => location.search.includes("verdict=win"))
-      })
-      assert.deepStrictEqual(yield* accessibilityViolations(page), [])
-      assert.deepStrictEqual(pageErrors, [])
-    }).pipe(Effect.scoped, Effect.orDie))
+    test("tabs count what became of the examples and are in the address, and j and k go through one tab", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const { admin, comparison_id } = yield* fourVerdicts("verdicts")
+        const { comparison } = yield* admin.comparisons.get({ params: { id: comparison_id } })
+        assert.deepStrictEqual(comparison.summary.verdicts, {
+          win: 2,
+          regression: 1,
+          both_agree: 1,
+          neither_agrees: 1
+        })
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* key({ preset: "reviewer" }, "verdicts"),
+          `/comparisons/${comparison_id}`
+        )
+        const open = page.getByRole("button", { name: "Hide details" })
+        yield* Effect.promise(async () => {
+          const tabs = page.getByRole("group", { name: "Result" })
+          await tabs.getByText("All 5").waitFor()
+          assert.deepStrictEqual(await tabs.getByRole("button").allInnerTexts(), [
+            "All 5",
+            "Fixed 2",
+            "Broken 1",
+            "Both wrong 1",
+            "Both right 1"
+          ])
+          await tabs.getByText("Broken 1").click()
+          await page.getByText("thank you very much").waitFor()
+          assert.strictEqual(await page.locator("[data-example]").count(), 1)
+          assert.include(page.url(), "verdict=regression")
+          await tabs.getByText("Fixed 2").click()
+          await page.getByText("my card was charged twice").waitFor()
+          await page.keyboard.press("j")
+          await open.waitFor()
+          const first = new URL(page.url()).searchParams.get("example")
+          await page.keyboard.press("j")
+          await page.waitForFunction((before) => !location.search.includes(String(before)), first)
+          assert.strictEqual(await open.count(), 1)
+          assert.isTrue(await open.evaluate((button) => button === document.activeElement))
+          const second = new URL(page.url()).searchParams.get("example")
+          assert.notStrictEqual(second, first)
+          await page.keyboard.press("k")
+          await page.waitForFunction((back) => location.search.includes(String(back)), first)
+          await page.keyboard.press("Escape")
+          await open.waitFor({ state: "detached" })
+          // A link to an example of a tab.
+          await page.goto(`/console/comparisons/${comparison_id}?verdict=win&example=${second}`)
+          await page.locator(`[data-example="${second}"]`).getByText("Expected answer").first().waitFor()
+          assert.strictEqual(await open.count(), 1)
+          // Back leaves the tab, not each example.
+          await page.getByRole("group", { name: "Result" }).getByText("Both right 1").click()
+          await page.keyboard.press("j")
+          await open.waitFor()
+          await page.goBack()
+          await page.waitForFunction(() => location.search.includes("verdict=win"))
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
 
-  test("the compared data differ by examples, and the agreement of the releases is a chart with its table", () =>
-    Effect.gen(function* () {
-      const { key } = yield* Countersign
-      const { admin, params, second, task } = yield* fourVerdicts("data")
-      const newest = yield* compare(admin, params)
-      const secret = yield* key({ preset: "reviewer" }, "data")
-      const { pageErrors, page } = yield* openSignedIn(secret, `/comparisons/${newest}`)
-      yield* Effect.promise(async () => {
-        const data = page.getByRole("region", { name: "Changes of the dataset" })
-        await data.getByText("Examples that changed").click()
-        await data.getByText("1 added").waitFor()
-        await data.getByText("2 replaced").waitFor()
-        await data.getByText("where is my parcel now").waitFor()
-        await page.goto(`/console/tasks/${task.id}/releases`)
-        const history = page.getByRole("region", { name: "Agreement over releases" })
-        await history.getByText("newest 100 %").waitFor()
-        await history.getByText("Table").click()
-        const rows = history.getByRole("row")
-        // The first release was made without a comparison.
-        assert.strictEqual(await rows.count(), 3)
-        await rows.last().getByText("100 %").waitFor()
-        await rows.last().getByRole("link").click()
-        await page.waitForURL(/\/comparisons\//)
-      })
-      assert.strictEqual(second.version, 2)
-      assert.deepStrictEqual(yield* accessibilityViolations(page), [])
-      assert.deepStrictEqual(pageErrors, [])
-    }).pipe(Effect.scoped, Effect.orDie))
+    test("the compared data differ by examples, and the agreement of the releases is a chart with its table", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const { admin, params, second, task } = yield* fourVerdicts("data")
+        const newest = yield* compare(admin, params)
+        const secret = yield* key({ preset: "reviewer" }, "data")
+        const { pageErrors, page } = yield* openSignedIn(secret, `/comparisons/${newest}`)
+        yield* Effect.promise(async () => {
+          const data = page.getByRole("region", { name: "Changes of the dataset" })
+          await data.getByText("Examples that changed").click()
+          await data.getByText("1 added").waitFor()
+          await data.getByText("2 replaced").waitFor()
+          await data.getByText("where is my parcel now").waitFor()
+          await page.goto(`/console/tasks/${task.id}/releases`)
+          const history = page.getByRole("region", { name: "Agreement over releases" })
+          await history.getByText("newest 100 %").waitFor()
+          await history.getByText("Table").click()
+          const rows = history.getByRole("row")
+          // The first release was made without a comparison.
+          assert.strictEqual(await rows.count(), 3)
+          await rows.last().getByText("100 %").waitFor()
+          await rows.last().getByRole("link").click()
+          await page.waitForURL(/\/comparisons\//)
+        })
+        assert.strictEqual(second.version, 2)
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
 
-  test("a comparison on the new version is offered right after a promotion", () =>
-    Effect.gen(function* () {
-      const { key } = yield* Countersign
-      const { admin, reviewer, runtime } = yield* createTeamClients("promoted")
-      const { params, task } = yield* createSortingTask(
-        admin,
-        ["where is my parcel", "shipping"],
-        ["a question", "other"]
-      )
-      const run = yield* runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } })
-      const { id } = yield* admin.feedback.create({
-        payload: { inference_log_id: run.trace_id, score: -1, correction: { category: "billing" } }
-      })
-      yield* reviewer.feedback.stage({ params: { id } })
-      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "promoted"), `/promotion/${task.id}`)
-      yield* Effect.promise(async () => {
-        await page.getByRole("button", { name: "Promote 1 correction" }).click()
-        await page.getByRole("button", { name: "Compare now" }).waitFor()
-      })
-      assert.deepStrictEqual(yield* accessibilityViolations(page), [])
-      yield* Effect.promise(async () => {
-        await page.getByRole("button", { name: "Compare now" }).click()
-        await page.waitForURL(/\/comparisons\/cmp_/)
-        await page.getByText("version 2").first().waitFor()
-      })
-      assert.deepStrictEqual(pageErrors, [])
-    }).pipe(Effect.scoped, Effect.orDie))
-})
+    test("a comparison on the new version is offered right after a promotion", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const { admin, reviewer, runtime } = yield* createTeamClients("promoted")
+        const { params, task } = yield* createSortingTask(
+          admin,
+          ["where is my parcel", "shipping"],
+          ["a question", "other"]
+        )
+        const run = yield* runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } })
+        const { id } = yield* admin.feedback.create({
+          payload: { inference_log_id: run.trace_id, score: -1, correction: { category: "billing" } }
+        })
+        yield* reviewer.feedback.stage({ params: { id } })
+        const { pageErrors, page } = yield* openSignedIn(yield* key({}, "promoted"), `/promotion/${task.id}`)
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Promote 1 correction" }).click()
+          await page.getByRole("button", { name: "Compare now" }).waitFor()
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Compare now" }).click()
+          await page.waitForURL(/\/comparisons\/cmp_/)
+          await page.getByText("version 2").first().waitFor()
+        })
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+  }
+)

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Redacted } from "effect"
+import { execFileSync } from "node:child_process"
 import { readFile } from "node:fs/promises"
 import type { Page } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
@@ -47,6 +48,51 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Copyi
           `curl '${url}/v1/agent-approvals/${approval_id}' \\\n  -H "Authorization: Bearer $COUNTERSIGN_API_KEY"`
         )
         assert.notInclude(command, "csk_")
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("every record's page copies its ID, and the curl command that returns it", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const at = yield* seedConsoleOrg("requested")
+      const admin = yield* client({}, "requested")
+      const secret = yield* key({}, "requested")
+      const { endpoints } = yield* admin.notification_endpoints.list()
+      const endpoint = endpoints[0]?.id ?? ""
+      const { id: delivery } = yield* admin.notification_endpoints.test({ params: { id: endpoints[0]!.id } })
+      assert.isNotNull(delivery)
+      const { dataset_id } = at
+      assert.isNotNull(dataset_id)
+      if (delivery === null || dataset_id === null) return
+      const { runs } = yield* admin.runs.list({ params: { task_id: at.task_id } })
+      const run = runs[0]?.trace_id ?? ""
+      const { page, pageErrors } = yield* openSignedIn(secret, "/overview", withClipboard)
+      yield* Effect.promise(async () => {
+        for (const [path, of, id] of [
+          [`/runs/${run}`, "run", run],
+          [`/tasks/${at.task_id}`, "task", at.task_id],
+          [`/datasets/${dataset_id}`, "dataset version", dataset_id],
+          [`/comparisons/${at.comparison_id}`, "comparison", at.comparison_id],
+          [`/feedback/${at.feedback_id}`, "feedback", at.feedback_id],
+          [`/endpoints/${endpoint}`, "endpoint", endpoint],
+          [`/endpoints/${endpoint}/deliveries/${delivery}`, "delivery", delivery],
+          [`/sessions/${at.session_id}`, "session", at.session_id]
+        ] as const) {
+          await page.goto(`/console${path}`)
+          await page.getByRole("button", { name: `Copy the ${of} ID`, exact: true }).click()
+          assert.strictEqual(await clipboard(page), id, path)
+          await page.getByRole("button", { name: "Copy as curl" }).first().click()
+          await page.waitForFunction(async (before) => (await navigator.clipboard.readText()) !== before, id)
+          const command = await clipboard(page)
+          assert.notInclude(command, "csk_")
+          const answer = execFileSync("sh", ["-c", command], {
+            env: { PATH: process.env["PATH"], COUNTERSIGN_API_KEY: Redacted.value(secret) },
+            stdio: ["ignore", "pipe", "ignore"]
+          }).toString()
+          assert.include(answer, of === "endpoint" ? delivery : id, path)
+          assert.notInclude(answer, '"status":404', path)
+        }
       })
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))

@@ -89,7 +89,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [`/sessions/${at.session_id}`, "1-look-up", []],
           ["/grants", "No active grants", []],
           ["/rules", "Read-only", ["Past steps", "Shadow rules", "Suggestions", "Try the rules"]],
-          ["/tasks", "Version 2", []],
+          ["/tasks", "Version 2", ["Export"]],
           [`/tasks/${at.task_id}`, "Configuration", tabs],
           ["/runs", "Answered by", ["All", "Answered", "Failed", "Export"]],
           [`/tasks/${at.task_id}/runs`, "Answered by", [...tabs, "All", "Answered", "Failed", "Export"]],
@@ -97,11 +97,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [`/tasks/${at.task_id}/datasets`, "Version 2", tabs],
           [`/tasks/${at.task_id}/comparisons`, "Completed", tabs],
           [`/tasks/${at.task_id}/releases`, "first release", tabs],
-          [`/datasets/${at.dataset_id}`, "1 added", ["Differences", "Examples"]],
+          [`/datasets/${at.dataset_id}`, "1 added", ["Export as JSON Lines", "Differences", "Examples"]],
           [
             `/comparisons/${at.comparison_id}`,
             "View details",
-            ["All", "Wins", "Regressions", "Both agree", "Neither agrees", "View details"]
+            ["All 2", "Fixed 0", "Broken 0", "Both wrong 1", "Both right 1", "View details"]
           ]
         ] as const) {
           const found = yield* Effect.promise(async () => {

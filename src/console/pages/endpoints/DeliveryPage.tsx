@@ -15,6 +15,8 @@ import { useRefreshing } from "../../state/useRefreshing.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
+import { CopyableId, CopyButton } from "../../ui/CopyButton.tsx"
+import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
@@ -138,9 +140,17 @@ const Detail = ({
         <h2 id="event">Event</h2>
         <dl className="delivery-facts">
           <dt>Event id</dt>
-          <dd className="id">{detail.event_id}</dd>
+          <dd>
+            <CopyableId id={detail.event_id} of="event" />
+          </dd>
           <dt>Delivery id</dt>
-          <dd className="id">{detail.id}</dd>
+          <dd>
+            <CopyRecord
+              id={detail.id}
+              of="delivery"
+              path={`/v1/notification-endpoints/${detail.endpoint_id}/deliveries/${detail.id}`}
+            />
+          </dd>
           {detail.approval_id === null ? null : (
             <>
               <dt>Approval</dt>
@@ -244,6 +254,7 @@ const Verification = () => {
       <p className="quiet small">
         Verify the raw body before it is parsed, with the endpoint&apos;s signing secret.
       </p>
+      <CopyButton label="Copy the snippet" caption="Copy" text={verificationSnippets[language].code} />
       <pre className="snippet">
         <code>{verificationSnippets[language].code}</code>
       </pre>

@@ -11,6 +11,7 @@ import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -178,6 +179,8 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
       >
         <EndpointState endpoint={endpoint} health={healths?.get(id)} /> · created by{" "}
         <UntrustedText text={endpoint.created_by.name} /> · <AbsoluteTime time={endpoint.created_at} />
+        <br />
+        <CopyRecord id={id} of="endpoint" path={`/v1/notification-endpoints/${id}/deliveries`} />
       </PageHeader>
       <FailureNotice failure={test.failure ?? verify.failure ?? enable.failure} />
       {endpoint.cooldown_until === null ? null : (

@@ -15,6 +15,7 @@ import { Diff } from "../../ui/Diff.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { failureOfAction } from "../../ui/Failure.ts"
+import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -131,6 +132,7 @@ const LoadedFeedback = ({
           <p className="quiet">
             <ScoreLabel record={detail} /> <AbsoluteTime time={detail.created_at} />
           </p>
+          <CopyRecord id={id} of="feedback" path={`/v1/feedback/${id}`} />
         </div>
         {can("data.delete") ? (
           <ConfirmButton

@@ -18,7 +18,8 @@ import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
-import { CopyableId } from "../../ui/CopyButton.tsx"
+import { CopyButton } from "../../ui/CopyButton.tsx"
+import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { failureOfAction } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
@@ -94,7 +95,7 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
           </>
         }
       >
-        <CopyableId id={run.trace_id} of="run" />
+        <CopyRecord id={run.trace_id} of="run" path={`/v1/runs/${run.trace_id}`} />
       </PageHeader>
       <div className="two-columns">
         <div className="stack">
@@ -145,6 +146,7 @@ const Properties = ({ run }: { readonly run: RunRecord }) => {
             <Link to={`/tasks/${run.task_id}/releases`}>
               <span className="id">{run.release_id.slice(0, 16)}…</span>
             </Link>
+            <CopyButton label="Copy the release ID" text={run.release_id} />
           </dd>
         </div>
         <div>

@@ -12,6 +12,7 @@ import { useCan } from "../../state/session.ts"
 import { releasesAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -110,6 +111,8 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
       >
         <StatusBadge status={status} /> · by <UntrustedText text={comparison.created_by.name} /> ·{" "}
         <AbsoluteTime time={comparison.created_at} />
+        <br />
+        <CopyRecord id={id} of="comparison" path={`/v1/comparisons/${id}`} />
       </PageHeader>
       {comparison.failure === null ? null : <p role="alert">{comparison.failure}</p>}
       {running ? (

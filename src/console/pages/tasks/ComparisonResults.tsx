@@ -1,6 +1,6 @@
 import { Option } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
-import { useEffect } from "react"
+import { useEffect, useRef } from "react"
 import { type Comparison, ComparisonVerdict } from "../../../domain/tasks/Comparison.ts"
 import { type ComparisonId, ExampleId } from "../../../domain/Ids.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -60,6 +60,8 @@ export const ComparisonResults = ({ comparison }: { readonly comparison: Compari
     if (!isRunning) refresh(atom)
   }, [atom, isRunning])
   const open = (next: ExampleId | undefined) => setQuery({ example: next }, { replace: true })
+  /** Whether a key opens the example: then the focus follows, so that it is read next. */
+  const isMoving = useRef(false)
   const move = (by: number) => {
     const at = results.findIndex((result) => result.example_id === example)
     const to = at < 0 ? (by > 0 ? 0 : results.length - 1) : at + by
@@ -69,19 +71,15 @@ export const ComparisonResults = ({ comparison }: { readonly comparison: Compari
       if (list?.items.at(-1)?.more === true) registry.set(atom, undefined)
       return
     }
+    isMoving.current = true
     open(next.example_id)
   }
   useEffect(() => {
     if (example === undefined) return
     const card = document.querySelector<HTMLElement>(`[data-example="${example}"]`)
     card?.scrollIntoView({ block: "nearest" })
-    // What the key opened is read next.
-    if (
-      document.activeElement === document.body ||
-      (document.activeElement?.closest("[data-example]") ?? null) !== null
-    ) {
-      card?.querySelector<HTMLElement>("button")?.focus({ preventScroll: true })
-    }
+    if (isMoving.current) card?.querySelector<HTMLElement>("button")?.focus({ preventScroll: true })
+    isMoving.current = false
   }, [example])
   useKeyboardShortcuts({
     j: () => move(1),

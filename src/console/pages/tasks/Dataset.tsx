@@ -13,6 +13,7 @@ import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -89,6 +90,8 @@ const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
             >
               {dataset.example_count.toLocaleString("en")} examples · created by{" "}
               <UntrustedText text={dataset.created_by.name} /> · <AbsoluteTime time={dataset.created_at} />
+              <br />
+              <CopyRecord id={dataset.id} of="dataset version" path={`/v1/datasets/${dataset.id}`} />
             </PageHeader>
             {selected === "examples" || dataset.base_dataset_id === null ? (
               <Examples dataset={dataset} />

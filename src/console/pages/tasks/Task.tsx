@@ -8,6 +8,7 @@ import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { taskAtom } from "../../state/tasks.ts"
+import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -70,7 +71,7 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
               />
             }
           >
-            <span className="id">{task.id}</span>
+            <CopyRecord id={task.id} of="task" path={`/v1/tasks/${task.id}`} />
           </PageHeader>
           {tab === "overview" ? (
             <Overview task={task} />
