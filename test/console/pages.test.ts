@@ -101,7 +101,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [
             `/comparisons/${at.comparison_id}`,
             "View details",
-            ["All 2", "Fixed 0", "Broken 0", "Both wrong 1", "Both right 1", "View details"]
+            ["All 3", "Fixed 1", "Broken 0", "Both wrong 0", "Both right 2", "View details"]
           ]
         ] as const) {
           const found = yield* Effect.promise(async () => {

@@ -10,8 +10,11 @@ import type { Page } from "../store/Pagination.ts"
 import { rowsOf } from "../store/rows.ts"
 import { Feedback } from "../tasks/Feedback.ts"
 
-/** The stored size above which an input is not read for a list. Its text may be some times as long. */
+/** The stored size above which an input is not read for a list. It is compressed: its text may be a hundred times as long. */
 const MAX_STORED_BYTES = 16 * 1024
+
+/** The size of a run's texts above which its input is not read for a list, however well it is compressed. */
+const MAX_RUN_BYTES = 128 * 1024
 
 /** The rows of the console's feedback queue. */
 export class FeedbackRows extends Context.Service<
@@ -62,16 +65,22 @@ const runRows = rowsOf(
 /** Reads what rows show of the runs of feedback. */
 const readRuns = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
   Effect.map(
-    runRows.all(sql`
-      SELECT
-        feedback.feedback_id, tasks.name AS task_name,
-        -- The stored size is known without reading the input.
-        CASE WHEN pg_column_size(runs.input) <= ${MAX_STORED_BYTES}::int THEN left(runs.input::text, ${MAX_INPUT_START}::int) END AS input_start
-      FROM feedback
-        JOIN runs ON runs.org_id = feedback.org_id AND runs.trace_id = feedback.trace_id
-        JOIN tasks ON tasks.org_id = feedback.org_id AND tasks.task_id = feedback.task_id
-      WHERE feedback.org_id = ${org_id}
-        AND feedback.feedback_id = ANY(${textArray(ids)})
-    `),
+    runRows.all(runsStatement(sql, org_id, ids)),
     (rows) => new Map(rows.map(({ feedback_id, ...run }) => [feedback_id, run]))
   )
+
+/** The statement that reads what rows show of the runs of feedback. */
+export const runsStatement = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) => sql`
+  SELECT
+    feedback.feedback_id, tasks.name AS task_name,
+    -- Both sizes are known without reading the input.
+    CASE
+      WHEN pg_column_size(runs.input) <= ${MAX_STORED_BYTES}::int AND coalesce(runs.bytes, 0) <= ${MAX_RUN_BYTES}::int
+      THEN left(runs.input::text, ${MAX_INPUT_START}::int)
+    END AS input_start
+  FROM feedback
+    JOIN runs ON runs.org_id = feedback.org_id AND runs.trace_id = feedback.trace_id
+    JOIN tasks ON tasks.org_id = feedback.org_id AND tasks.task_id = feedback.task_id
+  WHERE feedback.org_id = ${org_id}
+    AND feedback.feedback_id = ANY(${textArray(ids)})
+`

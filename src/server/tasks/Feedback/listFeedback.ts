@@ -22,6 +22,17 @@ export const listFeedback = Effect.fnUntraced(function* (
   org_id: OrgId,
   request: PageRequest<FeedbackId> & FeedbackFilter
 ) {
+  const sized = yield* sizedRows.all(listStatement(sql, org_id, request))
+  const { ids, next } = cutBySize(sized, rowLimit(request) - 1)
+  return { rows: yield* readFeedback(sql, org_id, ids), next_cursor: next }
+})
+
+/** The statement that finds a page, and one record more if there is another page. */
+export const listStatement = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  request: PageRequest<FeedbackId> & FeedbackFilter
+) => {
   const limit = rowLimit(request)
   const where = sql.and([
     sql`org_id = ${org_id}`,
@@ -44,9 +55,8 @@ export const listFeedback = Effect.fnUntraced(function* (
   ])
   const statuses = textArray(statusesOf(request))
   const scores = int4Array(request.score === undefined ? Score.literals : [request.score])
-  const sized = yield* (
-    isIndexScan(request)
-      ? sql`
+  return isIndexScan(request)
+    ? sql`
           SELECT feedback_id, bytes
           FROM feedback
           WHERE ${where}
@@ -54,7 +64,7 @@ export const listFeedback = Effect.fnUntraced(function* (
           ORDER BY feedback_id DESC
           LIMIT ${limit}
         `
-      : sql`
+    : sql`
           WITH listed AS MATERIALIZED (
             SELECT found.feedback_id
             FROM unnest(${statuses}) AS statuses (status)
@@ -77,10 +87,7 @@ export const listFeedback = Effect.fnUntraced(function* (
             AND feedback_id = ANY(ARRAY(SELECT feedback_id FROM listed))
           ORDER BY feedback_id DESC
         `
-  ).pipe(sizedRows.all)
-  const { ids, next } = cutBySize(sized, limit - 1)
-  return { rows: yield* readFeedback(sql, org_id, ids), next_cursor: next }
-})
+}
 
 /** The statuses that match the filter. */
 const statusesOf = ({ has_correction, status }: FeedbackFilter): ReadonlyArray<FeedbackStatus> =>
