@@ -22,6 +22,8 @@ const environment = Layer.provideMerge(
   readonly path: string
   readonly shows: string | RegExp
   readonly open?: ReadonlyArray<(page: Page) => Promise<unknown>>
+  /** Whether it is also checked at the size of a phone, with its parts open. Approvals always are. */
+  readonly onPhone?: true
 }
 
 const press = (name: string | RegExp) => (page: Page) => page.getByRole("button", { name }).first().click()
@@ -50,6 +52,7 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
   {
     path: "/overview",
     shows: "Time to decision, p95",
+    onPhone: true,
     open: [(page) => page.locator(".chart-table > summary").first().click()]
   },
   { path: "/approvals", shows: /Pending 1/, open: [press("Closed")] },
@@ -72,7 +75,8 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: "/feedback", shows: "✕ Incorrect" },
   { path: `/feedback/${at.feedback_id}`, shows: "Protected values were removed", open: [press(/^Reject/)] },
   { path: `/promotion/${at.task_id}`, shows: "examples added" },
-  { path: "/sessions", shows: /ticket: 4711/ },
+  { path: "/sessions", shows: /ticket: 4711/, open: [press("Export")], onPhone: true },
+  { path: "/search?text=onload", shows: /svg/, onPhone: true },
   { path: `/sessions/${at.session_id}`, shows: "1-look-up", open: [press("Close session")] },
   { path: "/grants", shows: "No active grants" },
   {
@@ -99,7 +103,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
     open: [(page) => page.getByLabel(/^OpenAI-compatible model/).check()]
   },
   { path: `/tasks/${at.task_id}`, shows: "Configuration" },
-  { path: "/runs", shows: "Answered by" },
+  { path: "/runs", shows: "Answered by", open: [press("Export")], onPhone: true },
   { path: `/tasks/${at.task_id}/runs`, shows: "Answered by" },
   { path: `/runs/${at.trace_id}`, shows: "Your feedback", open: [press(/^Correct the answer/)] },
   { path: `/tasks/${at.task_id}/playground`, shows: "Try both" },
@@ -112,16 +116,24 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
     open: [openChanges("Compared with the release before"), openChanges("everything in it is new")]
   },
   { path: `/datasets/${at.dataset_id}`, shows: "1 added", open: [press("Examples")] },
-  { path: `/comparisons/${at.comparison_id}`, shows: "Cost and latency", open: [press("View details")] },
+  {
+    path: `/comparisons/${at.comparison_id}?verdict=win`,
+    shows: "Cost and latency",
+    open: [press("View details"), (page) => page.getByText("Examples that changed").first().click()],
+    onPhone: true
+  },
   { path: "/endpoints", shows: "http://127.0.0.1:9", open: [press("New endpoint")] },
   {
     path: `/endpoints/${at.endpoint_id}`,
     shows: "Deliveries",
-    open: [press("Edit"), press("Cancel"), press("Replay failed deliveries")]
+    open: [press("Edit"), press("Cancel"), press("Replay failed deliveries")],
+    onPhone: true
   },
   {
     path: "/deliveries",
-    shows: "All deliveries"
+    shows: "All deliveries",
+    open: [press("Export")],
+    onPhone: true
   },
   {
     path: `/endpoints/${at.endpoint_id}/deliveries/${at.delivery_id}`,
@@ -171,7 +183,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
             yield* Effect.promise(() => page.emulateMedia({ colorScheme: "dark" }))
             assert.deepStrictEqual(yield* accessibilityViolations(page, "contrast"), [], `${path}, dark`)
           })
-          for (const { open = [], path, shows } of pagesOf(at)) {
+          for (const { onPhone = false, open = [], path, shows } of pagesOf(at)) {
             yield* Effect.promise(async () => {
               await goTo(page, path)
               await page.locator("#content").getByText(shows).first().waitFor()
@@ -186,7 +198,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
               assert.strictEqual(await horizontalOverflow(page), 0, `${path} on a phone`)
             })
             // Approvals are decided on phones, so they are checked at that size as well.
-            if (path.startsWith("/approvals")) yield* check(`${path} on a phone`)
+            if (onPhone || path.startsWith("/approvals")) yield* check(`${path} on a phone`)
             yield* Effect.promise(async () => {
               await page.setViewportSize({ width: 1280, height: 720 })
               assert.strictEqual(

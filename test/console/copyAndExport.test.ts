@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
-import { execFileSync } from "node:child_process"
+import { execFile } from "node:child_process"
 import { readFile } from "node:fs/promises"
+import { promisify } from "node:util"
 import type { Page } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
@@ -14,7 +15,7 @@ const clipboard = (page: Page): Promise<string> => page.evaluate(() => navigator
 
 const withClipboard = { permissions: ["clipboard-read", "clipboard-write"] }
 
-layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Copying and exporting", (it) => {
+layer(environment, { excludeTestServices: true, timeout: "240 seconds" })("Copying and exporting", (it) => {
   const test = skipWithoutBrowser(it)
 
   test("an ID, JSON and a curl command are copied by keyboard, announced, and nothing on the page moves", () =>
@@ -86,10 +87,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Copyi
           await page.waitForFunction(async (before) => (await navigator.clipboard.readText()) !== before, id)
           const command = await clipboard(page)
           assert.notInclude(command, "csk_")
-          const answer = execFileSync("sh", ["-c", command], {
-            env: { PATH: process.env["PATH"], COUNTERSIGN_API_KEY: Redacted.value(secret) },
-            stdio: ["ignore", "pipe", "ignore"]
-          }).toString()
+          // Not synchronously: the service runs in this process.
+          const { stdout: answer } = await promisify(execFile)("sh", ["-c", command], {
+            env: { PATH: process.env["PATH"], COUNTERSIGN_API_KEY: Redacted.value(secret) }
+          })
           assert.include(answer, of === "endpoint" ? delivery : id, path)
           assert.notInclude(answer, '"status":404', path)
         }

@@ -8,7 +8,15 @@ import { deliveryFilter } from "../../../api/console/Deliveries.ts"
 import { feedbackFilter } from "../../../api/Feedback.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { runFilter } from "../../../api/Runs.ts"
-import type { AuditEntryId, DeliveryId, FeedbackId, KeyId, RunId, SessionId, TaskId } from "../../../domain/Ids.ts"
+import type {
+  AuditEntryId,
+  DeliveryId,
+  FeedbackId,
+  KeyId,
+  RunId,
+  SessionId,
+  TaskId
+} from "../../../domain/Ids.ts"
 import { Sessions } from "../../approvals/Sessions.ts"
 import { ApiKeys } from "../../identity/ApiKeys.ts"
 import { Audit } from "../../identity/Audit.ts"
