@@ -54,7 +54,7 @@ export const unfiltered: { readonly [Name in keyof RunQueryFields]: undefined } 
 export const isFiltered = (query: QueryState<RunQueryFields>): boolean =>
   Object.values(query).some((value) => value !== undefined)
 
-/** The filter of a query, as the service takes it. */
+/** The filter of a query, as the service takes it. The page has no filter for metadata. */
 export const toFilter = ({
   feedback,
   from,
@@ -65,7 +65,7 @@ export const toFilter = ({
   status,
   task,
   to
-}: QueryState<RunQueryFields>): RunRowFilter => ({
+}: QueryState<RunQueryFields>): Omit<RunRowFilter, "metadata"> => ({
   ...(task === undefined ? {} : { task_id: task }),
   ...(status === undefined ? {} : { status }),
   ...(source === undefined ? {} : { source }),
