@@ -84,6 +84,10 @@ describe("the service's secrets", () => {
           COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8",
           COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0,0",
           COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1",
+          // Every request has a line, and nearly every request and statement is slow.
+          COUNTERSIGN_LOG_REQUESTS: "true",
+          COUNTERSIGN_SLOW_REQUEST_MILLIS: "1",
+          COUNTERSIGN_SLOW_STATEMENT_MILLIS: "1",
           OTEL_EXPORTER_OTLP_ENDPOINT: own.url,
           OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${hunt.secret("own collector's token")}`
         }
@@ -157,6 +161,8 @@ describe("the service's secrets", () => {
         const crashed = yield* service.ended
         assert.strictEqual(crashed.code, 1)
         assert.include(crashed.err, "Unhandled error while serving a request")
+        assert.include(crashed.err, "Slow statement: ")
+        assert.match(crashed.err, /"route":"\/verify-email"/)
         assert.include(crashed.err, "uncaught error; exiting")
         assert.include(crashed.err, fileURLToPath(new URL("../support/leaks/crash.ts", import.meta.url)))
         hunt.search("stdout", crashed.out)
@@ -169,6 +175,7 @@ describe("the service's secrets", () => {
         const spoilt = Object.entries(environment).map(([name, value]) => [name, `${value}\u00e9 ,`])
         for (const [command, variables] of [
           ["config --json", {}],
+          ["doctor --json", {}],
           ["config", { ...Object.fromEntries(spoilt), NODE_OPTIONS: "" }],
           ["serve", { DATABASE_URL: unreachable(environment.DATABASE_URL) }]
         ] as const) {
