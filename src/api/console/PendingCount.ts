@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 
-/** The largest number that the count of pending approvals tells. A badge shows more as "99+". */
+/** The limit of the count of pending approvals. Badges show a higher count as "99+". */
 export const MAX_PENDING_COUNT = 99
 
 /** How many pending approvals the signed-in key can approve now, for badges. */

@@ -30,10 +30,12 @@ export default function NotificationDialog({ onClose }: { readonly onClose: () =
     <Dialog open title="Desktop notifications" onClose={onClose}>
       <p>
         While no tab of the console is visible, this browser notifies you of new approvals that your key can
-        approve. A notification has the tool and the rule's summary, without the arguments and what the agent
-        claims. A click opens the approval. It closes when the approval is decided elsewhere.
+        approve. A notification has the tool and the rule's summary, without the arguments and the agent's
+        summary. A click opens the approval. It closes when the approval is decided elsewhere.
       </p>
-      <p>A tab of the console has to stay open.</p>
+      <p>
+        A tab of the console has to stay open. The operating system may show notifications on a locked screen.
+      </p>
       <p role="status">
         <strong>{states[setting]}</strong>
       </p>

@@ -1,7 +1,7 @@
 /**
  * The stream of changes of approvals, which one tab of the session keeps for all (`inbox/SharedStream.ts`), and the number of approvals that
- * the signed-in key can approve. The lock and the channel are of the origin and named by the session, so that no tab of another session,
- * and with it of another organization, hears it.
+ * the signed-in key can approve. The lock and the channel are of the origin and named by the session, so that tabs of another session,
+ * and with it of another organization, receive nothing.
  */
 import { Effect, Exit, Schema } from "effect"
 import { Atom } from "effect/reactivity"
@@ -84,10 +84,16 @@ const channelNamed = (name: string): TabChannel => {
   }
 }
 
+/**
+ * The path of this module's file, which has a digest in its name: after an update of the service, tabs with the old page do not share a stream
+ * with those of the new one, because their messages may differ.
+ */
+const BUILD = new URL(import.meta.url).pathname
+
 /** Browsers have locks on pages of HTTPS and of this device. */
 const tabsOf = (session: ConsoleSessionId) => {
   if (!("locks" in navigator) || typeof BroadcastChannel === "undefined") return undefined
-  const name = `countersign.inbox.${session}`
+  const name = `countersign.inbox ${BUILD} ${session}`
   return { lock: lockNamed(name), channel: channelNamed(name) }
 }
 
@@ -130,7 +136,7 @@ export const followInbox = (session: ConsoleSessionId): (() => void) => {
   for (const [type, target, act] of events) target.addEventListener(type, act)
   return () => {
     for (const [type, target, act] of events) target.removeEventListener(type, act)
-    stream.tellEnded()
+    stream.notifyEnded()
     stream.close()
     if (current === stream) current = undefined
     registry.set(pendingCountAtom, undefined)
@@ -146,7 +152,7 @@ export const subscribeToInbox = (listener: Omit<SharedListener, "count">): (() =
   return () => void listeners.delete(listener)
 }
 
-/** Whether this tab keeps the stream of its session, and does what only one tab may do. */
+/** Whether this tab is the leader: it keeps the stream of its session, and shows the notifications. */
 export const isLeader = (): boolean => current?.isLeader() ?? false
 
 /** Whether a tab of the session is visible. */

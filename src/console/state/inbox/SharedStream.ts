@@ -8,9 +8,9 @@
  *      └──the leader does not answer: steal the lock──┘
  * ```
  *
- * A leader that is frozen or has crashed does not answer. A follower that hears nothing for `MAX_QUIET` asks, and takes the lock away without
- * an answer. A visible follower also takes it from a hidden leader that has lost its stream, because browsers restrict hidden tabs. After
- * every takeover the stream is opened anew, and all tabs read again, so that nothing is missed.
+ * A follower that receives no message for `MAX_QUIET` sends a probe. If the leader does not answer, because it is frozen, the follower steals
+ * the lock. A visible follower also steals it from a hidden leader that has lost its stream, because browsers throttle hidden tabs. After
+ * every takeover the new leader opens its own stream and all tabs read again, so that no change is missed.
  *
  * Without locks, every tab keeps a stream of its own while it is visible.
  */
@@ -21,8 +21,8 @@ import { makeStreamConnection, type StreamPort } from "./StreamConnection.ts"
 
 /** The messages between the tabs of a session. */
 const Message = Schema.Union([
-  /** Asks the leader for its status. */
-  Schema.TaggedStruct("Hello", {}),
+  /** A probe: the leader answers with its status. */
+  Schema.TaggedStruct("Probe", {}),
   Schema.TaggedStruct("Status", {
     stream: Schema.Literals(["connecting", "open", "broken"]),
     /** Names this opening of a stream. Another one: changes may have been missed. */
@@ -34,7 +34,7 @@ const Message = Schema.Union([
   Schema.TaggedStruct("Resync", {}),
   Schema.TaggedStruct("Ping", {}),
   Schema.TaggedStruct("Count", { count: PendingCount }),
-  /** Asks the other tabs whether one is visible. */
+  /** Visible tabs answer with `Visible`. */
   Schema.TaggedStruct("FindVisible", {}),
   Schema.TaggedStruct("Visible", {}),
   /** The session has ended in a tab. */
@@ -94,17 +94,17 @@ export interface SharedStream {
   /** Gives up the lock: the browser is about to freeze the tab. */
   readonly freeze: () => void
   readonly resume: () => void
-  /** Tells the other tabs that the session may have ended. */
-  readonly tellEnded: () => void
+  /** Notifies the other tabs that the session may have ended. */
+  readonly notifyEnded: () => void
   /** Whether this tab or another one of the session is visible. */
   readonly hasVisibleTab: Effect.Effect<boolean>
   readonly close: () => void
 }
 
-/** The longest time without a word of the leader, which passes every heartbeat on. */
+/** The longest time without a message of the leader, which relays every heartbeat. */
 const MAX_QUIET = Duration.millis(1.5 * INBOX_PING_MS)
 
-/** How long a leader may take to answer. Its events are handled also while it is hidden, but not while it is frozen. */
+/** How long a leader may take to answer a probe. Hidden tabs handle messages, frozen ones do not. */
 const ANSWER_TIMEOUT = Duration.seconds(2)
 
 /** How long a hidden leader may be without its stream while another tab is visible. */
@@ -221,22 +221,22 @@ export const makeSharedStream = Effect.fnUntraced(function* (
         if (isClosed) return
         stopLeading()
         requestLock(false)
-        askLeader()
+        probe()
       }
     })
   }
 
-  /** Notes a word of the leader, and waits for the next one. */
-  const hear = () => {
+  /** Restarts the watchdog after a message of the leader. */
+  const resetWatchdog = () => {
     watch?.interruptUnsafe()
-    if (role === "follower") watch = fork(Effect.andThen(Effect.sleep(MAX_QUIET), Effect.sync(askLeader)))
+    if (role === "follower") watch = fork(Effect.andThen(Effect.sleep(MAX_QUIET), Effect.sync(probe)))
   }
 
-  /** Takes the lock if there is no answer. */
-  const askLeader = () => {
+  /** Probes the leader, and steals the lock if it does not answer. */
+  const probe = () => {
     watch?.interruptUnsafe()
     watch = fork(Effect.andThen(Effect.sleep(ANSWER_TIMEOUT), Effect.sync(steal)))
-    post({ _tag: "Hello" })
+    post({ _tag: "Probe" })
   }
 
   const steal = () => {
@@ -248,28 +248,28 @@ export const makeSharedStream = Effect.fnUntraced(function* (
     requestLock(true)
   }
 
-  /** Follows a leader's status. */
-  const follow = (told: Message & { readonly _tag: "Status" }) => {
-    if (told.count !== null) {
-      count = told.count
-      listener.count(told.count)
+  /** Applies the leader's status. */
+  const applyStatus = (message: Message & { readonly _tag: "Status" }) => {
+    if (message.count !== null) {
+      count = message.count
+      listener.count(message.count)
     }
     const before = status
-    status = told.stream
-    if (told.stream === "open" && told.opening !== opening) {
-      opening = told.opening
+    status = message.stream
+    if (message.stream === "open" && message.opening !== opening) {
+      opening = message.opening
       listener.opened()
-    } else if (told.stream === "broken" && before !== "broken") listener.broken(false)
-    if (told.stream === "open" || !told.isHidden || port.isHidden()) {
+    } else if (message.stream === "broken" && before !== "broken") listener.broken(false)
+    if (message.stream === "open" || !message.isHidden || port.isHidden()) {
       takeover?.interruptUnsafe()
       takeover = undefined
     } else takeover ??= fork(Effect.andThen(Effect.sleep(MAX_HIDDEN_LOSS), Effect.sync(steal)))
   }
 
-  /** Acts on a leader's message, unless this tab has just taken over from it. */
+  /** Handles a message of the leader, unless this tab has just taken over from it. */
   const followLeader = (act: () => void) => {
     if (role === "leader") return
-    hear()
+    resetWatchdog()
     act()
   }
 
@@ -277,7 +277,7 @@ export const makeSharedStream = Effect.fnUntraced(function* (
     const message = Option.getOrUndefined(decode(data))
     if (message === undefined || isClosed) return
     switch (message._tag) {
-      case "Hello":
+      case "Probe":
         if (role === "leader") postStatus()
         return
       case "FindVisible":
@@ -290,7 +290,7 @@ export const makeSharedStream = Effect.fnUntraced(function* (
         fork(port.isStillSignedIn)
         return
       case "Status":
-        return followLeader(() => follow(message))
+        return followLeader(() => applyStatus(message))
       case "Approval":
         return followLeader(() => listener.approval(message.approval))
       case "Resync":
@@ -312,7 +312,7 @@ export const makeSharedStream = Effect.fnUntraced(function* (
       return
     }
     requestLock(false)
-    askLeader()
+    probe()
   }
   start()
 
@@ -341,7 +341,7 @@ export const makeSharedStream = Effect.fnUntraced(function* (
       if (role === "leader") {
         connection.check()
         postStatus()
-      } else if (!port.isHidden()) askLeader()
+      } else if (!port.isHidden()) probe()
     },
     freeze: () => {
       if (tabs !== undefined) stop()
@@ -349,7 +349,7 @@ export const makeSharedStream = Effect.fnUntraced(function* (
     resume: () => {
       if (tabs !== undefined && giveUp === undefined && !isClosed) start()
     },
-    tellEnded: () => post({ _tag: "Ended" }),
+    notifyEnded: () => post({ _tag: "Ended" }),
     hasVisibleTab: Effect.suspend(() => {
       if (!port.isHidden()) return Effect.succeed(true)
       return Effect.callback<boolean>((resume) => {

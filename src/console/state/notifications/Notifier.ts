@@ -123,7 +123,7 @@ export const makeNotifier = Effect.fnUntraced(function* (port: NotifierPort) {
   return notifier
 })
 
-/** The rule's sentence, which has of the arguments only what the rule's author chose. What the agent claims is not shown. */
+/** The rule's sentence, which contains only the arguments that its template names. The agent's summary is left out. */
 const sentenceOf = ({ line, tool }: InboxApproval): string => plainLine(line?.rule_summary ?? tool, MAX_LINE)
 
 const describeOne = (approval: InboxApproval): NotificationContent => ({

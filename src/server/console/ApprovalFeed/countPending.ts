@@ -12,7 +12,7 @@ import { rowsOf } from "../../store/rows.ts"
 /** The most pending approvals that one count scans, those with the nearest deadlines. Later ones are not counted. */
 const MAX_SCANNED = 10_000
 
-/** The most rows that one count returns. What SQL cannot tell of them, whether a vote would still count, few rows need. */
+/** The most rows that one count returns. More than the count, because a few of them fail the check of their quorum, which is not in SQL. */
 const MAX_CANDIDATES = 500
 
 const candidateRows = rowsOf(
@@ -43,7 +43,7 @@ export const countPending = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   }
 })
 
-/** Reads the facts on which a principal's decision depends, by the index of pending approvals. */
+/** Reads the quorum and the votes of the approvals that the principal may decide, by the index of pending approvals. */
 export const countStatement = (
   sql: SqlClient.SqlClient,
   { actor, groups, makers, org_id, scopes }: Principal
