@@ -29,15 +29,10 @@ import { layerComparisonSpans } from "./tasks/Comparisons/layerComparisonSpans.t
 import { layerWorker } from "./concurrency/Worker.ts"
 import { ClientAddress } from "./http/ClientAddress.ts"
 import * as Console from "./console/Console.ts"
-import { ClosedApprovals } from "./console/ClosedApprovals.ts"
-import { ConsoleDeliveries } from "./console/ConsoleDeliveries.ts"
-import { SingleSignOn } from "./console/SingleSignOn.ts"
-import { ConsoleSessions } from "./console/ConsoleSessions.ts"
 import { MAX_CONNECTIONS } from "./store/Database.ts"
 import { SlowStatementMillis } from "./store/Database/slowStatements.ts"
 import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
 import { layerMigrated } from "./store/migrate.ts"
-import { DatasetChanges } from "./console/DatasetChanges.ts"
 import { Datasets } from "./tasks/Datasets.ts"
 import { DatasetsHttp } from "./tasks/Datasets/http.ts"
 import * as DataRetention from "./deletion/DataRetention.ts"
@@ -48,18 +43,12 @@ import { RetentionSettingsHttp } from "./deletion/RetentionSettings/http.ts"
 import { Deadlines } from "./approvals/Deadlines.ts"
 import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
-import { Search } from "./console/Search.ts"
 import { AgreementHistory } from "./console/AgreementHistory.ts"
 import { FeedbackRows } from "./console/FeedbackRows.ts"
-import { RunRows } from "./tasks/RunRows.ts"
-import { TaskRows } from "./tasks/TaskRows.ts"
 import { Playground } from "./tasks/Playground.ts"
-import { DeliveryHealth } from "./console/DeliveryHealth.ts"
-import { Overview } from "./console/Overview.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
 import { Email } from "./notifications/Email.ts"
 import * as MailChannel from "./notifications/Email/MailChannel.ts"
-import { Exports } from "./console/Exports.ts"
 import * as EndUserFeedback from "./http/EndUserFeedback.ts"
 import { EndUsers } from "./tasks/EndUsers.ts"
 import { Feedback } from "./tasks/Feedback.ts"
@@ -69,6 +58,7 @@ import { FeedbackSettingsHttp } from "./tasks/FeedbackSettings/http.ts"
 import { FeedbackTokens } from "./tasks/FeedbackTokens.ts"
 import { EndUserFeedbackHttp } from "./tasks/FeedbackTokens/http.ts"
 import * as FeedbackTokenRetention from "./tasks/FeedbackTokens/Retention.ts"
+import { layerConsoleServices } from "./console/layerConsoleServices.ts"
 import { layerProcessClock, processClock } from "./concurrency/processClock.ts"
 import * as Envelope from "./http/Envelope.ts"
 import * as ProblemFrame from "./http/ProblemFrame.ts"
@@ -90,7 +80,6 @@ import { layerVerificationLinks } from "./notifications/layerVerificationLinks.t
 import { EmailAddresses } from "./identity/EmailAddresses.ts"
 import { VerificationPolicy } from "./identity/VerificationPolicy.ts"
 import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
-import { People } from "./identity/People.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { StoredUsage } from "./identity/StoredUsage.ts"
 import { Revocations } from "./identity/Revocations.ts"
@@ -242,20 +231,7 @@ export const layerEdge = (settings: EdgeSettings) =>
  * other background work is in `layerSchedulers`.
  */
 export const layerServices = (settings: ServiceSettings) =>
-  Layer.mergeAll(
-    ConsoleSessions.layer({ idle: settings.consoleIdle }),
-    SingleSignOn.layer(settings).pipe(Layer.provideMerge(People.layer)),
-    ApprovalFeed.layer,
-    DeliveryHealth.layer,
-    ConsoleDeliveries.layer,
-    Search.layer,
-    DatasetChanges.layer,
-    Overview.layer,
-    ClosedApprovals.layer,
-    RunRows.layer,
-    TaskRows.layer,
-    Exports.layer
-  ).pipe(
+  layerConsoleServices(settings).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
       Layer.mergeAll(

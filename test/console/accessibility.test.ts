@@ -155,7 +155,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
     ]
   },
   { path: "/people", shows: "No people yet" },
-  { path: "/approvals?tab=closed&outcome=decided", shows: "refund" },
+  { path: "/approvals?tab=closed&outcome=decided", shows: "Until" },
   { path: "/feedback?status=all&score=-1&from=2020-01-01Z", shows: "Incorrect" },
   { path: "/sessions?text=nothing-like-it", shows: "No matching sessions" },
   { path: "/browsers", shows: "this browser", open: [press("End session")] },

@@ -1,17 +1,4 @@
-import {
-  Clock,
-  Context,
-  Data,
-  DateTime,
-  Deferred,
-  Duration,
-  Effect,
-  Exit,
-  Layer,
-  Redacted,
-  Schema
-} from "effect"
-import { createRemoteJWKSet, customFetch } from "jose"
+import { Clock, Context, Data, DateTime, Duration, Effect, Exit, Layer, Redacted, Schema } from "effect"
 import * as oauth from "oauth4webapi"
 import { createHmac, randomBytes } from "node:crypto"
 import { CONSOLE_PATH } from "../../api/Console.ts"
@@ -21,7 +8,8 @@ import { Egress } from "../egress/Egress.ts"
 import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
 import { type HttpFetch, makeBoundedFetch, type ProviderFetch } from "./SingleSignOn/boundedFetch.ts"
 import { personOf } from "./SingleSignOn/claims.ts"
-import { type LogoutTarget, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
+import { type LogoutTarget, makeLogoutKeys, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
+import { makeProviderMetadata } from "./SingleSignOn/providerMetadata.ts"
 import { makeClientAuthentication } from "./SingleSignOn/clientAuthentication.ts"
 
 /** Path that starts a sign-in. */
@@ -36,23 +24,11 @@ export const CALLBACK_PATH = `${CONSOLE_PATH}/single-sign-on/callback`
 /** How long a person has to sign in at the provider. */
 export const SIGN_IN_LIFETIME: Duration.Duration = Duration.minutes(10)
 
-/** How long the provider's metadata is used before it is read again. */
-const METADATA_LIFETIME_MILLIS = 3_600_000
-
-/** How long older metadata is used while the provider cannot be reached. */
-const STALE_METADATA_MILLIS = 24 * 3_600_000
-
-/** Pause after metadata could not be read: so often at most is an unreachable provider asked. */
-const RETRY_MILLIS = 5_000
-
 /** Pause between two readings of the provider's keys because a signature named an unknown key. */
 const KEY_REFRESH_MILLIS = 5_000
 
 /** Longest session ID of the provider. */
 const MAX_SID = 255
-
-/** Pause between two readings of the keys of logout tokens. */
-const LOGOUT_KEYS_MILLIS = 30_000
 
 /** Difference of the clocks that is accepted. */
 const CLOCK_TOLERANCE_SECONDS = 60
@@ -173,12 +149,6 @@ const RETURN_PATH = /^\/(?!\/)[\w\-./~?=&%+:,]{0,500}$/u
 
 export const safeReturnPath = (path: string): string => (RETURN_PATH.test(path) ? path : "/")
 
-/** The provider's metadata and the time of reading it. */
-interface Metadata {
-  readonly server: oauth.AuthorizationServer
-  readonly readAt: number
-}
-
 const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, publicUrl: string) {
   const egress = yield* Egress
   const people = yield* People
@@ -234,9 +204,14 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     }
   })
 
-  let metadata: Metadata | undefined
-  let retryAt = 0
-  let inFlight: Deferred.Deferred<Metadata, SignInFailed> | undefined
+  const findServer = makeProviderMetadata({
+    read: call("reading the provider's metadata", async () =>
+      oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, options))
+    ).pipe(Effect.tap(vetEndpoints)),
+    unavailable,
+    now
+  })
+
   let keys:
     | {
         readonly server: oauth.AuthorizationServer
@@ -244,44 +219,6 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
         readonly readAt: number
       }
     | undefined
-
-  const readMetadata = Effect.gen(function* () {
-    const server = yield* call("reading the provider's metadata", async () =>
-      oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, options))
-    )
-    yield* vetEndpoints(server)
-    metadata = { server, readAt: now() }
-    return metadata
-  }).pipe(Effect.tapError(() => Effect.sync(() => (retryAt = now() + RETRY_MILLIS))))
-
-  /** The provider's metadata: single-flight, and no older than an hour unless the provider cannot be reached. */
-  const findServer = Effect.gen(function* () {
-    const age = metadata === undefined ? Number.POSITIVE_INFINITY : now() - metadata.readAt
-    if (metadata !== undefined && age < METADATA_LIFETIME_MILLIS) return metadata.server
-    const stale = metadata !== undefined && age < STALE_METADATA_MILLIS ? metadata : undefined
-    if (now() < retryAt) return stale === undefined ? yield* unavailable : stale.server
-    if (inFlight === undefined) {
-      const started = Deferred.makeUnsafe<Metadata, SignInFailed>()
-      inFlight = started
-      yield* readMetadata.pipe(
-        Effect.onExit((exit) =>
-          Effect.sync(() => {
-            inFlight = undefined
-            Deferred.doneUnsafe(started, Exit.isSuccess(exit) ? exit : Exit.fail(unavailable))
-          })
-        ),
-        Effect.forkDetach
-      )
-      return yield* awaitServer(started, stale)
-    }
-    return yield* awaitServer(inFlight, stale)
-  })
-
-  const awaitServer = (reading: Deferred.Deferred<Metadata, SignInFailed>, stale: Metadata | undefined) =>
-    Deferred.await(reading).pipe(
-      Effect.map(({ server }) => server),
-      Effect.catch((failure) => (stale === undefined ? Effect.fail(failure) : Effect.succeed(stale.server)))
-    )
 
   /** Checks the signature of the ID token. The provider's keys are read again, at most every five seconds, if none of them fits. */
   const checkSignature = Effect.fnUntraced(function* (server: oauth.AuthorizationServer, response: Response) {
@@ -433,29 +370,12 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     return { admission, providerSession, returnTo: safeReturnPath(pending.return_to) }
   })
 
-  let logoutKeys:
-    { readonly address: string; readonly keys: ReturnType<typeof createRemoteJWKSet> } | undefined
-
-  /** The provider's keys, which are read again at most every half minute if none of them fits. */
-  const keysAt = (address: string) => {
-    logoutKeys =
-      logoutKeys?.address === address
-        ? logoutKeys
-        : {
-            address,
-            keys: createRemoteJWKSet(new URL(address), {
-              cooldownDuration: LOGOUT_KEYS_MILLIS,
-              [customFetch]: (text, { headers, method }) =>
-                fetchBounded(text, { method, headers: Object.fromEntries(headers) })
-            })
-          }
-    return logoutKeys.keys
-  }
+  const logoutKeys = makeLogoutKeys(fetchBounded)
 
   const verifyLogout = Effect.fn("SingleSignOn.verifyLogout")(function* (token: string) {
     const server = yield* findServer
     if (server.jwks_uri === undefined) return yield* invalid
-    const keys = keysAt(server.jwks_uri)
+    const keys = logoutKeys(server.jwks_uri)
     const now = yield* Clock.currentTimeMillis
     const { issuedAt, ...target } = yield* Effect.tryPromise({
       try: () =>

@@ -1,5 +1,6 @@
 /** Logout tokens of OpenID Connect Back-Channel Logout 1.0. */
-import { type JWTVerifyGetKey, jwtVerify } from "jose"
+import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey, jwtVerify } from "jose"
+import type { HttpFetch } from "./boundedFetch.ts"
 
 /** The member of `events` that makes a token a logout token. */
 const EVENT = "http://schemas.openid.net/event/backchannel-logout"
@@ -64,4 +65,22 @@ export const verifyLogoutToken = async (
   const session = lineOf(payload["sid"])
   if (!isLogout || (subject === undefined && session === undefined)) throw new Error("Not a logout token")
   return { subject, session, issuedAt: iat }
+}
+
+/** Pause between two readings of the provider's keys because none of them fits. */
+const KEYS_MILLIS = 30_000
+
+/** Makes the look-up of the provider's keys by their address, which its metadata may change. */
+export const makeLogoutKeys = (fetch: HttpFetch): ((address: string) => JWTVerifyGetKey) => {
+  let last: { readonly address: string; readonly keys: JWTVerifyGetKey } | undefined
+  return (address) => {
+    if (last?.address === address) return last.keys
+    const keys = createRemoteJWKSet(new URL(address), {
+      cooldownDuration: KEYS_MILLIS,
+      [customFetch]: (text, { headers, method }) =>
+        fetch(text, { method, headers: Object.fromEntries(headers) })
+    })
+    last = { address, keys }
+    return keys
+  }
 }
