@@ -111,6 +111,12 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
       }
       yield* ask(admin)
       const channel = 'channel="webhook"'
+      // A reading is cached for 5 s, as long as the attempt without a response is in flight: one that is too early hides it.
+      const sql = yield* SqlClient.SqlClient
+      yield* eventually(
+        sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM delivery_queue`,
+        ([queued]) => queued?.count === 2
+      )
       const metrics = yield* eventually(
         read,
         (found) =>
