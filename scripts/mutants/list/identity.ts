@@ -13,6 +13,7 @@ const approvalTests = ["server/approvals/Approvals.test.ts"]
 const chain = "domain/identity/AuditChain.ts"
 const auditTests = ["server/identity/Audit.test.ts"]
 const chainTests = ["domain/identity/AuditChain.test.ts", ...auditTests]
+const signOnTests = ["server/console/SingleSignOn.test.ts"]
 const authorizationTests = ["api/Authorization.test.ts"]
 const keys = "server/identity/ApiKeys.ts"
 const keyRevocation = "server/identity/ApiKeys/revocation.ts"
@@ -230,5 +231,29 @@ export const identity: ReadonlyArray<ListedMutant> = [
     from: "else if (counts.size < MAX_LINES)",
     to: "else if (true)",
     tests: refusalTests
+  },
+  {
+    file: "server/identity/People.ts",
+    from: "} else if (known.blocked_at !== null) {",
+    to: "} else if (false) {",
+    tests: signOnTests
+  },
+  {
+    file: "server/console/SingleSignOn/logoutToken.ts",
+    from: ' && payload["nonce"] === undefined',
+    to: "",
+    tests: signOnTests
+  },
+  {
+    file: "server/console/SingleSignOn/logoutToken.ts",
+    from: "audience: expected.clientId,",
+    to: "",
+    tests: signOnTests
+  },
+  {
+    file: "server/console/ConsoleSessions/rows.ts",
+    from: "...(begunBy === undefined ? [] : [sql`created_at <= ${toDate(begunBy)}::timestamptz`]),",
+    to: "",
+    tests: signOnTests
   }
 ]

@@ -33,7 +33,9 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       "SingleSignOn > a response with a wrong state, issuer or nonce, or of another browser, signs nobody in",
       "SingleSignOn > a code is accepted once, also with the cookie of its sign-in",
       "SingleSignOn > ID tokens of another nonce, audience or issuer, expired ones, and unsigned ones are refused",
-      "SingleSignOn > people whose groups give no access are refused, and lose the access and sessions that they had"
+      "SingleSignOn > people whose groups give no access are refused, and lose the access and sessions that they had",
+      "SingleSignOn > an administrator lists people, ends their sessions, and blocks one at once and for good",
+      "SingleSignOn > a logout at the provider ends the sessions of its session, or all of a person"
     )
   },
   {
