@@ -137,7 +137,9 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Exports
       for (const path of [
         "/feedback?format=csv&score=1",
         `/tasks/${id}/runs?format=csv&status=failed`,
-        `/tasks/${id}/runs?format=csv&awaits_review=true&score=-1&text=a`
+        `/tasks/${id}/runs?format=csv&awaits_review=true&score=-1&text=a`,
+        "/runs?format=csv&min_duration_ms=1000",
+        `/runs?format=csv&task_id=${id}&has_feedback=false`
       ]) {
         const { status, text } = yield* download(path, headers)
         assert.strictEqual(status, 200)
@@ -146,7 +148,7 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Exports
       const keys = yield* download("/keys?format=csv", headers)
       assert.strictEqual(keys.text.trimEnd().split("\r\n").length, 3)
       const runtime = yield* consoleHeaders(yield* key({ preset: "runtime", name: "agent" }, "scoped"))
-      for (const path of ["/keys", "/audit-log", "/feedback"]) {
+      for (const path of ["/runs", "/keys", "/audit-log", "/feedback"]) {
         assert.strictEqual((yield* download(`${path}?format=csv`, runtime)).status, 403, path)
       }
       const unknown = yield* download("/tasks/tsk_00000000000000000000000000000000/runs?format=csv", headers)
