@@ -377,20 +377,18 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     if (server.jwks_uri === undefined) return yield* invalid
     const keys = logoutKeys(server.jwks_uri)
     const now = yield* Clock.currentTimeMillis
-    const { issuedAt, ...target } = yield* Effect.tryPromise({
-      try: () =>
-        verifyLogoutToken(token, {
-          issuer: server.issuer,
-          clientId: settings.clientId,
-          keys,
-          clockTolerance: CLOCK_TOLERANCE_SECONDS,
-          now
-        }),
-      catch: (error) => error
-    }).pipe(
+    const { issuedAt, ...target } = yield* Effect.tryPromise(() =>
+      verifyLogoutToken(token, {
+        issuer: server.issuer,
+        clientId: settings.clientId,
+        keys,
+        clockTolerance: CLOCK_TOLERANCE_SECONDS,
+        now
+      })
+    ).pipe(
       // Anybody can send a token: a warning for each would let them fill the log.
-      Effect.tapError((error) =>
-        Effect.logDebug("Single sign-on: a logout token was refused", { error: describe(error) })
+      Effect.tapError(({ cause }) =>
+        Effect.logDebug("Single sign-on: a logout token was refused", { error: describe(cause) })
       ),
       Effect.mapError(() => invalid)
     )
