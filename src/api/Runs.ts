@@ -45,6 +45,9 @@ const metadataFilter = Schema.String.annotate({ description: metadataDescription
   )
 )
 
+/** The longest duration that runs are filtered by, in milliseconds: a day. */
+export const MAX_FILTERED_DURATION_MS = 86_400_000
+
 /** The filters of the list. */
 export const runFilter = {
   created_after: Schema.optionalKey(timestamp("Only runs of this time or later.")),
@@ -61,7 +64,7 @@ export const runFilter = {
   min_duration_ms: Schema.optionalKey(
     Schema.Int.check(
       Schema.isBetween(
-        { minimum: 0, maximum: 86_400_000 },
+        { minimum: 0, maximum: MAX_FILTERED_DURATION_MS },
         { expected: "a whole number of milliseconds, at most a day" }
       )
     )

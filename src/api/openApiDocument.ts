@@ -25,6 +25,7 @@ import { headersOf, responseHeaders } from "./openApiDocument/responseHeaders.ts
 import { refer, sharedSchemas } from "./openApiDocument/sharedSchemas.ts"
 import { discriminate, namesOf, referTo, simplify } from "./openApiDocument/simplify.ts"
 import { MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
+import { MAX_FILTERED_DURATION_MS } from "./Runs.ts"
 import { DEFAULT_MAX_ERROR, MAX_ERROR_LIMITS } from "./ApprovalRules.ts"
 import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
 import { DEFAULT_HOOK_WAIT_SECONDS, MAX_HOOK_WAIT_SECONDS } from "./Hooks.ts"
@@ -197,6 +198,8 @@ const typedParameter = (schema: Node, name: unknown): Node => {
       maximum: MAX_HOOK_WAIT_SECONDS,
       default: DEFAULT_HOOK_WAIT_SECONDS
     }
+  if (name === "min_duration_ms" && schema["pattern"] === NUMBER)
+    return { type: "integer", format: "int32", minimum: 0, maximum: MAX_FILTERED_DURATION_MS }
   if (schema["pattern"] === NUMBER_CURSOR)
     return { type: "integer", format: "int64", minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   if (values.join() === "true,false") return { type: "boolean" }
