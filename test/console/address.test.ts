@@ -272,11 +272,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
       const hasTitle = (pattern: string) =>
         page.waitForFunction((expected) => new RegExp(expected, "u").test(document.title), pattern)
       yield* Effect.promise(async () => {
-        await hasTitle("^Version \\d+ · [^·]+ · Countersign$")
+        await hasTitle("Version \\d+ · [^·]+ · Countersign$")
         await goTo(page, `/comparisons/${at.comparison_id}`)
-        await hasTitle("^Comparison \\d{4}-\\d\\d-\\d\\d · [^·]+ · Countersign$")
+        await hasTitle("Comparison \\d{4}-\\d\\d-\\d\\d · [^·]+ · Countersign$")
         await goTo(page, `/feedback/${at.feedback_id}`)
-        await hasTitle("^.*orrect.* · [^·]+ · Countersign$")
+        await hasTitle("orrect.* · [^·]+ · Countersign$")
       })
     }).pipe(Effect.scoped, Effect.orDie))
 

@@ -109,7 +109,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The s
       yield* Effect.promise(async () => {
         const approvals = page.getByRole("region", { name: "Approvals" })
         await approvals.getByRole("link", { name: /payments\.refund.*order: ord-4711.*pending/ }).waitFor()
-        await page.waitForFunction(() => document.title === "payments · Search · Countersign")
+        await page.waitForFunction(() => document.title.endsWith("payments · Search · Countersign"))
         // A reviewer sees neither keys nor endpoints.
         assert.strictEqual(await page.getByRole("region", { name: "API keys" }).count(), 0)
         await page.getByLabel("Search", { exact: true }).last().fill("weber")
