@@ -99,8 +99,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Deskt
       yield* ask("seen")
       yield* Effect.promise(async () => {
         await second.getByRole("option").waitFor()
+        // Longer than approvals are gathered, and visible tabs may take to answer.
+        await second.waitForTimeout(4_000)
+        assert.deepStrictEqual(await page.evaluate(() => shown), [])
         await setHidden(second, true)
-        await second.waitForTimeout(2_500)
       })
       const { approval_id } = yield* ask("unseen")
       yield* Effect.promise(async () => {

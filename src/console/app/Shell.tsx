@@ -41,10 +41,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   const canReadApprovals = session.scopes.includes("approvals.read")
   useEffect(() => (canReadApprovals ? followInbox(id) : undefined), [id, canReadApprovals])
   const canDecide = canReadApprovals && session.scopes.includes("approvals.decide")
-  useEffect(
-    () => (canDecide ? followNotifications(session, (path) => navigate(path)) : undefined),
-    [session, canDecide]
-  )
+  useEffect(() => (canDecide ? followNotifications((path) => navigate(path)) : undefined), [canDecide])
   const [isNotificationOpen, setNotificationOpen] = useState(false)
   const [isHelpOpen, setHelpOpen] = useState(false)
   const [isPaletteOpen, setPaletteOpen] = useState(false)

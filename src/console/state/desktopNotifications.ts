@@ -1,13 +1,13 @@
 /** Notifications of the operating system about new approvals. Off until a person turns them on, in each browser. */
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
-import { CONSOLE_PATH, type ConsoleSession } from "../../api/Console.ts"
+import { CONSOLE_PATH } from "../../api/Console.ts"
 import { registry } from "./atoms.ts"
 import { readPreference, writePreference } from "./browserPreference.ts"
 import { findObstacle } from "./findObstacle.ts"
 import { hasVisibleTab, isLeader, subscribeToInbox } from "./inboxStream.ts"
 import { makeNotifier, type NotificationContent } from "./notifications/Notifier.ts"
-import { serverNow } from "./session.ts"
+import { serverNow, sessionAtom } from "./session.ts"
 
 /** `denied`: the browser blocks them for this site. `unsupported`: it has none, or not on this page. */
 export type NotificationSetting = "unsupported" | "denied" | "off" | "on"
@@ -66,14 +66,14 @@ const openPage =
   }
 
 /** Notifies of new approvals while the session lasts. Returns the function that stops. */
-export const followNotifications = (
-  session: ConsoleSession,
-  navigate: (path: string) => void
-): (() => void) => {
+export const followNotifications = (navigate: (path: string) => void): (() => void) => {
   const notifier = Effect.runSync(
     makeNotifier({
       isEnabled: () => isLeader() && readSetting() === "on",
-      canApprove: (approval) => findObstacle(approval, session) === undefined,
+      canApprove: (approval) => {
+        const state = registry.get(sessionAtom)
+        return state._tag === "SignedIn" && findObstacle(approval, state.session) === undefined
+      },
       hasVisibleTab,
       now: serverNow,
       show: show(openPage(navigate))

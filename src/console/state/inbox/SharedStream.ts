@@ -110,8 +110,8 @@ const ANSWER_TIMEOUT = Duration.seconds(2)
 /** How long a hidden leader may be without its stream while another tab is visible. */
 const MAX_HIDDEN_LOSS = Duration.seconds(5)
 
-/** How long visible tabs may take to answer. */
-const VISIBLE_TIMEOUT = Duration.millis(300)
+/** How long visible tabs may take to answer. A busy one needs more than a moment. */
+const VISIBLE_TIMEOUT = Duration.seconds(2)
 
 /** The shortest time between two counts. */
 const COUNT_INTERVAL = Duration.seconds(1)

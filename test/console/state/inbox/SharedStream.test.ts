@@ -307,7 +307,7 @@ describe("SharedStream", () => {
       assert.isTrue(yield* first.stream.hasVisibleTab)
       second.state.hidden = true
       const asked = yield* Effect.forkChild(first.stream.hasVisibleTab, { startImmediately: true })
-      yield* TestClock.adjust("1 second")
+      yield* TestClock.adjust("2 seconds")
       assert.isFalse(yield* Fiber.join(asked))
     })
   )
