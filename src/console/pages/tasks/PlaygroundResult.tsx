@@ -80,7 +80,6 @@ export const PlaygroundResult = ({ result }: { readonly result: PlaygroundAnswer
           <summary>Prompt</summary>
           <ol className="playground-examples">
             {prompt.map(({ omitted, role, text }, index) => (
-              // oxlint-disable-next-line react/no-array-index-key -- messages have no identity but their place
               <li key={index}>
                 <p className="quiet small">{role}</p>
                 <p className="prose">

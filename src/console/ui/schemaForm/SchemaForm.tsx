@@ -361,7 +361,6 @@ const ArrayField = (props: Omit<ValueFieldProps, "draft"> & WithHint & { readonl
     <Group label={label} actions={actions} hint={hint} error={error} isRoot={false}>
       {draft.items.map((one, index) => (
         <ValueField
-          // oxlint-disable-next-line react/no-array-index-key -- items of JSON have no identity but their place
           key={index}
           root={root}
           schema={item}
