@@ -2,7 +2,7 @@ import { DeliveredEventType, type LoggedDeliveryStatus } from "../../../api/cons
 import { EndpointId } from "../../../domain/Ids.ts"
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { Schema } from "effect"
-import { useId } from "react"
+import { Choice } from "../../ui/Choice.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
@@ -83,37 +83,5 @@ export const DeliveryFilters = ({
         </Button>
       ) : null}
     </Toolbar>
-  )
-}
-
-/** A choice of one value or any. Its label is beside it, so that its name does not contain every option. */
-const Choice = ({
-  label,
-  onChoose,
-  options,
-  value
-}: {
-  readonly label: string
-  readonly value: string | undefined
-  readonly options: ReadonlyArray<readonly [value: string, text: string]>
-  readonly onChoose: (value: string | undefined) => void
-}) => {
-  const id = useId()
-  return (
-    <div className="inline-field">
-      <span id={id}>{label}</span>
-      <select
-        aria-labelledby={id}
-        value={value ?? ""}
-        onChange={({ target }) => onChoose(target.value === "" ? undefined : target.value)}
-      >
-        <option value="">any</option>
-        {options.map(([name, text]) => (
-          <option key={name} value={name}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </div>
   )
 }

@@ -11,6 +11,7 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useSession } from "../../state/session.ts"
+import { LinkedRecord } from "../../ui/LinkedRecord.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -198,13 +199,7 @@ const LinkedKey = ({
   const atom = keyAtom(id)
   const result = useAtomValue(atom)
   return (
-    <section className="stack linked-record" aria-label="Selected key">
-      <div className="change-head">
-        <h2>Selected key</h2>
-        <Button small onClick={onClose}>
-          Close
-        </Button>
-      </div>
+    <LinkedRecord title="Selected key" onClose={onClose}>
       <AsyncContent result={result} atom={atom}>
         {(key) => (
           <>
@@ -222,7 +217,7 @@ const LinkedKey = ({
           </>
         )}
       </AsyncContent>
-    </section>
+    </LinkedRecord>
   )
 }
 

@@ -9,9 +9,9 @@ import { consoleClient } from "../../state/consoleClient.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
 import { useSession } from "../../state/session.ts"
+import { LinkedRecord } from "../../ui/LinkedRecord.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
-import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
@@ -130,13 +130,7 @@ const LinkedPerson = ({
   const atom = personAtom(id)
   const result = useAtomValue(atom)
   return (
-    <section className="stack linked-record" aria-label="Selected person">
-      <div className="change-head">
-        <h2>Selected person</h2>
-        <Button small onClick={onClose}>
-          Close
-        </Button>
-      </div>
+    <LinkedRecord title="Selected person" onClose={onClose}>
       <AsyncContent result={result} atom={atom}>
         {(person) => (
           <>
@@ -154,7 +148,7 @@ const LinkedPerson = ({
           </>
         )}
       </AsyncContent>
-    </section>
+    </LinkedRecord>
   )
 }
 

@@ -1,11 +1,11 @@
 import { Record, Schema } from "effect"
-import { useId } from "react"
 import { ReleaseId, type TaskId } from "../../../domain/Ids.ts"
 import { RunSource } from "../../../domain/tasks/Run.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import type { QueryState } from "../../state/queryState.ts"
 import { releasesAtom } from "../../state/tasks.ts"
 import { useCan } from "../../state/session.ts"
+import { Choice } from "../../ui/Choice.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
@@ -128,37 +128,5 @@ const ReleaseFilter = ({
       ]}
       onChoose={(value) => onChoose(isReleaseId(value) ? value : undefined)}
     />
-  )
-}
-
-/** A choice of one value or any. Its label is beside it, so that its name does not contain every option. */
-const Choice = ({
-  label,
-  onChoose,
-  options,
-  value
-}: {
-  readonly label: string
-  readonly value: string | undefined
-  readonly options: ReadonlyArray<readonly [value: string, text: string]>
-  readonly onChoose: (value: string | undefined) => void
-}) => {
-  const id = useId()
-  return (
-    <div className="inline-field">
-      <span id={id}>{label}</span>
-      <select
-        aria-labelledby={id}
-        value={value ?? ""}
-        onChange={({ target }) => onChoose(target.value === "" ? undefined : target.value)}
-      >
-        <option value="">any</option>
-        {options.map(([name, text]) => (
-          <option key={name} value={name}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </div>
   )
 }

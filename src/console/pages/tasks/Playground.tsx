@@ -1,6 +1,6 @@
 import { Effect, Exit, Result, Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import { useState } from "react"
+import { type ComponentProps, useState } from "react"
 import type { PlaygroundAnswer } from "../../../api/console/Playground.ts"
 import { DatasetId, ReleaseId, TraceId } from "../../../domain/Ids.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
@@ -354,20 +354,8 @@ const SideFields = ({
   )
 }
 
-const DatasetField = ({
-  data,
-  isDraft,
-  onData,
-  task
-}: {
-  readonly task: Task
-  readonly isDraft: boolean
-  readonly data: DatasetId | undefined
-  readonly onData: (data: DatasetId | undefined) => void
-}) =>
-  useCan()("datasets.read") ? (
-    <DatasetChoice task={task} isDraft={isDraft} data={data} onData={onData} />
-  ) : null
+const DatasetField = (choice: ComponentProps<typeof DatasetChoice>) =>
+  useCan()("datasets.read") ? <DatasetChoice {...choice} /> : null
 
 const DatasetChoice = ({
   data,

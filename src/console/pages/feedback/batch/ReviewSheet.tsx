@@ -73,16 +73,19 @@ export default function ReviewSheet({
     setReviewed({ verdict, records: selected, results })
     onRemove(results.filter((result) => !staysSelected(result)).map(({ feedback_id }) => feedback_id))
     onNote("")
-    const done = new Set(
-      results.filter(({ problem }) => problem === null).map(({ feedback_id }) => feedback_id)
-    )
-    const undoable = selected.filter(({ id }) => done.has(id))
-    if (verdict === "stage" && undoable.length > 0) {
-      showToast(countText(undoable.length, "staged"), {
-        label: "Undo",
-        act: () => void undo(undoable)
-      })
+  }
+  /** Offers to undo a staging once its results have been read: the offer ends after a few seconds. */
+  const close = () => {
+    if (reviewed?.verdict === "stage") {
+      const done = new Set(
+        reviewed.results.filter(({ problem }) => problem === null).map(({ feedback_id }) => feedback_id)
+      )
+      const undoable = reviewed.records.filter(({ id }) => done.has(id))
+      if (undoable.length > 0) {
+        showToast(countText(undoable.length, "staged"), { label: "Undo", act: () => void undo(undoable) })
+      }
     }
+    onClose()
   }
   const count = reviewed?.records.length ?? (sent ?? selected).length
   return (
@@ -91,7 +94,7 @@ export default function ReviewSheet({
       title={`${reviewed === undefined ? "Review" : "Results of"} ${count === 1 ? "1 correction" : `${count} corrections`}`}
       className="sheet"
       explicitClose={review.pending}
-      onClose={onClose}
+      onClose={close}
     >
       {reviewed === undefined ? (
         <CorrectionsReview
@@ -102,10 +105,10 @@ export default function ReviewSheet({
           onNote={onNote}
           onRemove={(id) => onRemove([id])}
           onSubmit={(verdict) => void submit(verdict)}
-          onClose={onClose}
+          onClose={close}
         />
       ) : (
-        <ResultList summary={summaryOf(reviewed)} items={itemsOf(reviewed)} onClose={onClose} />
+        <ResultList summary={summaryOf(reviewed)} items={itemsOf(reviewed)} onClose={close} />
       )}
     </Dialog>
   )
