@@ -9,7 +9,7 @@
  * - `<!-- background: TEXT -->`: the block runs until the end of its document; the next block waits until it has printed TEXT.
  * - `<!-- not run: REASON -->`: the block needs something that a gate does not have.
  *
- * Ports of the documents (8080, 4000, 4001, 4318) are replaced by free ones, and the data directory is a temporary one.
+ * Ports of the documents (8080, 4000, 4001, 4002, 4318) are replaced by free ones, and the data directory is a temporary one.
  *
  *   node scripts/docs/shell.ts [DOCUMENT...]     all documents, or README.md and those named
  */
@@ -39,7 +39,7 @@ const freePort = (): Promise<number> =>
   })
 
 const ports = new Map<string, string>()
-for (const port of ["8080", "4000", "4001", "4318"]) ports.set(port, String(await freePort()))
+for (const port of ["8080", "4000", "4001", "4002", "4318"]) ports.set(port, String(await freePort()))
 
 /** A block's code as it runs here. */
 const here = (code: string, adminKey: string | undefined): string => {
