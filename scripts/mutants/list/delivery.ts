@@ -107,6 +107,12 @@ export const delivery: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/delivery/Delivery/Reader.ts",
+    from: "if (hasCachedNumbers) sweepDue.openUnsafe()",
+    to: "",
+    tests: ["server/delivery/Delivery/Reader.test.ts"]
+  },
+  {
+    file: "server/delivery/Delivery/Reader.ts",
     from: "if (!again) return one.watermark",
     to: "if (now >= 0) return one.watermark",
     tests: ["server/delivery/Delivery/Reader.test.ts"]

@@ -58,7 +58,7 @@ export const tasks: ReadonlyArray<ListedMutant> = [
   },
   {
     file: lease,
-    from: "AND (lease_until IS NULL OR lease_until <= ${toDate(now)}) ORDER BY",
+    from: "AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)}) ORDER BY",
     to: "ORDER BY",
     tests: batchTests
   },

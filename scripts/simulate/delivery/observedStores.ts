@@ -27,6 +27,7 @@ export const observedDeliveryStore = (replica: Replica, store: DeliveryStore): D
   const isRejected = ({ result, verdict }: ConcludedAttempt) =>
     rejected.has(result.lane.destination_id) && (verdict._tag !== "Failed" || verdict.error !== UNWRITABLE)
   return {
+    hasCachedNumbers: store.hasCachedNumbers,
     tail: (shards, watermarks, limit) => reads(store.tail(shards, watermarks, limit)),
     nonEmpty: (shards) => timed(replica, store.nonEmpty(shards)),
     heads: (shard, after, horizonMillis) => reads(store.heads(shard, after, horizonMillis)),

@@ -35,6 +35,7 @@ export const modelDeliveryStore = (
   client: StoreClient,
   monotonicMillis: () => number
 ): DeliveryStore => ({
+  hasCachedNumbers: Effect.succeed(false),
   tail: (shards, watermarks, limit) => client.statement("tail", model.tail(shards, watermarks, limit)),
   nonEmpty: (shards) => client.statement("sweep: shards", model.nonEmpty(shards)),
   heads: (shard, after, horizonMillis) =>

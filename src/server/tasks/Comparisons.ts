@@ -1,4 +1,4 @@
-import { Cause, Context, DateTime, Deferred, Duration, Effect, Exit, Layer, Option, Queue } from "effect"
+import { Cause, Context, Deferred, Duration, Effect, Exit, Layer, Option, Queue } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { ComparisonDetail, NewComparison } from "../../api/Comparisons.ts"
@@ -180,7 +180,7 @@ export class Comparisons extends Context.Service<
             let isOwner = true
             while (isOwner) {
               yield* Effect.sleep(Duration.times(lease, 1 / 3))
-              isOwner = yield* renewLease(sql, row, DateTime.addDuration(yield* clock.now, lease))
+              isOwner = yield* renewLease(sql, clock, row, lease)
             }
           })
 
@@ -210,8 +210,7 @@ export class Comparisons extends Context.Service<
           let row = claimed
           while (row.status === "running" && !(yield* isTimeSliceOver)) {
             const batch = yield* compareBatch(batchContext, job, row, { isTimeSliceOver, cancelled })
-            const now = yield* clock.now
-            const recorded = yield* atomically(recordBatch(sql, batch, now, lease))
+            const recorded = yield* atomically(recordBatch(sql, clock, batch, lease))
             if (recorded === undefined) break
             usage.add(row.org_id, { bytes: recorded.bytes })
             row = { ...batch.row, status: recorded.status }
@@ -220,7 +219,7 @@ export class Comparisons extends Context.Service<
         })
 
         const runOnce = Effect.gen(function* () {
-          const claimed = yield* Effect.orDie(claimComparison(sql, yield* clock.now, lease))
+          const claimed = yield* Effect.orDie(claimComparison(sql, clock, lease))
           if (claimed === undefined) return Option.none()
           const { attempts, comparison_id } = claimed
           if (attempts > MAX_ATTEMPTS) {
@@ -234,9 +233,7 @@ export class Comparisons extends Context.Service<
             Effect.raceFirst(watchCancellation(claimed, cancelled)),
             // Also on shutdown, so that the next owner need not wait for the lease to expire.
             Effect.onExit((exit) =>
-              Effect.ignore(
-                Effect.flatMap(clock.now, (now) => releaseLease(sql, claimed, releaseOf(exit, attempts, now)))
-              )
+              Effect.ignore(releaseLease(sql, clock, claimed, releaseOf(exit, attempts)))
             ),
             Effect.orDie
           )
@@ -248,7 +245,7 @@ export class Comparisons extends Context.Service<
         }).pipe(Effect.withSpan("Comparisons.runOnce"))
 
         const poll = Effect.gen(function* () {
-          const claimable = yield* countClaimable(sql, yield* clock.now, MAX_CONCURRENT)
+          const claimable = yield* countClaimable(sql, clock, MAX_CONCURRENT)
           yield* Queue.offerAll(
             wakeUps,
             Array.from({ length: claimable }, () => undefined)
@@ -427,12 +424,13 @@ const FAILURE =
   "Internal errors interrupted the comparison repeatedly. Start another one; if it fails too, ask the operator for the service's log."
 
 /**
- * When a comparison can be claimed again after an attempt, and whether the attempt counts against its failure budget.
+ * How long a comparison cannot be claimed after an attempt, and whether the attempt counts against its failure budget.
  */
-const releaseOf = <A, E>(exit: Exit.Exit<A, E>, attempts: number, now: DateTime.Utc) => {
-  if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return { at: now, isCounted: false }
+const releaseOf = <A, E>(exit: Exit.Exit<A, E>, attempts: number) => {
+  if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause))
+    return { backoff: Duration.zero, isCounted: false }
   const backoff = Duration.times(FIRST_BACKOFF, 2 ** (attempts - 1))
-  return { at: DateTime.addDuration(now, backoff), isCounted: !isDatabaseOutage(exit.cause) }
+  return { backoff, isCounted: !isDatabaseOutage(exit.cause) }
 }
 
 const isDatabaseOutage = (cause: Cause.Cause<unknown>): boolean =>

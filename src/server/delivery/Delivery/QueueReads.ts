@@ -1,4 +1,4 @@
-import type { Effect } from "effect"
+import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { currentTime } from "../../store/currentTime.ts"
 import { int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
@@ -18,6 +18,12 @@ export interface HeadRow extends QueueRow {
 
 /** The reads of the queue. */
 export interface QueueReads {
+  /**
+   * Whether connections take row numbers from the sequence in blocks. A row may then get a number far below one that
+   * was given out long before. PostgreSQL takes them one at a time unless the sequence was altered; YugabyteDB takes a
+   * hundred.
+   */
+  readonly hasCachedNumbers: Effect.Effect<boolean, SqlError.SqlError>
   /** Reads the rows after each shard's watermark, up to `limit` per shard. */
   readonly tail: (
     shards: ReadonlyArray<number>,
@@ -60,6 +66,15 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       (extract(epoch FROM d.cooldown_until - ${now()}) * 1000)::float8 AS cooldown_ms`
 
   return {
+    hasCachedNumbers: Effect.map(
+      sql<{ readonly cached: boolean }>`
+        SELECT seqcache > 1 AS cached
+        FROM pg_sequence
+        WHERE seqrelid = pg_get_serial_sequence('delivery_queue', 'seq')::regclass
+      `,
+      ([row]) => row?.cached === true
+    ),
+
     tail: (numbers, watermarks, limit) => sql<QueueRow>`
       SELECT ${columns()}
       FROM unnest(${int4Array(numbers)}::smallint[], ${int8Array(watermarks)}::bigint[]) AS s (shard, watermark)

@@ -18,7 +18,7 @@ const REREAD_ROWS = 250
  * How long a row before the watermark is read again: between once and twice this. A row that commits later is found by
  * the sweep. Without a limit, the rows of a destination in cooldown would be read again with every new row.
  */
-const STABLE_AFTER_MILLIS = 2_000
+export const STABLE_AFTER_MILLIS = 2_000
 
 /**
  * The minimum pause between two such rereads, the pause as a multiple of the last reread's duration, and its maximum. If
@@ -76,6 +76,9 @@ export interface ChannelSweep {
  *
  * - the *sweep* reads the first row of every lane every few seconds, and so finds deliveries that the tail and the refill
  * missed or that were dropped from memory.
+ *
+ * The tail depends on row numbers that are nearly in the order of the commits. If connections take numbers in blocks,
+ * they are not, and each read of the tail requests a sweep as well.
  */
 export interface Reader {
   /** Signals that the queue may have new rows. */
@@ -165,6 +168,17 @@ export const makeReader = (
       return rereadPending ? Math.min(poll, Math.max(0, rereadDue - monotonicMillis(clock))) : poll
     }
 
+    /** Whether numbers come in blocks, once that was read; altering the sequence has an effect on engines that start later. */
+    let hasCachedNumbers: boolean | undefined = undefined
+    /** How long the sweep pauses after the last one, in milliseconds, if each read of the tail requests one. */
+    let sweepPause = 0
+
+    const readNewRows = Effect.gen(function* () {
+      hasCachedNumbers ??= yield* store.hasCachedNumbers
+      yield* readTail
+      if (hasCachedNumbers) sweepDue.openUnsafe()
+    })
+
     let swept: ReadonlyMap<string, ChannelSweep> = new Map()
 
     const sweepShard = Effect.fnUntraced(function* (shard: number, found: Map<string, ChannelSweep>) {
@@ -185,10 +199,12 @@ export const makeReader = (
     })
 
     const sweep = Effect.gen(function* () {
+      const beganAt = monotonicMillis(clock)
       const found = new Map<string, ChannelSweep>()
       // While the queue is empty, this is the only statement.
       for (const { shard } of yield* store.nonEmpty([...shards.owned.keys()])) yield* sweepShard(shard, found)
       swept = found
+      sweepPause = hasCachedNumbers === true ? rereadPause(monotonicMillis(clock) - beganAt) : 0
     })
 
     const refillLanes = (lanes: ReadonlyArray<Lane>) => {
@@ -235,7 +251,7 @@ export const makeReader = (
       lastSweep: () => swept,
       tail: {
         name: "delivery_tail",
-        runOnce: Effect.map(resetThen(tailDue, readTail), () => ({
+        runOnce: Effect.map(resetThen(tailDue, readNewRows), () => ({
           next: Math.max(TAIL_PAUSE_MILLIS, tailWait())
         })),
         every: options.pollMillis,
@@ -248,7 +264,10 @@ export const makeReader = (
           runOnce: resetThen(sweepDue, sweep),
           every: options.sweepMillis,
           clock: dueClock,
-          wakeUp: sweepDue.await,
+          wakeUp: Effect.andThen(
+            Effect.suspend(() => Effect.sleep(sweepPause)),
+            sweepDue.await
+          ),
           firstRun: "after_pause"
         },
         { name: "delivery_refill", runOnce: refill, wakeUp: dispatcher.hasLowLanes.await }

@@ -2,30 +2,47 @@
  * The lease of a comparison. A replica that claims a running comparison raises its `lease_epoch` and renews the lease while it works. After
  * a crash the lease expires and another replica claims the comparison. Every write checks the epoch, so a replica that lost its lease is
  * fenced: its writes match no row.
+ *
+ * All times of a lease are the database's, read by the statement that writes or checks them: a replica whose clock is wrong neither keeps
+ * a comparison nor takes one too early.
  */
-import { DateTime, type Duration, Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Duration, Effect } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { currentTime } from "../../store/currentTime.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import { type ComparisonRow, comparisonColumns, comparisonRows } from "./rows.ts"
+
+/** A moment from now, by the clock of the database. */
+export const timeFromNow = (
+  sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
+  duration: Duration.Duration
+): Statement.Fragment =>
+  sql`${currentTime(sql, clock)} + ${Duration.toMillis(duration)}::float8 * interval '1 millisecond'`
 
 /**
  * Claims the running comparison whose lease expired longest ago, so that comparisons are worked on in rotation. Returns `undefined` if
  * there is none. Raises the epoch, which fences the previous owner, and counts the attempt.
  */
-export const claimComparison = (sql: SqlClient.SqlClient, now: Timestamp, lease: Duration.Duration) =>
+export const claimComparison = (
+  sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
+  lease: Duration.Duration
+) =>
   comparisonRows.first(sql`
     -- Not a subquery of the condition, which the planner may evaluate for each row: it would claim another one each time.
     WITH claimable (claimable_org_id, claimable_id) AS MATERIALIZED (
       SELECT org_id, comparison_id
       FROM comparisons
       WHERE status = 'running'
-        AND (lease_until IS NULL OR lease_until <= ${toDate(now)})
+        AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})
       ORDER BY lease_until NULLS FIRST
       LIMIT 1
       FOR NO KEY UPDATE SKIP LOCKED
     )
     UPDATE comparisons
-    SET lease_epoch = lease_epoch + 1, attempts = attempts + 1, lease_until = ${toDate(DateTime.addDuration(now, lease))}
+    SET lease_epoch = lease_epoch + 1, attempts = attempts + 1, lease_until = ${timeFromNow(sql, clock, lease)}
     FROM claimable
     WHERE org_id = claimable_org_id
       AND comparison_id = claimable_id
@@ -33,26 +50,31 @@ export const claimComparison = (sql: SqlClient.SqlClient, now: Timestamp, lease:
   `)
 
 /** Counts the running comparisons without a live lease, up to `limit`. */
-export const countClaimable = (sql: SqlClient.SqlClient, now: Timestamp, limit: number) =>
+export const countClaimable = (sql: SqlClient.SqlClient, clock: StoreClock["Service"], limit: number) =>
   sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
     FROM (
       SELECT
       FROM comparisons
       WHERE status = 'running'
-        AND (lease_until IS NULL OR lease_until <= ${toDate(now)})
+        AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})
       LIMIT ${limit}
     ) claimable
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
 /**
- * Extends the lease until a time, if this epoch still owns the comparison. Returns whether it does. The owner of a
+ * Extends the lease, if this epoch still owns the comparison. Returns whether it does. The owner of a
  * cancelled one keeps it until it has recorded the calls that were in progress.
  */
-export const renewLease = (sql: SqlClient.SqlClient, row: ComparisonRow, until: Timestamp) =>
+export const renewLease = (
+  sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
+  row: ComparisonRow,
+  lease: Duration.Duration
+) =>
   sql`
     UPDATE comparisons
-    SET lease_until = ${toDate(until)}
+    SET lease_until = ${timeFromNow(sql, clock, lease)}
     WHERE org_id = ${row.org_id}
       AND comparison_id = ${row.comparison_id}
       AND lease_epoch = ${row.lease_epoch}
@@ -61,16 +83,17 @@ export const renewLease = (sql: SqlClient.SqlClient, row: ComparisonRow, until: 
   `.pipe(Effect.map((rows) => rows.length > 0))
 
 /**
- * Releases the lease, if this epoch still owns the comparison. Another worker can claim it from `at` on. An attempt
+ * Releases the lease, if this epoch still owns the comparison. Another worker can claim it after `backoff`. An attempt
  * that is not counted leaves the failure budget as it was.
  */
 export const releaseLease = (
   sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
   row: ComparisonRow,
-  { at, isCounted }: { readonly at: Timestamp; readonly isCounted: boolean }
+  { backoff, isCounted }: { readonly backoff: Duration.Duration; readonly isCounted: boolean }
 ) => sql`
   UPDATE comparisons
-  SET lease_until = ${toDate(at)}, attempts = GREATEST(0, attempts - ${isCounted ? 0 : 1})
+  SET lease_until = ${timeFromNow(sql, clock, backoff)}, attempts = GREATEST(0, attempts - ${isCounted ? 0 : 1})
   WHERE org_id = ${row.org_id}
     AND comparison_id = ${row.comparison_id}
     AND lease_epoch = ${row.lease_epoch}

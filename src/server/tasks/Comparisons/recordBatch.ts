@@ -1,11 +1,13 @@
-import { DateTime, type Duration, Effect, Schema } from "effect"
+import { type Duration, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { ComparisonStatus } from "../../../domain/tasks/Comparison.ts"
-import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { toDate } from "../../../domain/Time.ts"
 import { rowBytes } from "../../identity/StoredUsage.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
+import type { StoreClock } from "../../store/StoreClock.ts"
 import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
+import { timeFromNow } from "./lease.ts"
 
 /** Characters of results in one statement. A PostgreSQL protocol message of the client is limited to 16 MiB. */
 const MAX_STATEMENT_CHARACTERS = 2 ** 21
@@ -18,10 +20,11 @@ const MAX_STATEMENT_CHARACTERS = 2 ** 21
  */
 export const recordBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
   { compared, row }: ComparisonBatch,
-  now: Timestamp,
   lease: Duration.Duration
 ) {
+  const now = yield* clock.now
   const updated = yield* updatedRows.first(sql`
     UPDATE comparisons
     SET
@@ -29,7 +32,7 @@ export const recordBatch = Effect.fnUntraced(function* (
       compared = ${row.compared},
       last_example_id = ${row.last_example_id},
       tally = ${JSON.stringify(row.tally)},
-      lease_until = ${toDate(DateTime.addDuration(now, lease))},
+      lease_until = ${timeFromNow(sql, clock, lease)},
       attempts = 0,
       failure = CASE WHEN status = 'cancelled' THEN failure ELSE ${row.failure} END,
       finished_at = CASE WHEN status = 'cancelled' THEN finished_at ELSE ${row.status === "running" ? null : toDate(now)}::timestamptz END

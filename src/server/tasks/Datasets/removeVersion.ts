@@ -4,7 +4,7 @@ import { notFound } from "../../../api/notFound.ts"
 import { DatasetInUse } from "../../../api/Problems.ts"
 import type { DatasetId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
-import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { currentTime } from "../../store/currentTime.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import { rowBytes, type StoredUsage } from "../../identity/StoredUsage.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
@@ -53,7 +53,7 @@ export const removeVersion = Effect.fnUntraced(function* (
       "This is the newest version, which the next one is based on. Create the next version without the examples, then delete this one; or delete the task."
     )
   }
-  if (yield* isCompared(sql, org_id, task_id, id, now)) {
+  if (yield* isCompared(sql, clock, org_id, task_id, id)) {
     return yield* inUse("A running comparison uses this version. Wait for it, or cancel it.")
   }
   yield* sql`
@@ -78,10 +78,10 @@ const inUse = (detail: string) => Effect.fail(new DatasetInUse({ detail }))
 /** Whether a comparison of the task is running over the version, or was cancelled and still records its last batch. */
 const isCompared = (
   sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
   org_id: OrgId,
   task_id: TaskId,
-  id: DatasetId,
-  now: Timestamp
+  id: DatasetId
 ) =>
   sql`
     SELECT 1 AS found
@@ -90,6 +90,6 @@ const isCompared = (
     WHERE comparisons.org_id = ${org_id}
       AND comparisons.task_id = ${task_id}
       AND ${id} IN (comparisons.dataset_id, candidate_dataset_id, releases.dataset_id)
-      AND (status = 'running' OR (status = 'cancelled' AND lease_until > ${toDate(now)}))
+      AND (status = 'running' OR (status = 'cancelled' AND lease_until > ${currentTime(sql, clock)}))
     LIMIT 1
   `.pipe(Effect.map((rows) => rows.length > 0))

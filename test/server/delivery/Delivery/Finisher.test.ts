@@ -29,6 +29,7 @@ import { eventually } from "../../../support/eventually.ts"
 
 const unused = Effect.die("The finisher reads nothing")
 const unreadStore: Omit<DeliveryStore, "recordResults"> = {
+  hasCachedNumbers: unused,
   tail: () => unused,
   nonEmpty: () => unused,
   heads: () => unused,

@@ -345,7 +345,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const { now } = yield* StoreClock
+        const clock = yield* StoreClock
         const answers = yield* Answers
         const comparisons = yield* Comparisons
         yield* Ref.set(answers, correctAnswer)
@@ -356,7 +356,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         const claim = yield* Effect.forkChild(
           transaction(
             Effect.gen(function* () {
-              const claimed = yield* claimComparison(sql, yield* now, Duration.minutes(1))
+              const claimed = yield* claimComparison(sql, clock, Duration.minutes(1))
               yield* Deferred.succeed(claiming, claimed?.comparison_id)
               yield* Deferred.await(commit)
             })
@@ -377,7 +377,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
   it.effect("a claim takes one comparison, however the database plans the statement", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { now } = yield* StoreClock
+      const clock = yield* StoreClock
       yield* createComparison("planned first", 1)
       yield* createComparison("planned second", 1)
       const claimed = sql<{ readonly count: number }>`
@@ -393,7 +393,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
           for (const plan of ["hashjoin", "mergejoin", "hashagg", "sort", "material", "memoize"]) {
             yield* sql.unsafe(`SET LOCAL enable_${plan} = off`)
           }
-          assert.isDefined(yield* claimComparison(sql, yield* now, Duration.minutes(1)))
+          assert.isDefined(yield* claimComparison(sql, clock, Duration.minutes(1)))
           const [after] = yield* claimed
           assert.strictEqual((after?.count ?? 0) - (before?.count ?? 0), 1)
         })
