@@ -101,6 +101,7 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })(
           assert.include(page.url(), "verdict=regression")
           await tabs.getByText("Fixed 2").click()
           await page.getByText("my card was charged twice").waitFor()
+          await page.getByText("thank you very much").waitFor({ state: "detached" })
           await page.keyboard.press("j")
           await open.waitFor()
           const first = new URL(page.url()).searchParams.get("example")
@@ -120,6 +121,8 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })(
           assert.strictEqual(await open.count(), 1)
           // Back leaves the tab, not each example.
           await page.getByRole("group", { name: "Result" }).getByText("Both right 1").click()
+          await page.locator(`[data-example="${second}"]`).waitFor({ state: "detached" })
+          await page.locator("[data-example]").waitFor()
           await page.keyboard.press("j")
           await open.waitFor()
           await page.goBack()
