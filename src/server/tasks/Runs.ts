@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { type Array as Arr, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { Authorized } from "../../api/Authorization.ts"
@@ -28,6 +28,7 @@ import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
 import { nextTurn } from "../concurrency/LoopTurns.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
+import { makeOnOwnConnection } from "../store/makeOnOwnConnection.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { atomic } from "../store/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
@@ -74,6 +75,9 @@ interface AnswerPlan {
 
 /** Runs that one statement logs. */
 const MAX_BATCH = 64
+
+/** Connections that large runs of all organizations use at a time. */
+const MAX_OWN_CONNECTIONS = 4
 
 /** Cached plans, over all organizations: some 10 MB. */
 const MAX_CACHED_PLANS = 10_000
@@ -126,13 +130,18 @@ export class Runs extends Context.Service<
       const plans = new LruCache<LoggedRunPlan>({ entries: MAX_CACHED_PLANS, weight: MAX_CACHED_PLANS })
       const planKey = (org_id: OrgId, task_id: TaskId): string => `${org_id} ${task_id}`
 
+      // A large run would delay the small statements behind it on a shared connection.
+      const onOwnConnection = makeOnOwnConnection(sql, MAX_OWN_CONNECTIONS)
+      const insertRows = (rows: Arr.NonEmptyReadonlyArray<NewRunRow>) =>
+        isLargeRun(rows[0]) ? onOwnConnection(insertRuns(sql, rows)) : insertRuns(sql, rows)
+
       // Batched, because runs are logged at a high rate.
       const insertRow = yield* makeStatementBatcher({
         maxBatch: MAX_BATCH,
         isLarge: (row: NewRunRow) => row.saveResponse !== undefined || isLargeRun(row),
         abandonedMillis: ABANDONED_WRITE_MILLIS,
         run: (rows) =>
-          Effect.tap(insertRuns(sql, rows), (logged) =>
+          Effect.tap(insertRows(rows), (logged) =>
             Effect.forEach(
               rows,
               (row, index) => {

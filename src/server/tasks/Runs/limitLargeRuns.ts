@@ -8,10 +8,7 @@ import type { NewRunRow } from "./insertRuns.ts"
 /** Characters of JSON above which a run is logged by a statement of its own. */
 const LARGE_RUN = 64 * 1024
 
-/**
- * Large runs of one organization that are logged at a time. Their statements are pipelined on connections that others
- * use too, so more of them would delay the small statements of all organizations.
- */
+/** Large runs of one organization that are logged at a time. More of them would take PostgreSQL's processors from all organizations. */
 const CONCURRENT_LARGE_RUNS = 2
 
 /** The part of a row that its size depends on. */
