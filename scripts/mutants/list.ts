@@ -21,6 +21,7 @@ import { mail } from "./list/mail.ts"
 import { telemetry } from "./list/telemetry.ts"
 import { egress } from "./list/egress.ts"
 import { adapters } from "./list/adapters.ts"
+import { operations } from "./list/operations.ts"
 
 export const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -67,7 +68,8 @@ export const mutants: ReadonlyArray<Mutant> = Object.entries({
   mail,
   telemetry,
   egress,
-  adapters
+  adapters,
+  operations
 }).flatMap(([area, listed]) => listed.map((mutant) => ({ area, ...mutant })))
 
 /** Survivors that the list does not explain. */
