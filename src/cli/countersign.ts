@@ -3,6 +3,7 @@ import { Console, Effect, Layer } from "effect"
 import { CliOutput, Command } from "effect/cli"
 import { VERSION } from "../domain/Version.ts"
 import { auditCommand } from "./audit.ts"
+import { backupCommand } from "./backup.ts"
 import { makeCompletionCommand } from "./completion.ts"
 import { configCommand } from "./config.ts"
 import { datasetsCommand } from "./datasets.ts"
@@ -14,6 +15,7 @@ import { listenCommand } from "./listen.ts"
 import { mcpGateCommand } from "./mcpGate.ts"
 import { mcpServerCommand } from "./mcpServer.ts"
 import { migrateCommand } from "./migrate.ts"
+import { restoreCommand } from "./restore.ts"
 import { rulesCommand } from "./rules.ts"
 import { runsCommand } from "./runs.ts"
 import { serveCommand } from "./serve.ts"
@@ -26,6 +28,8 @@ const command = Command.make("countersign").pipe(
   Command.withSubcommands([
     serveCommand,
     migrateCommand,
+    backupCommand,
+    restoreCommand,
     keysCommand,
     datasetsCommand,
     runsCommand,

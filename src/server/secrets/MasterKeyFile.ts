@@ -31,11 +31,13 @@ const attempt = <A>(doing: string, run: () => Promise<A>) =>
   })
 
 /**
- * Writes a new key to a temporary file and hard-links it to its final name, which is atomic: the file is complete or absent. If several
- * processes do this concurrently, the first link wins and all of them use that key.
+ * Writes a key to a temporary file and hard-links it to its final name, which is atomic: the file is complete or absent. If several
+ * processes do this concurrently, the first link wins and all of them use that key. An existing file is kept.
  */
-const create = Effect.fnUntraced(function* (file: string) {
-  const key = yield* generateMasterKey
+export const writeMasterKeyFile = Effect.fnUntraced(function* (
+  file: string,
+  key: Redacted.Redacted
+): Effect.fn.Return<void, MasterKeyFileFailed> {
   yield* attempt(`creating the master key ${file}`, async () => {
     const temporary = `${file}.new-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
     try {
@@ -87,14 +89,22 @@ export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.loadOrCreateMaster
         phrase: `the master key ${file} is missing, but secrets in the database were sealed with it (${lost}): restore the file from a backup, or set COUNTERSIGN_MASTER_KEY to the key; no other key can unseal them`
       })
     }
-    yield* create(file)
-    yield* Effect.mapError(
-      syncDirectory(dataDir),
-      ({ phrase, cause }) => new MasterKeyFileFailed({ phrase, cause })
-    )
+    yield* installMasterKey(dataDir, yield* generateMasterKey)
     found = yield* read(file)
   }
   return yield* usableKey(file, found)
+})
+
+/** Writes the master key of a data directory that has none, and syncs it to disk. */
+export const installMasterKey = Effect.fnUntraced(function* (
+  dataDir: string,
+  key: Redacted.Redacted
+): Effect.fn.Return<void, MasterKeyFileFailed> {
+  yield* writeMasterKeyFile(masterKeyPath(dataDir), key)
+  yield* Effect.mapError(
+    syncDirectory(dataDir),
+    ({ phrase, cause }) => new MasterKeyFileFailed({ phrase, cause })
+  )
 })
 
 /** Reads the master key of a data directory; undefined if there is none yet. Creates nothing. */

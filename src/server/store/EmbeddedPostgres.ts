@@ -10,12 +10,25 @@ import {
   clusterExists,
   prepareDataDir,
   readCluster,
+  restoredDirectory,
   ROLE
 } from "./EmbeddedPostgres/Cluster.ts"
 import { tryFileSystem, type EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
+import { type BackupOptions, makeBackup } from "./EmbeddedPostgres/backup/makeBackup.ts"
+import type { BackupFailed } from "./EmbeddedPostgres/backup/BackupFailed.ts"
+import {
+  checkPrograms,
+  type RestoredCluster,
+  restoreBackup,
+  type RestoreOptions
+} from "./EmbeddedPostgres/backup/restoreBackup.ts"
+import type { VerifiedBackup } from "./EmbeddedPostgres/backup/verifyBackup.ts"
 import { superviseServer } from "./EmbeddedPostgres/superviseServer.ts"
 import { LOG_FILE, type ServerSettings, socketDirectory, socketHost } from "./EmbeddedPostgres/Postmaster.ts"
 
+export { BackupFailed } from "./EmbeddedPostgres/backup/BackupFailed.ts"
+export { removeOldBackups } from "./EmbeddedPostgres/backup/makeBackup.ts"
+export { type VerifiedBackup, verifyBackup } from "./EmbeddedPostgres/backup/verifyBackup.ts"
 export { findAccount, firstBarrier, OWN_ACCOUNT, requireAccount } from "./EmbeddedPostgres/Account.ts"
 export { EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 
@@ -78,8 +91,12 @@ export const defaultDataDir = (process: {
 const clusterDirectory = (dataDir: string): string => path.join(dataDir, "postgres")
 
 /** Whether a data directory contains a PostgreSQL cluster. Creates and starts nothing. */
-export const embeddedStoreExists = (dataDir: string): Effect.Effect<boolean, EmbeddedPostgresFailed> =>
-  clusterExists(clusterDirectory(path.resolve(dataDir)))
+export const embeddedStoreExists = Effect.fnUntraced(function* (
+  dataDir: string
+): Effect.fn.Return<boolean, EmbeddedPostgresFailed> {
+  const directory = clusterDirectory(path.resolve(dataDir))
+  return (yield* clusterExists(directory)) || (yield* clusterExists(restoredDirectory(directory)))
+})
 
 /** Prepares a data directory, as root, for this process once it has changed to the account `user`. */
 export const handOverDataDir = (
@@ -104,6 +121,34 @@ export const embeddedServerUrl = Effect.fnUntraced(function* (
 
 /** The log of a data directory's server. */
 export const serverLogPath = (dataDir: string): string => path.join(path.resolve(dataDir), LOG_FILE)
+
+/** Backs up the running server of a data directory; see `makeBackup`. The server must be kept running meanwhile by the layer. */
+export const backUp = Effect.fn("EmbeddedPostgres.backUp")(function* (
+  dataDir: string,
+  options: BackupOptions
+) {
+  const at = yield* tryFileSystem(`looking at ${dataDir}`, () => realpath(path.resolve(dataDir)))
+  return yield* makeBackup(yield* readCluster(clusterDirectory(at)), options)
+})
+
+/** Restores a backup into a data directory; see `restoreBackup`. */
+export const restore = Effect.fn("EmbeddedPostgres.restore")(function* (
+  options: EmbeddedPostgresOptions,
+  backup: VerifiedBackup,
+  { force, now, onProgress }: RestoreOptions
+): Effect.fn.Return<RestoredCluster, BackupFailed | EmbeddedPostgresFailed> {
+  const requested = path.resolve(options.dataDir)
+  const account = yield* serverAccount(clusterDirectory(requested), options.user)
+  yield* prepareDataDir(requested, account)
+  const dataDir = yield* tryFileSystem(`looking at ${requested}`, () => realpath(requested))
+  const binaries = yield* locateBinaries({ dataDir, account, installedIn: options.postgresBin })
+  yield* checkPrograms(backup.manifest, binaries)
+  return yield* restoreBackup(
+    { dataDir, directory: clusterDirectory(dataDir), binaries, account, sync: options.sync ?? true },
+    backup,
+    { force, now, onProgress }
+  )
+})
 
 const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPostgresOptions) {
   const requested = path.resolve(options.dataDir)

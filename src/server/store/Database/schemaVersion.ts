@@ -3,7 +3,9 @@ import { SqlClient } from "effect/sql"
 import { migrations } from "../migrations/index.ts"
 
 /** The number of this version's newest migration. */
-const latestMigration: number = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
+export const latestMigration: number = Math.max(
+  ...Object.keys(migrations).map((name) => Number.parseInt(name, 10))
+)
 
 /** Whether a database was migrated before. */
 export const hasTables = (sql: SqlClient.SqlClient) =>

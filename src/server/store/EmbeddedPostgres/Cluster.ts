@@ -32,6 +32,17 @@ export interface Cluster {
   readonly port: number
 }
 
+/**
+ * Lets the role start a base backup and keep the write-ahead log for it, for `countersign backup`. In the database `postgres` only, where
+ * nothing else connects.
+ */
+const BACKUP_RIGHTS =
+  `ALTER ROLE ${ROLE} REPLICATION\n` +
+  `GRANT EXECUTE ON FUNCTION pg_backup_start(text, boolean), pg_backup_stop(boolean) TO ${ROLE}\n`
+
+/** Exists if the cluster has the rights: clusters of older versions lack them. */
+const BACKUP_RIGHTS_FILE = "countersign-backup-rights"
+
 const PASSWORD_FILE = "countersign-password"
 const PORT_FILE = "countersign-port"
 
@@ -145,24 +156,16 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
     if (initdb.code !== 0) return yield* toolFailure("initdb", dataDir, initdb)
     const password = yield* randomText(32)
     // `pg_monitor` allows reading statistics; CREATEDB is for the temporary databases of checks and tests.
-    const roles = yield* runCommand({
-      command: binaries.postgres,
-      args: [
-        "--single",
-        "-D",
-        temporary,
-        "-c",
-        "exit_on_error=on",
-        "-c",
-        `fsync=${options.sync ? "on" : "off"}`,
-        "postgres"
-      ],
+    const roles = yield* runSingle({
+      directory: temporary,
+      binaries,
       account,
-      cwd: temporary,
+      sync: options.sync,
       input:
         `CREATE ROLE ${ROLE} LOGIN CREATEDB PASSWORD '${password}'\n` +
         `GRANT pg_monitor TO ${ROLE}\n` +
-        `CREATE DATABASE ${DATABASE} OWNER ${ROLE}\n`
+        `CREATE DATABASE ${DATABASE} OWNER ${ROLE}\n` +
+        BACKUP_RIGHTS
     })
     if (roles.code !== 0) return yield* toolFailure("first start", dataDir, roles)
     yield* writeDurably(
@@ -171,6 +174,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
       account
     )
     yield* writeDurably(path.join(temporary, PASSWORD_FILE), password, account)
+    yield* writeDurably(path.join(temporary, BACKUP_RIGHTS_FILE), "", account)
     const port = process.platform === "win32" ? yield* freePort : 5432
     yield* writeDurably(path.join(temporary, PORT_FILE), String(port), account)
     yield* tryFileSystem(`renaming ${temporary}`, async () => {
@@ -189,6 +193,55 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
     steps,
     Effect.promise(() => rm(temporary, { recursive: true, force: true }).catch(() => {}))
   )
+})
+
+/** A cluster whose server does not run, for {@link runSingle}. */
+interface StoppedCluster {
+  readonly directory: string
+  readonly binaries: Binaries
+  readonly account: Account | undefined
+  readonly sync: boolean
+}
+
+/** Runs statements, one a line, as the superuser, in a process that opens the cluster by itself. Recovers the cluster first if necessary. */
+export const runSingle = (options: StoppedCluster & { readonly input: string }) =>
+  runCommand({
+    command: options.binaries.postgres,
+    args: [
+      "--single",
+      "-D",
+      options.directory,
+      "-c",
+      "exit_on_error=on",
+      "-c",
+      `fsync=${options.sync ? "on" : "off"}`,
+      "postgres"
+    ],
+    account: options.account,
+    cwd: options.directory,
+    input: options.input
+  })
+
+/**
+ * Gives the role its rights in a cluster of an older version, whose server must not run. If that fails, the start of the server reports
+ * the cause; if it does not, the next start tries again.
+ */
+export const grantBackupRights = Effect.fn("EmbeddedPostgres.grantBackupRights")(function* (
+  cluster: StoppedCluster
+): Effect.fn.Return<void, EmbeddedPostgresFailed> {
+  const marker = path.join(cluster.directory, BACKUP_RIGHTS_FILE)
+  const isGranted = yield* tryFileSystem(`looking at ${marker}`, () =>
+    lstat(marker).then(
+      () => true,
+      (cause: unknown) => {
+        if (errnoCode(cause) === "ENOENT") return false
+        throw cause
+      }
+    )
+  )
+  if (isGranted) return
+  const { code } = yield* runSingle({ ...cluster, input: BACKUP_RIGHTS })
+  if (code === 0) yield* writeDurably(marker, "", cluster.account)
 })
 
 /**
@@ -222,8 +275,10 @@ export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(functio
   readonly account: Account | undefined
   readonly sync: boolean
 }): Effect.fn.Return<Cluster, EmbeddedPostgresFailed> {
-  const { directory } = options
-  if (!(yield* clusterExists(directory))) yield* makeCluster(options)
+  const { dataDir, directory } = options
+  if (!(yield* clusterExists(directory)) && !(yield* finishRestore(dataDir, directory))) {
+    yield* makeCluster(options)
+  }
   const major = (yield* readClusterFile(directory, "PG_VERSION")).trim()
   if (major !== String(options.binaries.major)) {
     const [programs, remedy] =
@@ -241,6 +296,32 @@ export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(functio
     })
   }
   return yield* readCluster(directory)
+})
+
+/**
+ * Where a restore puts the complete cluster before it moves the present one away. If the process is killed between these two steps, the
+ * next start finds no cluster at `directory`, and takes this one.
+ */
+export const restoredDirectory = (directory: string): string => `${directory}.restored`
+
+/** Completes a restore that was killed when the old cluster was already moved away. Returns whether there was one. */
+export const finishRestore = Effect.fn("EmbeddedPostgres.finishRestore")(function* (
+  dataDir: string,
+  directory: string
+): Effect.fn.Return<boolean, EmbeddedPostgresFailed> {
+  const restored = restoredDirectory(directory)
+  if ((yield* clusterExists(directory)) || !(yield* clusterExists(restored))) return false
+  yield* tryFileSystem(`renaming ${restored}`, async () => {
+    try {
+      await rename(restored, directory)
+    } catch (cause) {
+      // Another process has done it concurrently.
+      if (errnoCode(cause) !== "ENOENT" && errnoCode(cause) !== "ENOTEMPTY") throw cause
+      await stat(path.join(directory, "PG_VERSION"))
+    }
+  })
+  yield* syncDirectory(dataDir)
+  return true
 })
 
 const readClusterFile = (directory: string, name: string) =>

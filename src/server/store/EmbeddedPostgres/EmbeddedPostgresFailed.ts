@@ -33,14 +33,21 @@ const phrases: Readonly<Record<string, string>> = {
   ENAMETOOLONG: "the path is too long: shorten it"
 }
 
-/** Describes a failed system call to the operator. `doing` is a phrase such as "making the directory /x". */
-export const fileSystemFailure = (doing: string, cause: unknown): EmbeddedPostgresFailed => {
+/** Why a system call failed, and what to do, for the operator. */
+export const describeSystemCall = (cause: unknown): string => {
   const code = errnoCode(cause)
-  const why =
+  return (
     (code === undefined ? undefined : phrases[code]) ??
     `it failed with ${code ?? String(cause)}: fix the cause`
-  return new EmbeddedPostgresFailed({ phrase: `${doing}: ${why}, ${OTHER_OPTIONS}`, cause })
+  )
 }
+
+/** Describes a failed system call to the operator. `doing` is a phrase such as "making the directory /x". */
+export const fileSystemFailure = (doing: string, cause: unknown): EmbeddedPostgresFailed =>
+  new EmbeddedPostgresFailed({
+    phrase: `${doing}: ${describeSystemCall(cause)}, ${OTHER_OPTIONS}`,
+    cause
+  })
 
 /** Runs a file system operation. Its failure is described to the operator. */
 export const tryFileSystem = <A>(

@@ -102,8 +102,8 @@ const configuration = (settings: ServerSettings): ReadonlyArray<string> => {
     // After a crash of one of its processes the server ends, and `superviseServer` starts it again. If it recovered by
     // itself and that failed too, as on a read-only disk, PostgreSQL 18 would stay without accepting connections.
     restart_after_crash: "off",
-    // The server has no replicas.
-    wal_level: "minimal",
+    // A base backup needs it, and a slot that keeps the log meanwhile; the server has no replicas.
+    wal_level: "replica",
     max_wal_senders: 0,
     max_wal_size: "512MB",
     // Processes that nothing here needs: for logical replication, and for reading ahead of large scans.
@@ -216,10 +216,10 @@ export const startServer = Effect.fn("EmbeddedPostgres.startServer")(function* (
   })
 })
 
-const pidFile = (cluster: Cluster) => path.join(cluster.directory, "postmaster.pid")
+const pidFile = (cluster: Pick<Cluster, "directory">) => path.join(cluster.directory, "postmaster.pid")
 
 /** The process id in `postmaster.pid`, whether alive or not; `undefined` if there is no such file. */
-const readPidFile = (cluster: Cluster) =>
+const readPidFile = (cluster: Pick<Cluster, "directory">) =>
   tryFileSystem(`reading ${pidFile(cluster)}`, async () => {
     try {
       const pid = Number.parseInt(await readFile(pidFile(cluster), "utf8"), 10)
@@ -261,12 +261,22 @@ const isAbandonedEmpty = Effect.fn("EmbeddedPostgres.isAbandonedEmpty")(function
 })
 
 /** Whether the process id in the pid file now belongs to another program. */
-const isReusedPid = Effect.fn("EmbeddedPostgres.isReusedPid")(function* (cluster: Cluster) {
+const isReusedPid = Effect.fn("EmbeddedPostgres.isReusedPid")(function* (
+  cluster: Pick<Cluster, "directory">
+) {
   const pid = yield* readPidFile(cluster)
   if (pid === undefined || !isAlive(pid)) return false
   const command = yield* commandOf(pid)
   // A process that is ending, or a kernel thread, has an empty command line.
   return command !== undefined && command !== "" && !command.includes("postgres")
+})
+
+/** Whether a server runs in the cluster, as far as its pid file tells. */
+export const isServerRunning = Effect.fn("EmbeddedPostgres.isServerRunning")(function* (
+  cluster: Pick<Cluster, "directory">
+) {
+  const pid = yield* readPidFile(cluster)
+  return pid !== undefined && isAlive(pid) && !(yield* isReusedPid(cluster))
 })
 
 /**

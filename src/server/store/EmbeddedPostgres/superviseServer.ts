@@ -1,5 +1,6 @@
 import { Deferred, Effect, Exit, Schedule, Scope } from "effect"
 import { OTHER_OPTIONS, EmbeddedPostgresFailed, explainPostgresOutput } from "./EmbeddedPostgresFailed.ts"
+import { grantBackupRights } from "./Cluster.ts"
 import { type ServerReference, releaseServer, tryAcquireServer } from "./ServerReference.ts"
 import {
   readLogFrom,
@@ -84,7 +85,10 @@ const acquireServer = Effect.fn("EmbeddedPostgres.acquireServer")(function* (set
         yield* checkFailedStart(settings, now.log)
         yield* Effect.sleep(RESTART_DELAY)
       }
-    } else if (found === "absent") child = yield* startServer(settings)
+    } else if (found === "absent") {
+      yield* grantBackupRights({ ...settings, directory: settings.cluster.directory })
+      child = yield* startServer(settings)
+    }
     yield* Effect.sleep(polls++ < FREQUENT_POLLS ? POLL_INTERVAL : LATER_POLL_INTERVAL)
     return undefined
   })

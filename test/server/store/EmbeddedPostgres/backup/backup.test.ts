@@ -1,0 +1,463 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Fiber, Layer, type Redacted, Ref, Result, Schedule } from "effect"
+import { spawn } from "node:child_process"
+import { mkdtemp, mkdir, readdir, readFile, rename, rm, symlink, truncate, writeFile } from "node:fs/promises"
+import { existsSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { backUp, EmbeddedPostgres, verifyBackup } from "../../../../../src/server/store/EmbeddedPostgres.ts"
+import { BackupManifest } from "../../../../../src/server/store/EmbeddedPostgres/backup/BackupManifest.ts"
+import { checkPrograms } from "../../../../../src/server/store/EmbeddedPostgres/backup/restoreBackup.ts"
+import { locateBinaries } from "../../../../../src/server/store/EmbeddedPostgres/Binaries.ts"
+import { runSingle } from "../../../../../src/server/store/EmbeddedPostgres/Cluster.ts"
+import { serverAccount } from "../../../../../src/server/store/EmbeddedPostgres/Account.ts"
+import { latestMigration } from "../../../../../src/server/store/Database/schemaVersion.ts"
+import { cli } from "../../../../support/cli.ts"
+import { query, readPostmasterPid, sendSignal } from "../../../../support/embeddedPostgres.ts"
+import { entryPoint } from "../../../../support/process.ts"
+
+/** In memory if the machine has such a directory: each copied file is synced. */
+const base = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
+
+const temporaryDirectory = Effect.acquireRelease(
+  Effect.promise(() => mkdtemp(path.join(base, "countersign-backups-"))),
+  (directory) => Effect.promise(() => rm(directory, { recursive: true, force: true }))
+)
+
+/** A data directory, removed with its server when the scope closes. */
+const dataDirectory = Effect.tap(temporaryDirectory, (dataDir) =>
+  Effect.addFinalizer(() =>
+    Effect.promise(async () => {
+      const pid = await readPostmasterPid(dataDir)
+      if (pid !== undefined) sendSignal(pid, "SIGKILL")
+    })
+  )
+)
+
+const using = <A, E, R>(dataDir: string, use: (url: Redacted.Redacted) => Effect.Effect<A, E, R>) =>
+  Effect.scoped(
+    Effect.flatMap(Layer.build(EmbeddedPostgres.layer({ dataDir })), (services) =>
+      use(Context.get(services, EmbeddedPostgres).url)
+    )
+  )
+
+/** Commands for a data directory. */
+const commands = (dataDir: string) => (args: ReadonlyArray<string>) =>
+  cli(args, { COUNTERSIGN_DATA_DIR: dataDir })
+
+/** A data directory with a table of one number. */
+const storeWith = (number: number) =>
+  Effect.gen(function* () {
+    const dataDir = yield* dataDirectory
+    yield* using(dataDir, (url) => query(url, `CREATE TABLE marker AS SELECT ${number} AS n`))
+    return dataDir
+  })
+
+const markerOf = (dataDir: string) =>
+  using(dataDir, (url) => Effect.map(query(url, "SELECT n FROM marker"), ([row]) => row?.["n"]))
+
+const setMarker = (dataDir: string, number: number) =>
+  using(dataDir, (url) => query(url, `UPDATE marker SET n = ${number}`))
+
+/** Starts a command in a process, kills it after a while, and waits for its end. Returns whether it was killed. */
+const killAfter = (args: ReadonlyArray<string>, dataDir: string, millis: number) =>
+  Effect.callback<boolean>((resume) => {
+    const child = spawn(process.execPath, [entryPoint(), ...args], {
+      stdio: "ignore",
+      env: { PATH: process.env["PATH"], COUNTERSIGN_DATA_DIR: dataDir }
+    })
+    const timer = setTimeout(() => child.kill("SIGKILL"), millis)
+    child.once("exit", (_, signal) => {
+      clearTimeout(timer)
+      resume(Effect.succeed(signal === "SIGKILL"))
+    })
+  })
+
+const eventually = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.retry(self, Schedule.max([Schedule.spaced("50 millis"), Schedule.recurs(200)]))
+
+describe("countersign backup and restore", { timeout: 240_000 }, () => {
+  it.live(
+    "a backup under writes has every transaction that was acknowledged before its end, and no part of one",
+    () =>
+      Effect.gen(function* () {
+        const dataDir = yield* dataDirectory
+        const backups = yield* temporaryDirectory
+        const counts = { acknowledged: 0, atStart: 0, atHalf: 0 }
+        const directory = yield* using(dataDir, (url) =>
+          Effect.gen(function* () {
+            yield* query(url, "CREATE TABLE entries (n int PRIMARY KEY, text text)")
+            yield* query(
+              url,
+              "CREATE TABLE accounts AS SELECT i AS id, 100 AS balance FROM generate_series(1, 50) i"
+            )
+            const stopped = yield* Ref.make(false)
+            const writer = yield* Effect.gen(function* () {
+              while (!(yield* Ref.get(stopped))) {
+                const n = counts.acknowledged + 1
+                yield* query(
+                  url,
+                  `WITH entry AS (INSERT INTO entries VALUES (${n}, repeat('x', 2000)))
+                 UPDATE accounts SET balance = balance + CASE id WHEN ${(n % 49) + 1} THEN 1 ELSE -1 END
+                 WHERE id IN (${(n % 49) + 1}, 50)`
+                )
+                counts.acknowledged = n
+              }
+            }).pipe(Effect.forkChild)
+            yield* eventually(
+              Effect.suspend(() => (counts.acknowledged > 20 ? Effect.void : Effect.fail("none")))
+            )
+            counts.atStart = counts.acknowledged
+            const backup = yield* backUp(dataDir, {
+              to: backups,
+              compress: true,
+              now: 0,
+              onProgress: (done, total) => {
+                if (done < total / 2) counts.atHalf = counts.acknowledged
+              }
+            })
+            yield* Ref.set(stopped, true)
+            yield* Fiber.join(writer)
+            const slots = yield* query(url, "SELECT count(*)::int AS n FROM pg_replication_slots")
+            assert.deepEqual(slots, [{ n: 0 }])
+            return backup.directory
+          })
+        )
+        assert.isAbove(counts.atHalf, counts.atStart, "there were writes during the backup")
+        const restored = yield* dataDirectory
+        const { err, ok } = yield* commands(restored)(["restore", "--from", directory])
+        assert.isTrue(ok, err)
+        yield* using(restored, (url) =>
+          Effect.gen(function* () {
+            const [row] = yield* query(
+              url,
+              "SELECT count(*)::int AS count, max(n) AS max, (SELECT sum(balance)::int FROM accounts) AS sum FROM entries"
+            )
+            assert.isAtLeast(Number(row?.["count"]), counts.atHalf)
+            assert.strictEqual(row?.["count"], row?.["max"], "the entries have no gap")
+            assert.strictEqual(row?.["sum"], 5_000)
+            const [checksums] = yield* query(url, "SHOW data_checksums")
+            assert.strictEqual(checksums?.["data_checksums"], "on")
+          })
+        )
+      })
+  )
+
+  it.live("a restore replaces a database only with --force and while no server runs, and keeps it", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const backups = yield* temporaryDirectory
+      const run = commands(dataDir)
+      const made = yield* run(["backup", "--to", backups])
+      assert.isTrue(made.ok, made.err)
+      yield* setMarker(dataDir, 2)
+      const refused = yield* run(["restore", "--from", made.out])
+      assert.isFalse(refused.ok)
+      assert.match(refused.err, /has a database already: .* or add --force/)
+      const running = yield* using(dataDir, () => run(["restore", "--from", made.out, "--force"]))
+      assert.match(running.err, /is running: stop every service/)
+      assert.strictEqual(yield* markerOf(dataDir), 2)
+      const verified = yield* run(["restore", "--from", made.out, "--verify"])
+      assert.match(verified.out, /is complete: /)
+      assert.strictEqual(yield* markerOf(dataDir), 2)
+      const restored = yield* run(["restore", "--from", made.out, "--force"])
+      assert.isTrue(restored.ok, restored.err)
+      assert.strictEqual(yield* markerOf(dataDir), 1)
+      // The replaced database is whole too.
+      const kept = (yield* Effect.promise(() => readdir(dataDir))).find((name) =>
+        name.startsWith("postgres.before-restore-")
+      )
+      yield* Effect.promise(async () => {
+        await rename(path.join(dataDir, "postgres"), path.join(dataDir, "postgres-aside"))
+        await rename(path.join(dataDir, kept ?? ""), path.join(dataDir, "postgres"))
+      })
+      assert.strictEqual(yield* markerOf(dataDir), 2)
+    })
+  )
+
+  it.live("a restore that is killed leaves the old or the restored database, and can be repeated", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const backups = yield* temporaryDirectory
+      const run = commands(dataDir)
+      const { out: backup } = yield* run(["backup", "--to", backups])
+      const args = ["restore", "--from", backup, "--force"]
+      let killed = 0
+      for (const millis of [400, 700, 1_000, 1_400, 1_900]) {
+        yield* setMarker(dataDir, 2)
+        if (yield* killAfter(args, dataDir, millis)) killed++
+        assert.include([1, 2], yield* markerOf(dataDir), `killed after ${millis} ms`)
+      }
+      assert.isAbove(killed, 0)
+      yield* setMarker(dataDir, 2)
+      const repeated = yield* run(args)
+      assert.isTrue(repeated.ok, repeated.err)
+      assert.strictEqual(yield* markerOf(dataDir), 1)
+      const left = (yield* Effect.promise(() => readdir(dataDir))).filter((name) =>
+        /\.new-|\.restored/.test(name)
+      )
+      assert.deepEqual(left, [])
+    })
+  )
+
+  it.live("a start completes a restore that was killed between its two renames", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const cluster = path.join(dataDir, "postgres")
+      yield* Effect.promise(() => rename(cluster, `${cluster}.restored`))
+      assert.strictEqual(yield* markerOf(dataDir), 1)
+      // And a repeated restore does too, instead of taking the directory for an empty one.
+      const backups = yield* temporaryDirectory
+      const run = commands(dataDir)
+      const { out: backup } = yield* run(["backup", "--to", backups])
+      yield* Effect.promise(() => rename(cluster, `${cluster}.restored`))
+      assert.match((yield* run(["restore", "--from", backup])).err, /has a database already/)
+      assert.strictEqual(yield* markerOf(dataDir), 1)
+    })
+  )
+
+  it.live("a backup that is killed is not taken for one, and the next one removes it", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const backups = yield* temporaryDirectory
+      const list = Effect.promise(() => readdir(backups))
+      yield* using(dataDir, (url) =>
+        Effect.gen(function* () {
+          const killed = yield* Effect.forkChild(killAfter(["backup", "--to", backups], dataDir, 600_000))
+          yield* eventually(
+            Effect.flatMap(list, (names) => (names.length > 0 ? Effect.void : Effect.fail("none")))
+          )
+          const [temporary = ""] = yield* list
+          const pid = Number(/\.new-(\d+)-/.exec(temporary)?.[1])
+          assert.isAbove(pid, 0, temporary)
+          process.kill(pid, "SIGKILL")
+          assert.isTrue(yield* Fiber.join(killed))
+          // The server has ended the backup and dropped its slot.
+          yield* eventually(
+            Effect.flatMap(query(url, "SELECT 1 FROM pg_replication_slots"), (rows) =>
+              rows.length === 0 ? Effect.void : Effect.fail("kept")
+            )
+          )
+          const made = yield* commands(dataDir)(["backup", "--to", backups, "--keep", "1"])
+          assert.isTrue(made.ok, made.err)
+          assert.deepEqual(yield* list, [path.basename(made.out)])
+        })
+      )
+    })
+  )
+
+  it.live("altered, cut and incomplete backups are refused, and nothing is restored", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const backups = yield* temporaryDirectory
+      const { out: backup } = yield* commands(dataDir)(["backup", "--to", backups])
+      const at = (name: string) => path.join(backup, name)
+      const target = yield* temporaryDirectory
+      /** Changes the backup, restores it, and undoes the change. */
+      const refused = Effect.fnUntraced(function* (
+        file: string,
+        change: (content: Buffer) => Promise<unknown>
+      ) {
+        const content = yield* Effect.promise(() => readFile(at(file)).catch(() => Buffer.alloc(0)))
+        yield* Effect.promise(() => change(content))
+        const { err, ok } = yield* commands(target)(["restore", "--from", backup])
+        assert.isFalse(ok)
+        yield* Effect.promise(async () => {
+          await rm(at(file), { recursive: true, force: true })
+          if (content.length > 0) await writeFile(at(file), content)
+        })
+        assert.deepEqual(yield* Effect.promise(() => readdir(target)), [], err)
+        return err
+      })
+      const version = "postgres/PG_VERSION"
+      assert.match(
+        yield* refused(version, () => writeFile(at(version), "19\n")),
+        /PG_VERSION differs from its checksum/
+      )
+      assert.match(yield* refused(version, () => rm(at(version))), /PG_VERSION is missing/)
+      const control = "postgres/global/pg_control"
+      assert.match(
+        yield* refused(control, () => truncate(at(control), 100)),
+        /pg_control differs from its checksum/
+      )
+      const added = "postgres/postgresql.auto.conf.extra"
+      assert.match(yield* refused(added, () => writeFile(at(added), "x")), /extra is not in SHA256SUMS/)
+      const link = "postgres/link"
+      assert.match(
+        yield* refused(link, () => symlink("/etc/passwd", at(link))),
+        /is neither a file nor a directory/
+      )
+      const sums = "SHA256SUMS"
+      assert.match(
+        yield* refused(sums, (content) => truncate(at(sums), content.length - 40)),
+        /SHA256SUMS is not valid/
+      )
+      assert.match(
+        yield* refused(sums, () => rm(at(sums))),
+        /no SHA256SUMS: name a directory that countersign backup/
+      )
+      assert.match(
+        yield* refused(sums, (content) =>
+          writeFile(
+            at(sums),
+            content.toString("utf8").replace("postgres/PG_VERSION", "postgres/../../PG_VERSION")
+          )
+        ),
+        /SHA256SUMS is not valid/
+      )
+      const manifest = "manifest.json"
+      const rewritten = (from: RegExp, to: string) => (content: Buffer) =>
+        writeFile(at(manifest), content.toString("utf8").replace(from, to))
+      assert.match(
+        yield* refused(manifest, rewritten(/"format": 1/, '"format": 2')),
+        /has format 2, but this version of Countersign reads format 1/
+      )
+      assert.match(
+        yield* refused(manifest, rewritten(/"global"/, '"../global"')),
+        /manifest\.json is not valid/
+      )
+      assert.match(
+        yield* refused(manifest, rewritten(/"arch": "\w+"/, '"arch": "pdp11"')),
+        /manifest\.json differs/
+      )
+      const whole = yield* Effect.result(verifyBackup(backup, () => undefined))
+      assert.isTrue(Result.isSuccess(whole))
+    })
+  )
+
+  it.effect("a backup that these programs cannot open is refused with what can", () =>
+    Effect.gen(function* () {
+      const manifest = BackupManifest.make({
+        format: 1,
+        countersign: "9.9.9",
+        completed_at: "2026-11-24T00:00:00.000Z",
+        postgres_major: 18,
+        platform: process.platform,
+        arch: process.arch,
+        schema_version: latestMigration,
+        master_key_ids: [],
+        compression: "none",
+        files: 1,
+        bytes: 1,
+        directories: []
+      })
+      const programs = { major: 18, installedIn: undefined }
+      yield* checkPrograms(manifest, programs)
+      const why = (changes: Partial<BackupManifest>, major = 18) =>
+        Effect.map(
+          Effect.flip(checkPrograms({ ...manifest, ...changes }, { ...programs, major })),
+          ({ phrase }) => phrase
+        )
+      assert.match(
+        yield* why({ schema_version: latestMigration + 1 }),
+        /supports \d+ at most: restore it with version 9\.9\.9/
+      )
+      assert.match(yield* why({}, 17), /backup is of PostgreSQL 18, but .* set COUNTERSIGN_POSTGRES_BIN/)
+      assert.match(yield* why({ arch: "pdp11" }), /of a machine with \w+ pdp11/)
+    })
+  )
+
+  it.live("a cluster of an older version gets the rights for backups at the next start", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const directory = path.join(dataDir, "postgres")
+      const account = yield* serverAccount(directory, undefined)
+      const binaries = yield* locateBinaries({ dataDir, account, installedIn: undefined })
+      const { code } = yield* runSingle({
+        directory,
+        binaries,
+        account,
+        sync: true,
+        input:
+          "ALTER ROLE countersign NOREPLICATION\n" +
+          "REVOKE EXECUTE ON FUNCTION pg_backup_start(text, boolean), pg_backup_stop(boolean) FROM countersign\n"
+      })
+      assert.strictEqual(code, 0)
+      const backups = yield* temporaryDirectory
+      const without = yield* commands(dataDir)(["backup", "--to", backups])
+      assert.match(without.err, /was started by an older version of Countersign.*restart the service/)
+      assert.deepEqual(yield* Effect.promise(() => readdir(backups)), [])
+      yield* Effect.promise(() => rm(path.join(directory, "countersign-backup-rights")))
+      const made = yield* commands(dataDir)(["backup", "--to", backups])
+      assert.isTrue(made.ok, made.err)
+      assert.isUndefined(
+        yield* Effect.promise(() => readPostmasterPid(dataDir)),
+        "the command stops what it started"
+      )
+    })
+  )
+
+  it.live("the oldest backups beyond --keep are removed, and other directories are not", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const backups = yield* temporaryDirectory
+      const older = ["countersign-backup-2026-01-01T00-00-00Z", "countersign-backup-2026-01-02T00-00-00Z"]
+      yield* Effect.forEach([...older, "countersign-backup-notes"], (name) =>
+        Effect.promise(() => mkdir(path.join(backups, name)))
+      )
+      const { out } = yield* commands(dataDir)(["backup", "--to", backups, "--keep", "2"])
+      assert.deepEqual((yield* Effect.promise(() => readdir(backups))).toSorted(), [
+        older[1],
+        path.basename(out),
+        "countersign-backup-notes"
+      ])
+    })
+  )
+
+  it.live("the master key is copied only when asked, apart from the backups, and put back by a restore", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* dataDirectory
+      const backups = yield* temporaryDirectory
+      const vault = yield* temporaryDirectory
+      const run = commands(dataDir)
+      // Creates the key.
+      assert.isTrue((yield* run(["keys", "create", "--preset", "admin"])).ok)
+      const key = yield* Effect.promise(() => readFile(path.join(dataDir, "master-key"), "utf8"))
+      const file = path.join(vault, "key")
+      const inside = yield* run(["backup", "--to", backups, "--master-key-to", path.join(backups, "key")])
+      assert.match(inside.err, /is in the directory of the backups/)
+      const made = yield* run(["backup", "--to", backups, "--master-key-to", file])
+      assert.isTrue(made.ok, made.err)
+      assert.strictEqual(yield* Effect.promise(() => readFile(file, "utf8")), key)
+      const contents = yield* Effect.promise(() => readdir(made.out, { recursive: true }))
+      assert.isFalse(contents.some((name) => name.includes("master-key")))
+      yield* Effect.promise(() => writeFile(file, "other", { mode: 0o600 }))
+      assert.match((yield* run(["backup", "--to", backups, "--master-key-to", file])).err, /another content/)
+      yield* Effect.promise(() => writeFile(file, key, { mode: 0o600 }))
+      const target = yield* dataDirectory
+      const restored = yield* commands(target)(["restore", "--from", made.out])
+      assert.isTrue(restored.ok, restored.err)
+      const again = yield* commands(target)(["restore", "--from", made.out, "--master-key", file, "--force"])
+      assert.isTrue(again.ok, again.err)
+      assert.strictEqual(again.err, "")
+      const keys = yield* commands(target)(["keys", "list"])
+      assert.isTrue(keys.ok, keys.err)
+    })
+  )
+
+  it.live(
+    "a database of DATABASE_URL, a missing one, and a directory in the data directory are refused",
+    () =>
+      Effect.gen(function* () {
+        const backups = yield* temporaryDirectory
+        const url = "postgres://countersign@db.internal/countersign"
+        for (const args of [
+          ["backup", "--to", backups],
+          ["restore", "--from", backups]
+        ]) {
+          const { err } = yield* cli(args, {
+            DATABASE_URL: url,
+            COUNTERSIGN_MASTER_KEY: Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString(
+              "base64"
+            )
+          })
+          assert.match(err, /^DATABASE_URL is set: this command is for the embedded database/)
+        }
+        const dataDir = yield* dataDirectory
+        assert.match((yield* commands(dataDir)(["backup", "--to", backups])).err, /^no database in /)
+        const store = yield* storeWith(1)
+        const inside = yield* commands(store)(["backup", "--to", path.join(store, "postgres", "backups")])
+        assert.match(inside.err, /is in the data directory .* name a directory elsewhere/)
+      })
+  )
+})
