@@ -1,6 +1,7 @@
 import { Cause } from "effect"
 import { isCliError } from "effect/cli/CliError"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import { isRefusedParameter } from "../server/store/Database/preparePooler.ts"
 import { describeDatabaseError, sqlState } from "../server/store/databaseErrors.ts"
 import { errnoCode } from "../server/store/errnoCode.ts"
 import { FailedWithCode } from "./exitCode.ts"
@@ -37,6 +38,10 @@ export const databaseAdvice = (error: SqlError): string | undefined => {
       return "check the user and the percent-encoded password of DATABASE_URL, and pg_hba.conf of the server"
     case "25006":
       return "set DATABASE_URL to the primary server"
+    case "08P01":
+      return isRefusedParameter(error)
+        ? "DATABASE_URL leads through a connection pooler: set COUNTERSIGN_DIRECT_DATABASE_URL to the same database without the pooler"
+        : undefined
     case "53300":
       return "raise max_connections of the server, or run fewer replicas: each opens up to 20 connections"
     case "53100":

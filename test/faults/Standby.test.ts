@@ -1,15 +1,24 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Logger, Redacted } from "effect"
-import { SqlClient } from "effect/sql"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Logger, Redacted } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { randomBytes } from "node:crypto"
 import path from "node:path"
-import { createCluster, findPrograms, makeServer } from "../../scripts/chaos/faults/postgresServer.ts"
+import { startDatabaseProxy } from "../../scripts/chaos/faults/databaseProxy.ts"
+import {
+  createCluster,
+  createStandby,
+  findPrograms,
+  makeServer
+} from "../../scripts/chaos/faults/postgresServer.ts"
 import { temporaryDirectory } from "../../scripts/chaos/faults/temporaryDirectory.ts"
 import { SHARDS } from "../../src/server/delivery/Delivery/Shards.ts"
 import { makeShardStore } from "../../src/server/delivery/Delivery/ShardStore.ts"
 import { DatabaseOutage } from "../../src/server/observability/DatabaseOutage.ts"
 import * as Database from "../../src/server/store/Database.ts"
 import * as DatabaseHealth from "../../src/server/store/DatabaseHealth.ts"
-import { migrate } from "../../src/server/store/migrate.ts"
+import { describeDatabaseError } from "../../src/server/store/databaseErrors.ts"
+import { makeReadiness, migrate } from "../../src/server/store/migrate.ts"
+import { spawnCli } from "../support/process.ts"
 import { eventually } from "../support/eventually.ts"
 
 const isLinux = process.platform === "linux"
@@ -124,3 +133,92 @@ describe.skipIf(!isLinux)("a primary without its synchronous standby", () => {
     120_000
   )
 })
+
+/** A primary and a standby of it, with an address that leads to either. */
+const startPair = Effect.gen(function* () {
+  const directory = yield* temporaryDirectory
+  const programs = yield* findPrograms(directory)
+  const primary = yield* makeServer(programs, path.join(directory, "primary"))
+  const standby = yield* makeServer(programs, path.join(directory, "standby"))
+  yield* createCluster(programs, primary.directory)
+  yield* primary.start({})
+  yield* createStandby(programs, primary, standby.directory, "standby")
+  yield* standby.start({})
+  const proxy = yield* startDatabaseProxy("countersign", "countersign")
+  return { primary, standby, proxy }
+})
+
+describe.skipIf(!isLinux)("a read-only standby as DATABASE_URL", () => {
+  it.live(
+    "ends the start with a sentence that says so",
+    () =>
+      Effect.gen(function* () {
+        const { proxy, standby } = yield* startPair
+        proxy.setTarget(standby.socket)
+        const environment = {
+          PORT: "0",
+          DATABASE_URL: Redacted.value(proxy.url),
+          COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64")
+        }
+        for (const command of ["serve", "migrate"]) {
+          const { code, err } = yield* (yield* spawnCli([command], environment)).ended
+          assert.strictEqual(code, 1)
+          assert.include(
+            err,
+            "the server of DATABASE_URL is a read-only standby: set DATABASE_URL to the primary server"
+          )
+        }
+      }),
+    120_000
+  )
+
+  it.live(
+    "is left as soon as the address leads to the primary again, although its connections stay open",
+    () =>
+      Effect.gen(function* () {
+        const { primary, proxy, standby } = yield* startPair
+        proxy.setTarget(primary.socket)
+        yield* Effect.gen(function* () {
+          yield* migrate
+          const sql = yield* SqlClient.SqlClient
+          yield* sql`CREATE TABLE notes (note text)`
+          const ready = yield* makeReadiness
+          const { report } = yield* DatabaseOutage
+          const dedicated = Context.get(
+            yield* Layer.build(Database.layerDedicatedPool(1)),
+            SqlClient.SqlClient
+          )
+          const clients = [sql, dedicated]
+          const insert = Effect.forEach(
+            clients,
+            (client) => Effect.exit(Effect.tapError(client`INSERT INTO notes VALUES ('a')`, report)),
+            { concurrency: "unbounded" }
+          )
+          assert.isTrue(yield* ready)
+          assert.isTrue((yield* insert).every(Exit.isSuccess))
+          // The old entry of the DNS: all new connections reach the standby.
+          proxy.setTarget(standby.socket)
+          proxy.closeConnections()
+          yield* eventually(
+            Effect.map(insert, ([first]) => messageOf(first)),
+            (message) => /read-only/.test(message)
+          )
+          assert.isFalse(yield* ready)
+          proxy.setTarget(primary.socket)
+          yield* eventually(insert, (exits) => exits.every(Exit.isSuccess))
+          yield* eventually(ready, (isReady) => isReady)
+        }).pipe(
+          Effect.scoped,
+          Effect.provide(DatabaseHealth.layer.pipe(Layer.provideMerge(layerClient(proxy.url))))
+        )
+      }),
+    120_000
+  )
+})
+
+const messageOf = (exit: Exit.Exit<unknown, SqlError.SqlError> | undefined): string =>
+  exit !== undefined && Exit.isFailure(exit)
+    ? exit.cause.reasons
+        .map((reason) => (Cause.isFailReason(reason) ? describeDatabaseError(reason.error) : ""))
+        .join()
+    : ""

@@ -4,6 +4,7 @@ import type { TestProject } from "vitest/node"
 import * as Database from "../../src/server/store/Database.ts"
 import { databaseName, withDatabase, MAX_CLONE_AGE_SECONDS, PREFIX } from "./postgres.ts"
 import { migrate } from "../../src/server/store/migrate.ts"
+import { pgbouncerVersion, startPgBouncer } from "./pgbouncer.ts"
 import { testServer } from "./testServer.ts"
 
 declare module "vitest" {
@@ -12,6 +13,8 @@ declare module "vitest" {
     readonly postgresUrl: string
     /** The migrated template of every test file's database. */
     readonly postgresTemplate: string
+    /** The URL of the test server through PgBouncer in transaction mode, with COUNTERSIGN_TEST_POOLER=true; else undefined. */
+    readonly pooledUrl: string | undefined
   }
 }
 
@@ -36,7 +39,16 @@ const prepare = Effect.gen(function* () {
   yield* Effect.addFinalizer(() => Effect.ignore(admin.query(`DROP DATABASE "${template}" WITH (FORCE)`)))
   yield* admin.query(`CREATE DATABASE "${template}"`)
   yield* migrate.pipe(Effect.provide(Database.layer({ url: withDatabase(url, template), maxConnections: 1 })))
-  return { url, template, line: `tests run on PostgreSQL ${String(rows[0]?.["version"])} (${where})` }
+  const pooler =
+    process.env["COUNTERSIGN_TEST_POOLER"] === "true"
+      ? yield* startPgBouncer(url, { server_idle_timeout: "5" })
+      : undefined
+  return {
+    url,
+    pooledUrl: pooler?.through(url),
+    template,
+    line: `tests run on PostgreSQL ${String(rows[0]?.["version"])} (${where})${pooler === undefined ? "" : `, through ${pgbouncerVersion()}`}`
+  }
 })
 
 /**
@@ -45,7 +57,7 @@ const prepare = Effect.gen(function* () {
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const scope = Scope.makeUnsafe()
   const close = () => Effect.runPromise(Scope.close(scope, Exit.void))
-  const { line, template, url } = await Effect.runPromise(Scope.provide(prepare, scope)).catch(
+  const { line, pooledUrl, template, url } = await Effect.runPromise(Scope.provide(prepare, scope)).catch(
     async (error: unknown) => {
       await close()
       throw error
@@ -53,6 +65,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   )
   project.provide("postgresUrl", Redacted.value(url))
   project.provide("postgresTemplate", template)
+  project.provide("pooledUrl", pooledUrl === undefined ? undefined : Redacted.value(pooledUrl))
   process.stdout.write(`${line}\n`)
   return close
 }

@@ -4,6 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { inject } from "vitest"
 import * as Database from "../../src/server/store/Database.ts"
+import { preparePooler } from "../../src/server/store/Database/preparePooler.ts"
 
 /** Prefix of test databases; the creation time in seconds and a random suffix follow. */
 export const PREFIX = "countersign_test_"
@@ -52,6 +53,32 @@ export const cloneDatabase: Effect.Effect<Redacted.Redacted, never, Scope.Scope>
   return withDatabase(Redacted.make(inject("postgresUrl")), name)
 }).pipe(Effect.orDie)
 
+/** How the service connects to a database of the test server: through PgBouncer if the run has one. */
+export const connectionOf = (
+  url: Redacted.Redacted
+): { readonly url: Redacted.Redacted; readonly directUrl?: Redacted.Redacted } => {
+  const pooled = inject("pooledUrl")
+  if (pooled === undefined) return { url }
+  return {
+    url: withDatabase(Redacted.make(pooled), new URL(Redacted.value(url)).pathname.slice(1)),
+    directUrl: url
+  }
+}
+
+/** The same as options of `Countersign.layer`. */
+export const serviceDatabase = (
+  url: Redacted.Redacted
+): { readonly databaseUrl: Redacted.Redacted; readonly environment: Readonly<Record<string, string>> } => {
+  const connection = connectionOf(url)
+  return {
+    databaseUrl: connection.url,
+    environment:
+      connection.directUrl === undefined
+        ? {}
+        : { COUNTERSIGN_DIRECT_DATABASE_URL: Redacted.value(connection.directUrl) }
+  }
+}
+
 const realClock = Context.get(Context.empty(), Clock.Clock)
 
 /** The database of one test file. */
@@ -72,8 +99,12 @@ export class TestDatabase extends Context.Service<
    * A fresh clone and the service's own client on it. Build it with the real clock: `layer(TestDatabase.layerSql, {
    * excludeTestServices: true })`.
    */
-  static readonly layerSql: Layer.Layer<TestDatabase | PgClient.PgClient | SqlClient.SqlClient> =
-    Layer.unwrap(Effect.map(TestDatabase, ({ url }) => Layer.orDie(Database.layer({ url })))).pipe(
-      Layer.provideMerge(TestDatabase.layer)
-    )
+  static readonly layerSql: Layer.Layer<TestDatabase | PgClient.PgClient | SqlClient.SqlClient> = Layer.orDie(
+    Layer.effectDiscard(preparePooler)
+  ).pipe(
+    Layer.provideMerge(
+      Layer.unwrap(Effect.map(TestDatabase, ({ url }) => Layer.orDie(Database.layer(connectionOf(url)))))
+    ),
+    Layer.provideMerge(TestDatabase.layer)
+  )
 }

@@ -2,7 +2,7 @@ import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { FieldError } from "../../src/api/Problem.ts"
 import type { Server } from "../../src/server/index.ts"
 import { Countersign, type TestOptions } from "../../src/testing/index.ts"
-import { cloneDatabase } from "./postgres.ts"
+import { cloneDatabase, serviceDatabase } from "./postgres.ts"
 
 /**
  * The whole service on a database of its own. With `layer(..., { excludeTestServices: true })` its time passes by itself; without, the test
@@ -10,7 +10,17 @@ import { cloneDatabase } from "./postgres.ts"
  */
 export const service = <Replaced extends Server.Edge = never, E = never, R = never>(
   options: Omit<TestOptions<Replaced, E, R>, "databaseUrl"> = {}
-) => Layer.unwrap(Effect.map(cloneDatabase, (databaseUrl) => Countersign.layer({ ...options, databaseUrl })))
+) =>
+  Layer.unwrap(
+    Effect.map(cloneDatabase, (url) => {
+      const { databaseUrl, environment } = serviceDatabase(url)
+      return Countersign.layer({
+        ...options,
+        databaseUrl,
+        environment: { ...environment, ...options.environment }
+      })
+    })
+  )
 
 /** A raw HTTP response. */
 export interface Answer {

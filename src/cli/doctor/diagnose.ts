@@ -96,7 +96,14 @@ const checkDatabase = Effect.fnUntraced(function* (store: Parameters<typeof data
   return yield* Effect.scoped(
     Effect.gen(function* () {
       const built = yield* Effect.exit(
-        Layer.build(Database.layer({ url, maxConnections: 1, statementTimeoutMillis: STATEMENT_MILLIS }))
+        Layer.build(
+          Database.layer({
+            url,
+            directUrl: store.kind === "external" ? store.directUrl : undefined,
+            maxConnections: 1,
+            statementTimeoutMillis: STATEMENT_MILLIS
+          })
+        )
       )
       const first = yield* runCheck(
         "database",

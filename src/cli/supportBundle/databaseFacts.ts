@@ -1,4 +1,4 @@
-import { Effect, Layer, type Redacted } from "effect"
+import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Database from "../../server/store/Database.ts"
 import { hasTables } from "../../server/store/Database/schemaVersion.ts"
@@ -108,10 +108,12 @@ const readFacts = Effect.gen(function* () {
 })
 
 /** The files about the database. */
-export const databaseFacts = (url: Redacted.Redacted) =>
+export const databaseFacts = (options: Pick<Database.DatabaseOptions, "url" | "directUrl">) =>
   Effect.scoped(
     Effect.flatMap(
-      Layer.build(Database.layer({ url, maxConnections: 1, statementTimeoutMillis: STATEMENT_MILLIS })),
+      Layer.build(
+        Database.layer({ ...options, maxConnections: 1, statementTimeoutMillis: STATEMENT_MILLIS })
+      ),
       (context) => Effect.provide(readFacts, context)
     )
   ).pipe(Effect.timeout("30 seconds"))

@@ -98,7 +98,12 @@ const collect = Effect.fnUntraced(function* (logFile: string | undefined) {
     const { settings } = decoded.success
     const url = yield* findDatabase(settings.store)
     if (Redacted.isRedacted(url)) {
-      const facts = yield* Effect.exit(databaseFacts(url))
+      const facts = yield* Effect.exit(
+        databaseFacts({
+          url,
+          directUrl: settings.store.kind === "external" ? settings.store.directUrl : undefined
+        })
+      )
       // Why it failed is in the diagnosis.
       if (Exit.isSuccess(facts)) for (const [name, content] of Object.entries(facts.value)) add(name, content)
     }

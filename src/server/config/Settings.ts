@@ -26,6 +26,8 @@ export type StoreSettings = {
   | {
       readonly kind: "external"
       readonly url: Redacted.Redacted
+      /** The same database without the connection pooler of `url`; undefined: there is none. */
+      readonly directUrl?: Redacted.Redacted | undefined
       readonly masterKeys: Arr.NonEmptyReadonlyArray<Redacted.Redacted>
     }
   | {
@@ -337,6 +339,9 @@ const findWarnings = (values: Values, production: boolean): ReadonlyArray<string
       `HOST ${values.HOST} can be reached from other machines, and the service has no TLS: API keys travel in clear text. Put a reverse proxy with TLS in front, and set COUNTERSIGN_PUBLIC_URL to its https URL or COUNTERSIGN_TRUSTED_PROXIES to its address; or set HOST to 127.0.0.1`
     )
   }
+  if (values.DATABASE_URL === undefined && values.COUNTERSIGN_DIRECT_DATABASE_URL !== undefined) {
+    warnings.push("COUNTERSIGN_DIRECT_DATABASE_URL has no effect without DATABASE_URL")
+  }
   if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_DATA_DIR !== undefined) {
     warnings.push("COUNTERSIGN_DATA_DIR has no effect with DATABASE_URL")
   }
@@ -477,7 +482,13 @@ const ownTelemetryOf = (values: Values): OwnTelemetrySettings | undefined => {
 const storeOf = (values: Values, machine: ProcessFacts): StoreSettings => {
   const masterKeys = values.COUNTERSIGN_MASTER_KEY
   return values.DATABASE_URL !== undefined && masterKeys !== undefined
-    ? { kind: "external", url: values.DATABASE_URL, masterKeys, create: values.COUNTERSIGN_CREATE_DATABASE }
+    ? {
+        kind: "external",
+        url: values.DATABASE_URL,
+        directUrl: values.COUNTERSIGN_DIRECT_DATABASE_URL,
+        masterKeys,
+        create: values.COUNTERSIGN_CREATE_DATABASE
+      }
     : {
         kind: "embedded",
         create: values.COUNTERSIGN_CREATE_DATABASE,

@@ -1,7 +1,9 @@
-import { Array as Arr, Effect, Layer, type Redacted, Schema } from "effect"
+import type { PgClient } from "@effect/sql-pg"
+import { Array as Arr, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Database from "../store/Database.ts"
 import * as DatabaseHealth from "../store/DatabaseHealth.ts"
+import { requireUsableDatabase } from "../store/Database/preparePooler.ts"
 import { hasTables, requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { EmbeddedPostgres, embeddedStoreExists } from "../store/EmbeddedPostgres.ts"
 import { loadOrCreateMasterKey } from "../secrets/MasterKeyFile.ts"
@@ -10,17 +12,29 @@ import { SecretBox } from "../secrets/SecretBox.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 
 /** The database client, and the log of its outages. */
-const layerDatabase = (url: Redacted.Redacted) =>
-  DatabaseHealth.layer.pipe(Layer.provideMerge(Database.layer({ url })))
+const layerDatabase = (options: Database.DatabaseOptions) =>
+  DatabaseHealth.layer.pipe(Layer.provideMerge(Database.layer(options)))
+
+/** The same for a database that must accept writes, and connections that no pooler shares between clients unless that is configured. */
+const layerUsableDatabase = (options: Database.DatabaseOptions) =>
+  Layer.effectDiscard(requireUsableDatabase).pipe(Layer.provideMerge(layerDatabase(options)))
 
 /**
  * The database client and the key ring of its secrets: an external PostgreSQL with the configured master keys, or the embedded PostgreSQL,
  * whose master key is generated in the data directory unless one is configured. Creates a missing database or role if the settings allow it.
  */
-export const layerStore = (store: StoreSettings) =>
+export const layerStore = (
+  store: StoreSettings
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient | SecretBox, StoreFailure> =>
   store.kind === "external"
     ? layerExternalStore(store)
     : Layer.unwrap(Effect.as(requireDatabase(store), layerEmbeddedStore(store)))
+
+/** Why there is no database. */
+type StoreFailure =
+  | DatabaseMissing
+  | Layer.Error<ReturnType<typeof layerExternalStore>>
+  | Layer.Error<ReturnType<typeof layerEmbeddedStore>>
 
 type EmbeddedStore = Extract<StoreSettings, { readonly kind: "embedded" }>
 
@@ -49,13 +63,14 @@ const requireTables = Effect.gen(function* () {
 
 const layerExternalStore = ({
   create,
+  directUrl,
   masterKeys,
   url
 }: Extract<StoreSettings, { readonly kind: "external" }>) =>
   Layer.merge(
-    create
-      ? layerDatabase(url)
-      : Layer.effectDiscard(requireTables).pipe(Layer.provideMerge(layerDatabase(url))),
+    Layer.effectDiscard(create ? Effect.void : requireTables).pipe(
+      Layer.provideMerge(layerUsableDatabase({ url, directUrl }))
+    ),
     SecretBox.layer({ masterKeys })
   )
 
@@ -63,7 +78,7 @@ const layerEmbeddedStore = (store: EmbeddedStore) =>
   Layer.unwrap(
     Effect.gen(function* () {
       const { url } = yield* EmbeddedPostgres
-      const database = layerDatabase(url)
+      const database = layerDatabase({ url })
       const used = Effect.provide(listUsedKeyIds, database)
       const masterKeys = store.masterKeys ?? Arr.of(yield* loadOrCreateMasterKey(store.dataDir, used))
       return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))

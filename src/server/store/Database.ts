@@ -1,12 +1,16 @@
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, type Redacted } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { uuidV7Hex } from "../../domain/Ids.ts"
+import { type ConnectionGroup, groupOf, inGroup, makeConnectionGroup } from "./Database/ConnectionGroup.ts"
 import { makeClient } from "./Database/makeClient.ts"
 import { limitTransactions } from "./Database/limitTransactions.ts"
 
 /** Connections of the shared pool, including those reserved by transactions and listeners. */
 export const MAX_CONNECTIONS = 12
+
+/** Connections of the shared client beside its pool, if that leads through a connection pooler: one for each channel of LISTEN. */
+export const LISTEN_CONNECTIONS = 1
 
 /** The longest wait of a statement for another transaction's lock. After it the request is answered with 503. */
 const LOCK_TIMEOUT_MILLIS = 2_000
@@ -47,6 +51,11 @@ const MAX_MESSAGE_BYTES = 128 * 2 ** 20
 export interface DatabaseOptions {
   /** `postgres://…`; PostgreSQL 15 or newer. */
   readonly url: Redacted.Redacted
+  /**
+   * The same database without the connection pooler that `url` leads to, such as PgBouncer in transaction mode. LISTEN, dedicated pools and
+   * migrations use it. Undefined: `url` leads to the server itself.
+   */
+  readonly directUrl?: Redacted.Redacted | undefined
   /** Connections of the pool, including those reserved by transactions and listeners. Default 12. */
   readonly maxConnections?: number
   /**
@@ -58,30 +67,49 @@ export interface DatabaseOptions {
 }
 
 /** After how much silence a connection with these settings is closed, in milliseconds. */
-const responseDeadlineMillis = (config: PgClient.PgPoolConfig): number =>
-  Number(config.startupParameters?.["statement_timeout"] ?? STATEMENT_TIMEOUT_MILLIS) + RESPONSE_MARGIN_MILLIS
+const responseDeadlineMillis = ({ settings }: ConnectionGroup): number =>
+  Number(settings["statement_timeout"] ?? STATEMENT_TIMEOUT_MILLIS) + RESPONSE_MARGIN_MILLIS
 
 /** A client whose transactions are counted and limited per organization, and whose dead connections are closed. */
 const layerLimited = (
   config: PgClient.PgPoolConfig,
+  group: ConnectionGroup,
   sharedWith?: SqlClient.SqlClient
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> =>
   PgClient.layerFrom(
-    Effect.map(makeClient(config, responseDeadlineMillis(config)), (client) =>
-      limitTransactions(client, sharedWith)
+    Effect.map(makeClient(config, group, responseDeadlineMillis(group)), (client) =>
+      inGroup(limitTransactions(client, sharedWith), group)
     )
   )
+
+/** Settings of every session, whether or not a connection pooler shares it between clients. */
+const settingsOf = (options: DatabaseOptions): Readonly<Record<string, string>> => {
+  const statementTimeout = String(options.statementTimeoutMillis ?? STATEMENT_TIMEOUT_MILLIS)
+  return {
+    // Every statement uses an index. A plan made while a table was empty must not scan the table once it has grown, until the next
+    // ANALYZE: that took seconds. For a statement without an index, the cost penalty alone would start JIT compilation.
+    enable_seqscan: "off",
+    jit: "off",
+    statement_timeout: statementTimeout,
+    lock_timeout: String(LOCK_TIMEOUT_MILLIS),
+    idle_in_transaction_session_timeout: statementTimeout,
+    timezone: "UTC"
+  }
+}
 
 /**
  * The client that all services share. Statements outside transactions are pipelined over the connections of the pool; a
  * transaction, a stream and a listener each reserve a connection.
+ *
+ * Through a connection pooler, every statement is parsed anew, because a transaction pooler gives each transaction another session, which
+ * does not have the statements that were prepared before. Nor can the sessions have settings of this client: `preparePooler` makes them
+ * defaults of the role.
  */
 export const layer = (
   options: DatabaseOptions
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> => {
-  const statementTimeout = String(options.statementTimeoutMillis ?? STATEMENT_TIMEOUT_MILLIS)
-  return layerLimited({
-    url: options.url,
+  const settings = settingsOf(options)
+  const pool = {
     keepAlive: KEEP_ALIVE,
     // Unique per process: metrics count the process's own connections by it.
     applicationName: `countersign ${uuidV7Hex().slice(-8)}`,
@@ -91,21 +119,32 @@ export const layer = (
     multiplex: true,
     // A slow statement delays at most this many others (head-of-line blocking).
     multiplexConcurrency: 16,
-    maxMessageSize: MAX_MESSAGE_BYTES,
+    maxMessageSize: MAX_MESSAGE_BYTES
+  } satisfies PgClient.PgPoolConfig
+  const direct: PgClient.PgPoolConfig = {
+    ...pool,
+    url: options.directUrl ?? options.url,
     startupParameters: {
-      // Every statement uses an index. A plan made while a table was empty must not scan the table once it has grown, until the next
-      // ANALYZE: that took seconds. For a statement without an index, the cost penalty alone would start JIT compilation.
-      enable_seqscan: "off",
-      jit: "off",
-      statement_timeout: statementTimeout,
-      lock_timeout: String(LOCK_TIMEOUT_MILLIS),
-      idle_in_transaction_session_timeout: statementTimeout,
+      ...settings,
       tcp_keepalives_idle: String(SERVER_KEEP_ALIVE.idle),
       tcp_keepalives_interval: String(SERVER_KEEP_ALIVE.interval),
-      tcp_keepalives_count: String(SERVER_KEEP_ALIVE.count),
-      timezone: "UTC"
+      tcp_keepalives_count: String(SERVER_KEEP_ALIVE.count)
     }
-  })
+  }
+  const usesPooler = options.directUrl !== undefined
+  const pooled: PgClient.PgPoolConfig = {
+    ...pool,
+    url: options.url,
+    prepare: false,
+    // The only setting that every pooler passes on.
+    startupParameters: { timezone: "UTC" }
+  }
+  const shared = usesPooler ? pooled : direct
+  return Layer.unwrap(
+    Effect.map(makeConnectionGroup({ shared, direct, usesPooler, settings }), (group) =>
+      layerLimited(shared, group)
+    )
+  )
 }
 
 /**
@@ -116,25 +155,35 @@ export const layer = (
  *   commit, and a statement that takes too long could not be cancelled alone.
  * - It has no lock time-out: a statement waits for a row lock until its statement time-out.
  * - Its transactions pause for 5 s at most.
+ * - Its connections do not pass the pooler of the current client.
  */
 export const layerDedicatedPool = (
   maxConnections: number
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError, PgClient.PgClient> =>
-  Layer.unwrap(
-    Effect.map(PgClient.PgClient, (client) =>
-      layerLimited(
-        {
-          ...client.config,
-          idleTimeout: IDLE_CONNECTION_TIMEOUT,
-          maxConnections,
-          multiplex: false,
-          startupParameters: {
-            ...client.config.startupParameters,
-            lock_timeout: "0",
-            idle_in_transaction_session_timeout: String(DEDICATED_IDLE_TRANSACTION_TIMEOUT_MILLIS)
-          }
-        },
-        client
-      )
-    )
+  Layer.unwrap(Effect.map(PgClient.PgClient, (client) => layerDedicatedPoolOf(client, maxConnections)))
+
+const layerDedicatedPoolOf = (client: SqlClient.SqlClient, maxConnections: number) => {
+  const group = groupOf(client)
+  return layerLimited(
+    {
+      ...group.direct,
+      maxConnections,
+      multiplex: false,
+      startupParameters: {
+        ...group.direct.startupParameters,
+        lock_timeout: "0",
+        idle_in_transaction_session_timeout: String(DEDICATED_IDLE_TRANSACTION_TIMEOUT_MILLIS)
+      }
+    },
+    group,
+    client
+  )
+}
+
+/** Runs an effect on a connection that does not pass a pooler: the current client's, or one of its own if the current client uses a pooler. */
+export const onDirectConnection = <A, E, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    groupOf(sql).usesPooler ? Effect.provide(self, layerDedicatedPoolOf(sql, 1)) : self
   )

@@ -12,9 +12,16 @@
 import { PgClient, PgConnection } from "@effect/sql-pg"
 import { Clock, type Duration, Effect, Layer, Scope } from "effect"
 import { SqlError } from "effect/sql"
+import { groupOf } from "./Database/ConnectionGroup.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
-import { describeDatabaseError, isDatabaseOutage, readOnlyError, sqlState } from "./databaseErrors.ts"
+import {
+  describeDatabaseError,
+  isDatabaseOutage,
+  isReadOnlyError,
+  readOnlyError,
+  sqlState
+} from "./databaseErrors.ts"
 
 /** Pause between two checks during an outage. */
 const CHECK_EVERY: Duration.Input = "1 second"
@@ -40,8 +47,8 @@ const MAX_REASONS = 5
  */
 const WRITES_TEMPORARY_FILE = "SELECT count(*)::int AS rows FROM generate_series(1, 100000)"
 
-/** Writes a record of a few bytes to the write-ahead log and commits it as a row is committed, without changing a table. */
-const COMMITS = "SELECT pg_logical_emit_message(true, 'countersign', 'check')::text"
+/** Writes a record of a few bytes to the write-ahead log, so that the commit waits as that of a row does, without changing a table. */
+const WRITES_LOG = "SELECT pg_logical_emit_message(true, 'countersign', 'check')::text"
 
 interface Outage {
   readonly since: number
@@ -60,35 +67,44 @@ interface Outage {
 export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
   DatabaseOutage,
   Effect.gen(function* () {
-    const { config } = yield* PgClient.PgClient
+    const { closeAll, direct, shared, usesPooler } = groupOf(yield* PgClient.PgClient)
     const clock = yield* Clock.Clock
     const scope = yield* Scope.Scope
     const now = () => monotonicMillis(clock)
     let outage: Outage | undefined
 
     /** On a new connection: the pool's connections stay usable when the server accepts no further ones. */
-    const check = Effect.scoped(
-      Effect.gen(function* () {
-        // Without pipelining, so that a statement that times out is also cancelled in the server. The connections of
-        // checks would otherwise accumulate there while commits wait for a standby.
-        const connection = yield* PgConnection.make({ ...config, multiplex: false })
-        const { rows } = yield* connection.query(
-          "SELECT current_setting('transaction_read_only') AS read_only"
-        )
-        if (rows[0]?.["read_only"] === "on") return yield* Effect.fail(readOnlyError)
-        yield* connection.query("SET work_mem = '64kB'")
-        yield* connection.query(WRITES_TEMPORARY_FILE)
-        yield* Effect.timeoutOrElse(connection.query(COMMITS), {
-          duration: COMMIT_TIMEOUT,
-          orElse: () => Effect.fail(commitTimedOut)
+    const checkOn = (config: PgClient.PgPoolConfig) =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          // Without pipelining, so that a statement that times out is also cancelled in the server. The connections of
+          // checks would otherwise accumulate there while commits wait for a standby.
+          const connection = yield* PgConnection.make({ ...config, multiplex: false })
+          const { rows } = yield* connection.query(
+            "SELECT current_setting('transaction_read_only') AS read_only"
+          )
+          if (rows[0]?.["read_only"] === "on") return yield* Effect.fail(readOnlyError)
+          // A setting of the session would reach other clients of a pooler.
+          yield* connection.query("BEGIN")
+          yield* connection.query("SET LOCAL work_mem = '64kB'")
+          yield* connection.query(WRITES_TEMPORARY_FILE)
+          yield* connection.query(WRITES_LOG)
+          yield* Effect.timeoutOrElse(connection.query("COMMIT"), {
+            duration: COMMIT_TIMEOUT,
+            orElse: () => Effect.fail(commitTimedOut)
+          })
         })
-      })
-    ).pipe(Effect.timeoutOrElse({ duration: CHECK_TIMEOUT, orElse: () => Effect.fail(checkTimedOut) }))
+      )
+
+    const check = (usesPooler ? Effect.andThen(checkOn(shared), checkOn(direct)) : checkOn(shared)).pipe(
+      Effect.timeoutOrElse({ duration: CHECK_TIMEOUT, orElse: () => Effect.fail(checkTimedOut) })
+    )
 
     const note = (error: SqlError.SqlError, isDown: boolean): Effect.Effect<void> =>
       Effect.suspend(() => {
         const reason = describeDatabaseError(error)
         const state = sqlState(error)
+        if (isReadOnlyError(error)) closeAll()
         // A full disk names another file in each message: one reason has one SQLSTATE.
         const key = state === "" ? reason : state
         const line = Effect.annotateLogs(

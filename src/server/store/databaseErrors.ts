@@ -122,6 +122,10 @@ export const readOnlyError: SqlError.SqlError = new SqlError.SqlError({
   })
 })
 
+/** Whether the server rejected a statement because it, or its default for transactions, is read-only. */
+export const isReadOnlyError = (error: unknown): boolean =>
+  SqlError.isSqlError(error) && sqlState(error) === "25006"
+
 /** A SQLSTATE, and not the code of a system call such as EPIPE. */
 const SQL_STATE = /^[0-9FHPX][0-9A-Z]{4}$/
 

@@ -4,6 +4,8 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
+import { onDirectConnection } from "./Database.ts"
+import { type PoolerMismatch, type PoolerSettings, preparePooler } from "./Database/preparePooler.ts"
 import { hasEveryMigration, warnOfNewerSchema } from "./Database/schemaVersion.ts"
 import { migrations } from "./migrations/index.ts"
 import { withoutTimeouts } from "./withoutTimeouts.ts"
@@ -11,13 +13,12 @@ import { withoutTimeouts } from "./withoutTimeouts.ts"
 /** The key of the advisory lock of migrations: "csgn" in ASCII. No other lock of the database has it. */
 const MIGRATION_LOCK = 0x6373676e
 
-/**
- * Applies the missing migrations and returns their names. An advisory lock makes concurrently starting replicas wait
- * for the one that migrates, for as long as it takes. If none is missing, which is checked before the lock and again
- * under it, the migrator does not run: it would lock its table exclusively, wait behind a backup that reads the table,
- * and make all readers wait behind itself.
- */
-export const migrate = Effect.gen(function* () {
+const runMigrations = PgMigrator.make({})({
+  loader: PgMigrator.fromRecord(migrations),
+  table: "schema_migrations"
+})
+
+const migrateHere = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   // A replica that migrates has locked the table, so this check may wait for it. In a transaction of its own, because
   // that replica must not wait for this one's lock on the table while this one waits for the advisory lock.
@@ -43,10 +44,14 @@ export const migrate = Effect.gen(function* () {
   )
 })
 
-const runMigrations = PgMigrator.make({})({
-  loader: PgMigrator.fromRecord(migrations),
-  table: "schema_migrations"
-})
+/**
+ * Applies the missing migrations and returns their names, on a connection that passes no pooler; a pooler's sessions get their settings
+ * before. An advisory lock makes concurrently starting replicas wait
+ * for the one that migrates, for as long as it takes. If none is missing, which is checked before the lock and again
+ * under it, the migrator does not run: it would lock its table exclusively, wait behind a backup that reads the table,
+ * and make all readers wait behind itself.
+ */
+export const migrate = Effect.andThen(preparePooler, onDirectConnection(migrateHere))
 
 /** A new database gets one line instead of one for each of its migrations. */
 const logMigrations = (names: ReadonlyArray<string>): Effect.Effect<void> =>
@@ -62,7 +67,7 @@ const logMigrations = (names: ReadonlyArray<string>): Effect.Effect<void> =>
 /** Applies the missing migrations, and logs a warning if the database has newer ones than this version. */
 export const layerMigrated: Layer.Layer<
   never,
-  SqlError.SqlError | PgMigrator.MigrationError,
+  SqlError.SqlError | PgMigrator.MigrationError | PoolerMismatch | PoolerSettings,
   SqlClient.SqlClient
 > = Layer.effectDiscard(Effect.andThen(Effect.tap(migrate, logMigrations), warnOfNewerSchema))
 

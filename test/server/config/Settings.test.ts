@@ -175,6 +175,15 @@ describe("Settings from an invalid value: the error names the variable and what 
     ["COUNTERSIGN_PUBLIC_URL", "https://u:p@approve.example", /without user/],
     ["COUNTERSIGN_PUBLIC_URL", "https://approve.example/cs", /without a path/],
     ["DATABASE_URL", "mysql://u:hunter2@db/x", /postgres:\/\/user:password@host/],
+    ["DATABASE_URL", "postgres://u:hunter2@a,b/x", /must name one host/],
+    [
+      "DATABASE_URL",
+      "postgres://u:hunter2@a:5432,b:5433/x?target_session_attrs=read-write",
+      /must name one host/
+    ],
+    ["DATABASE_URL", "postgres:///x?host=a,b&password=hunter2", /must name one host/],
+    ["DATABASE_URL", "postgres://u:hunter2@a/x?target_session_attrs=standby", /remove target_session_attrs/],
+    ["COUNTERSIGN_DIRECT_DATABASE_URL", "postgres://u:hunter2@a,b/x", /must name one host/],
     ["COUNTERSIGN_MASTER_KEY", "hunter2", /32 random bytes in base64/],
     ["COUNTERSIGN_MASTER_KEY", `${masterKey},${masterKey}`, /Master key 2 of 2 is in the list twice/],
     ["COUNTERSIGN_ADMIN_KEY", "hunter2", /must be an API key: csk_/],
@@ -223,6 +232,13 @@ describe("Settings from values that contradict each other", () => {
     const failure = refused({ DATABASE_URL: "postgres://u:hunter2@db/x" })
     assert.match(failure.message, /^COUNTERSIGN_MASTER_KEY must be set with DATABASE_URL/)
     assert.notInclude(failure.message, "hunter2")
+  })
+
+  it("a comma in the password of DATABASE_URL and the default target_session_attrs are accepted", () => {
+    for (const url of ["postgres://u:a,b@db/x", "postgres://db/x?target_session_attrs=read-write"]) {
+      const { store } = accepted({ DATABASE_URL: url, COUNTERSIGN_MASTER_KEY: masterKey }).settings
+      assert.strictEqual(store.kind === "external" && Redacted.value(store.url), url)
+    }
   })
 
   it("a mail server without a sender is rejected", () => {

@@ -104,12 +104,44 @@ const secretUrl =
       : Result.fail(`must be ${what}`)
   }
 
-/** The connection URL of a PostgreSQL server. */
-export const databaseUrl = secretUrl(
-  "DATABASE_URL",
-  ["postgres:", "postgresql:"],
-  "a URL such as postgres://user:password@host:5432/database; percent-encode /, @, : and # in the password (p@ss is p%40ss)"
-)
+/** Whether a connection URL names several servers, as libpq allows. The driver connects to one. */
+const hasSeveralHosts = (text: string): boolean => {
+  const authority = /^\w+:\/\/([^/?#]*)/.exec(text)?.[1] ?? ""
+  const hosts = authority.slice(authority.lastIndexOf("@") + 1)
+  const query = new URLSearchParams(/\?([^#]*)/.exec(text)?.[1])
+  return [hosts, ...query.getAll("host"), ...query.getAll("port"), ...query.getAll("hostaddr")].some((part) =>
+    part.includes(",")
+  )
+}
+
+/** Values of `target_session_attrs` of a server that accepts writes, which the service requires at its start anyway. */
+const WRITABLE = new Set(["any", "read-write", "primary"])
+
+/** The connection URL of one PostgreSQL server. */
+const postgresUrl = (label: string): Reader<Redacted.Redacted> => {
+  const read = secretUrl(
+    label,
+    ["postgres:", "postgresql:"],
+    "a URL such as postgres://user:password@host:5432/database; percent-encode /, @, : and # in the password (p@ss is p%40ss)"
+  )
+  return (text) => {
+    if (hasSeveralHosts(text)) {
+      return Result.fail(
+        "must name one host: use an address that leads to the current primary, such as a proxy, a virtual IP address, or the writer endpoint of a managed database"
+      )
+    }
+    const target = URL.parse(text)?.searchParams.get("target_session_attrs") ?? "any"
+    return WRITABLE.has(target)
+      ? read(text)
+      : Result.fail("must lead to a server that accepts writes: remove target_session_attrs")
+  }
+}
+
+/** The connection URL of a PostgreSQL server, or of a pooler in front of it. */
+export const databaseUrl = postgresUrl("DATABASE_URL")
+
+/** The connection URL of the server behind the pooler. */
+export const directDatabaseUrl = postgresUrl("COUNTERSIGN_DIRECT_DATABASE_URL")
 
 /** The URL of a mail server. */
 export const smtpUrl = secretUrl(

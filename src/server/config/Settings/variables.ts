@@ -92,6 +92,13 @@ export const variables = {
     defaultText: "unset: embedded PostgreSQL in the data directory",
     read: read.databaseUrl
   }),
+  COUNTERSIGN_DIRECT_DATABASE_URL: secret({
+    description:
+      "Connection URL of the same database without the connection pooler of DATABASE_URL, such as PgBouncer in transaction mode. LISTEN, leases, deliveries and migrations use it",
+    unit: "URL",
+    defaultText: "unset: DATABASE_URL leads to the server itself",
+    read: read.directDatabaseUrl
+  }),
   COUNTERSIGN_DATA_DIR: optional({
     description: "Directory of the embedded PostgreSQL, its socket and the generated master key",
     unit: "directory",

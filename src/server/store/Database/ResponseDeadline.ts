@@ -2,6 +2,8 @@ import type { PgConnection } from "@effect/sql-pg"
 import { Context, Duration, Effect, Exit, type Fiber, Predicate, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import { Duplex } from "node:stream"
+import { errorsOf } from "../../observability/errorsOf.ts"
+import { isReadOnlyError } from "../databaseErrors.ts"
 
 /** How often connections are checked while statements wait for the server. */
 const CHECK_MILLIS = 500
@@ -43,16 +45,19 @@ export interface ResponseDeadline {
     /** The text of the statement. */
     text: string
   ) => Effect.Effect<A, SqlError.SqlError>
+  /** Closes every connection that has run a statement. Statements under way fail. */
+  readonly closeAll: () => void
 }
 
 /**
  * `millis`: longer than `statement_timeout`, so that the server itself ends a slow statement. `onEnd` gets the duration of each statement
- * that ends by itself.
+ * that ends by itself. `onReadOnly` runs when the server rejects a statement because it is read-only.
  */
 export const makeResponseDeadline = (
   millis: number,
   onEnd: (text: string, durationMillis: number, fiber: Fiber.Fiber<unknown, unknown>) => void = () =>
-    undefined
+    undefined,
+  onReadOnly: () => void = () => undefined
 ): Effect.Effect<ResponseDeadline, never, Scope.Scope> =>
   Effect.gen(function* () {
     const log = Effect.runForkWith(yield* Effect.context())
@@ -136,6 +141,7 @@ export const makeResponseDeadline = (
             return Effect.sync(() => {
               end(pending)
               onEnd(text, pending.lastResponseAt - sentAt, fiber)
+              if (Exit.isFailure(exit) && errorsOf(exit.cause).some(isReadOnlyError)) onReadOnly()
             })
           }
           // The caller was interrupted, but the server may still execute the statement, and responds to the next one
@@ -153,7 +159,10 @@ export const makeResponseDeadline = (
       })
 
     yield* Effect.addFinalizer(() => Effect.sync(() => clearInterval(timer)))
-    return { guard }
+    const closeAll = () => {
+      for (const { socket } of connections.values()) socket.destroy()
+    }
+    return { guard, closeAll }
   })
 
 /** The socket of a connection or of the connection that it reserves. The driver has no public property for it. */

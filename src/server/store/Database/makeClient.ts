@@ -1,7 +1,8 @@
-import { PgClient, type PgConnection, PgPool } from "@effect/sql-pg"
+import { PgClient, PgConnection, PgPool } from "@effect/sql-pg"
 import { Effect, Predicate, type Scope } from "effect"
 import type { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError, Statement } from "effect/sql"
+import type { ConnectionGroup } from "./ConnectionGroup.ts"
 import { makeResponseDeadline, type ResponseDeadline } from "./ResponseDeadline.ts"
 import { makeSlowStatementLog } from "./slowStatements.ts"
 
@@ -16,11 +17,17 @@ const PgJson = Statement.custom<PgClient.PgCustom>("PgJson")
  */
 export const makeClient = (
   config: PgClient.PgPoolConfig,
+  group: ConnectionGroup,
   responseDeadlineMillis: number
 ): Effect.Effect<PgClient.PgClient, SqlError.SqlError, Scope.Scope | Reactivity.Reactivity> =>
   Effect.gen(function* () {
     const pool = yield* PgPool.make(config)
-    const deadline = yield* makeResponseDeadline(responseDeadlineMillis, yield* makeSlowStatementLog)
+    const deadline = yield* makeResponseDeadline(
+      responseDeadlineMillis,
+      yield* makeSlowStatementLog,
+      group.closeAll
+    )
+    yield* group.addPool(deadline.closeAll)
     const guarded = (connection: PgConnection.PgConnection) => new GuardedConnection(connection, deadline)
     const acquirer = Effect.map(pool.get, guarded)
     const client = yield* SqlClient.make({
@@ -35,7 +42,10 @@ export const makeClient = (
       spanAttributes: [["db.system.name", "postgresql"]]
     })
     const listen = Effect.fnUntraced(function* (channel: string) {
-      const connection = yield* pool.reserve
+      // A pooler would give the session of LISTEN to other clients.
+      const connection = group.usesPooler
+        ? yield* PgConnection.make({ ...group.direct, multiplex: false })
+        : yield* pool.reserve
       const notifications = yield* connection.listen(channel)
       yield* deadline.guard(connection, connection.query("SELECT 1"), "SELECT 1").pipe(
         Effect.delay(responseDeadlineMillis / LISTEN_CHECKS_PER_DEADLINE),
