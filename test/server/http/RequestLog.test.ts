@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger, Redacted, References } from "effect"
+import { Effect, Fiber, Layer, Logger, Redacted, References } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
+import { TestClock } from "effect/testing"
 import * as RequestLog from "../../../src/server/http/RequestLog.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../../support/eventually.ts"
@@ -134,34 +135,40 @@ describe("the log of requests", () => {
     })
   )
 
-  it.effect("has every 5xx whatever the sample, and requests whose client disconnected", () =>
-    Effect.gen(function* () {
-      const log = collectRequests()
-      const logged = (sampleRatio: number, answer: Effect.Effect<HttpServerResponse.HttpServerResponse>) =>
-        Effect.exit(
-          Effect.flatMap(RequestLog.makeRequestLog, ({ logged: withLine }) =>
-            withLine("req_00000000", answer)
+  it.effect(
+    "has every 5xx and every slow request whatever the sample, and requests whose client disconnected",
+    () =>
+      Effect.gen(function* () {
+        const log = collectRequests()
+        const logged = (sampleRatio: number, answer: Effect.Effect<HttpServerResponse.HttpServerResponse>) =>
+          Effect.exit(
+            Effect.flatMap(RequestLog.makeRequestLog, ({ logged: withLine }) =>
+              withLine("req_00000000", answer)
+            )
+          ).pipe(
+            Effect.provide(RequestLog.layer({ requests: true, sampleRatio, slowMillis: 600 })),
+            Effect.provideService(
+              HttpServerRequest.HttpServerRequest,
+              HttpServerRequest.fromWeb(new Request("http://localhost/healthz"))
+            ),
+            Effect.provide(log.layer)
           )
-        ).pipe(
-          Effect.provide(RequestLog.layer({ requests: true, sampleRatio, slowMillis: 0 })),
-          Effect.provideService(
-            HttpServerRequest.HttpServerRequest,
-            HttpServerRequest.fromWeb(new Request("http://localhost/healthz"))
-          ),
-          Effect.provide(log.layer)
+        const respond = (status: number) => Effect.succeed(HttpServerResponse.empty({ status }))
+        yield* logged(0, respond(204))
+        yield* logged(0, respond(502))
+        const slow = yield* Effect.forkChild(logged(0, Effect.delay(respond(200), "1 second")))
+        yield* TestClock.adjust("1 second")
+        yield* Fiber.join(slow)
+        yield* logged(1, Effect.interrupt)
+        assert.deepStrictEqual(
+          log.lines.map(({ bytes, sample_ratio, status }) => ({ bytes, sample_ratio, status })),
+          [
+            { bytes: 0, sample_ratio: 1, status: 502 },
+            { bytes: 0, sample_ratio: 1, status: 200 },
+            { bytes: 0, sample_ratio: 1, status: 499 }
+          ]
         )
-      const respond = (status: number) => Effect.succeed(HttpServerResponse.empty({ status }))
-      yield* logged(0, respond(204))
-      yield* logged(0, respond(502))
-      yield* logged(1, Effect.interrupt)
-      assert.deepStrictEqual(
-        log.lines.map(({ bytes, sample_ratio, status }) => ({ bytes, sample_ratio, status })),
-        [
-          { bytes: 0, sample_ratio: 1, status: 502 },
-          { bytes: 0, sample_ratio: 1, status: 499 }
-        ]
-      )
-    })
+      })
   )
 
   it.live("has a sample of the requests that says its ratio", () =>
