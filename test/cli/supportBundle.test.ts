@@ -5,6 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { randomBytes } from "node:crypto"
+import { makeScrub } from "../../src/cli/supportBundle/scrub.ts"
 import { SHOWN_SETTINGS } from "../../src/cli/supportBundle/shownSettings.ts"
 import type { Environment } from "../../src/server/config/Settings.ts"
 import { variables as allVariables } from "../../src/server/config/Settings/variables.ts"
@@ -199,6 +200,13 @@ describe("countersign support-bundle", () => {
       assert.include(missing.err, "the log /nowhere/x.log cannot be read (ENOENT)")
     }).pipe(Effect.scoped)
   )
+
+  it("removes the password of a URL as it is written and as it is decoded", () => {
+    const scrub = makeScrub({ DATABASE_URL: "postgres://countersign:p%40ss%2Fw0rd@db.internal/countersign" })
+    for (const password of ["p%40ss%2Fw0rd", "p@ss/w0rd"]) {
+      assert.notInclude(scrub(`login with ${password} failed`), password)
+    }
+  })
 
   it("shows only values of settings that are numbers or words of a list", () => {
     for (const name of SHOWN_SETTINGS) {
