@@ -5,14 +5,14 @@
  *
  * `@effect/platform-node` is bundled into both: as a dependency it would install a Redis client that nothing here uses.
  */
-import { build, type Metafile } from "esbuild"
+import { build } from "esbuild"
 import { existsSync, rmSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
-import { build as buildPage } from "vite"
 import { bundleOptions } from "./bundle.js"
 import { filesBelow } from "./freshness.js"
 import { buildLibraries, dependencies, modules } from "./libraries.ts"
+import { buildConsole, keptModules } from "./package/buildConsole.ts"
 import { bundledPackages } from "./package/bundledPackages.ts"
 import { readPublishedPackages } from "./package/lockedPackages.ts"
 import { makeBom } from "./package/sbom.ts"
@@ -39,26 +39,8 @@ const program = await build({
   external: dependencies.filter((name) => !isEffectPackage(name))
 })
 
-/** The modules in the console's bundle. */
-const consoleModules = new Set<string>()
-
 // The service finds the console beside its bundle.
-await buildPage({
-  plugins: [
-    {
-      name: "countersign:modules",
-      generateBundle: (_options, bundle) => {
-        for (const chunk of Object.values(bundle))
-          if (chunk.type === "chunk")
-            for (const [id, { renderedLength }] of Object.entries(chunk.modules))
-              if (renderedLength > 0) consoleModules.add(id)
-      }
-    }
-  ],
-  configFile: path.join(root, "scripts", "console.config.ts"),
-  logLevel: "warn",
-  build: { outDir: path.join(dist, "console") }
-})
+const consoleModules = await buildConsole(path.join(dist, "console"))
 
 for (const { built, name } of modules) {
   for (const file of built) {
@@ -66,12 +48,6 @@ for (const { built, name } of modules) {
       stop(`package.json exports ${file} for ${name}, but the build did not create it`)
   }
 }
-
-/** The modules of which a build has kept something. */
-const keptModules = ({ outputs }: Metafile) =>
-  Object.values(outputs).flatMap(({ inputs }) =>
-    Object.entries(inputs).flatMap(([file, { bytesInOutput }]) => (bytesInOutput > 0 ? [file] : []))
-  )
 
 const published = readPublishedPackages()
 const bundled = bundledPackages(

@@ -18,7 +18,7 @@ export interface Component {
   readonly name: string
   readonly version?: string
   readonly scope?: "required" | "optional"
-  readonly hashes?: ReadonlyArray<{ readonly alg: "SHA-512"; readonly content: string }>
+  readonly hashes?: ReadonlyArray<{ readonly alg: "SHA-256" | "SHA-512"; readonly content: string }>
   readonly licenses?: ReadonlyArray<
     | { readonly expression: string }
     | { readonly license: { readonly id: string } }
@@ -106,8 +106,15 @@ const serialNumberOf = (content: string): string => {
   return `urn:uuid:${parts.join("-")}-${hex.slice(20, 32)}`
 }
 
-/** Makes the document. `bundled` has the places of the packages whose code is in `dist`. */
-export const makeBom = (published: PublishedPackages, bundled: ReadonlySet<string>): Bom => {
+/**
+ * Makes the document. `bundled` has the places of the packages whose code is in `dist`, `system` the components of an image that no lockfile
+ * of npm lists.
+ */
+export const makeBom = (
+  published: PublishedPackages,
+  bundled: ReadonlySet<string>,
+  system: ReadonlyArray<Component> = []
+): Bom => {
   const entries = publishedList(published).filter(
     ({ place }) => published.installed.has(place) || bundled.has(place)
   )
@@ -123,9 +130,13 @@ export const makeBom = (published: PublishedPackages, bundled: ReadonlySet<strin
     licenses: licensesOf(published.license),
     purl: own
   }
-  const components = entries.map((entry) => npmComponent(entry, bundled.has(entry.place)))
+  const components = [...system, ...entries.map((entry) => npmComponent(entry, bundled.has(entry.place)))]
   const dependencies = [
-    { ref: own, dependsOn: refsOf([...published.direct, ...bundled]) },
+    {
+      ref: own,
+      dependsOn: [...refsOf([...published.direct, ...bundled]), ...system.map((one) => one["bom-ref"])]
+    },
+    ...system.map((one) => ({ ref: one["bom-ref"], dependsOn: [] })),
     ...entries.map(({ name, needs, version }) => ({ ref: purlOf(name, version), dependsOn: refsOf(needs) }))
   ]
   return {
