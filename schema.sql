@@ -361,6 +361,28 @@ AS $function$
       END
     $function$;
 
+CREATE OR REPLACE FUNCTION public.organization_move_fence()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    BEGIN
+      IF current_setting('countersign.moving', true) = 'on' THEN
+        RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+      END IF;
+      IF TG_OP = 'DELETE'
+        OR TG_TABLE_NAME IN (
+          'api_key_uses', 'deliveries', 'delivery_attempts', 'delivery_counts', 'delivery_destinations', 'delivery_queue',
+          'erased_traces', 'organization_usage', 'search_documents', 'search_progress', 'secret_changes', 'telemetry_batches'
+        )
+        OR TG_OP = 'UPDATE' AND TG_TABLE_NAME IN ('comparisons', 'console_sessions', 'deletions', 'telemetry_destinations')
+      THEN
+        RETURN NULL;
+      END IF;
+      RAISE EXCEPTION 'organization % is moving to another installation', NEW.org_id
+        USING ERRCODE = 'CSM01';
+    END
+  $function$;
+
 CREATE OR REPLACE FUNCTION public.run_metadata_added()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1648,6 +1670,51 @@ COMMENT ON COLUMN notification_endpoints.disabled_by_id IS 'API key that disable
 COMMENT ON COLUMN notification_endpoints.disabled_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN notification_endpoints.disabled_by_delivery IS 'Delivery that it answered with 410 Gone; null: it was disabled by an API key.';
 
+CREATE TABLE organization_move_replicas (
+  org_id text COLLATE "C" NOT NULL,
+  replica text COLLATE "C" NOT NULL,
+  in_flight integer NOT NULL,
+  seen_at timestamp with time zone NOT NULL,
+  CONSTRAINT organization_move_replicas_pkey PRIMARY KEY (org_id, replica),
+  CONSTRAINT organization_move_replicas_org_id_fkey FOREIGN KEY (org_id) REFERENCES organization_moves(org_id) ON DELETE CASCADE
+);
+COMMENT ON TABLE organization_move_replicas IS 'Running replicas, and what they still work on for an organization that is frozen.';
+COMMENT ON COLUMN organization_move_replicas.org_id IS 'Organization that moves.';
+COMMENT ON COLUMN organization_move_replicas.replica IS 'Random id of the process.';
+COMMENT ON COLUMN organization_move_replicas.in_flight IS 'Writing requests and deliveries in progress.';
+COMMENT ON COLUMN organization_move_replicas.seen_at IS 'When the replica last reported.';
+
+CREATE TABLE organization_moves (
+  org_id text COLLATE "C" NOT NULL,
+  move_id text COLLATE "C" NOT NULL,
+  name text NOT NULL,
+  state text NOT NULL,
+  is_fenced boolean NOT NULL,
+  started_at timestamp with time zone NOT NULL,
+  changed_at timestamp with time zone NOT NULL,
+  moved_to text,
+  row_count bigint,
+  receipt text COLLATE "C",
+  release_code text COLLATE "C",
+  activation_code text COLLATE "C",
+  CONSTRAINT organization_moves_pkey PRIMARY KEY (org_id),
+  CONSTRAINT organization_moves_state_check CHECK ((state = ANY (ARRAY['frozen'::text, 'moved'::text, 'left'::text, 'importing'::text, 'staged'::text, 'arrived'::text, 'discarded'::text])))
+);
+CREATE INDEX organization_moves_fenced ON organization_moves USING btree (org_id) WHERE is_fenced;
+COMMENT ON TABLE organization_moves IS 'The last move of an organization from or to this installation. Not moved itself.';
+COMMENT ON COLUMN organization_moves.org_id IS 'Organization that moves, or moved.';
+COMMENT ON COLUMN organization_moves.move_id IS 'Id of the export, which its file contains.';
+COMMENT ON COLUMN organization_moves.name IS 'Name of the organization.';
+COMMENT ON COLUMN organization_moves.state IS 'Here the organization leaves: frozen (exported, can be aborted), moved (belongs to the other installation), left (copy deleted). Here it arrives: importing, staged (imported, not active), arrived (active), discarded (import aborted).';
+COMMENT ON COLUMN organization_moves.is_fenced IS 'Whether requests and background work of the organization are refused here.';
+COMMENT ON COLUMN organization_moves.started_at IS 'When the move began here.';
+COMMENT ON COLUMN organization_moves.changed_at IS 'When the state last changed.';
+COMMENT ON COLUMN organization_moves.moved_to IS 'Base URL of the installation that it moved to; null: not given.';
+COMMENT ON COLUMN organization_moves.row_count IS 'Rows in the file.';
+COMMENT ON COLUMN organization_moves.receipt IS 'Proves that the file was imported. Where it arrives: the code; where it leaves: its SHA-256, in hex.';
+COMMENT ON COLUMN organization_moves.release_code IS 'Activates the imported copy. Where it leaves: the code; where it arrives: its SHA-256, in hex.';
+COMMENT ON COLUMN organization_moves.activation_code IS 'Proves that the imported copy is active. Where it arrives: the code; where it leaves: its SHA-256, in hex.';
+
 CREATE TABLE organization_usage (
   org_id text COLLATE "C" NOT NULL,
   runs bigint DEFAULT 0 NOT NULL,
@@ -2067,36 +2134,36 @@ CREATE TRIGGER audit_chain_keeps_all BEFORE TRUNCATE ON public.audit_chain FOR E
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_append_only();
 
-CREATE CONSTRAINT TRIGGER audit_log_chain AFTER INSERT ON public.audit_log DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION audit_log_chain();
+CREATE CONSTRAINT TRIGGER audit_log_chain AFTER INSERT ON public.audit_log DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION audit_log_chain();
 
 CREATE TRIGGER audit_log_keeps_all BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_append_only();
 
-CREATE TRIGGER deliveries_added AFTER INSERT ON public.deliveries REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION deliveries_added();
+CREATE TRIGGER deliveries_added AFTER INSERT ON public.deliveries REFERENCING NEW TABLE AS added FOR EACH STATEMENT WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION deliveries_added();
 
 CREATE TRIGGER deliveries_updated AFTER UPDATE ON public.deliveries REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION deliveries_updated();
 
-CREATE TRIGGER feedback_added AFTER INSERT ON public.feedback REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION feedback_added();
+CREATE TRIGGER feedback_added AFTER INSERT ON public.feedback REFERENCING NEW TABLE AS added FOR EACH STATEMENT WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION feedback_added();
 
 CREATE TRIGGER feedback_removed AFTER DELETE ON public.feedback REFERENCING OLD TABLE AS removed FOR EACH STATEMENT WHEN ((current_setting('countersign.keeps_feedback_counts'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION feedback_removed();
 
-CREATE TRIGGER feedback_run BEFORE INSERT ON public.feedback FOR EACH ROW WHEN ((new.run_id IS NULL)) EXECUTE FUNCTION feedback_run();
+CREATE TRIGGER feedback_run BEFORE INSERT ON public.feedback FOR EACH ROW WHEN (((new.run_id IS NULL) AND (current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text))) EXECUTE FUNCTION feedback_run();
 
-CREATE TRIGGER feedback_scores_added AFTER INSERT ON public.feedback REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION feedback_scores_added();
+CREATE TRIGGER feedback_scores_added AFTER INSERT ON public.feedback REFERENCING NEW TABLE AS added FOR EACH STATEMENT WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION feedback_scores_added();
 
 CREATE TRIGGER feedback_scores_removed AFTER DELETE ON public.feedback REFERENCING OLD TABLE AS removed FOR EACH STATEMENT WHEN ((current_setting('countersign.keeps_feedback_counts'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION feedback_scores_removed();
 
-CREATE CONSTRAINT TRIGGER notification_endpoints_secret_changed AFTER INSERT OR UPDATE OF secret ON public.notification_endpoints DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+CREATE CONSTRAINT TRIGGER notification_endpoints_secret_changed AFTER INSERT OR UPDATE OF secret ON public.notification_endpoints DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION secret_changed();
 
-CREATE CONSTRAINT TRIGGER provider_keys_secret_changed AFTER INSERT OR UPDATE OF api_key, headers ON public.provider_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+CREATE CONSTRAINT TRIGGER provider_keys_secret_changed AFTER INSERT OR UPDATE OF api_key, headers ON public.provider_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION secret_changed();
 
-CREATE CONSTRAINT TRIGGER redaction_settings_secret_changed AFTER INSERT OR UPDATE OF rules ON public.redaction_settings DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+CREATE CONSTRAINT TRIGGER redaction_settings_secret_changed AFTER INSERT OR UPDATE OF rules ON public.redaction_settings DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION secret_changed();
 
-CREATE TRIGGER runs_counted AFTER INSERT ON public.runs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION runs_counted();
+CREATE TRIGGER runs_counted AFTER INSERT ON public.runs REFERENCING NEW TABLE AS added FOR EACH STATEMENT WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION runs_counted();
 
-CREATE TRIGGER runs_metadata_added AFTER INSERT ON public.runs FOR EACH ROW WHEN (((new.metadata)::text <> '{}'::text)) EXECUTE FUNCTION run_metadata_added();
+CREATE TRIGGER runs_metadata_added AFTER INSERT ON public.runs FOR EACH ROW WHEN ((((new.metadata)::text <> '{}'::text) AND (current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text))) EXECUTE FUNCTION run_metadata_added();
 
 CREATE TRIGGER runs_removed AFTER DELETE ON public.runs FOR EACH ROW EXECUTE FUNCTION run_removed();
 
 CREATE TRIGGER runs_uncounted AFTER DELETE ON public.runs REFERENCING OLD TABLE AS removed FOR EACH STATEMENT WHEN ((current_setting('countersign.keeps_feedback_counts'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION runs_uncounted();
 
-CREATE CONSTRAINT TRIGGER telemetry_destinations_secret_changed AFTER INSERT OR UPDATE OF headers ON public.telemetry_destinations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+CREATE CONSTRAINT TRIGGER telemetry_destinations_secret_changed AFTER INSERT OR UPDATE OF headers ON public.telemetry_destinations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION secret_changed();

@@ -80,7 +80,8 @@ const layerAround = Layer.mergeAll(
     keyIds: [""],
     primaryPrefix: new Uint8Array(),
     sign: () => "",
-    isSigned: () => false
+    isSigned: () => false,
+    deriveSeed: () => undefined
   }),
   Layer.mock(Egress, {})
 )

@@ -6848,6 +6848,8 @@ export interface ListAuditEntriesInput {
          *   were ended, by an administrator or by the provider's logout.
          * - `master_key.rotated`: The operator began to seal the organization's secrets with another master
          *   key.
+         * - `organization.moved`: The operator moved the organization here from another installation, with
+         *   everything that it had there.
          * - `console.signed_in`: Someone signed in to the console.
          * - `console.signed_out`: Someone signed out of the console.
          * - `endpoint.created`: A webhook endpoint was created.
@@ -6912,6 +6914,7 @@ export interface ListAuditEntriesInput {
           | "person.unblocked"
           | "person.sessions_ended"
           | "master_key.rotated"
+          | "organization.moved"
           | "console.signed_in"
           | "console.signed_out"
           | "endpoint.created"
@@ -7005,6 +7008,7 @@ export interface AuditEntry {
     | "person.unblocked"
     | "person.sessions_ended"
     | "master_key.rotated"
+    | "organization.moved"
     | "console.signed_in"
     | "console.signed_out"
     | "endpoint.created"
@@ -7973,6 +7977,19 @@ export interface NoNearExampleProblem extends ServiceProblem {
 }
 
 /**
+ * The organization of the API key has moved to another installation. Send the request there:
+ * `moved_to` names it, if its operator has said so.
+ */
+export interface OrganizationMovedProblem extends ServiceProblem {
+  /** Always `ORGANIZATION_MOVED`. */
+  readonly code: "ORGANIZATION_MOVED"
+  /** Always 421. */
+  readonly status: 421
+  /** Base URL of the installation that the organization has moved to; `null` if it is not known here. */
+  readonly moved_to: string | null
+}
+
+/**
  * The page that sent the feedback has an origin that is not among the organization's
  * `allowed_origins`.
  */
@@ -8295,6 +8312,7 @@ export type AnyServiceProblem =
   | NotFoundProblem
   | NotReplayableProblem
   | NoNearExampleProblem
+  | OrganizationMovedProblem
   | OriginNotAllowedProblem
   | PayloadTooLargeProblem
   | ProviderFailedProblem

@@ -1477,6 +1477,7 @@ export const problemShapes: Readonly<Record<string, Fields>> = {
   NOT_FOUND: {},
   NOT_REPLAYABLE: {},
   NO_NEAR_EXAMPLE: { "trace_id?": "string" },
+  ORGANIZATION_MOVED: { moved_to: ["or", ["string", "null"]] },
   ORIGIN_NOT_ALLOWED: {},
   PAYLOAD_TOO_LARGE: {},
   PROVIDER_FAILED: {
@@ -2274,6 +2275,7 @@ export const operationTable: Readonly<Record<string, Readonly<Record<string, Ope
             "person.unblocked",
             "person.sessions_ended",
             "master_key.rotated",
+            "organization.moved",
             "console.signed_in",
             "console.signed_out",
             "endpoint.created",

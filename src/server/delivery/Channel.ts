@@ -90,9 +90,12 @@ export interface Channel {
   /**
    * Loads the current payload and destination, and returns the effect that sends them. The engine runs that effect
    * immediately, outside any transaction, and interrupts it at the deadline. A failed load is not a failed attempt: the
-   * delivery is loaded again after a short wait.
+   * delivery is loaded again after a short wait. A load that fails with {@link AttemptHeld} is not logged.
    */
-  readonly load: (ref: DeliveryRef, admit: AdmitNetwork) => Effect.Effect<SendAttempt, SqlError.SqlError>
+  readonly load: (
+    ref: DeliveryRef,
+    admit: AdmitNetwork
+  ) => Effect.Effect<SendAttempt, SqlError.SqlError | AttemptHeld>
   /**
    * Names the receiver that a delivery goes to, if several destinations can share one, such as the host of a URL.
    * Called right after `load`.

@@ -18,6 +18,7 @@ import { ClientAddress } from "./ClientAddress.ts"
 import { makeFairReads } from "./FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { problemResponse } from "./problemResponse.ts"
+import { makeMoveGate } from "./MoveGate.ts"
 import { makeRequestLog } from "./RequestLog.ts"
 import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
 
@@ -29,6 +30,7 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
     const limits = yield* RateLimits
     const client = yield* ClientAddress
     const reads = yield* makeFairReads
+    const moves = yield* makeMoveGate
     const log = yield* makeRequestLog
     const respond = yield* makeAuthenticatedResponse
     const turns = yield* LoopTurns
@@ -54,10 +56,15 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
               quota
             )(
               quota.refused === undefined
-                ? reads.run(
+                ? moves.run(
                     principal.org_id,
                     endpoint
-                  )(Effect.provideService(operation, CurrentPrincipal, principal))
+                  )(
+                    reads.run(
+                      principal.org_id,
+                      endpoint
+                    )(Effect.provideService(operation, CurrentPrincipal, principal))
+                  )
                 : problemResponse(rateLimitExceeded(quota.refused))
             )
           )

@@ -1,3 +1,4 @@
+import { notFenced } from "../store/notFenced.ts"
 import { type DateTime, Duration, Effect, type Layer, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { OrgId, type TraceId } from "../../domain/Ids.ts"
@@ -68,6 +69,7 @@ export const runOnce = Effect.fn("eraseSpans.runOnce")(function* () {
     SELECT org_id
     FROM erased_traces
     WHERE due_at <= ${toDate(startedAt)}
+      AND ${notFenced(sql, "erased_traces")}
     ORDER BY due_at
     LIMIT 1
   `)

@@ -74,6 +74,7 @@ import closedApprovals from "./0075_closed_approvals.ts"
 import runsOfOrganization from "./0076_runs_of_organization.ts"
 import blockedPeople from "./0077_blocked_people.ts"
 import providerSessions from "./0078_provider_sessions.ts"
+import organizationMoves from "./0079_organization_moves.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -150,5 +151,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0075_closed_approvals": closedApprovals,
   "0076_runs_of_organization": runsOfOrganization,
   "0077_blocked_people": blockedPeople,
-  "0078_provider_sessions": providerSessions
+  "0078_provider_sessions": providerSessions,
+  "0079_organization_moves": organizationMoves
 }

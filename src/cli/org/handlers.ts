@@ -1,0 +1,137 @@
+import { Console, DateTime, Effect, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { exportOrganization } from "../../server/cells/exportOrganization.ts"
+import { abortMove, activateMove, commitMove, finishMove } from "../../server/cells/finishMove.ts"
+import { importOrganization } from "../../server/cells/importOrganization.ts"
+import { listMoves, MoveRefused } from "../../server/cells/moveState.ts"
+import { makeTransferKey, parseTransferKey } from "../../server/cells/transfer/TransferKey.ts"
+import { openWriter, readFile } from "../../server/cells/transfer/transferFile.ts"
+import { Organizations } from "../../server/identity/Organizations.ts"
+import { layerCell } from "../../server/main/layerKeys.ts"
+import { SecretBox } from "../../server/secrets/SecretBox.ts"
+import { readSettings } from "../environment.ts"
+import { formatTable } from "../formatTable.ts"
+import { withProgress } from "../progress.ts"
+
+/** Runs on the configured database; an embedded one that is not running is started and stopped. */
+const onCell = <A, E, R>(use: Effect.Effect<A, E, R>) =>
+  Effect.flatMap(readSettings, ({ settings }) => Effect.provide(use, layerCell(settings.store)))
+
+const formatCount = (count: number): string => count.toLocaleString("en")
+const formatSeconds = (millis: number): string => `${(millis / 1000).toFixed(1)} s`
+
+/** `org prepare` */
+export const prepare = () => onCell(Effect.flatMap(SecretBox, (box) => Console.log(makeTransferKey(box))))
+
+/** `org export` */
+export const exportTo = Effect.fnUntraced(function* (flags: {
+  readonly org: string
+  readonly for: string
+  readonly to: string
+}) {
+  const transferKey = parseTransferKey(flags.for)
+  if (Option.isNone(transferKey)) {
+    return yield* new MoveRefused({
+      message: "The transfer key is malformed. Use the output of countersign org prepare."
+    })
+  }
+  const { bytes, frozenMillis, rows } = yield* withProgress({ unit: "rows", hasOutput: false }, (report) =>
+    onCell(
+      Effect.gen(function* () {
+        const org_id = yield* (yield* Organizations).findByName(flags.org)
+        return yield* Effect.acquireUseRelease(
+          Effect.sync(() => openWriter(flags.to, transferKey.value)),
+          (writer) => exportOrganization({ org_id, name: flags.org }, writer, report),
+          // Without effect on a file that is complete.
+          (writer) => Effect.sync(writer.abort)
+        )
+      })
+    )
+  )
+  yield* Console.error(
+    `Exported ${formatCount(rows)} rows of ${flags.org} in ${formatSeconds(frozenMillis)}, ${formatCount(bytes)} bytes. ` +
+      "The organization is frozen. Import the file in the other installation, or run countersign org abort."
+  )
+})
+
+/** `org import` */
+export const importFrom = Effect.fnUntraced(function* (flags: { readonly file: string }) {
+  const imported = yield* withProgress({ unit: "rows", hasOutput: false }, (report) =>
+    onCell(Effect.flatMap(SecretBox, (box) => importOrganization(readFile(flags.file, box), report)))
+  )
+  yield* Console.error(
+    imported.isRepeated
+      ? `${imported.name} is imported already. Its receipt:`
+      : `Imported ${formatCount(imported.rows)} rows of ${imported.name}. It is not active yet. ` +
+          "The receipt, for countersign org commit in the other installation:"
+  )
+  // The code alone goes to stdout, so that a script can capture it.
+  yield* Console.log(imported.receipt)
+})
+
+/** `org commit` */
+export const commit = Effect.fnUntraced(function* (flags: {
+  readonly org: string
+  readonly receipt: string
+  readonly movedTo: Option.Option<string>
+}) {
+  const code = yield* onCell(commitMove(flags.org, flags.receipt, Option.getOrNull(flags.movedTo)))
+  yield* Console.error(
+    `${flags.org} belongs to the other installation now. The code that activates it there, with countersign org activate:`
+  )
+  yield* Console.log(code)
+})
+
+/** `org activate` */
+export const activate = Effect.fnUntraced(function* (flags: {
+  readonly org: string
+  readonly release: string
+}) {
+  const code = yield* onCell(activateMove(flags.org, flags.release))
+  yield* Console.error(
+    `${flags.org} is active here. The code that deletes the old copy, with countersign org finish in the other installation:`
+  )
+  yield* Console.log(code)
+})
+
+/** `org finish` */
+export const finish = Effect.fnUntraced(function* (flags: {
+  readonly org: string
+  readonly activation: string
+}) {
+  const rows = yield* withProgress({ unit: "rows deleted", hasOutput: false }, (report) =>
+    onCell(finishMove(flags.org, flags.activation, report))
+  )
+  yield* Console.log(`Deleted ${formatCount(rows)} rows of ${flags.org}, which has moved.`)
+})
+
+/** `org abort` */
+export const abort = Effect.fnUntraced(function* (flags: { readonly org: string }) {
+  const result = yield* onCell(abortMove(flags.org))
+  yield* Console.log(
+    result === "active"
+      ? `${flags.org} is active here again. What was exported cannot be activated any more.`
+      : `Deleted the imported copy of ${flags.org}. To import it, export it again.`
+  )
+})
+
+/** `org moves` */
+export const list = () =>
+  onCell(
+    Effect.flatMap(SqlClient.SqlClient, (sql) =>
+      Effect.flatMap(listMoves(sql), (moves) =>
+        Console.log(
+          formatTable([
+            ["ORGANIZATION", "STATE", "SINCE", "ROWS", "MOVED TO"],
+            ...moves.map((move) => [
+              move.name,
+              move.state,
+              DateTime.formatIso(move.started_at),
+              move.row_count === null ? "" : String(move.row_count),
+              move.moved_to ?? ""
+            ])
+          ])
+        )
+      )
+    )
+  )

@@ -1,0 +1,171 @@
+import { Effect, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import type { OrgId } from "../../domain/Ids.ts"
+import { toDate } from "../../domain/Time.ts"
+import { MOVE_POLL_MILLIS } from "../identity/OrganizationMoves.ts"
+import { rowsOf } from "../store/rows.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { transaction } from "../store/transaction.ts"
+import { withoutTimeouts } from "../store/withoutTimeouts.ts"
+import { latestMigration } from "../store/Database/schemaVersion.ts"
+import { installFence } from "./fence.ts"
+import type { FileEnd, FileHeader } from "./Manifest.ts"
+import { listMovedTables } from "./movedTables.ts"
+import { codeDigest, findMoveById, makeCode, MoveRefused } from "./moveState.ts"
+import { readTable } from "./readTable.ts"
+import { makeRowsDigest, type RowsDigest } from "./rowsDigest.ts"
+import type { LineWriter } from "./transfer/transferFile.ts"
+
+/** In this time replicas store the spans that they have in memory. */
+const SPANS_MILLIS = 6_000
+
+/**
+ * How long the export waits until replicas have stopped to write, at least: two polls, and the time in which spans in memory are stored.
+ */
+const MIN_DRAIN_MILLIS = 2 * MOVE_POLL_MILLIS + SPANS_MILLIS
+
+/** How long it waits for requests and deliveries in progress, at most. Then the fence refuses what they write. */
+const MAX_DRAIN_MILLIS = 60_000
+
+const flightRows = rowsOf(Schema.Struct({ in_flight: Schema.Int }))
+
+/** Waits until the replicas report, twice in a row, that nothing is in flight. */
+const drain = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+  yield* Effect.sleep(MIN_DRAIN_MILLIS)
+  let idle = 0
+  for (let waited = MIN_DRAIN_MILLIS; waited < MAX_DRAIN_MILLIS; waited += MOVE_POLL_MILLIS) {
+    const row = yield* flightRows.first(sql`
+      SELECT coalesce(sum(in_flight), 0)::int AS in_flight
+      FROM organization_move_replicas
+      WHERE org_id = ${org_id}
+    `)
+    idle = row?.in_flight === 0 ? idle + 1 : 0
+    if (idle === 2) return
+    yield* Effect.sleep(MOVE_POLL_MILLIS)
+  }
+})
+
+/** Freezes the organization, with new codes. A frozen one is exported anew: no earlier file can be activated then. */
+const freeze = (sql: SqlClient.SqlClient, org_id: OrgId, name: string, move: Codes) =>
+  transaction(
+    Effect.gen(function* () {
+      const now = toDate(yield* (yield* StoreClock).now)
+      const before = yield* findMoveById(sql, org_id)
+      if (before?.state === "moved") {
+        return yield* new MoveRefused({
+          message: `${name} has moved${before.moved_to === null ? "" : ` to ${before.moved_to}`}. Delete its copy here with countersign org finish.`
+        })
+      }
+      if (before?.state === "importing" || before?.state === "staged") {
+        return yield* new MoveRefused({
+          message: `${name} is not active here: its import is not finished. Run countersign org activate or countersign org abort.`
+        })
+      }
+      yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id}`
+      yield* sql`
+        INSERT INTO organization_moves (
+          org_id, move_id, name, state, is_fenced, started_at, changed_at, receipt, release_code, activation_code
+        )
+        VALUES (
+          ${org_id}, ${move.move_id}, ${name}, 'frozen', true, ${now}, ${now}, ${codeDigest(move.receipt)},
+          ${move.release}, ${codeDigest(move.activation)}
+        )
+      `
+    })
+  ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+
+interface Codes {
+  readonly move_id: string
+  readonly receipt: string
+  readonly release: string
+  readonly activation: string
+}
+
+/** The result of an export. */
+export interface ExportedOrganization {
+  readonly rows: number
+  readonly bytes: number
+  /** How long the organization could not be written, so far, in milliseconds. */
+  readonly frozenMillis: number
+}
+
+/**
+ * Freezes an organization, waits until nothing writes for it, and writes everything it has to a file. It stays frozen: it can be read
+ * here, and nothing else. The rows do not change any more, so that they are consistent without a long transaction.
+ */
+export const exportOrganization = Effect.fnUntraced(function* (
+  organization: { readonly org_id: OrgId; readonly name: string },
+  writer: LineWriter,
+  onProgress: (rows: number) => void = () => undefined
+) {
+  const sql = yield* SqlClient.SqlClient
+  const clock = yield* StoreClock
+  const { name, org_id } = organization
+  const startedAt = yield* clock.now
+  const codes: Codes = {
+    move_id: makeCode(),
+    receipt: makeCode(),
+    release: makeCode(),
+    activation: makeCode()
+  }
+  yield* freeze(sql, org_id, name, codes)
+  yield* drain(sql, org_id)
+  yield* installFence(sql, org_id)
+
+  const write = (line: string) =>
+    Effect.tryPromise({ try: () => writer.write(line), catch: (error) => error })
+  const tables = yield* listMovedTables(sql)
+  const header: FileHeader = {
+    format: "countersign-organization",
+    version: 1,
+    schema: latestMigration,
+    move_id: codes.move_id,
+    org_id,
+    name,
+    release: codeDigest(codes.release),
+    tables: tables.map((table) => ({ name: table.name, columns: table.columns.map((column) => column.name) }))
+  }
+  yield* write(JSON.stringify(header))
+  const digests: Record<string, RowsDigest> = {}
+  let rows = 0
+  for (const table of tables) {
+    yield* write(JSON.stringify({ table: table.name }))
+    const digest = makeRowsDigest()
+    yield* transaction(
+      withoutTimeouts(
+        Effect.andThen(
+          sql`SET LOCAL idle_in_transaction_session_timeout = 0`,
+          readTable(sql, table, org_id, (lines) =>
+            Effect.tryPromise({
+              try: async () => {
+                for (const line of lines) {
+                  digest.add(line)
+                  // oxlint-disable-next-line no-await-in-loop -- in the order of the rows
+                  await writer.write(line)
+                }
+                onProgress((rows += lines.length))
+              },
+              catch: (error) => error
+            })
+          )
+        )
+      )
+    )
+    digests[table.name] = digest.result()
+  }
+  const end: FileEnd = { end: true, tables: digests, receipt: codes.receipt, activation: codes.activation }
+  yield* write(JSON.stringify(end))
+  yield* Effect.tryPromise({ try: () => writer.end(), catch: (error) => error })
+  yield* sql`
+    UPDATE organization_moves
+    SET row_count = ${rows}, changed_at = ${toDate(yield* clock.now)}
+    WHERE org_id = ${org_id}
+      AND move_id = ${codes.move_id}
+  `
+  const result: ExportedOrganization = {
+    rows,
+    bytes: writer.bytes(),
+    frozenMillis: (yield* clock.now).epochMilliseconds - startedAt.epochMilliseconds
+  }
+  return result
+})

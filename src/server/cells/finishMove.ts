@@ -1,0 +1,182 @@
+/** The steps of a move after its import. Each can be repeated, and a process that is killed within one leaves it to be repeated. */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { OrgId } from "../../domain/Ids.ts"
+import { toDate } from "../../domain/Time.ts"
+import { Audit } from "../identity/Audit.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { transaction } from "../store/transaction.ts"
+import { withoutTimeouts } from "../store/withoutTimeouts.ts"
+import { passFence, removeFence } from "./fence.ts"
+import { listMovedTables, quoted } from "./movedTables.ts"
+import { codeDigest, findMove, MoveRefused, type MoveRow } from "./moveState.ts"
+
+const refuse = (message: string) => new MoveRefused({ message })
+
+const notMoving = (name: string) => refuse(`No move of an organization named ${name} is known here.`)
+
+const inTransaction = <A, E, R>(sql: SqlClient.SqlClient, self: Effect.Effect<A, E, R>) =>
+  Effect.provideService(transaction(self), SqlClient.SqlClient, sql)
+
+const setState = (
+  sql: SqlClient.SqlClient,
+  { move_id, org_id }: MoveRow,
+  state: MoveRow["state"],
+  isFenced: boolean
+) =>
+  Effect.flatMap(
+    Effect.flatMap(StoreClock, ({ now }) => now),
+    (now) => sql`
+      UPDATE organization_moves
+      SET state = ${state}, is_fenced = ${isFenced}, changed_at = ${toDate(now)}
+      WHERE org_id = ${org_id}
+        AND move_id = ${move_id}
+    `
+  )
+
+/**
+ * Where the organization leaves: gives it up, for ever. This is the moment at which it belongs to the other installation. Requires the proof
+ * that the import is complete, and returns the code that activates it there.
+ */
+export const commitMove = Effect.fnUntraced(function* (
+  name: string,
+  receipt: string,
+  moved_to: string | null
+) {
+  const sql = yield* SqlClient.SqlClient
+  return yield* inTransaction(
+    sql,
+    Effect.gen(function* () {
+      const move = yield* findMove(sql, name)
+      if (move === undefined) return yield* notMoving(name)
+      const isLeaving = move.state === "frozen" || move.state === "moved" || move.state === "left"
+      if (!isLeaving || move.row_count === null || move.release_code === null) {
+        return yield* refuse(`${name} is not exported here.`)
+      }
+      if (codeDigest(receipt) !== move.receipt) {
+        return yield* refuse(
+          `The receipt is not that of the last export of ${name}. Import that export, and use the receipt that it prints.`
+        )
+      }
+      if (move.state === "frozen") {
+        yield* sql`UPDATE organization_moves SET moved_to = ${moved_to} WHERE org_id = ${move.org_id}`
+        yield* setState(sql, move, "moved", true)
+      }
+      return move.release_code
+    })
+  )
+})
+
+/** Where the organization arrives: activates it, with the code of the commit. Returns the proof of that. */
+export const activateMove = Effect.fnUntraced(function* (name: string, release: string) {
+  const sql = yield* SqlClient.SqlClient
+  const audit = yield* Audit
+  const move = yield* inTransaction(
+    sql,
+    Effect.gen(function* () {
+      const found = yield* findMove(sql, name)
+      if (found === undefined) return yield* notMoving(name)
+      if (found.state !== "staged" && found.state !== "arrived") {
+        return yield* refuse(`${name} is not imported here.`)
+      }
+      if (codeDigest(release) !== found.release_code) {
+        return yield* refuse(
+          `The code does not activate this import of ${name}. Use the code that countersign org commit printed for it.`
+        )
+      }
+      if (found.state === "staged") {
+        yield* setState(sql, found, "arrived", false)
+        // The fence is still there: it is removed below.
+        yield* sql`SELECT set_config('countersign.moving', 'on', true)`
+        yield* audit.record({ org_id: found.org_id, actor: null }, "organization.moved", found.org_id, {
+          move_id: found.move_id
+        })
+      }
+      return found
+    })
+  )
+  yield* removeFence(sql, move.org_id)
+  yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${move.org_id}`
+  return move.activation_code ?? ""
+})
+
+/** Deletes the rows of an organization, children of foreign keys first, in a transaction a table. Returns their number. */
+const deleteRows = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  onProgress: (rows: number) => void
+) {
+  let rows = 0
+  for (const { name } of [...(yield* listMovedTables(sql))].toReversed()) {
+    const deleted = yield* inTransaction(
+      sql,
+      withoutTimeouts(
+        Effect.andThen(
+          passFence(sql),
+          sql.unsafe<{ readonly count: number }>(
+            `WITH deleted AS (DELETE FROM ${quoted(name)} WHERE org_id = $1 RETURNING 1) ` +
+              "SELECT count(*)::int AS count FROM deleted",
+            [org_id]
+          )
+        )
+      )
+    )
+    onProgress((rows += deleted[0]?.count ?? 0))
+  }
+  return rows
+})
+
+/** Where the organization left: deletes the copy, with the proof that the organization is active in the other installation. */
+export const finishMove = Effect.fnUntraced(function* (
+  name: string,
+  activation: string,
+  onProgress: (rows: number) => void = () => undefined
+) {
+  const sql = yield* SqlClient.SqlClient
+  const move = yield* inTransaction(sql, findMove(sql, name))
+  if (move === undefined) return yield* notMoving(name)
+  if (move.state !== "moved" && move.state !== "left") {
+    return yield* refuse(`${name} has not moved from here.`)
+  }
+  if (codeDigest(activation) !== move.activation_code) {
+    return yield* refuse(
+      `The code does not prove that ${name} is active elsewhere. Use the code that countersign org activate printed.`
+    )
+  }
+  const rows = move.state === "left" ? 0 : yield* deleteRows(sql, move.org_id, onProgress)
+  yield* inTransaction(sql, setState(sql, move, "left", false))
+  yield* removeFence(sql, move.org_id)
+  yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${move.org_id}`
+  return rows
+})
+
+/**
+ * Ends a move that is not committed. Where the organization leaves, it is active again, and files exported so far cannot be activated any
+ * more. Where it arrives, the imported copy is deleted.
+ */
+export const abortMove = Effect.fnUntraced(function* (name: string) {
+  const sql = yield* SqlClient.SqlClient
+  const move = yield* inTransaction(sql, findMove(sql, name))
+  if (move === undefined) return yield* notMoving(name)
+  const { org_id, state } = move
+  if (state === "moved" || state === "left") {
+    return yield* refuse(
+      `${name} has moved: it belongs to the other installation. To move it back, export it there.`
+    )
+  }
+  if (state === "arrived") return yield* refuse(`${name} is active here. Its move is over.`)
+  if (state === "frozen") {
+    // From here on a commit is refused. The fence is removed before the row: without the row the organization is active.
+    yield* sql`UPDATE organization_moves SET row_count = NULL WHERE org_id = ${org_id} AND state = 'frozen'`
+    yield* removeFence(sql, org_id)
+    yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move.move_id} AND state = 'frozen'`
+    return "active" as const
+  }
+  // No release code activates it from here on.
+  yield* inTransaction(sql, setState(sql, move, "discarded", true))
+  yield* deleteRows(sql, org_id, () => undefined)
+  yield* inTransaction(sql, setState(sql, move, "discarded", false))
+  yield* removeFence(sql, org_id)
+  yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${org_id}`
+  return "discarded" as const
+})

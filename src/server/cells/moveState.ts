@@ -1,0 +1,79 @@
+import { createHash, randomBytes } from "node:crypto"
+import { Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { OrgId } from "../../domain/Ids.ts"
+import { rowsOf } from "../store/rows.ts"
+
+/** The states of a move, see `OrganizationMoves`. */
+export const MoveState = Schema.Literals([
+  "frozen",
+  "moved",
+  "left",
+  "importing",
+  "staged",
+  "arrived",
+  "discarded"
+])
+
+/** The last move of an organization from or to this installation. */
+export const MoveRow = Schema.Struct({
+  org_id: OrgId,
+  move_id: Schema.String,
+  name: Schema.String,
+  state: MoveState,
+  started_at: Schema.DateTimeUtcFromDate,
+  moved_to: Schema.NullOr(Schema.String),
+  row_count: Schema.NullOr(Schema.Number),
+  receipt: Schema.NullOr(Schema.String),
+  release_code: Schema.NullOr(Schema.String),
+  activation_code: Schema.NullOr(Schema.String)
+})
+export type MoveRow = typeof MoveRow.Type
+
+const moveRows = rowsOf(MoveRow)
+
+const columns =
+  "org_id, move_id, name, state, started_at, moved_to, row_count::float8 AS row_count, receipt, release_code, activation_code"
+
+/** The last move of the organization with this name, with its row locked. */
+export const findMove = (sql: SqlClient.SqlClient, name: string) =>
+  moveRows.first(sql`
+    SELECT ${sql.literal(columns)}
+    FROM organization_moves
+    WHERE name = ${name}
+    ORDER BY changed_at DESC
+    LIMIT 1
+    FOR UPDATE
+  `)
+
+/** The last move of an organization by its id, with its row locked. */
+export const findMoveById = (sql: SqlClient.SqlClient, org_id: OrgId) =>
+  moveRows.first(sql`
+    SELECT ${sql.literal(columns)}
+    FROM organization_moves
+    WHERE org_id = ${org_id}
+    FOR UPDATE
+  `)
+
+/** At most this many moves are listed. */
+const MAX_LISTED = 1_000
+
+/** The newest moves. */
+export const listMoves = (sql: SqlClient.SqlClient) =>
+  moveRows.all(sql`
+    SELECT ${sql.literal(columns)}
+    FROM organization_moves
+    ORDER BY changed_at DESC
+    LIMIT ${MAX_LISTED}
+  `)
+
+/** The move cannot go on like this; the message says what to do. */
+export class MoveRefused extends Schema.TaggedError<MoveRefused>()("MoveRefused", {
+  message: Schema.String
+}) {}
+
+/** A code of 128 random bits. */
+export const makeCode = (): string => randomBytes(16).toString("hex")
+
+/** SHA-256 of a code, in hex. */
+export const codeDigest = (code: string): string => createHash("sha256").update(code).digest("hex")

@@ -1,0 +1,132 @@
+/**
+ * The file of an exported organization: lines of JSON, compressed (zstd) and encrypted for the installation that imports it.
+ *
+ *     "countersign organization 1\n" ‖ transfer key (56) ‖ ephemeral public key (32) ‖ encrypted chunks
+ */
+import { Option, Schema } from "effect"
+import { once } from "node:events"
+import { createReadStream, createWriteStream } from "node:fs"
+import { pipeline } from "node:stream/promises"
+import type { Readable, Writable } from "node:stream"
+import { constants, createZstdCompress, createZstdDecompress } from "node:zlib"
+import type { SecretBox } from "../../secrets/SecretBox.ts"
+import { decryptChunks, encryptChunks, FileNotAuthentic } from "./sealedChunks.ts"
+import { openWith, sealFor, TRANSFER_KEY_BYTES } from "./TransferKey.ts"
+
+const MAGIC = Buffer.from("countersign organization 1\n")
+const EPHEMERAL_BYTES = 32
+const HEADER_BYTES = MAGIC.length + TRANSFER_KEY_BYTES + EPHEMERAL_BYTES
+
+/** The longest line in characters: a row of the service has at most 128 MiB, and escapes may double it. */
+const MAX_LINE = 256 * 2 ** 20
+
+/** Lines are gathered to about this many characters before they are compressed. */
+const BLOCK = 64 * 1024
+
+/** The file is no export, or one for another installation. */
+export class FileRefused extends Schema.TaggedError<FileRefused>()("FileRefused", {
+  message: Schema.String
+}) {}
+
+/** Writes the lines of a file. */
+export interface LineWriter {
+  /** Adds a line. Resolves when there is space for the next one. */
+  readonly write: (line: string) => Promise<void>
+  /** Ends the file, and resolves when it is written. */
+  readonly end: () => Promise<void>
+  /** Gives up the file. */
+  readonly abort: () => void
+  /** Bytes written so far. */
+  readonly bytes: () => number
+}
+
+/** Opens a file, or standard output for `-`, to write an export that only the owner of the transfer key can read. */
+export const openWriter = (file: string, transferKey: Uint8Array): LineWriter => {
+  const { ephemeral, key } = sealFor(transferKey)
+  const header = Buffer.concat([MAGIC, transferKey, ephemeral])
+  const output: Writable =
+    file === "-" ? process.stdout : createWriteStream(file, { flags: "wx", mode: 0o600 })
+  const compress = createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 3 } })
+  let bytes = header.length
+  const encrypt = encryptChunks(key, header, (length) => void (bytes += length))
+  output.write(header)
+  const finished = pipeline(compress, encrypt, output, { end: file !== "-" })
+  // Reported by the write or the end that follows.
+  let failure: unknown
+  finished.catch((error: unknown) => void (failure = error))
+  let block = ""
+  const flush = async () => {
+    if (failure !== undefined) throw failure
+    const text = block
+    block = ""
+    if (!compress.write(text)) await Promise.race([once(compress, "drain"), finished])
+  }
+  return {
+    write: async (line) => {
+      block += `${line}\n`
+      if (block.length >= BLOCK) await flush()
+    },
+    end: async () => {
+      if (block !== "") await flush()
+      compress.end()
+      await finished
+    },
+    abort: () => compress.destroy(),
+    bytes: () => bytes
+  }
+}
+
+/** Reads exactly `length` bytes, and leaves the others in the stream. */
+const readBytes = async (input: Readable, length: number): Promise<Buffer> => {
+  for (;;) {
+    const bytes: unknown = input.read(length)
+    if (bytes instanceof Buffer && bytes.length === length) return bytes
+    if (bytes !== null || input.readableEnded || input.destroyed) throw new FileNotAuthentic()
+    await Promise.race([once(input, "readable"), once(input, "end")])
+  }
+}
+
+async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true })
+  let rest = ""
+  for await (const chunk of input) {
+    rest += decoder.decode(chunk, { stream: true })
+    let start = 0
+    for (let end = rest.indexOf("\n"); end >= 0; end = rest.indexOf("\n", start)) {
+      yield rest.slice(start, end)
+      start = end + 1
+    }
+    rest = rest.slice(start)
+    if (rest.length > MAX_LINE) throw new FileRefused({ message: "A line of the file is too long." })
+  }
+  if (rest + decoder.decode() !== "") throw new FileNotAuthentic()
+}
+
+/** The lines of a file, or of standard input for `-`, that was exported for a transfer key of this installation. */
+export async function* readFile(file: string, box: SecretBox["Service"], onBytes?: (bytes: number) => void) {
+  const input: Readable = file === "-" ? process.stdin : createReadStream(file)
+  const header = await readBytes(input, HEADER_BYTES)
+  if (!header.subarray(0, MAGIC.length).equals(MAGIC)) {
+    throw new FileRefused({ message: "The file is no export of an organization, or one of another version." })
+  }
+  const transferKey = header.subarray(MAGIC.length, MAGIC.length + TRANSFER_KEY_BYTES)
+  const key = openWith(box, transferKey, header.subarray(HEADER_BYTES - EPHEMERAL_BYTES))
+  if (Option.isNone(key)) {
+    throw new FileRefused({
+      message:
+        "The file was exported for another installation, or for a master key that is not configured here. " +
+        "Export it for a key that countersign org prepare prints here."
+    })
+  }
+  let bytes = HEADER_BYTES
+  const decrypt = decryptChunks(key.value, header, (length) => onBytes?.((bytes += length)))
+  const decompress = createZstdDecompress()
+  const finished = pipeline(input, decrypt, decompress)
+  // Rejects the iteration below with the same error.
+  finished.catch(() => undefined)
+  try {
+    yield* linesOf(decompress)
+  } catch (error) {
+    throw error instanceof FileRefused ? error : new FileNotAuthentic()
+  }
+}

@@ -1,0 +1,21 @@
+import { Effect } from "effect"
+import type { HttpServerResponse } from "effect/http"
+import type { OrgId } from "../../domain/Ids.ts"
+import { OrganizationMoves } from "../identity/OrganizationMoves.ts"
+import { problemResponse } from "./problemResponse.ts"
+
+/** Runs requests, except those of organizations that move to or from another installation. */
+export const makeMoveGate = Effect.map(OrganizationMoves, ({ refusalOf, track }) => ({
+  /** Runs an authenticated operation, or responds with the reason for its refusal. */
+  run:
+    (org_id: OrgId, { method }: { readonly method: string }) =>
+    <E, R>(
+      operation: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+    ): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R> =>
+      Effect.suspend(() => {
+        const isRead = method === "GET"
+        const refusal = refusalOf(org_id, isRead)
+        if (refusal !== undefined) return problemResponse(refusal)
+        return isRead ? operation : track(org_id)(operation)
+      })
+}))
