@@ -1,8 +1,8 @@
 /**
  * Writes the tables of docs/configuration.md and docs/metrics.md and the email of docs/email.md from the code that they describe, between
- * the comments `<!-- generated … -->` and `<!-- end of generated -->`. With `--check` it writes nothing and fails if one is out of date.
+ * the comments `<!-- generated … -->` and `<!-- end of generated -->`, and the names of settings that the Helm chart allows. With `--check` it writes nothing and fails if one is out of date.
  */
-import { DateTime, Metric } from "effect"
+import { DateTime, Metric, Schema } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
 import { format, resolveConfig } from "prettier"
@@ -114,24 +114,62 @@ const email = (): string => {
 
 const GENERATED = /(<!-- generated [^>]*-->\n)[\s\S]*(<!-- end of generated -->)/
 
+/** The rules of the values of the Helm chart, which refuse a misspelt setting. */
+const CHART = "scripts/deploy/helm/countersign/values.schema.json"
+
+/** Settings that the chart sets from other values, or that do not apply to it. */
+const CHART_SETS =
+  /^(HOST|PORT|DATABASE_URL|COUNTERSIGN_(MASTER_KEY|PUBLIC_URL|TRUSTED_PROXIES|STOP_.*|CREATE_DATABASE|DATA_DIR|POSTGRES_BIN|USER))$/
+
+const ChartSchema = Schema.fromJsonString(
+  Schema.StructWithRest(
+    Schema.Struct({
+      definitions: Schema.Struct({
+        setting: Schema.Record(Schema.String, Schema.Unknown),
+        secretSetting: Schema.Record(Schema.String, Schema.Unknown)
+      })
+    }),
+    [Schema.Record(Schema.String, Schema.Unknown)]
+  )
+)
+
+/** The same rules with the present settings. */
+const chartSchema = (text: string): string => {
+  const schema = Schema.decodeUnknownSync(ChartSchema)(text)
+  const namesOf = (secret: boolean) =>
+    variableNames.filter((name) => variables[name].secret === secret && !CHART_SETS.test(name))
+  return JSON.stringify({
+    ...schema,
+    definitions: {
+      setting: { ...schema.definitions.setting, enum: namesOf(false) },
+      secretSetting: { ...schema.definitions.secretSetting, enum: namesOf(true) }
+    }
+  })
+}
+
 /** A document with its table as the code says it now. */
 const regenerated = async (document: string, content: string): Promise<string> => {
   const text = readDocument(document)
   if (!GENERATED.test(text)) throw new Error(`${document} has no place for generated text`)
+  return formatted(
+    document,
+    text.replace(GENERATED, (_, start: string, end: string) => `${start}\n${content}\n\n${end}`)
+  )
+}
+
+const formatted = async (document: string, text: string): Promise<string> => {
   const file = path.join(root, document)
-  const options = await resolveConfig(file)
-  const filled = text.replace(GENERATED, (_, start: string, end: string) => `${start}\n${content}\n\n${end}`)
-  return format(filled, { ...options, filepath: file })
+  return format(text, { ...(await resolveConfig(file)), filepath: file })
 }
 
 const check = process.argv.includes("--check")
 const faults: Array<string> = []
-for (const [document, content] of [
-  ["docs/configuration.md", settings()],
-  ["docs/metrics.md", metrics()],
-  ["docs/email.md", email()]
+for (const [document, text] of [
+  ["docs/configuration.md", await regenerated("docs/configuration.md", settings())],
+  ["docs/metrics.md", await regenerated("docs/metrics.md", metrics())],
+  ["docs/email.md", await regenerated("docs/email.md", email())],
+  [CHART, await formatted(CHART, chartSchema(readDocument(CHART)))]
 ] as const) {
-  const text = await regenerated(document, content)
   if (text === readDocument(document)) continue
   if (check) faults.push(`${document} is out of date; run: node scripts/docs/generate.ts`)
   else writeFileSync(path.join(root, document), text)

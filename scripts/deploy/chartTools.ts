@@ -1,0 +1,14 @@
+import { spawnSync } from "node:child_process"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+
+export const root = fileURLToPath(new URL("../..", import.meta.url))
+
+/** Where `npm run chart` installs Helm and kubeconform. */
+export const chartTools = path.join(root, "node_modules", ".cache", "chart", "bin")
+
+/** The program of this name, installed by `npm run chart` or on this machine; undefined if there is none. */
+export const findTool = (name: "helm" | "kubeconform"): string | undefined =>
+  [path.join(chartTools, name), name].find(
+    (program) => spawnSync(program, [name === "helm" ? "version" : "-v"], { stdio: "ignore" }).status === 0
+  )
