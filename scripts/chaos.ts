@@ -3,8 +3,9 @@
  *
  *     npm run chaos                             200 kills of replicas with other faults between them (a quarter of an hour)
  *     npm run chaos -- 20                       20 kills
- *     npm run chaos -- --faults disk,failover   other faults: disk, memory, clock, failover; or all
+ *     npm run chaos -- --faults disk,failover   other faults: disk, memory, clock, failover, pooler; or all
  *     npm run chaos -- --faults disk --rounds 9 --seed 7
+ *     npm run chaos -- --faults failover --only "the primary is killed" --rounds 5
  *
  * Each run prints its seed. The same seed causes the same faults in the same order.
  */
@@ -16,7 +17,7 @@ import { layerWebhookDependencies } from "../test/support/delivery.ts"
 import { seededRandom } from "../test/support/breakingProxy.ts"
 import { runClockFaults } from "./chaos/faults/clock.ts"
 import { runDiskFaults } from "./chaos/faults/disk.ts"
-import { runFailover } from "./chaos/faults/failover.ts"
+import { runFailover, runPoolerFailover } from "./chaos/faults/failover.ts"
 import { runMemoryFaults } from "./chaos/faults/memory.ts"
 import { brokenGuarantees, faultsFor, missedDeadlines } from "./chaos/plan.ts"
 import { chaos } from "./chaos/run.ts"
@@ -25,7 +26,12 @@ import { parseOptions } from "./parseOptions.ts"
 
 const { positionals, values } = parseOptions(import.meta.filename, {
   allowPositionals: true,
-  options: { faults: { type: "string" }, rounds: { type: "string" }, seed: { type: "string" } }
+  options: {
+    faults: { type: "string" },
+    only: { type: "string" },
+    rounds: { type: "string" },
+    seed: { type: "string" }
+  }
 })
 
 /** The runs by name, with the rounds in which every fault happens once. */
@@ -33,7 +39,8 @@ const runs = {
   disk: { run: runDiskFaults, rounds: 5 },
   memory: { run: runMemoryFaults, rounds: 7 },
   clock: { run: runClockFaults, rounds: 5 },
-  failover: { run: runFailover, rounds: 4 }
+  failover: { run: runFailover, rounds: 4 },
+  pooler: { run: runPoolerFailover, rounds: 5 }
 }
 
 const report = (promises: ReadonlyArray<string>) => {
@@ -68,10 +75,19 @@ const runFaults = async (name: keyof typeof runs, seed: number) => {
   const rounds = Number(values.rounds ?? runs[name].rounds)
   console.log(`${name}: ${rounds} rounds, --seed ${seed}`)
   const result = await Effect.runPromise(
-    Effect.scoped(runs[name].run({ random: seededRandom(seed), rounds, progress: console.log }))
+    Effect.scoped(
+      runs[name].run({
+        random: seededRandom(seed),
+        rounds,
+        progress: console.log,
+        ...(values.only === undefined ? {} : { names: [values.only] })
+      })
+    )
   )
   if (result === undefined) {
-    console.log(`${name} is skipped: it needs Linux, and except for failover and memory a C compiler (cc)`)
+    console.log(
+      `${name} is skipped: it needs Linux, except for failover, memory and pooler a C compiler (cc), and for pooler PgBouncer`
+    )
     return
   }
   const { broken, rounds: list, ...totals } = result

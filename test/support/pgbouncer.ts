@@ -56,6 +56,8 @@ export const startPgBouncer = Effect.fnUntraced(function* (
   const port = url.searchParams.get("port") ?? (url.port === "" ? "5432" : url.port)
   const user = url.searchParams.get("user") ?? decodeURIComponent(url.username)
   const password = url.searchParams.get("password") ?? decodeURIComponent(url.password)
+  // PgBouncer wants one also for a server that asks for none.
+  const sent = password === "" ? "unused" : password
   const file = path.join(home, "pgbouncer.ini")
   const lines = {
     pool_mode: "transaction",
@@ -72,7 +74,7 @@ export const startPgBouncer = Effect.fnUntraced(function* (
     file,
     [
       "[databases]",
-      `* = host=${quote(host)} port=${port} user=${quote(user)} password=${quote(password)} ${parameters}`,
+      `* = host=${quote(host)} port=${port} user=${quote(user)} password=${quote(sent)} ${parameters}`,
       "[pgbouncer]",
       ...Object.entries(lines).map(([name, value]) => `${name} = ${value}`),
       ""
@@ -97,7 +99,7 @@ export const startPgBouncer = Effect.fnUntraced(function* (
     socket.on("error", () => resume(Effect.succeed(false)))
   })
   const start = Effect.suspend(() => {
-    child = spawn(pgbouncerProgram ?? "pgbouncer", ["-q", file], {
+    child = spawn(pgbouncerProgram ?? "pgbouncer", [...(process.env["PGB_DEBUG"] ? ["-v"] : ["-q"]), file], {
       cwd: home,
       stdio: ["ignore", "ignore", "inherit"],
       ...(account === undefined ? {} : { uid: account.uid, gid: account.gid })

@@ -5,6 +5,7 @@
  */
 import { Effect, Redacted, Schedule } from "effect"
 import path from "node:path"
+import { pgbouncerProgram, startPgBouncer } from "../../../test/support/pgbouncer.ts"
 import { startDatabaseProxy } from "./databaseProxy.ts"
 import { prepareOrganization, startLoad } from "./load.ts"
 import {
@@ -55,8 +56,17 @@ const untilSynchronous = (primary: PostgresServer) =>
     schedule: Schedule.spaced("100 millis")
   })
 
+/** How long the pooler is missing, in milliseconds. */
+const POOLER_HOLD_MILLIS = 1_000
+
 /** Runs two services on a primary and its standby. Undefined: this is not Linux. */
-export const runFailover = Effect.fnUntraced(function* (options: FaultRunOptions) {
+export const runFailover = (options: FaultRunOptions) => run(options, false)
+
+/** The same through PgBouncer in transaction mode, which is killed too. Undefined: this is not Linux, or PgBouncer is not installed. */
+export const runPoolerFailover = (options: FaultRunOptions) =>
+  pgbouncerProgram === undefined ? Effect.undefined : run(options, true)
+
+const run = Effect.fnUntraced(function* (options: FaultRunOptions, throughPooler: boolean) {
   if (process.platform !== "linux") return undefined
   const directory = yield* temporaryDirectory
   const programs = yield* findPrograms(directory)
@@ -67,7 +77,18 @@ export const runFailover = Effect.fnUntraced(function* (options: FaultRunOptions
   const proxy = yield* startDatabaseProxy("countersign", "countersign")
   proxy.setTarget(primary.socket)
 
-  const environment = { ...serviceEnvironment(), DATABASE_URL: Redacted.value(proxy.url) }
+  const pooler = throughPooler ? yield* startPgBouncer(proxy.url) : undefined
+  const environment = {
+    ...serviceEnvironment(),
+    ...(pooler === undefined
+      ? { DATABASE_URL: Redacted.value(proxy.url) }
+      : {
+          DATABASE_URL: Redacted.value(pooler.through(proxy.url)),
+          COUNTERSIGN_DIRECT_DATABASE_URL: Redacted.value(proxy.url)
+        })
+  }
+  // A pooler makes requests wait for a server, and runs them once there is one.
+  const expected = throughPooler ? "any" : "unavailable"
   const first = yield* startService(environment)
   if (first.firstKey === undefined) return yield* Effect.die(new Error("The service printed no key"))
   const second = yield* startService(environment)
@@ -106,7 +127,7 @@ export const runFailover = Effect.fnUntraced(function* (options: FaultRunOptions
       }),
       holdMillis: HOLD_MILLIS,
       end: promote,
-      expected: "unavailable"
+      expected
     },
     {
       name: "the primary is cut off",
@@ -123,15 +144,26 @@ export const runFailover = Effect.fnUntraced(function* (options: FaultRunOptions
       begin: Effect.suspend(() => primary.stop),
       holdMillis: HOLD_MILLIS,
       end: promote,
-      expected: "unavailable"
+      expected
     },
     {
       name: "the standby is killed",
       begin: Effect.suspend(() => standby.kill),
       holdMillis: STALL_MILLIS,
       end: Effect.suspend(() => standby.start({})),
-      expected: "unavailable"
-    }
+      expected
+    },
+    ...(pooler === undefined
+      ? []
+      : [
+          {
+            name: "the pooler is restarted",
+            begin: pooler.kill,
+            holdMillis: POOLER_HOLD_MILLIS,
+            end: pooler.start,
+            expected: "unavailable"
+          } as const
+        ])
   ]
   const list = shuffled(faults, options).map((fault) => ({ ...fault, prepare: attachStandby }))
   const { broken, rounds } = yield* inflictAll(list, () => services, load, options)

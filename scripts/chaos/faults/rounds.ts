@@ -1,5 +1,5 @@
 /** Inflicts faults one after the other on services under load, and checks what the services do meanwhile. */
-import { Effect, Schedule } from "effect"
+import { Effect, Fiber, Schedule } from "effect"
 import type { Load } from "./load.ts"
 import type { ServiceUnderTest } from "./service.ts"
 
@@ -24,6 +24,9 @@ export interface Round {
   readonly fault: string
   /** From the end of the fault until every service was ready and had accepted a write. */
   readonly recovery: number
+  /** From the beginning of the fault's end, such as the order to promote a standby, until a write was accepted; and from the fault itself. */
+  readonly firstWrite: number
+  readonly outage: number
   readonly refused: number
 }
 
@@ -39,6 +42,9 @@ const count = (text: string, pattern: RegExp): number => text.match(pattern)?.le
 
 /** The most lines about an outage in one service's log: its beginning, further reasons, and the embedded server's ends. */
 const MAX_OUTAGE_LINES = 15
+
+/** How often the load is asked for accepted writes. */
+const LOOK = Schedule.spaced("10 millis")
 
 /** Inflicts a fault, and returns what happened together with the guarantees that were broken. */
 const inflict = Effect.fnUntraced(function* (
@@ -61,10 +67,20 @@ const inflict = Effect.fnUntraced(function* (
     { concurrency: "unbounded", discard: true }
   )
 
+  const faultAt = performance.now()
   yield* fault.begin
   yield* probe.pipe(Effect.repeat(probeEvery), Effect.timeoutOption(fault.holdMillis))
   const refusedMeanwhile = load.replies.Refused - refusedBefore
   const acceptedBefore = [...load.acceptedBy]
+  const endAt = performance.now()
+  const hasAccepted = Effect.sync(() =>
+    load.acceptedBy.some((accepted, number) => accepted > (acceptedBefore[number] ?? 0))
+  )
+  const firstWriteAt = yield* Effect.forkChild(
+    Effect.map(Effect.repeat(hasAccepted, { until: (accepted) => accepted, schedule: LOOK }), () =>
+      performance.now()
+    )
+  )
   yield* fault.end
 
   const began = performance.now()
@@ -76,6 +92,7 @@ const inflict = Effect.fnUntraced(function* (
   const isRecovered = yield* Effect.repeat(isBack, { until: (back) => back, schedule: WATCH })
   const recovery = Math.round(performance.now() - began)
   const refused = load.replies.Refused + load.replies.Unreachable - refusedBefore
+  const firstWrite = isRecovered ? yield* Fiber.join(firstWriteAt) : Number.NaN
 
   if (!isRecovered) broken.push(`${fault.name}: not recovered`)
   else if (recovery > slack * RECOVERY_MILLIS) broken.push(`${fault.name}: recovered after ${recovery} ms`)
@@ -95,7 +112,13 @@ const inflict = Effect.fnUntraced(function* (
     const unhandled = /.*Unhandled error.*/.exec(log)?.[0]
     if (unhandled !== undefined) broken.push(`${fault.name}: ${unhandled.slice(0, 300)}`)
   }
-  const round: Round = { fault: fault.name, recovery, refused }
+  const round: Round = {
+    fault: fault.name,
+    recovery,
+    firstWrite: Math.round(firstWrite - endAt),
+    outage: Math.round(firstWrite - faultAt),
+    refused
+  }
   return { round, broken }
 })
 
@@ -145,7 +168,7 @@ export const inflictAll = Effect.fnUntraced(function* (
     rounds.push(result.round)
     broken.push(...result.broken)
     options.progress(
-      `${fault.name}: ${result.round.refused} calls refused, recovered after ${result.round.recovery} ms`
+      `${fault.name}: ${result.round.refused} calls refused, first write after ${result.round.firstWrite} ms (${result.round.outage} ms after the fault), recovered after ${result.round.recovery} ms`
     )
   }
   yield* load.stop

@@ -41,11 +41,12 @@ export const makeClient = (
       releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
       spanAttributes: [["db.system.name", "postgresql"]]
     })
+    // A pooler would give the session of LISTEN to other clients.
+    const listener = group.usesPooler
+      ? Effect.flatMap(PgConnection.make({ ...group.direct, multiplex: false }), ({ pin }) => pin)
+      : pool.reserve
     const listen = Effect.fnUntraced(function* (channel: string) {
-      // A pooler would give the session of LISTEN to other clients.
-      const connection = group.usesPooler
-        ? yield* PgConnection.make({ ...group.direct, multiplex: false })
-        : yield* pool.reserve
+      const connection = yield* listener
       const notifications = yield* connection.listen(channel)
       yield* deadline.guard(connection, connection.query("SELECT 1"), "SELECT 1").pipe(
         Effect.delay(responseDeadlineMillis / LISTEN_CHECKS_PER_DEADLINE),

@@ -10,6 +10,7 @@ import {
   requireUsableDatabase
 } from "../../../../src/server/store/Database/preparePooler.ts"
 import { makePgNotify } from "../../../../src/server/store/PgNotify.ts"
+import { eventually } from "../../../support/eventually.ts"
 import { cloneDatabase } from "../../../support/postgres.ts"
 import { pgbouncerProgram, pgbouncerVersion, startPgBouncer } from "../../../support/pgbouncer.ts"
 
@@ -107,6 +108,15 @@ describe.skipIf(!isInstalled)(`Database through ${isInstalled ? pgbouncerVersion
           assert.deepStrictEqual(yield* sql.unsafe(SETTINGS), [expected])
           yield* channel.notify(["one"])
           assert.strictEqual(yield* Queue.take(received), "one")
+          // The check that the server still responds there.
+          yield* eventually(
+            sql<{ checked: boolean }>`
+              SELECT count(*) > 0 AS checked
+              FROM pg_stat_activity
+              WHERE datname = current_database() AND query = 'SELECT 1' AND state = 'idle'
+            `,
+            ([row]) => row?.checked === true
+          )
 
           const dedicated = Context.get(
             yield* Layer.build(Database.layerDedicatedPool(2)),
