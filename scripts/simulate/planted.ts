@@ -28,22 +28,22 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "lease-counted-from-answer": [
     {
       file: `${engine}/Shards.ts`,
-      from: "if (epochs.get(one.shard) === one.epoch) one.leaseUntil = before + leaseMillis",
-      to: "if (epochs.get(one.shard) === one.epoch) one.leaseUntil = monotonicMillis(clock) + leaseMillis"
+      from: "leaseUntil = before + leaseMillis",
+      to: "leaseUntil = monotonicMillis(clock) + leaseMillis"
     }
   ],
   "renewal-by-number": [
     {
       file: `${engine}/Shards.ts`,
-      from: "if (epochs.get(one.shard) === one.epoch)",
-      to: "if (epochs.has(one.shard))"
+      from: "if (epochs.get(one.virtualShard) === one.epoch)",
+      to: "if (epochs.has(one.virtualShard))"
     }
   ],
   "start-by-number": [
     {
       file: `${engine}/Shards.ts`,
-      from: "owned.get(one.shard) === one && !one.draining",
-      to: "owned.has(one.shard) && !one.draining"
+      from: "owned.get(one.virtualShard) === one && !one.draining",
+      to: "owned.has(one.virtualShard) && !one.draining"
     }
   ],
   "release-with-open-attempts": [
@@ -56,7 +56,7 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "no-renewal-after-refusal": [
     {
       file: `${engine}/Engine.ts`,
-      from: "if (shards.owned.get(lane.shard) === lane.owned) balancer.confirm()",
+      from: "if (shards.owned.get(lane.owned.virtualShard) === lane.owned) balancer.confirm()",
       to: ""
     }
   ],
@@ -91,14 +91,14 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "no-reread": [
     {
       file: `${engine}/Reader.ts`,
-      from: "if (!again) return one.watermark",
-      to: "if (now >= 0) return one.watermark"
+      from: "if (!again) return { shard, parts, watermark }",
+      to: "if (now >= 0) return { shard, parts, watermark }"
     }
   ],
   "no-sweep": [
     {
       file: `${engine}/Reader.ts`,
-      from: "for (const { shard } of yield* store.nonEmpty([...shards.owned.keys()])) yield* sweepShard(shard, found)",
+      from: "for (const { shard } of yield* store.nonEmpty([...shards.positions.keys()])) yield* sweepShard(shard, found)",
       to: ""
     }
   ],
@@ -166,14 +166,14 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "epoch-fence": [
     {
       file: model,
-      from: "row?.attempt === attempt && transaction.get(model.shards, String(shard))?.epoch === epoch",
+      from: "row?.attempt === attempt && model.#epoch(transaction, virtual_shard) === epoch",
       to: "row?.attempt === attempt"
     }
   ],
   "epoch-fence-of-health": [
     {
       file: model,
-      from: "({ epoch, shard }) => transaction.get(model.shards, String(shard))?.epoch === epoch",
+      from: "({ epoch, virtual_shard }) => model.#epoch(transaction, virtual_shard) === epoch",
       to: "() => true"
     }
   ],
@@ -181,7 +181,7 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "claim-without-recheck": [
     {
       file: model,
-      from: 'if (row === "locked" || row === undefined || !isFree(row)) continue',
+      from: 'if (row === "locked" || row === undefined || row.epoch !== before.epoch) continue',
       to: 'if (row === "locked" || row === undefined) continue'
     }
   ]

@@ -55,7 +55,7 @@ const freeShards = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
-    FROM delivery_shards
+    FROM delivery_virtual_shards
     WHERE owner IS NULL
   `
 ).pipe(Effect.map((rows) => rows[0]?.count ?? 0))

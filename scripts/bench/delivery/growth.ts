@@ -17,7 +17,15 @@ const KEEP_MILLIS = 10_000
 /** Time for retention to remove the last deliveries. */
 const SETTLE_MILLIS = 20_000
 
-const TABLES = ["delivery_queue", "deliveries", "approval_events", "delivery_destinations", "delivery_shards"]
+const TABLES = [
+  "delivery_queue",
+  "deliveries",
+  "approval_events",
+  "delivery_destinations",
+  "delivery_shards",
+  "delivery_virtual_shards",
+  "delivery_leases"
+]
 
 /** Megabytes of each table with its indexes, and of all partitions of attempts. */
 const sizes = (url: Redacted.Redacted) =>

@@ -12,6 +12,7 @@ const engine = [
 ]
 
 const writeResults = "server/delivery/Delivery/writeResults.ts"
+const earlierTests = ["server/delivery/Delivery/earlierReplicas.test.ts"]
 const shards = "server/delivery/Delivery/Shards.ts"
 const shardStore = "server/delivery/Delivery/ShardStore.ts"
 const replay = "server/delivery/Delivery/Replay.ts"
@@ -56,8 +57,8 @@ export const delivery: ReadonlyArray<ListedMutant> = [
   },
   {
     file: shards,
-    from: "owned.get(one.shard) === one &&",
-    to: "owned.has(one.shard) &&",
+    from: "owned.get(one.virtualShard) === one &&",
+    to: "owned.has(one.virtualShard) &&",
     tests: ownership
   },
   {
@@ -67,23 +68,51 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     tests: ownership
   },
   { file: shards, from: "&& one.leaseUntil - now >= marginMillis", to: "", tests: ownership },
-  { file: shardStore, from: "epoch = epoch + 1,", to: "epoch = epoch,", tests: leaseTests },
-  { file: shardStore, from: "FOR UPDATE SKIP LOCKED", to: "", tests: leaseTests },
+  {
+    file: shardStore,
+    from: "SET owner = ${owner}, epoch = v.epoch + 1",
+    to: "SET owner = ${owner}, epoch = v.epoch",
+    tests: leaseTests
+  },
+  {
+    file: shardStore,
+    from: "FOR NO KEY UPDATE OF v SKIP LOCKED",
+    to: "FOR NO KEY UPDATE OF v",
+    tests: leaseTests
+  },
+  {
+    file: shardStore,
+    from: "owner = ${VIRTUAL_OWNER}, epoch = epoch + 1,",
+    to: "owner = ${VIRTUAL_OWNER},",
+    tests: earlierTests
+  },
+  {
+    file: shardStore,
+    from: "s.lease_until < h.lease_until + ${SHARED_LEASE_EXTRA_MILLIS}::float8 * interval '1 millisecond'",
+    to: "s.lease_until < now()",
+    tests: earlierTests
+  },
   {
     file: shards,
-    from: "if (epochs.get(one.shard) === one.epoch)",
-    to: "if (epochs.has(one.shard))",
+    from: "(beat.rank < total % replicas ? 1 : 0)",
+    to: "1",
+    tests: earlierTests
+  },
+  {
+    file: shards,
+    from: "if (epochs.get(one.virtualShard) === one.epoch)",
+    to: "if (epochs.has(one.virtualShard))",
     tests: ownership
   },
   {
     file: shards,
-    from: "one.leaseUntil = before + leaseMillis",
-    to: "one.leaseUntil = monotonicMillis(clock) + leaseMillis",
+    from: "leaseUntil = before + leaseMillis",
+    to: "leaseUntil = monotonicMillis(clock) + leaseMillis",
     tests: ownership
   },
   {
     file: shardStore,
-    from: "now() + ${Math.max(0, leaseMillis - heartbeatTimeoutMillis)}::float8 * interval '1 millisecond'",
+    from: "${fromNow(Math.max(0, leaseMillis - heartbeatTimeoutMillis))}",
     to: "now()",
     tests: leaseTests
   },
@@ -113,8 +142,8 @@ export const delivery: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/delivery/Delivery/Reader.ts",
-    from: "if (!again) return one.watermark",
-    to: "if (now >= 0) return one.watermark",
+    from: "if (!again) return { shard, parts, watermark }",
+    to: "if (now >= 0) return { shard, parts, watermark }",
     tests: ["server/delivery/Delivery/Reader.test.ts"]
   },
   {

@@ -102,8 +102,8 @@ export const engine: ReadonlyArray<ListedMutant> = [
   },
   {
     file: lanes,
-    from: "lanes.get(lane.key) === lane && shards.owned.get(lane.shard) === lane.owned",
-    to: "lanes.get(lane.key) === lane && shards.owned.has(lane.shard)",
+    from: "lanes.get(lane.key) === lane && shards.owned.get(lane.owned.virtualShard) === lane.owned",
+    to: "lanes.get(lane.key) === lane && shards.owned.has(lane.owned.virtualShard)",
     tests: lanesTests
   },
   {
@@ -156,7 +156,7 @@ export const engine: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/delivery/Delivery/Engine.ts",
-    from: "if (shards.owned.get(lane.shard) === lane.owned) balancer.confirm()",
+    from: "if (shards.owned.get(lane.owned.virtualShard) === lane.owned) balancer.confirm()",
     to: "",
     tests: leaseTests
   },
@@ -199,15 +199,15 @@ export const engine: ReadonlyArray<ListedMutant> = [
   },
   {
     file: shards,
-    from: "owned.get(one.shard) === one && !one.draining && !draining &&",
-    to: "owned.get(one.shard) === one && !draining &&",
+    from: "owned.get(one.virtualShard) === one && !one.draining && !draining &&",
+    to: "owned.get(one.virtualShard) === one && !draining &&",
     tests: leaseTests
   },
   { file: shards, from: "one.draining && one.unfinished === 0", to: "one.draining", tests: leaseTests },
   {
     file: shardStore,
-    from: "WHERE owner IS NULL OR lease_until < now() OR",
-    to: "WHERE owner IS NULL OR true OR",
+    from: "(l.lease_until < now() OR l.lease_until > h.latest)",
+    to: "true",
     tests: leaseTests
   },
   {
@@ -216,7 +216,7 @@ export const engine: ReadonlyArray<ListedMutant> = [
     to: "WHERE true ON CONFLICT",
     tests: leaseTests
   },
-  { file: writeResults, from: "AND s.epoch = e.epoch", to: "", tests: shardTests },
+  { file: writeResults, from: "AND s.epoch + v.epoch = e.epoch FOR", to: "FOR", tests: shardTests },
   {
     file: queueWrites,
     from: "const UNSEEN_TRANSACTIONS = 8",
@@ -370,7 +370,7 @@ export const engine: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "server/delivery/Delivery/writeHealth.ts",
-    from: "AND s.epoch = l.epoch",
+    from: "AND s.epoch + v.epoch = l.epoch",
     to: "",
     tests: ["server/delivery/Delivery/writeHealth.test.ts"]
   },

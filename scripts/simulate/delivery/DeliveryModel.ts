@@ -1,11 +1,23 @@
 /* oxlint-disable typescript/no-this-alias -- statements are generators, which have no arrow form */
 import type { QueueRow } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import type { HeadRow } from "../../../src/server/delivery/Delivery/QueueReads.ts"
+import type { ShardParts, TailRow } from "../../../src/server/delivery/Delivery/QueueReads.ts"
 import { SWEEP_LANES } from "../../../src/server/delivery/Delivery/QueueReads.ts"
 import type { InsertedDelivery, PreparedDelivery } from "../../../src/server/delivery/Delivery/QueueWrites.ts"
-import { shardOf, SHARDS } from "../../../src/server/delivery/Delivery/Shards.ts"
+import {
+  partBit,
+  shardOf,
+  SHARDS,
+  VIRTUAL_SHARDS,
+  virtualShardIn
+} from "../../../src/server/delivery/Delivery/virtualShards.ts"
 import type { RecordedResults } from "../../../src/server/delivery/Delivery/writeResults.ts"
-import type { Heartbeat } from "../../../src/server/delivery/Delivery/ShardStore.ts"
+import {
+  type ClaimedShard,
+  type Heartbeat,
+  type HeartbeatResult,
+  VIRTUAL_OWNER
+} from "../../../src/server/delivery/Delivery/ShardStore.ts"
 import { type Statement, type Store, Table, type Transaction, type Wait } from "../core/Store.ts"
 
 /** A row of `delivery_queue`. Times are milliseconds since the Unix epoch. */
@@ -51,17 +63,29 @@ export interface HealthEntry {
   readonly cooldown_until: number | null
 }
 
-/** A row of `delivery_shards`. */
+/** A row of `delivery_virtual_shards`. */
 export interface ShardEntry {
+  readonly virtual_shard: number
+  readonly owner: string | null
+  readonly epoch: number
+}
+
+/** A row of `delivery_shards`. */
+interface QueueShardEntry {
   readonly shard: number
   readonly owner: string | null
   readonly epoch: number
   readonly lease_until: number | null
 }
 
+/** A row of `delivery_leases` or `delivery_owners`. */
+interface LeaseEntry {
+  readonly lease_until: number
+}
+
 /** A result to record. */
 export interface RecordedResult {
-  readonly shard: number
+  readonly virtual_shard: number
   readonly seq: number
   readonly epoch: number
   readonly attempt: number
@@ -82,7 +106,7 @@ export interface RecordedAttempt extends Pick<RecordedResult, "seq" | "sent" | "
 
 /** Health to store. */
 export interface StoredHealth {
-  readonly shard: number
+  readonly virtual_shard: number
   readonly epoch: number
   readonly org_id: string
   readonly destination_id: string
@@ -98,10 +122,22 @@ const UNSEEN_TRANSACTIONS = 8
 
 /** As in ShardStore.ts. */
 const CLOCK_STEP_MILLIS = 60_000
+const SHARED_LEASE_EXTRA_MILLIS = 2_000
 
 /** Identifies a destination in `delivery_destinations`. */
 const keyOf = (row: { readonly org_id: string; readonly destination_id: string }): string =>
   `${row.org_id}/${row.destination_id}`
+
+/** Whether a row is of a set of parts of its shard. */
+const isOf = (parts: number, row: QueueEntry): boolean =>
+  (parts & partBit(virtualShardIn(row.shard, row.destination_id))) !== 0
+
+/** Whether a shard of the queue has no live owner. */
+const isFree = ({ lease_until, owner }: QueueShardEntry, now: number, leaseMillis: number): boolean =>
+  owner === null ||
+  (owner !== VIRTUAL_OWNER &&
+    lease_until !== null &&
+    (lease_until < now || lease_until > now + leaseMillis + CLOCK_STEP_MILLIS))
 
 /** Code units, as the collation C for ASCII. */
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
@@ -113,8 +149,10 @@ export class DeliveryModel {
   readonly log = new Table<LogEntry>("deliveries")
   readonly attempts = new Table<AttemptEntry>("delivery_attempts")
   readonly health = new Table<HealthEntry>("delivery_destinations")
-  readonly shards = new Table<ShardEntry>("delivery_shards")
-  readonly owners = new Table<{ readonly lease_until: number }>("delivery_owners")
+  readonly shards = new Table<ShardEntry>("delivery_virtual_shards")
+  readonly queueShards = new Table<QueueShardEntry>("delivery_shards")
+  readonly leases = new Table<LeaseEntry>("delivery_leases")
+  readonly owners = new Table<LeaseEntry>("delivery_owners")
   /** What the hook of a channel writes, in the transaction that finishes a delivery. */
   readonly completions = new Table<{ readonly count: number }>("completions")
   /** Sees changes when they are committed. */
@@ -131,9 +169,24 @@ export class DeliveryModel {
     this.store = store
     const transaction = store.begin()
     for (let shard = 0; shard < SHARDS; shard++) {
-      transaction.write(this.shards, String(shard), { shard, owner: null, epoch: 0, lease_until: null })
+      transaction.write(this.queueShards, String(shard), { shard, owner: null, epoch: 0, lease_until: null })
+    }
+    for (let virtual_shard = 0; virtual_shard < VIRTUAL_SHARDS; virtual_shard++) {
+      transaction.write(this.shards, String(virtual_shard), { virtual_shard, owner: null, epoch: 0 })
     }
     transaction.commit()
+  }
+
+  /** The committed fencing token of a virtual shard. */
+  epochOf(virtualShard: number): number {
+    const shard = this.queueShards.committedRow(String(virtualShard % SHARDS))
+    return (shard?.epoch ?? 0) + (this.shards.committedRow(String(virtualShard))?.epoch ?? 0)
+  }
+
+  /** The fencing token of a virtual shard, as of the statement's beginning. */
+  #epoch(transaction: Transaction, virtualShard: number): number {
+    const shard = transaction.get(this.queueShards, String(virtualShard % SHARDS))
+    return (shard?.epoch ?? 0) + (transaction.get(this.shards, String(virtualShard))?.epoch ?? 0)
   }
 
   /** Inserts without a lock; deliveries for a destination near its limit are left out. */
@@ -189,20 +242,21 @@ export class DeliveryModel {
   }
 
   tail(
-    shards: ReadonlyArray<number>,
-    watermarks: ReadonlyArray<number>,
+    shards: ReadonlyArray<ShardParts & { readonly watermark: number }>,
     limit: number
-  ): Statement<ReadonlyArray<QueueRow>> {
+  ): Statement<ReadonlyArray<TailRow>> {
     const model = this
     return function* (transaction) {
-      const rows = shards.flatMap((shard, index) =>
-        model
+      const rows = shards.flatMap(({ parts, shard, watermark }) => {
+        const scanned = model
           .#rows(transaction, shard)
-          .filter(({ seq }) => seq > (watermarks[index] ?? 0))
+          .filter(({ seq }) => seq > watermark)
           .toSorted((a, b) => a.seq - b.seq)
           .slice(0, limit)
-          .map((row) => model.#queueRow(transaction, row))
-      )
+        return scanned
+          .filter((row) => isOf(parts, row) || row === scanned.at(-1))
+          .map((row) => ({ ...model.#queueRow(transaction, row), scanned: scanned.length }))
+      })
       yield PAUSE
       return rows
     }
@@ -218,7 +272,7 @@ export class DeliveryModel {
   }
 
   heads(
-    shard: number,
+    { parts, shard }: ShardParts,
     after: readonly [string, string],
     horizonMillis: number
   ): Statement<ReadonlyArray<HeadRow>> {
@@ -234,13 +288,18 @@ export class DeliveryModel {
       const untilOf = (row: QueueEntry) => transaction.get(model.health, keyOf(row))?.cooldown_until ?? null
       const rows = lanes.flatMap((row): ReadonlyArray<HeadRow> => {
         const isSoon = Math.max(row.due_at, untilOf(row) ?? -Infinity) <= now + horizonMillis
-        const ofChannel = lanes.filter(({ channel }) => channel === row.channel)
-        if (!isSoon && ofChannel.at(-1) !== row) return []
+        const is_included = isOf(parts, row)
+        const ofChannel = lanes.filter(
+          (one) => one.channel === row.channel && (isOf(parts, one) || one === lanes.at(-1))
+        )
+        if (!(isSoon && is_included) && ofChannel.at(-1) !== row) return []
         return [
           {
             ...model.#queueRow(transaction, row),
+            is_included,
             lanes: lanes.length,
-            cooling_down: ofChannel.filter((one) => (untilOf(one) ?? -Infinity) > now).length
+            cooling_down: ofChannel.filter((one) => isOf(parts, one) && (untilOf(one) ?? -Infinity) > now)
+              .length
           }
         ]
       })
@@ -276,9 +335,9 @@ export class DeliveryModel {
   recordResults(batch: ReadonlyArray<RecordedResult>): Statement<RecordedResults> {
     const model = this
     return function* (transaction) {
-      const candidates = batch.filter(({ attempt, epoch, seq, shard }) => {
+      const candidates = batch.filter(({ attempt, epoch, seq, virtual_shard }) => {
         const row = transaction.get(model.queue, String(seq))
-        return row?.attempt === attempt && transaction.get(model.shards, String(shard))?.epoch === epoch
+        return row?.attempt === attempt && model.#epoch(transaction, virtual_shard) === epoch
       })
       yield PAUSE
       const written = new Set<number>()
@@ -350,7 +409,7 @@ export class DeliveryModel {
     const model = this
     return function* (transaction) {
       const given = list.filter(
-        ({ epoch, shard }) => transaction.get(model.shards, String(shard))?.epoch === epoch
+        ({ epoch, virtual_shard }) => model.#epoch(transaction, virtual_shard) === epoch
       )
       const existing = new Set(
         given.map(keyOf).filter((key) => transaction.get(model.health, key) !== undefined)
@@ -384,90 +443,211 @@ export class DeliveryModel {
   heartbeat(
     owner: string,
     { draining, heartbeatTimeoutMillis, leaseMillis }: Heartbeat
-  ): Statement<{ readonly peers: number; readonly leases: ReadonlyMap<number, number> }> {
+  ): Statement<HeartbeatResult> {
     const model = this
     return function* (transaction) {
       transaction.isAsynchronous = true
-      const lease_until = transaction.startedAt + leaseMillis
-      const mine = [...transaction.scan(model.shards)].filter(([, row]) => row.owner === owner)
       const now = transaction.startedAt
-      const peers = [...transaction.scan(model.owners)].filter(
-        ([name, row]) =>
-          name !== owner &&
-          row.lease_until > now + Math.max(0, leaseMillis - heartbeatTimeoutMillis) &&
-          row.lease_until <= now + leaseMillis + CLOCK_STEP_MILLIS
-      ).length
+      const lease_until = now + leaseMillis
+      const latest = lease_until + CLOCK_STEP_MILLIS
+      const live = [...transaction.scan(model.owners)]
+        .filter(
+          ([name, row]) =>
+            name !== owner &&
+            row.lease_until > now + Math.max(0, leaseMillis - heartbeatTimeoutMillis) &&
+            row.lease_until <= latest
+        )
+        .map(([name]) => name)
+      const sharers = live.filter((name) => transaction.get(model.leases, name) !== undefined)
+      const isExpired = (row: LeaseEntry) => row.lease_until < now || row.lease_until > latest
+      const expired = [...transaction.scan(model.leases)].filter(
+        ([name, row]) => name !== owner && isExpired(row)
+      )
+      const queueShards = [...transaction.scan(model.queueShards)].map(([, row]) => row)
+      const isShared = (row: QueueShardEntry) => row.owner === VIRTUAL_OWNER
+      const needsLease = (row: QueueShardEntry) =>
+        isShared(row) &&
+        row.lease_until !== null &&
+        (row.lease_until < lease_until + SHARED_LEASE_EXTRA_MILLIS || row.lease_until > latest)
+      const mine = [...transaction.scan(model.shards)]
+        .filter(([, row]) => row.owner === owner)
+        .map(([key, { virtual_shard }]) => ({
+          key,
+          virtual_shard,
+          epoch: model.#epoch(transaction, virtual_shard)
+        }))
+      const hadLease = transaction.get(model.leases, owner) !== undefined
       yield PAUSE
       if (!draining) {
         yield* transaction.lock(model.owners, owner)
         transaction.write(model.owners, owner, { lease_until })
       }
-      const leases = new Map<number, number>()
-      for (const [key] of mine) {
-        const row = yield* transaction.lock(model.shards, key)
-        if (row === undefined || row.owner !== owner) continue
+      const lease = yield* transaction.lock(model.leases, owner)
+      const isRenewed = hadLease && lease !== undefined
+      if (isRenewed) {
         // A heartbeat that began later may have been faster.
-        const isLater =
-          row.lease_until !== null &&
-          row.lease_until >= lease_until &&
-          row.lease_until <= lease_until + leaseMillis
-        transaction.write(model.shards, key, isLater ? row : { ...row, lease_until })
-        leases.set(row.shard, row.epoch)
+        const isLater = lease.lease_until >= lease_until && lease.lease_until <= lease_until + leaseMillis
+        transaction.write(model.leases, owner, isLater ? lease : { lease_until })
+      } else {
+        if (!draining) {
+          const begun = Math.max(lease?.lease_until ?? -Infinity, lease_until)
+          transaction.write(model.leases, owner, { lease_until: begun })
+        }
+      }
+      for (const { key, virtual_shard } of mine) {
+        const shard = queueShards.find((one) => one.shard === virtual_shard % SHARDS)
+        if (isRenewed && shard !== undefined && isShared(shard)) continue
+        const row = yield* transaction.lock(model.shards, key)
+        if (row?.owner === owner) transaction.write(model.shards, key, { ...row, owner: null })
+      }
+      for (const [name] of expired) {
+        const row = transaction.tryLock(model.leases, name)
+        if (row !== undefined && row !== "locked" && isExpired(row)) {
+          transaction.write(model.leases, name, undefined)
+        }
+      }
+      for (const { shard } of queueShards.filter(needsLease)) {
+        const row = transaction.tryLock(model.queueShards, String(shard))
+        if (row === undefined || row === "locked" || !needsLease(row)) continue
+        const until = lease_until + 2 * SHARED_LEASE_EXTRA_MILLIS
+        transaction.write(model.queueShards, String(shard), { ...row, lease_until: until })
       }
       yield PAUSE
-      return { peers, leases }
+      const owned = mine.filter(({ virtual_shard }) => {
+        const row = queueShards.find(({ shard }) => shard === virtual_shard % SHARDS)
+        return isRenewed && row !== undefined && isShared(row)
+      })
+      return {
+        peers: live.length,
+        sharers: sharers.length,
+        rank: sharers.filter((name) => compare(name, owner) < 0).length,
+        sharedShards: queueShards.filter(isShared).length,
+        hasFreeShards: queueShards.some((row) => isFree(row, now, leaseMillis)),
+        leases: new Map(owned.map(({ epoch, virtual_shard }) => [virtual_shard, epoch]))
+      }
     }
   }
 
-  claim(
-    owner: string,
-    wanted: number,
-    leaseMillis: number
-  ): Statement<
-    ReadonlyArray<{ readonly shard: number; readonly epoch: number; readonly watermark: number }>
-  > {
+  acquireShards(leaseMillis: number): Statement<number> {
+    const model = this
+    return function* (transaction) {
+      const now = transaction.startedAt
+      const free = [...transaction.scan(model.queueShards)].filter(([, row]) => isFree(row, now, leaseMillis))
+      yield PAUSE
+      let acquired = 0
+      for (const [key] of free) {
+        const row = transaction.tryLock(model.queueShards, key)
+        if (row === undefined || row === "locked" || !isFree(row, now, leaseMillis)) continue
+        acquired++
+        transaction.write(model.queueShards, key, {
+          ...row,
+          owner: VIRTUAL_OWNER,
+          epoch: row.epoch + 1,
+          lease_until: now + leaseMillis + 2 * SHARED_LEASE_EXTRA_MILLIS
+        })
+      }
+      yield PAUSE
+      return acquired
+    }
+  }
+
+  claim(owner: string, wanted: number): Statement<ReadonlyArray<ClaimedShard>> {
     const model = this
     return function* (transaction) {
       const now = transaction.startedAt
       const isFree = (row: ShardEntry) =>
-        row.owner === null ||
-        (row.lease_until !== null &&
-          (row.lease_until < now || row.lease_until > now + leaseMillis + CLOCK_STEP_MILLIS))
-      const candidates = [...transaction.scan(model.shards)].filter(([, row]) => isFree(row))
-      const watermarks = candidates.map(([, { shard }]) =>
-        Math.max(0, ...model.#rows(transaction, shard).map(({ seq }) => seq))
-      )
+        row.owner === null || transaction.get(model.leases, row.owner) === undefined
+      const isShared = (row: QueueShardEntry | undefined) =>
+        row !== undefined && row.owner === VIRTUAL_OWNER && (row.lease_until ?? -Infinity) > now
+      const candidates = [...transaction.scan(model.shards)]
+        .filter(
+          ([, row]) =>
+            isFree(row) && isShared(transaction.get(model.queueShards, String(row.virtual_shard % SHARDS)))
+        )
+        .toSorted(
+          ([, { virtual_shard: a }], [, { virtual_shard: b }]) => (a % SHARDS) - (b % SHARDS) || a - b
+        )
+      const watermarks = new Map<number, number>()
+      for (const [, { virtual_shard }] of candidates) {
+        const shard = virtual_shard % SHARDS
+        if (watermarks.has(shard)) continue
+        watermarks.set(shard, Math.max(0, ...model.#rows(transaction, shard).map(({ seq }) => seq)))
+      }
       yield PAUSE
-      const claimed: Array<{ readonly shard: number; readonly epoch: number; readonly watermark: number }> =
-        []
-      for (const [index, [key]] of candidates.entries()) {
+      const claimed: Array<ClaimedShard> = []
+      for (const [key, before] of candidates) {
         if (claimed.length === wanted) break
         const row = transaction.tryLock(model.shards, key)
-        if (row === "locked" || row === undefined || !isFree(row)) continue
+        // Claimed meanwhile, by an owner whose lease the statement may not see.
+        if (row === "locked" || row === undefined || row.epoch !== before.epoch) continue
+        const { virtual_shard } = row
+        const shard = virtual_shard % SHARDS
+        const queueShard = yield* transaction.lock(model.queueShards, String(shard))
+        if (queueShard === undefined || !isShared(queueShard)) continue
         const epoch = row.epoch + 1
-        const after = { ...row, owner, epoch, lease_until: transaction.startedAt + leaseMillis }
+        const after = { ...row, owner, epoch }
         transaction.write(model.shards, key, after)
         transaction.onCommit(() => model.observer.claimed(row, after))
-        claimed.push({ shard: row.shard, epoch, watermark: watermarks[index] ?? 0 })
+        claimed.push({
+          virtual_shard,
+          shard,
+          epoch: queueShard.epoch + epoch,
+          watermark: watermarks.get(shard) ?? 0
+        })
       }
       yield PAUSE
       return claimed
     }
   }
 
-  release(owner: string, shards: ReadonlyArray<number>): Statement<void> {
+  release(owner: string, virtualShards: ReadonlyArray<number>): Statement<void> {
     const model = this
     return function* (transaction) {
       transaction.isAsynchronous = true
-      const mine = shards.filter((shard) => transaction.get(model.shards, String(shard))?.owner === owner)
+      const mine = virtualShards.filter((one) => transaction.get(model.shards, String(one))?.owner === owner)
       yield PAUSE
-      for (const shard of mine) {
-        const row = yield* transaction.lock(model.shards, String(shard))
+      for (const one of mine) {
+        const row = yield* transaction.lock(model.shards, String(one))
         if (row?.owner === owner) {
-          transaction.write(model.shards, String(shard), { ...row, owner: null, lease_until: null })
+          transaction.write(model.shards, String(one), { ...row, owner: null })
           transaction.onCommit(() => model.observer.released(row))
         }
       }
+      yield PAUSE
+    }
+  }
+
+  releaseShards(owner: string): Statement<void> {
+    const model = this
+    return function* (transaction) {
+      transaction.isAsynchronous = true
+      for (const [key, row] of [...transaction.scan(model.queueShards)]) {
+        if (row.owner === VIRTUAL_OWNER) yield* transaction.lock(model.queueShards, key)
+      }
+      transaction.beginStatement()
+      const now = transaction.startedAt
+      const leases = [...transaction.scan(model.leases)]
+      const isLast = !leases.some(([name, { lease_until }]) => name !== owner && lease_until > now)
+      const owned = new Set<number>()
+      for (const [, row] of transaction.scan(model.shards)) {
+        if (row.owner !== null && transaction.get(model.leases, row.owner) !== undefined) {
+          owned.add(row.virtual_shard % SHARDS)
+        }
+      }
+      yield PAUSE
+      for (const [key, row] of [...transaction.scan(model.queueShards)]) {
+        if (row.owner !== VIRTUAL_OWNER || !isLast || owned.has(row.shard)) continue
+        transaction.write(model.queueShards, key, { ...row, owner: null, lease_until: null })
+      }
+    }
+  }
+
+  endLease(owner: string): Statement<void> {
+    const model = this
+    return function* (transaction) {
+      transaction.isAsynchronous = true
+      yield* transaction.lock(model.leases, owner)
+      transaction.write(model.leases, owner, undefined)
       yield PAUSE
     }
   }

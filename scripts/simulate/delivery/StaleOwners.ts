@@ -38,12 +38,12 @@ export class StaleOwners {
 
   /** Crashes the store, which shortens the leases whose renewal it loses, until their owners renew them again. */
   crashes(crash: () => void): void {
-    const { shards } = this.#world.model
-    const before = new Map(shards.committed())
+    const { leases } = this.#world.model
+    const before = new Map(leases.committed())
     crash()
-    for (const [key, { lease_until, owner }] of shards.committed()) {
-      const lost = (before.get(key)?.lease_until ?? 0) - (lease_until ?? 0)
-      if (owner !== null && lost > 0) this.#lost.set(owner, Math.max(lost, this.#lost.get(owner) ?? 0))
+    for (const [owner, { lease_until }] of leases.committed()) {
+      const lost = (before.get(owner)?.lease_until ?? 0) - lease_until
+      if (lost > 0) this.#lost.set(owner, Math.max(lost, this.#lost.get(owner) ?? 0))
     }
   }
 
@@ -88,9 +88,10 @@ export class StaleOwners {
   refused(replica: Replica, owned: OwnedShard): void {
     const { now } = this.#world.simulation
     this.#world.simulation.log(
-      () => `${replica.owner}: a result of shard ${owned.shard}, epoch ${owned.epoch}, is refused`
+      () =>
+        `${replica.owner}: a result of virtual shard ${owned.virtualShard}, epoch ${owned.epoch}, is refused`
     )
-    if (replica.engine?.shards.owned.get(owned.shard) !== owned) return
+    if (replica.engine?.shards.owned.get(owned.virtualShard) !== owned) return
     const last = this.#refusedAt.get(replica) ?? -Infinity
     this.#refusedAt.set(replica, now)
     // Once between two regular renewals. A process that could not work lets its leases end.

@@ -1,4 +1,5 @@
 import { defaultLease } from "../../../src/server/delivery/Delivery/Shards.ts"
+import { virtualShardOf } from "../../../src/server/delivery/Delivery/virtualShards.ts"
 import { isRetry, type QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { BEGINNING } from "../core/Host.ts"
 import type { QueueEntry } from "./DeliveryModel.ts"
@@ -95,14 +96,14 @@ export class Waits {
 
   loads(replica: Replica, delivery: QueuedDelivery): void {
     const { now } = this.#world.simulation
-    const { attempt, destination_id, seq, shard } = delivery
+    const { attempt, destination_id, seq } = delivery
     const work = this.#of(replica)
     this.#prune(replica, work)
     work.open.set(delivery, { at: now })
     const turns = work.turns.get(destination_id) ?? []
     turns.push(now)
     work.turns.set(destination_id, turns)
-    const epoch = replica.engine?.shards.owned.get(shard)?.epoch ?? -1
+    const epoch = replica.engine?.shards.owned.get(virtualShardOf(destination_id))?.epoch ?? -1
     this.#loaded.set(seq, { attempt, epoch })
     this.#noteLimits(replica, work)
   }
@@ -142,11 +143,11 @@ export class Waits {
   #checkRow(row: QueueEntry, quietSince: number): string | undefined {
     const { checks, model, notifications, plan, simulation, store } = this.#world
     const { now } = simulation
-    const shard = model.shards.committedRow(String(row.shard))
-    const owner = this.#world.replicaOf(shard?.owner ?? "")
-    if (shard === undefined || owner?.engine === undefined || owner.host.isFrozen) return undefined
+    const virtualShard = virtualShardOf(row.destination_id)
+    const owner = this.#world.replicaOf(model.shards.committedRow(String(virtualShard))?.owner ?? "")
+    if (owner?.engine === undefined || owner.host.isFrozen) return undefined
     const loaded = this.#loaded.get(row.seq)
-    if (loaded?.attempt === row.attempt && loaded.epoch === shard.epoch) return undefined
+    if (loaded?.attempt === row.attempt && loaded.epoch === model.epochOf(virtualShard)) return undefined
     // Rates of receivers hold deliveries back for as long as they say.
     if (plan.rates !== undefined) return undefined
     const work = this.#of(owner)
@@ -163,7 +164,7 @@ export class Waits {
       queuedAt,
       dueAt,
       quietSince,
-      checks.claimedAt(row.shard) + CLAIM_MILLIS,
+      checks.claimedAt(virtualShard) + CLAIM_MILLIS,
       (this.#unwellAt.get(row.destination_id) ?? -Infinity) + 100,
       work.slowUntil,
       full("lease"),
@@ -245,10 +246,8 @@ export class Waits {
   #hasShortLease({ owner }: Replica): boolean {
     const { model, store } = this.#world
     const until = store.clockMillis() + defaultLease.marginMillis + SLOW_MILLIS
-    for (const [, row] of model.shards.committed()) {
-      if (row.owner === owner && row.lease_until !== null && row.lease_until < until) return true
-    }
-    return false
+    const lease = model.leases.committedRow(owner)
+    return lease !== undefined && lease.lease_until < until
   }
 
   /** What the engine no longer sends is not open. */

@@ -28,7 +28,7 @@ export const observedDeliveryStore = (replica: Replica, store: DeliveryStore): D
     rejected.has(result.lane.destination_id) && (verdict._tag !== "Failed" || verdict.error !== UNWRITABLE)
   return {
     hasCachedNumbers: store.hasCachedNumbers,
-    tail: (shards, watermarks, limit) => reads(store.tail(shards, watermarks, limit)),
+    tail: (shards, limit) => reads(store.tail(shards, limit)),
     nonEmpty: (shards) => timed(replica, store.nonEmpty(shards)),
     heads: (shard, after, horizonMillis) => reads(store.heads(shard, after, horizonMillis)),
     refill: (lanes, rows) => reads(store.refill(lanes, rows)),
@@ -73,9 +73,12 @@ export const observedShardStore = (replica: Replica, store: ShardStore): ShardSt
           return Effect.tap(store.heartbeat(beat), () => Effect.sync(answered))
         })
       ),
-    claim: (wanted, leaseMillis) => worked(store.claim(wanted, leaseMillis)),
-    release: (shards) => worked(store.release(shards)),
-    deregister: worked(store.deregister)
+    acquireShards: (leaseMillis) => worked(store.acquireShards(leaseMillis)),
+    claim: (wanted) => worked(store.claim(wanted)),
+    release: (virtualShards) => worked(store.release(virtualShards)),
+    releaseShards: worked(store.releaseShards),
+    deregister: worked(store.deregister),
+    endLease: worked(store.endLease)
   }
 }
 

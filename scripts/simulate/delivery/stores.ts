@@ -24,9 +24,12 @@ export const CurrentTransaction = Context.Reference<
 /** `ShardStore` of one replica over the model. */
 export const modelShardStore = (model: DeliveryModel, client: StoreClient, owner: string): ShardStore => ({
   heartbeat: (beat) => client.statement("heartbeat", model.heartbeat(owner, beat)),
-  claim: (wanted, leaseMillis) => client.statement("claim", model.claim(owner, wanted, leaseMillis)),
-  release: (shards) => client.statement("release", model.release(owner, shards)),
-  deregister: client.statement("deregister", model.deregister(owner))
+  acquireShards: (leaseMillis) => client.statement("acquire shards", model.acquireShards(leaseMillis)),
+  claim: (wanted) => client.statement("claim", model.claim(owner, wanted)),
+  release: (virtualShards) => client.statement("release", model.release(owner, virtualShards)),
+  releaseShards: client.statement("release shards", model.releaseShards(owner)),
+  deregister: client.statement("deregister", model.deregister(owner)),
+  endLease: client.statement("end lease", model.endLease(owner))
 })
 
 /** `DeliveryStore` of one replica over the model. `monotonicMillis` is its clock of due times. */
@@ -36,7 +39,7 @@ export const modelDeliveryStore = (
   monotonicMillis: () => number
 ): DeliveryStore => ({
   hasCachedNumbers: Effect.succeed(false),
-  tail: (shards, watermarks, limit) => client.statement("tail", model.tail(shards, watermarks, limit)),
+  tail: (shards, limit) => client.statement("tail", model.tail(shards, limit)),
   nonEmpty: (shards) => client.statement("sweep: shards", model.nonEmpty(shards)),
   heads: (shard, after, horizonMillis) =>
     client.statement("sweep: heads", model.heads(shard, after, horizonMillis)),
@@ -44,7 +47,7 @@ export const modelDeliveryStore = (
   recordResults: (batch, withinTransaction) => {
     const statement = model.recordResults(
       batch.map(({ result: { delivery, lane, outcome }, verdict }) => ({
-        shard: delivery.shard,
+        virtual_shard: lane.owned.virtualShard,
         seq: delivery.seq,
         epoch: lane.owned.epoch,
         attempt: delivery.attempt,
@@ -69,7 +72,7 @@ export const modelDeliveryStore = (
       "save health",
       model.saveHealth(
         Array.from(lanes, ([lane, health]) => ({
-          shard: lane.shard,
+          virtual_shard: lane.owned.virtualShard,
           epoch: lane.owned.epoch,
           org_id: lane.org_id,
           destination_id: lane.destination_id,

@@ -8,7 +8,13 @@ import type { Conclusion } from "../../../src/domain/delivery/DeliveryState.ts"
 import { EventId, OrgId } from "../../../src/domain/Ids.ts"
 import type { QueueRow } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import type { PreparedDelivery } from "../../../src/server/delivery/Delivery/QueueWrites.ts"
-import { shardOf, SHARDS } from "../../../src/server/delivery/Delivery/Shards.ts"
+import {
+  ALL_PARTS,
+  shardOf,
+  SHARDS,
+  VIRTUAL_SHARDS,
+  virtualShardOf
+} from "../../../src/server/delivery/Delivery/virtualShards.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import {
   type Blocker,
@@ -40,6 +46,10 @@ const destinations = [0, 1, 2, 3].map((number) => {
 const destination = fc.integer({ min: 0, max: destinations.length - 1 })
 const owner = fc.constantFrom("one", "two")
 const shard = fc.constantFrom(...new Set(destinations.map((one) => one.shard)))
+/** All parts, none, or some of those that the destinations are in. */
+const parts = fc.constantFrom(ALL_PARTS, 0, 0b0011, 0b0101)
+/** All virtual shards, or those of some of the first shards. */
+const wanted = fc.constantFrom(0, 5, 16, 100, VIRTUAL_SHARDS)
 
 /** A result to record, for the queue row at a place of the destination; `attempt` and `epoch` may be wrong. */
 const result = fc.record({
@@ -80,13 +90,16 @@ const command = fc.oneof(
     destination
   }),
   fc.record({ tag: fc.constant("end"), how: fc.constantFrom("commit", "rollback") }),
-  fc.record({ tag: fc.constant("claim"), owner, wanted: fc.integer({ min: 0, max: SHARDS }) }),
+  fc.record({ tag: fc.constant("acquireShards") }),
+  fc.record({ tag: fc.constant("claim"), owner, wanted }),
   fc.record({ tag: fc.constant("heartbeat"), owner, draining: fc.boolean() }),
-  fc.record({ tag: fc.constant("release"), owner, shards: fc.array(shard, { maxLength: 3 }) }),
+  fc.record({ tag: fc.constant("release"), owner, destinations: fc.array(destination, { maxLength: 3 }) }),
+  fc.record({ tag: fc.constant("releaseShards"), owner }),
   fc.record({ tag: fc.constant("deregister"), owner }),
-  fc.record({ tag: fc.constant("expire"), shard }),
-  fc.record({ tag: fc.constant("tail"), limit: fc.integer({ min: 1, max: 5 }) }),
-  fc.record({ tag: fc.constant("sweep"), shard, horizonMillis: fc.constantFrom(0, 1_000, 60_000) }),
+  fc.record({ tag: fc.constant("endLease"), owner }),
+  fc.record({ tag: fc.constant("expire"), owner }),
+  fc.record({ tag: fc.constant("tail"), parts, limit: fc.integer({ min: 1, max: 5 }) }),
+  fc.record({ tag: fc.constant("sweep"), shard, parts, horizonMillis: fc.constantFrom(0, 1_000, 60_000) }),
   fc.record({
     tag: fc.constant("refill"),
     destinations: fc.array(destination, { maxLength: 3 }),
@@ -142,13 +155,13 @@ class Course {
           : this.#openTransaction(command.blocker, command.destination, to)
       case "end":
         return this.end(command.how)
+      case "acquireShards":
+        return subject.run(subject.shards("one").acquireShards(3_600_000))
       case "claim":
-        return Effect.map(
-          subject.run(subject.shards(command.owner).claim(command.wanted, 3_600_000)),
-          (claimed) =>
-            claimed
-              .map(({ epoch, shard, watermark }) => ({ epoch, shard, hasRows: watermark > 0 }))
-              .toSorted((a, b) => a.shard - b.shard)
+        return Effect.map(subject.run(subject.shards(command.owner).claim(command.wanted)), (claimed) =>
+          claimed
+            .map(({ watermark, ...one }) => ({ ...one, hasRows: watermark > 0 }))
+            .toSorted((a, b) => a.virtual_shard - b.virtual_shard)
         )
       case "heartbeat":
         return Effect.map(
@@ -159,34 +172,51 @@ class Course {
               draining: command.draining
             })
           ),
-          ({ leases, peers }) => ({ peers, leases: [...leases].toSorted((a, b) => a[0] - b[0]) })
+          ({ leases, ...found }) => ({ ...found, leases: [...leases].toSorted((a, b) => a[0] - b[0]) })
         )
       case "release":
-        return subject.run(subject.shards(command.owner).release(command.shards))
+        return subject.run(
+          subject
+            .shards(command.owner)
+            .release(
+              command.destinations.map((number) => virtualShardOf(destinations[number]?.destination_id ?? ""))
+            )
+        )
+      case "releaseShards":
+        return subject.run(subject.shards(command.owner).releaseShards)
+      case "endLease":
+        return subject.run(subject.shards(command.owner).endLease)
       case "deregister":
         return subject.run(subject.shards(command.owner).deregister)
       case "expire":
-        return subject.run(subject.expireLease(command.shard))
+        return subject.run(subject.expireLease(command.owner))
       case "tail": {
         const shards = [...new Set(destinations.map((one) => one.shard))]
         return Effect.map(
           subject.run(
             subject.store.tail(
-              shards,
-              shards.map(() => 0),
+              shards.map((shard) => ({ shard, parts: command.parts, watermark: 0 })),
               command.limit
             )
           ),
-          described
+          (rows) => [described(rows), rows.map(({ scanned }) => scanned).toSorted()]
         )
       }
       case "sweep":
         return Effect.gen(function* () {
           const nonEmpty = yield* subject.run(subject.store.nonEmpty([command.shard]))
           const heads = yield* subject.run(
-            subject.store.heads(command.shard, ["", ""], command.horizonMillis)
+            subject.store.heads(
+              { shard: command.shard, parts: command.parts },
+              ["", ""],
+              command.horizonMillis
+            )
           )
-          return [nonEmpty, described(heads), heads.map(({ cooling_down, lanes }) => [lanes, cooling_down])]
+          return [
+            nonEmpty,
+            described(heads),
+            heads.map(({ cooling_down, is_included, lanes }) => [is_included, lanes, cooling_down])
+          ]
         })
       case "refill": {
         const lanes = [...new Set(command.destinations)].flatMap((number) => destinations[number] ?? [])
@@ -201,7 +231,7 @@ class Course {
           const lanes = [...list.values()].flatMap(({ destination, epoch, health }) => {
             const of = destinations[destination]
             if (of === undefined) return []
-            const lane = laneOf(of, (epochs.get(of.shard) ?? 0) + epoch)
+            const lane = laneOf(of, (epochs.get(virtualShardOf(of.destination_id)) ?? 0) + epoch)
             return [
               [
                 lane,
@@ -281,15 +311,24 @@ class Course {
     })
   }
 
-  /** The current epoch of each shard. */
+  /** The current fencing token of each virtual shard. */
   #epochs(): Effect.Effect<ReadonlyMap<number, number>, unknown> {
     return Effect.map(this.subject.dump, (lines) => {
-      const epochs = new Map<number, number>()
-      for (const line of lines) {
-        const [kind, shard, ...rest] = line.split(" ")
-        if (kind === "shard") epochs.set(Number(shard), Number(rest.at(-1)))
-      }
-      return epochs
+      const epochsOf = (kind: string) =>
+        new Map(
+          lines
+            .map((line) => line.split(" "))
+            .flatMap((words) =>
+              words[0] === kind ? [[Number(words[1]), Number(words.at(-1))] as const] : []
+            )
+        )
+      const shards = epochsOf("shard")
+      return new Map(
+        Array.from(epochsOf("part"), ([number, epoch]) => [
+          number,
+          epoch + (shards.get(number % SHARDS) ?? 0)
+        ])
+      )
     })
   }
 
@@ -308,7 +347,14 @@ class Course {
         const row = rows.filter((one) => one.destination_id === of?.destination_id)[place]
         if (row === undefined || used.has(row.seq)) return []
         used.add(row.seq)
-        return [concluded(row, (epochs.get(row.shard) ?? 0) + epoch, row.attempt + attempt, verdict)]
+        return [
+          concluded(
+            row,
+            (epochs.get(virtualShardOf(row.destination_id)) ?? 0) + epoch,
+            row.attempt + attempt,
+            verdict
+          )
+        ]
       })
       const names = new Map(rows.map((row) => [row.seq, row.delivery_id]))
       const namesOf = (rows: ReadonlySet<number>) => Array.from(rows, (seq) => names.get(seq)).toSorted()

@@ -9,6 +9,7 @@ import { EventId, type OrgId } from "../../../src/domain/Ids.ts"
 import { type Channel, defaultChannelPolicy } from "../../../src/server/delivery/Channel.ts"
 import { makeDeliveryQueue } from "../../../src/server/delivery/Delivery/DeliveryQueue.ts"
 import { type DeliveryStore, makeDeliveryStore } from "../../../src/server/delivery/Delivery/DeliveryStore.ts"
+import { virtualShardIn } from "../../../src/server/delivery/Delivery/virtualShards.ts"
 import { Lane } from "../../../src/server/delivery/Delivery/Lane.ts"
 import type { QueueRow } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { toQueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
@@ -69,7 +70,7 @@ export interface Subject {
   ) => Effect.Effect<string, SqlError.SqlError>
   readonly endCooldown: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
   readonly discard: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
-  readonly expireLease: (shard: number) => Effect.Effect<void, SqlError.SqlError>
+  readonly expireLease: (owner: string) => Effect.Effect<void, SqlError.SqlError>
   readonly open: (blocker: Blocker) => Effect.Effect<OpenTransaction>
   /** Starts an effect; `result` waits for its end. */
   readonly start: <A>(
@@ -84,6 +85,17 @@ export interface Subject {
   readonly monotonicMillis: () => number
 }
 
+const virtualShardOfRow = ({
+  destination_id,
+  shard
+}: {
+  readonly shard: number
+  readonly destination_id: string
+}) => ({
+  shard,
+  virtualShard: virtualShardIn(shard, destination_id)
+})
+
 /** A result to record, in terms of the row that it is about. */
 export const concluded = (
   row: QueueRow,
@@ -92,7 +104,8 @@ export const concluded = (
   verdict: Conclusion
 ): ConcludedAttempt => {
   const delivery = { ...toQueuedDelivery(row, 0), attempt }
-  const lane = new Lane("", channelOf(), { ...ownedShard(0), shard: row.shard, epoch }, delivery, healthy)
+  const owned = { ...ownedShard(0), ...virtualShardOfRow(row), epoch }
+  const lane = new Lane("", channelOf(), owned, delivery, healthy)
   const error = verdict._tag === "Delivered" ? "" : verdict.error
   return {
     verdict,
@@ -131,7 +144,7 @@ export const laneOf = (
   return new Lane(
     `${to.org_id}/${to.destination_id}`,
     channelOf(),
-    { ...ownedShard(0), shard: to.shard, epoch },
+    { ...ownedShard(0), ...virtualShardOfRow(to), epoch },
     toQueuedDelivery(row, 0),
     healthy
   )
@@ -172,11 +185,13 @@ export const makeSqlSubject: Effect.Effect<
     "delivery_queue",
     "delivery_attempts",
     "delivery_destinations",
-    "delivery_owners"
+    "delivery_owners",
+    "delivery_leases"
   ]) {
     yield* sql`DELETE FROM ${sql.literal(table)}`
   }
   yield* sql`UPDATE delivery_shards SET owner = NULL, epoch = 0, lease_until = NULL`
+  yield* sql`UPDATE delivery_virtual_shards SET owner = NULL, epoch = 0`
   const blocked = (blocker: Blocker) => {
     switch (blocker._tag) {
       case "Insert":
@@ -213,9 +228,9 @@ export const makeSqlSubject: Effect.Effect<
       ),
     endCooldown: (org_id, destination_id) => endStoredCooldown(sql, clock, org_id, destination_id),
     discard: (org_id, destination_id) => withSql(transaction(queue.discard(org_id, destination_id))),
-    expireLease: (shard) =>
+    expireLease: (owner) =>
       Effect.asVoid(
-        sql`UPDATE delivery_shards SET lease_until = now() - interval '1 minute' WHERE shard = ${shard} AND owner IS NOT NULL`
+        sql`UPDATE delivery_leases SET lease_until = now() - interval '1 minute' WHERE owner = ${owner}`
       ),
     open: (blocker) =>
       Effect.gen(function* () {
@@ -261,6 +276,10 @@ export const makeSqlSubject: Effect.Effect<
           UNION ALL
           SELECT 'shard ' || shard || ' ' || coalesce(owner, '') || ' ' || epoch FROM delivery_shards
           UNION ALL
+          SELECT 'part ' || virtual_shard || ' ' || coalesce(owner, '') || ' ' || epoch FROM delivery_virtual_shards
+          UNION ALL
+          SELECT 'lease ' || owner FROM delivery_leases
+          UNION ALL
           SELECT 'owner ' || owner FROM delivery_owners
         `
       return rows.map(({ line }) => line).toSorted()
@@ -304,14 +323,11 @@ export const makeModelSubject = (): Subject => {
       ),
     endCooldown: (org_id, destination_id) => statement(model.endCooldown(org_id, destination_id)),
     discard: (org_id, destination_id) => statement(model.discard(org_id, destination_id)),
-    expireLease: (shard) =>
+    expireLease: (owner) =>
       statement(function* (transaction) {
-        const row = yield* transaction.lock(model.shards, String(shard))
-        if (row === undefined || row.owner === null) return
-        transaction.write(model.shards, String(shard), {
-          ...row,
-          lease_until: transaction.startedAt - 60_000
-        })
+        const row = yield* transaction.lock(model.leases, owner)
+        if (row === undefined) return
+        transaction.write(model.leases, owner, { lease_until: transaction.startedAt - 60_000 })
       }),
     open: (blocker) =>
       Effect.sync(() => {
@@ -374,9 +390,14 @@ export const makeModelSubject = (): Subject => {
             `health ${key.split("/")[1]} ${row.consecutive_failures} ${row.cooldown_round} ${row.cooldown_until !== null}`
         ),
         ...Array.from(
-          model.shards.committed(),
+          model.queueShards.committed(),
           ([, row]) => `shard ${row.shard} ${row.owner ?? ""} ${row.epoch}`
         ),
+        ...Array.from(
+          model.shards.committed(),
+          ([, row]) => `part ${row.virtual_shard} ${row.owner ?? ""} ${row.epoch}`
+        ),
+        ...Array.from(model.leases.committed(), ([owner]) => `lease ${owner}`),
         ...Array.from(model.owners.committed(), ([owner]) => `owner ${owner}`)
       ].toSorted()
     ),

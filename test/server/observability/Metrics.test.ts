@@ -129,7 +129,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
       assert.strictEqual(valueOf(metrics, attempts, `${channel},outcome="delivered"`), 1)
       assert.strictEqual(valueOf(metrics, attempts, `${channel},outcome="retry"`), 1)
       assert.strictEqual(valueOf(metrics, "countersign_delivery_attempt_duration_seconds_count", channel), 2)
-      assert.strictEqual(valueOf(metrics, "countersign_delivery_shards"), 16)
+      assert.strictEqual(valueOf(metrics, "countersign_delivery_shards"), 256)
       assert.strictEqual(valueOf(metrics, "countersign_delivery_queue_depth", 'channel="mail"'), 0)
       // As the last sweep found: eventually both.
       yield* eventually(

@@ -9,7 +9,7 @@ import { deliveryQueueFull } from "../../observability/metricDefinitions.ts"
 import type { Channel } from "../Channel.ts"
 import type { NewDelivery, QueueRow } from "./QueuedDelivery.ts"
 import { type PreparedDelivery, makeQueueWrites, type InsertedDelivery } from "./QueueWrites.ts"
-import { shardOf } from "./Shards.ts"
+import { shardOf } from "./virtualShards.ts"
 
 /** The `last_error` of a delivery whose destination was removed before it was sent. */
 const REMOVED = "the destination was removed"

@@ -19,6 +19,7 @@ export const LANE_LOW_WATERMARK = 8
  */
 export class Lane {
   readonly key: string
+  /** The shard of the queue. */
   readonly shard: number
   /** The shard ownership under which the lane was read. Once the shard is lost, or lost and regained, the lane is stale. */
   readonly owned: OwnedShard

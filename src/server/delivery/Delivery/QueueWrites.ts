@@ -7,7 +7,7 @@ import { currentTime } from "../../store/currentTime.ts"
 import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { NewDelivery } from "./QueuedDelivery.ts"
-import { shardOf } from "./Shards.ts"
+import { shardOf } from "./virtualShards.ts"
 
 /**
  * High-water mark: an insert takes no lock while the destination's queue is further from its limit than this margin plus

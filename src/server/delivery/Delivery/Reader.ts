@@ -125,33 +125,31 @@ export const makeReader = (
     let rereadPending = false
 
     const readTail = Effect.suspend(() => {
-      const owned = [...shards.owned.values()].filter((one) => !one.draining)
-      if (owned.length === 0) return Effect.void
-      const numbers = owned.map((one) => one.shard)
+      const positions = [...shards.positions.values()].filter(({ parts }) => parts !== 0)
+      if (positions.length === 0) return Effect.void
       const now = monotonicMillis(clock)
       const again = now >= rereadDue
       rereadPending = !again
-      const watermarks = owned.map((one) => {
-        if (!again) return one.watermark
-        const from = Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0)
+      const ranges = positions.map((one) => {
+        const { parts, shard, watermark } = one
+        if (!again) return { shard, parts, watermark }
+        const from = Math.max(one.stableWatermark, watermark - REREAD_ROWS, 0)
         // Moved after this reread, which may be the first for a while: rows below it are not read again.
         if (now - one.stableSince >= STABLE_AFTER_MILLIS) {
           one.stableWatermark = one.nextStableWatermark
-          one.nextStableWatermark = one.watermark
+          one.nextStableWatermark = watermark
           one.stableSince = now
         }
-        return from
+        return { shard, parts, watermark: from }
       })
       const limit = again ? REREAD_ROWS + TAIL_ROWS : TAIL_ROWS
       const readAt = beginRead()
-      return dispatcher.trackRead(store.tail(numbers, watermarks, limit), (rows) => {
-        const counts = new Map<number, number>()
-        for (const { seq, shard } of rows) {
-          const count = (counts.get(shard) ?? 0) + 1
-          counts.set(shard, count)
-          const one = shards.owned.get(shard)
-          if (one !== undefined && now >= one.claimedAt && seq > one.watermark) one.watermark = seq
-          if (count === limit) tailDue.openUnsafe()
+      return dispatcher.trackRead(store.tail(ranges, limit), (rows) => {
+        const read = new Map(positions.map((one) => [one.shard, one]))
+        for (const { scanned, seq, shard } of rows) {
+          const one = read.get(shard)
+          if (one !== undefined && seq > one.watermark) one.watermark = seq
+          if (scanned === limit) tailDue.openUnsafe()
         }
         dispatcher.offer(rows, readAt(), now)
         const after = monotonicMillis(clock)
@@ -183,14 +181,20 @@ export const makeReader = (
 
     const sweepShard = Effect.fnUntraced(function* (shard: number, found: Map<string, ChannelSweep>) {
       let after: readonly [string, string] = ["", ""]
-      while (shards.owned.has(shard)) {
+      for (;;) {
+        const position = shards.positions.get(shard)
+        if (position === undefined || position.parts === 0) break
         let page: ReadonlyArray<HeadRow> = []
         const beganAt = monotonicMillis(clock)
         const readAt = beginRead()
-        yield* dispatcher.trackRead(store.heads(shard, after, horizon), (rows) => {
+        yield* dispatcher.trackRead(store.heads({ shard, parts: position.parts }, after, horizon), (rows) => {
           page = rows
           count(rows, found)
-          dispatcher.offerHeads(rows, readAt(), beganAt)
+          dispatcher.offerHeads(
+            rows.filter((row) => row.is_included),
+            readAt(),
+            beganAt
+          )
         })
         const last = page.at(-1)
         if (last === undefined || last.lanes < SWEEP_LANES) break
@@ -202,7 +206,8 @@ export const makeReader = (
       const beganAt = monotonicMillis(clock)
       const found = new Map<string, ChannelSweep>()
       // While the queue is empty, this is the only statement.
-      for (const { shard } of yield* store.nonEmpty([...shards.owned.keys()])) yield* sweepShard(shard, found)
+      for (const { shard } of yield* store.nonEmpty([...shards.positions.keys()]))
+        yield* sweepShard(shard, found)
       swept = found
       sweepPause = hasCachedNumbers === true ? rereadPause(monotonicMillis(clock) - beganAt) : 0
     })
@@ -281,7 +286,8 @@ const count = (rows: ReadonlyArray<HeadRow>, found: Map<string, ChannelSweep>): 
   for (const row of rows) {
     const { channel } = row
     const { coolingDown: before, overdueMillis } = found.get(channel) ?? { coolingDown: 0, overdueMillis: 0 }
-    const longest = (row.cooldown_ms ?? 0) <= 0 ? Math.max(overdueMillis, -row.wait_ms) : overdueMillis
+    const isWaiting = row.is_included && (row.cooldown_ms ?? 0) <= 0
+    const longest = isWaiting ? Math.max(overdueMillis, -row.wait_ms) : overdueMillis
     const added = counted.has(channel) ? 0 : row.cooling_down
     counted.set(channel, row.cooling_down)
     found.set(channel, { overdueMillis: longest, coolingDown: before + added })

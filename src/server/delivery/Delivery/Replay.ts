@@ -11,7 +11,7 @@ import { type Channel, type ChannelPolicy } from "../Channel.ts"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { channelByName, type DeliveryQueue } from "./DeliveryQueue.ts"
-import { shardOf } from "./Shards.ts"
+import { shardOf } from "./virtualShards.ts"
 
 /**
  * The largest error assumed in the clock of a replica that generated an id: the id contains the replica's time, the

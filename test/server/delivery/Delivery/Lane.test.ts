@@ -6,7 +6,12 @@ import { DeliveryId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
 import { defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
 import type { QueuedDelivery } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
-import { SHARDS, shardOf } from "../../../../src/server/delivery/Delivery/Shards.ts"
+import {
+  SHARDS,
+  shardOf,
+  VIRTUAL_SHARDS,
+  virtualShardOf
+} from "../../../../src/server/delivery/Delivery/virtualShards.ts"
 import { ownedShard } from "../../../support/delivery.ts"
 
 const id = "0".repeat(32)
@@ -77,5 +82,17 @@ describe("shardOf", () => {
     }
     assert.isAtLeast(Math.min(...counts), 700)
     assert.isAtMost(Math.max(...counts), 1_300)
+  })
+
+  it("virtual shards are parts of shards, and destinations spread evenly over them", () => {
+    const counts = Array.from({ length: VIRTUAL_SHARDS }, () => 0)
+    for (let index = 0; index < 64_000; index++) {
+      const id = `nep_${index.toString(16).padStart(32, "0")}`
+      const virtualShard = virtualShardOf(id)
+      assert.strictEqual(virtualShard % SHARDS, shardOf(id))
+      counts[virtualShard] = (counts[virtualShard] ?? Number.NaN) + 1
+    }
+    assert.isAtLeast(Math.min(...counts), 125)
+    assert.isAtMost(Math.max(...counts), 500)
   })
 })

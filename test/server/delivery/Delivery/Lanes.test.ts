@@ -162,11 +162,11 @@ describe("Lanes", () => {
     const { lanes } = setUp()
     const any = row()
     for (let seq = 1; seq <= 100_000; seq++) {
-      lanes.accept({ ...any, seq, destination_id: `destination ${seq % 2_000}` }, 0, 0)
+      lanes.accept({ ...any, seq, destination_id: `destination ${seq % 2_000} 0` }, 0, 0)
     }
     assert.deepStrictEqual(lanes.size(), { lanes: 2_000, deliveries: 100_000 })
     const late = [1, 2, 3].map((nth) =>
-      lanes.accept({ ...any, seq: 100_000 + nth, destination_id: "late" }, 0, 0)
+      lanes.accept({ ...any, seq: 100_000 + nth, destination_id: "late 0" }, 0, 0)
     )
     assert.deepStrictEqual(lanes.size(), { lanes: 2_001, deliveries: 100_001 })
     assert.deepInclude(late[0], { hasMore: true })

@@ -9,7 +9,7 @@ import {
   makeReader,
   STABLE_AFTER_MILLIS
 } from "../../../../src/server/delivery/Delivery/Reader.ts"
-import { shardOf } from "../../../../src/server/delivery/Delivery/Shards.ts"
+import { shardOf } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import {
   allHaveStatus,
@@ -49,7 +49,12 @@ describe("Reader", () => {
       let visible = [late]
       const store: DeliveryStore = {
         ...tailOnly,
-        tail: (_, [watermark = 0]) => Effect.sync(() => visible.filter(({ seq }) => seq > watermark))
+        tail: ([shard]) =>
+          Effect.sync(() =>
+            visible
+              .filter(({ seq }) => seq > (shard?.watermark ?? 0))
+              .map((row) => ({ ...row, scanned: visible.length }))
+          )
       }
       const reader = yield* makeReader(store, yield* Clock.Clock, shards, dispatcher, defaultReader)
       yield* reader.tail.runOnce

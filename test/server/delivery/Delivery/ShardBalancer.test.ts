@@ -12,6 +12,7 @@ const start = Effect.gen(function* () {
   let renewals = 0
   const shards: Shards = {
     owned: new Map(),
+    positions: new Map(),
     canStart: () => false,
     hasPeers: () => false,
     rebalance: Effect.sync(() => {

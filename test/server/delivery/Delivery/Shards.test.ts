@@ -16,7 +16,8 @@ import {
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, ENGINE_CONNECTIONS } from "../../../../src/server/delivery/Delivery.ts"
-import { shardOf, SHARDS } from "../../../../src/server/delivery/Delivery/Shards.ts"
+import { VIRTUAL_SHARDS, virtualShardOf } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
+import { VIRTUAL_OWNER } from "../../../../src/server/delivery/Delivery/ShardStore.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import {
   allHaveStatus,
@@ -56,8 +57,11 @@ describe("Shards", () => {
         const stale = yield* Queue.take(attempts)
         // Another replica takes every shard for half a second.
         yield* sql`
-          UPDATE delivery_shards
-          SET owner = 'another', epoch = epoch + 1, lease_until = now() + interval '500 milliseconds'
+          WITH leased AS (
+            INSERT INTO delivery_leases (owner, lease_until) VALUES ('another', now() + interval '500 milliseconds')
+          )
+          UPDATE delivery_virtual_shards
+          SET owner = 'another', epoch = epoch + 1
         `
         yield* sql`
           INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures)
@@ -97,22 +101,24 @@ describe("Shards", () => {
           CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'
         `
         yield* sql`
-          UPDATE delivery_shards
+          WITH leased AS (
+            INSERT INTO delivery_leases (owner, lease_until) VALUES ('another', now() + interval '1 minute')
+          )
+          UPDATE delivery_virtual_shards
           SET
-            owner = 'another',
-            epoch = epoch + 1,
-            lease_until = now() + CASE WHEN shard % 2 = ${shardOf(to.destination_id) % 2} THEN interval '1 hour' ELSE '0' END
+            owner = CASE WHEN virtual_shard % 2 = ${virtualShardOf(to.destination_id) % 2} THEN 'another' END,
+            epoch = epoch + 1
         `
         yield* sql`
-          CREATE TRIGGER refuse BEFORE UPDATE OF owner ON delivery_shards FOR EACH ROW EXECUTE FUNCTION refuse()
+          CREATE TRIGGER refuse BEFORE UPDATE OF owner ON delivery_virtual_shards FOR EACH ROW EXECUTE FUNCTION refuse()
         `
-        yield* eventually(delivery.stats, ({ shards }) => shards < SHARDS)
+        yield* eventually(delivery.stats, ({ shards }) => shards < VIRTUAL_SHARDS)
         // The other replica finishes the queue and stops.
         yield* sql`DELETE FROM delivery_queue`
         yield* sql`UPDATE deliveries SET status = 'delivered', finished_at = now()`
-        yield* sql`DROP TRIGGER refuse ON delivery_shards`
-        yield* sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = 'another'`
-        yield* eventually(delivery.stats, ({ shards }) => shards === SHARDS)
+        yield* sql`DROP TRIGGER refuse ON delivery_virtual_shards`
+        yield* sql`UPDATE delivery_virtual_shards SET owner = NULL WHERE owner = 'another'`
+        yield* eventually(delivery.stats, ({ shards }) => shards === VIRTUAL_SHARDS)
         yield* stale.complete(delivered)
         yield* assertOnlyOtherDestinationIsSent(attempts)
       }).pipe(withEngine([channel], { lease }))
@@ -128,9 +134,15 @@ describe("Shards", () => {
         const lease = { leaseMillis: 2_000, marginMillis: 500, renewMillis: 50 }
         // As a replica left them that died before its next renewal.
         yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('dead', now() + interval '1 hour')`
-        yield* sql`UPDATE delivery_shards SET owner = 'dead', epoch = 1, lease_until = now() + interval '1 hour'`
+        yield* sql`INSERT INTO delivery_leases (owner, lease_until) VALUES ('dead', now() + interval '1 hour')`
+        yield* sql`UPDATE delivery_virtual_shards SET owner = 'dead', epoch = 1`
+        // One of the shards was of a replica of an earlier release.
+        yield* sql`
+          UPDATE delivery_shards
+          SET owner = CASE WHEN shard = 0 THEN 'dead' ELSE ${VIRTUAL_OWNER} END, epoch = 1, lease_until = now() + interval '1 hour'
+        `
         yield* Effect.gen(function* () {
-          yield* eventually((yield* Delivery).stats, ({ shards }) => shards === SHARDS)
+          yield* eventually((yield* Delivery).stats, ({ shards }) => shards === VIRTUAL_SHARDS)
           const to = yield* newDestination
           yield* publish(to)
           yield* (yield* Queue.take(attempts)).complete(delivered)
@@ -149,7 +161,7 @@ describe("Shards", () => {
       const counts = Effect.map(
         sql<{ readonly count: number }>`
           SELECT count(*)::int AS count
-          FROM delivery_shards
+          FROM delivery_virtual_shards
           WHERE owner IS NOT NULL
           GROUP BY owner
         `,
@@ -160,11 +172,11 @@ describe("Shards", () => {
       const first = yield* Scope.make()
       const to = yield* Effect.replicateEffect(newDestination, 40)
       yield* Effect.gen(function* () {
-        assert.deepStrictEqual(yield* counts, [SHARDS])
+        assert.deepStrictEqual(yield* counts, [VIRTUAL_SHARDS])
         yield* Effect.gen(function* () {
           yield* eventually(
             counts,
-            (list) => list.length === 2 && list.every((count) => count === SHARDS / 2)
+            (list) => list.length === 2 && list.every((count) => count === VIRTUAL_SHARDS / 2)
           )
           yield* Effect.forEach(to, (one) => publish(one), { discard: true })
           const here = yield* eventually(
@@ -182,7 +194,7 @@ describe("Shards", () => {
           for (const attempt of yield* Queue.takeAll(one.attempts)) yield* attempt.complete(delivered)
           for (const attempt of yield* Queue.takeAll(two.attempts)) yield* attempt.complete(delivered)
           yield* Fiber.join(stopping)
-          yield* eventually(counts, (list) => list.length === 1 && list[0] === SHARDS)
+          yield* eventually(counts, (list) => list.length === 1 && list[0] === VIRTUAL_SHARDS)
           yield* eventually(queueLength, (count) => count === 0)
           yield* Effect.forEach(to, (one) => publish(one), { discard: true })
           for (let i = 0; i < to.length; i++) yield* (yield* Queue.take(two.attempts)).complete(delivered)
@@ -207,7 +219,7 @@ describe("Shards", () => {
         const taken = Effect.map(
           sql<{ readonly count: number }>`
           SELECT count(*)::int AS count
-          FROM delivery_shards
+          FROM delivery_virtual_shards
           WHERE owner <> ${before?.owner ?? ""}
         `,
           ([row]) => row?.count
@@ -219,12 +231,12 @@ describe("Shards", () => {
           const stoppedAt = performance.now()
           const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
           // All shards but the one with an attempt in flight; that one as soon as the attempt has ended.
-          yield* eventually(taken, (count) => count === SHARDS - 1)
+          yield* eventually(taken, (count) => count === VIRTUAL_SHARDS - 1)
           assert.isAtMost(performance.now() - stoppedAt, limit)
           const ended = performance.now()
           yield* attempt.complete(delivered)
           yield* Fiber.join(stopping)
-          yield* eventually(taken, (count) => count === SHARDS)
+          yield* eventually(taken, (count) => count === VIRTUAL_SHARDS)
           assert.isAtMost(performance.now() - ended, limit)
         }).pipe(withEngine([channel], { lease }))
       })
@@ -257,7 +269,9 @@ describe("Shards", () => {
         { status: "delivered", attempts: 1 }
       ])
       assert.deepStrictEqual(
-        yield* patiently(sql`SELECT shard FROM delivery_shards WHERE owner IS NOT NULL`),
+        yield* patiently(
+          sql`SELECT FROM delivery_virtual_shards, delivery_shards WHERE delivery_virtual_shards.owner IS NOT NULL OR delivery_shards.owner IS NOT NULL`
+        ),
         []
       )
     })
@@ -270,7 +284,7 @@ describe("Shards", () => {
       const lease = { leaseMillis: 1_000, marginMillis: 200, renewMillis: 50 }
       const leases = sql<{ readonly valid: number }>`
         SELECT count(*)::int AS valid
-        FROM delivery_shards
+        FROM delivery_leases
         WHERE lease_until > clock_timestamp()
       `
       yield* Effect.gen(function* () {
@@ -285,7 +299,7 @@ describe("Shards", () => {
         yield* publish(to)
         yield* (yield* Queue.take(attempts)).complete(delivered)
         yield* awaitRecords(to, allHaveStatus("delivered"))
-        yield* eventually(leases, ([row]) => row?.valid === SHARDS)
+        yield* eventually(leases, ([row]) => row?.valid === 1)
       }).pipe(withEngine([channel], { lease, reader: { pollMillis: 50, sweepMillis: 100 } }))
     })
   )
@@ -304,7 +318,7 @@ describe("Shards", () => {
       ])
       const renewed = sql<{ readonly renewed: boolean }>`
         SELECT count(*) >= ${ENGINE_CONNECTIONS - 2}::int
-          AND max(a.query_start) < (SELECT min(lease_until) - interval '1 minute' FROM delivery_shards) AS renewed
+          AND max(a.query_start) < (SELECT min(lease_until) - interval '1 minute' FROM delivery_leases) AS renewed
         FROM pg_stat_activity a
         WHERE a.datname = current_database()
           AND a.wait_event_type = 'Lock'

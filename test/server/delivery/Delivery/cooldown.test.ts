@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
-import { SHARDS } from "../../../../src/server/delivery/Delivery/Shards.ts"
+import { SHARDS } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
 import {
   allHaveStatus,
   respondingChannel,

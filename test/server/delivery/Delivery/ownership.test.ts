@@ -5,7 +5,7 @@ import { monotonicMillis } from "../../../../src/server/concurrency/monotonicMil
 import { defaultLease, makeShards } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import type { ShardStore } from "../../../../src/server/delivery/Delivery/ShardStore.ts"
 
-/** The leases of a replica that owns shard 3, in a store of which the test sets the epoch and how long a renewal takes. */
+/** The leases of a replica that owns virtual shard 19, in a store of which the test sets the epoch and how long a renewal takes. */
 const replica = Effect.gen(function* () {
   const clock = yield* Clock.Clock
   const stored = { epoch: 1, hasClaimed: false, renewalMillis: 0, released: new Array<number>() }
@@ -13,20 +13,27 @@ const replica = Effect.gen(function* () {
     heartbeat: () =>
       Effect.as(TestClock.adjust(stored.renewalMillis), {
         peers: 0,
-        leases: new Map(stored.hasClaimed ? [[3, stored.epoch]] : [])
+        sharers: 0,
+        rank: 0,
+        sharedShards: 16,
+        hasFreeShards: false,
+        leases: new Map(stored.hasClaimed ? [[19, stored.epoch]] : [])
       }),
+    acquireShards: () => Effect.succeed(0),
     claim: () =>
       Effect.sync(() => {
         if (stored.hasClaimed) return []
         stored.hasClaimed = true
-        return [{ shard: 3, epoch: stored.epoch, watermark: 0 }]
+        return [{ virtual_shard: 19, shard: 3, epoch: stored.epoch, watermark: 0 }]
       }),
     release: (shards) => Effect.sync(() => void stored.released.push(...shards)),
-    deregister: Effect.void
+    releaseShards: Effect.void,
+    deregister: Effect.void,
+    endLease: Effect.void
   }
   const { canStart, owned, rebalance } = makeShards(store, clock, defaultLease)
   yield* rebalance
-  const current = () => owned.get(3) ?? assert.fail("shard 3 is owned")
+  const current = () => owned.get(19) ?? assert.fail("virtual shard 19 is owned")
   return {
     stored,
     rebalance,
@@ -85,7 +92,7 @@ describe("Ownership of a shard", () => {
       stored.epoch = 2
       stored.hasClaimed = true
       yield* rebalance
-      assert.deepStrictEqual(stored.released, [3])
+      assert.deepStrictEqual(stored.released, [19])
       assert.isFalse(canStart(before))
     })
   )
