@@ -128,7 +128,7 @@ describe("Replicas of the release before virtual shards", () => {
         yield* eventually(shardsOf, ([row]) => row?.earlier === 16 && row.virtual === 0)
         yield* moreIsSent
 
-        isOver = true
+        load.isOver = true
         yield* Fiber.join(publishing)
         yield* eventually(queueLength, (count) => count === 0)
         yield* back.stop
