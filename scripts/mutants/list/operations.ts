@@ -59,12 +59,6 @@ export const operations: ReadonlyArray<ListedMutant> = [
     tests: statementTests
   },
   { file: statements, from: "...(omitted > 0 ? { omitted } : {})", to: "", tests: statementTests },
-  {
-    file: statements,
-    from: "!/\\bFOR\\s+(NO\\s+KEY\\s+)?$/.test(text.slice(0, change.index))",
-    to: "true",
-    tests: statementTests
-  },
   { file: notify, from: "return refusals === 1", to: "return true", tests: notifyTests },
   { file: notify, from: "RECONNECT_MILLIS * 2 ** refusals", to: "RECONNECT_MILLIS", tests: notifyTests },
   { file: databaseChecks, from: "if (pending.length > 0) {", to: "if (false) {", tests: doctorTests },

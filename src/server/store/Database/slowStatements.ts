@@ -1,4 +1,5 @@
-import { Context, Effect, type Fiber, Tracer } from "effect"
+import { Clock, Context, Effect, type Fiber, Tracer } from "effect"
+import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import { CurrentRequestFacts } from "../../observability/RequestFacts.ts"
 import { NO_REQUEST, RequestId } from "../../observability/RequestId.ts"
 
@@ -35,11 +36,9 @@ const WINDOW_MILLIS = 10_000
  * table. Never more of its text, although values are sent apart from it.
  */
 export const describeStatement = (text: string): string => {
+  // Tables are in lower case, so that a row lock (`FOR UPDATE SKIP LOCKED`) is no change.
   const change = /\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+"?([a-z_][a-z0-9_]*)"?/.exec(text)
-  // A row lock (`FOR UPDATE`) is no change.
-  if (change?.[1] !== undefined && !/\bFOR\s+(NO\s+KEY\s+)?$/.test(text.slice(0, change.index))) {
-    return `${change[1].split(/\s/)[0]} ${change[2]}`
-  }
+  if (change?.[1] !== undefined) return `${change[1].split(/\s/)[0]} ${change[2]}`
   const keyword = /^\s*([A-Z]+)\b/.exec(text)?.[1] ?? "statement"
   const table = /\bFROM\s+"?([a-z_][a-z0-9_]*)\b"?(?!\s*\()/.exec(text)?.[1]
   return table === undefined ? keyword : `${keyword === "WITH" ? "SELECT" : keyword} ${table}`
@@ -59,7 +58,7 @@ export const makeSlowStatementLog = Effect.gen(function* () {
 
   return (text: string, durationMillis: number, fiber: Fiber.Fiber<unknown, unknown>): void => {
     if (durationMillis < slowMillis) return
-    const now = performance.now()
+    const now = monotonicMillis(fiber.getRef(Clock.Clock))
     if (now >= windowEndsAt) {
       windowEndsAt = now + WINDOW_MILLIS
       lines = 0
