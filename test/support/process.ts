@@ -38,12 +38,13 @@ export const entryPoint = (): string =>
  */
 export const spawnCli = (
   args: ReadonlyArray<string>,
-  environment: Readonly<Record<string, string>> = {}
+  environment: Readonly<Record<string, string>> = {},
+  program: string = entryPoint()
 ): Effect.Effect<CliProcess, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [entryPoint(), ...args], {
+        spawn(process.execPath, [program, ...args], {
           stdio: ["pipe", "pipe", "pipe"],
           env: {
             PATH: process.env["PATH"],

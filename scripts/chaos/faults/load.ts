@@ -41,23 +41,19 @@ const RETRY_MILLIS = 100
 /** The arguments of a step: large enough that the database's files and its write-ahead log grow. */
 const ARGUMENT_LENGTH = 4_000
 
-/** Starts the load on services that share one database. Ends it when the scope closes. */
-export const startLoad = (
-  urls: () => ReadonlyArray<string>,
-  keys: Keys
-): Effect.Effect<Load, never, Scope.Scope> =>
-  Effect.gen(function* () {
-    const acknowledged: Acknowledged = { sessions: new Set(), steps: new Set(), decisions: new Set() }
-    const replies: Record<Reply["_tag"], number> = { Accepted: 0, Refused: 0, Unreachable: 0, Wrong: 0 }
-    const wrong: Array<string> = []
-    const acceptedBy: Array<number> = []
-    const ending = new AbortController()
-    const isEnding = () => ending.signal.aborted
-
+/** A client that repeats each call until a service accepts it, and counts how the calls ended. */
+export const makePersistentClient = (urls: () => ReadonlyArray<string>, ending: AbortSignal) => {
+  const replies: Record<Reply["_tag"], number> = { Accepted: 0, Refused: 0, Unreachable: 0, Wrong: 0 }
+  const wrong: Array<string> = []
+  const acceptedBy: Array<number> = []
+  return {
+    replies,
+    wrong,
+    acceptedBy,
     /** Repeats a call until it is accepted, at another service each time. Undefined: the load was stopped. */
-    const insist = async (worker: number, key: Redacted.Redacted, path: string, body: unknown) => {
+    insist: async (worker: number, key: Redacted.Redacted, path: string, body: unknown) => {
       const idempotencyKey = randomUUID()
-      for (let attempt = worker; !isEnding(); attempt++) {
+      for (let attempt = worker; !ending.aborted; attempt++) {
         const list = urls()
         const number = attempt % list.length
         const url = list[number] ?? ""
@@ -72,6 +68,19 @@ export const startLoad = (
       }
       return undefined
     }
+  }
+}
+
+/** Starts the load on services that share one database. Ends it when the scope closes. */
+export const startLoad = (
+  urls: () => ReadonlyArray<string>,
+  keys: Keys
+): Effect.Effect<Load, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const acknowledged: Acknowledged = { sessions: new Set(), steps: new Set(), decisions: new Set() }
+    const ending = new AbortController()
+    const isEnding = () => ending.signal.aborted
+    const { acceptedBy, insist, replies, wrong } = makePersistentClient(urls, ending.signal)
 
     const work = async (worker: number) => {
       while (!isEnding()) {

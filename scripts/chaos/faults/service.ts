@@ -33,10 +33,12 @@ const STOP_TIMEOUT = "30 seconds"
 
 /** Starts `countersign serve`, and stops it in order when the scope closes, so that no embedded server is left. */
 export const startService = (
-  environment: Readonly<Record<string, string>>
+  environment: Readonly<Record<string, string>>,
+  /** The program to run. Default: this checkout. */
+  program?: string
 ): Effect.Effect<ServiceUnderTest, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const service = yield* spawnCli(["serve"], environment)
+    const service = yield* spawnCli(["serve"], environment, program)
     yield* Effect.addFinalizer(() =>
       service.kill("SIGTERM").pipe(Effect.andThen(service.ended), Effect.timeoutOption(STOP_TIMEOUT))
     )
