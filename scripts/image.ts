@@ -21,7 +21,7 @@ import { appLayer, nodeLayer, postgresLayer, systemLayer } from "./image/layers.
 import { type Image, type Layer, makeLayer, makeLayout, writeArchive, writeLayout } from "./image/oci.ts"
 import { type Architecture, architectures, root, SourceMissing } from "./image/sources.ts"
 import { updatePackages } from "./image/updatePackages.ts"
-import { runConfig, type Variant, variants } from "./image/variants.ts"
+import { DATA_DIR, runConfig, type Variant, variants } from "./image/variants.ts"
 import { failUsage, parseOptions } from "./parseOptions.ts"
 
 const script = import.meta.filename
@@ -142,8 +142,12 @@ const unpackLayers = async (folder: string): Promise<void> => {
   for (const variant of chosenVariants) {
     // oxlint-disable-next-line no-await-in-loop -- the variants share most layers
     const { trees } = await layersOf(variant, architecture)
-    for (const [name, , tree] of trees)
-      unpack(path.join(folder, name === "sbom" ? `sbom-${variant}` : name), tree)
+    for (const [name, , tree] of trees) {
+      // Docker gives what it copies to root: the Dockerfile names the owner of the data directory, whose folder is apart.
+      const files = new Map([...tree].filter(([place]) => place !== DATA_DIR.slice(1)))
+      unpack(path.join(folder, name === "sbom" ? `sbom-${variant}` : name), files)
+    }
+    if (variant === "full") unpack(path.join(folder, "data"), new Map())
   }
 }
 
