@@ -107,6 +107,9 @@ export const runUpgrade = Effect.fnUntraced(function* (options: FaultRunOptions)
     const result: Round = {
       fault: `${release} release`,
       recovery: Math.round(performance.now() - began),
+      // There is always a replica that accepts writes.
+      firstWrite: 0,
+      outage: 0,
       refused: load.replies.Refused + load.replies.Unreachable - refused
     }
     rounds.push(result)
