@@ -6,7 +6,7 @@ import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
 import { onDirectConnection } from "./Database.ts"
 import { type PoolerMismatch, type PoolerSettings, preparePooler } from "./Database/preparePooler.ts"
-import { hasEveryMigration, warnOfNewerSchema } from "./Database/schemaVersion.ts"
+import { checkNewerSchema, hasEveryMigration, type SchemaIncompatible } from "./Database/schemaVersion.ts"
 import { migrations } from "./migrations/index.ts"
 import { withoutTimeouts } from "./withoutTimeouts.ts"
 
@@ -67,9 +67,9 @@ const logMigrations = (names: ReadonlyArray<string>): Effect.Effect<void> =>
 /** Applies the missing migrations, and logs a warning if the database has newer ones than this version. */
 export const layerMigrated: Layer.Layer<
   never,
-  SqlError.SqlError | PgMigrator.MigrationError | PoolerMismatch | PoolerSettings,
+  SqlError.SqlError | PgMigrator.MigrationError | SchemaIncompatible | PoolerMismatch | PoolerSettings,
   SqlClient.SqlClient
-> = Layer.effectDiscard(Effect.andThen(Effect.tap(migrate, logMigrations), warnOfNewerSchema))
+> = Layer.effectDiscard(Effect.andThen(Effect.tap(migrate, logMigrations), checkNewerSchema))
 
 /**
  * A readiness check: whether the database responds, accepts writes and has every migration of this version. Migrations

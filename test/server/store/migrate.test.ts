@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, Exit, Fiber, Layer, Scope } from "effect"
-import { makeReadiness, migrate } from "../../../src/server/store/migrate.ts"
+import { SqlClient } from "effect/sql"
+import { layerMigrated, makeReadiness, migrate } from "../../../src/server/store/migrate.ts"
 import * as Database from "../../../src/server/store/Database.ts"
 import { waitForStatementBlockedFor } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
@@ -45,5 +46,24 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("migrate", (it) => {
       yield* lockMigrations("ACCESS EXCLUSIVE")
       assert.isTrue(yield* ready)
     })
+  )
+
+  it.effect(
+    "a start works on the schema of a newer version, unless a migration is marked as incompatible",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const start = Effect.scoped(Layer.build(layerMigrated))
+        yield* sql`INSERT INTO schema_migrations (migration_id, name) VALUES (9998, 'something')`
+        yield* start
+        yield* sql`INSERT INTO schema_migrations (migration_id, name) VALUES (9999, 'drop_it_incompatible')`
+        const refused = yield* Effect.flip(start)
+        assert.strictEqual(
+          refused.message,
+          "a newer version of countersign has applied migration 9999_drop_it_incompatible to the database, with which this version does " +
+            "not work: run the newer version, or restore the backup from before the upgrade"
+        )
+        yield* sql`DELETE FROM schema_migrations WHERE migration_id > 9000`
+      })
   )
 })

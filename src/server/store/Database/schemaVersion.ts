@@ -52,11 +52,42 @@ export const requireSameSchema = Effect.gen(function* () {
   if (store > latestMigration) return yield* new SchemaNewer(versions)
 })
 
-/** Logs a warning if a newer version has migrated the database, which is normal only during a roll-out. */
-export const warnOfNewerSchema = Effect.gen(function* () {
-  const store = yield* newestMigration(yield* SqlClient.SqlClient)
-  if (store <= latestMigration) return
+/** Ends the name of a migration with which older versions do not work: their replicas must be stopped before it. */
+const INCOMPATIBLE = "_incompatible"
+
+/** A newer version has applied a migration with which this version does not work. */
+export class SchemaIncompatible extends Schema.TaggedError<SchemaIncompatible>()("SchemaIncompatible", {
+  migration: Schema.String
+}) {
+  override get message(): string {
+    return (
+      `a newer version of countersign has applied migration ${this.migration} to the database, with which this version does not work: ` +
+      "run the newer version, or restore the backup from before the upgrade"
+    )
+  }
+}
+
+/**
+ * Checks a database that a newer version has migrated, which is normal during a roll-out and after going back one release: logs a warning, or
+ * fails if a migration is incompatible with this version.
+ */
+export const checkNewerSchema = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const newer = yield* sql<{ readonly id: number; readonly name: string }>`
+    SELECT migration_id::int AS id, name
+    FROM schema_migrations
+    WHERE migration_id > ${latestMigration}
+    ORDER BY migration_id
+  `
+  const newest = newer.at(-1)
+  if (newest === undefined) return
+  const incompatible = newer.find(({ name }) => name.endsWith(INCOMPATIBLE))
+  if (incompatible !== undefined) {
+    return yield* new SchemaIncompatible({
+      migration: `${String(incompatible.id).padStart(4, "0")}_${incompatible.name}`
+    })
+  }
   yield* Effect.logWarning(
-    `The database has schema version ${store}, newer than this version's ${latestMigration}: a newer version has migrated it`
+    `The database has schema version ${newest.id}, newer than this version's ${latestMigration}: a newer version has migrated it`
   )
 })
