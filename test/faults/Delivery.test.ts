@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url"
 import { Delivery } from "../../src/server/delivery/Delivery.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
+import { VIRTUAL_SHARDS } from "../../src/server/delivery/Delivery/virtualShards.ts"
 import {
   publishWebhookEvents,
   respondingChannel,
@@ -104,7 +105,7 @@ describe("Delivery › a replica", () => {
       yield* exited(child)
       // On a slow or busy machine, no longer than its start: it waits for no lease and no interval.
       assert.isAtMost(performance.now() - before, Math.max(1_000, Duration.toMillis(start)))
-      assert.strictEqual(yield* freeShards, 16)
+      assert.strictEqual(yield* freeShards, VIRTUAL_SHARDS)
     })
   )
 
