@@ -17,7 +17,7 @@ import { makeRowsDigest, type RowsDigest } from "./rowsDigest.ts"
 import type { LineWriter } from "./transfer/transferFile.ts"
 
 /** In this time replicas store the spans that they have in memory. */
-const SPANS_MILLIS = 6_000
+const SPANS_MILLIS = 4_000
 
 /**
  * How long the export waits until replicas have stopped to write, at least: two polls, and the time in which spans in memory are stored.

@@ -1,8 +1,11 @@
 import { Effect } from "effect"
-import type { HttpServerResponse } from "effect/http"
+import { HttpServerResponse } from "effect/http"
 import type { OrgId } from "../../domain/Ids.ts"
 import { OrganizationMoves } from "../identity/OrganizationMoves.ts"
 import { problemResponse } from "./problemResponse.ts"
+
+/** A move takes longer than the three retries of a client would last after the second that other refusals ask for. */
+const RETRY_AFTER_SECONDS = "5"
 
 /** Runs requests, except those of organizations that move to or from another installation. */
 export const makeMoveGate = Effect.map(OrganizationMoves, ({ refusalOf, track }) => ({
@@ -15,7 +18,12 @@ export const makeMoveGate = Effect.map(OrganizationMoves, ({ refusalOf, track })
       Effect.suspend(() => {
         const isRead = method === "GET"
         const refusal = refusalOf(org_id, isRead)
-        if (refusal !== undefined) return problemResponse(refusal)
+        if (refusal !== undefined) {
+          const response = problemResponse(refusal)
+          return refusal.status === 503
+            ? Effect.map(response, HttpServerResponse.setHeader("retry-after", RETRY_AFTER_SECONDS))
+            : response
+        }
         return isRead ? operation : track(org_id)(operation)
       })
 }))

@@ -78,12 +78,18 @@ export const openWriter = (file: string, transferKey: Uint8Array): LineWriter =>
 
 /** Reads exactly `length` bytes, and leaves the others in the stream. */
 const readBytes = async (input: Readable, length: number): Promise<Buffer> => {
-  for (;;) {
-    const bytes: unknown = input.read(length)
-    if (bytes instanceof Buffer && bytes.length === length) return bytes
-    if (bytes !== null || input.readableEnded || input.destroyed) throw new FileNotAuthentic()
-    await Promise.race([once(input, "readable"), once(input, "end")])
+  const chunks: Array<Buffer> = []
+  let size = 0
+  const unread: AsyncIterable<Buffer> = input.iterator({ destroyOnReturn: false })
+  for await (const chunk of unread) {
+    chunks.push(chunk)
+    size += chunk.length
+    if (size >= length) break
   }
+  if (size < length) throw new FileNotAuthentic()
+  const all = Buffer.concat(chunks)
+  if (size > length) input.unshift(all.subarray(length))
+  return all.subarray(0, length)
 }
 
 async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<string> {

@@ -1,0 +1,130 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Layer, Redacted } from "effect"
+import { randomBytes } from "node:crypto"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { CHUNK_BYTES } from "../../../src/server/cells/transfer/sealedChunks.ts"
+import { openWriter, readFile } from "../../../src/server/cells/transfer/transferFile.ts"
+import { makeTransferKey, parseTransferKey } from "../../../src/server/cells/transfer/TransferKey.ts"
+import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
+
+const makeBox = Effect.suspend(() =>
+  Effect.map(
+    Layer.build(SecretBox.layer({ masterKeys: [Redacted.make(randomBytes(32).toString("base64"))] })),
+    (context) => Context.get(context, SecretBox)
+  )
+)
+
+const directory = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(path.join(tmpdir(), "countersign-transfer-"))),
+  (made) => Effect.sync(() => rmSync(made, { recursive: true }))
+)
+
+const linesOf = async (file: string, box: SecretBox["Service"]) => {
+  const lines: Array<string> = []
+  for await (const line of readFile(file, box)) lines.push(line)
+  return lines
+}
+
+/** The message of the failure. */
+const failureOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => assert.fail("a failure"),
+    (error: unknown) => (error instanceof Error ? error.message : String(error))
+  )
+
+const write = async (file: string, key: string, lines: ReadonlyArray<string>) => {
+  const parsed = parseTransferKey(key)
+  const writer = openWriter(file, parsed._tag === "Some" ? parsed.value : assert.fail("a key"))
+  // oxlint-disable-next-line no-await-in-loop -- in the order of the lines
+  for (const line of lines) await writer.write(line)
+  await writer.end()
+}
+
+/** Incompressible, so that the file has several chunks. */
+const lines = Array.from({ length: 40 }, () => randomBytes(6_000).toString("base64"))
+
+describe("the file of an exported organization", () => {
+  it.effect("gives back its lines, in the installation that it was exported for only", () =>
+    Effect.gen(function* () {
+      const file = path.join(yield* directory, "file")
+      const box = yield* makeBox
+      yield* Effect.promise(() => write(file, makeTransferKey(box), lines))
+      assert.deepStrictEqual(yield* Effect.promise(() => linesOf(file, box)), lines)
+      const other = yield* makeBox
+      assert.match(
+        yield* Effect.promise(() => failureOf(linesOf(file, other))),
+        /was exported for another installation/
+      )
+      const content = readFileSync(file)
+      assert.isFalse(content.includes(lines[0]?.slice(0, 100) ?? ""))
+      // An existing file is not replaced.
+      assert.match(yield* Effect.promise(() => failureOf(write(file, makeTransferKey(box), lines))), /EEXIST/)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is refused if it was cut anywhere, or a byte of it was changed", () =>
+    Effect.gen(function* () {
+      const file = path.join(yield* directory, "file")
+      const box = yield* makeBox
+      yield* Effect.promise(() => write(file, makeTransferKey(box), lines))
+      const content = readFileSync(file)
+      const sealed = CHUNK_BYTES + 16
+      const header = content.length - Math.floor((content.length - 100) / sealed) * sealed
+      assert.isAbove(content.length, 3 * sealed)
+      const cuts = [
+        10,
+        60,
+        115,
+        200,
+        header,
+        content.length - sealed,
+        content.length - 16,
+        content.length - 1
+      ]
+      for (const start of [0, 1, 2]) cuts.push(115 + start * sealed)
+      for (const length of cuts) {
+        writeFileSync(file, content.subarray(0, length))
+        assert.match(
+          yield* Effect.promise(() => failureOf(linesOf(file, box))),
+          /damaged or incomplete|another installation/,
+          `cut to ${length}`
+        )
+      }
+      for (const at of [0, 30, 60, 100, 120, 115 + sealed + 5, content.length - 1]) {
+        const changed = Buffer.from(content)
+        changed[at] = (changed[at] ?? 0) ^ 1
+        writeFileSync(file, changed)
+        assert.match(
+          yield* Effect.promise(() => failureOf(linesOf(file, box))),
+          /damaged or incomplete|another installation|no export of an organization/,
+          `changed at ${at}`
+        )
+      }
+      // Two chunks in another order.
+      const swapped = Buffer.from(content)
+      content.copy(swapped, 115, 115 + sealed, 115 + 2 * sealed)
+      content.copy(swapped, 115 + sealed, 115, 115 + sealed)
+      writeFileSync(file, swapped)
+      assert.match(yield* Effect.promise(() => failureOf(linesOf(file, box))), /damaged or incomplete/)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is not written for a malformed transfer key", () =>
+    Effect.gen(function* () {
+      const key = makeTransferKey(yield* makeBox)
+      assert.match(key, /^cst1_[\w-]{75}$/)
+      for (const text of [
+        "",
+        "cst1_",
+        key.slice(0, -1),
+        `${key}A`,
+        key.replace("cst1_", "cst2_"),
+        ` ${key}`
+      ]) {
+        assert.strictEqual(parseTransferKey(text)._tag, "None", text)
+      }
+    }).pipe(Effect.scoped)
+  )
+})
