@@ -150,11 +150,10 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardSt
           WHERE v.owner = ${owner}
             AND (
               NOT EXISTS (SELECT FROM renewed)
-              OR NOT EXISTS (
-                SELECT
-                FROM delivery_shards s
-                WHERE s.shard = v.virtual_shard % ${SHARDS}::smallint
-                  AND s.owner = ${VIRTUAL_OWNER}
+              OR v.virtual_shard % ${SHARDS}::smallint NOT IN (
+                SELECT shard
+                FROM delivery_shards
+                WHERE owner = ${VIRTUAL_OWNER}
               )
             )
         ), expired AS (
