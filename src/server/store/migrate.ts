@@ -64,7 +64,10 @@ const logMigrations = (names: ReadonlyArray<string>): Effect.Effect<void> =>
         { first: names[0], last: names.at(-1) }
       )
 
-/** Applies the missing migrations, and logs a warning if the database has newer ones than this version. */
+/**
+ * Applies the missing migrations. If the database has newer ones than this version, it logs a warning, or fails if one of them is
+ * incompatible.
+ */
 export const layerMigrated: Layer.Layer<
   never,
   SqlError.SqlError | PgMigrator.MigrationError | SchemaIncompatible | PoolerMismatch | PoolerSettings,
