@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config"
 
 /** These stop, starve or disconnect databases and processes, and assert what happens in time. Others beside them slow all of that. */
 const TIMED = [
-  "test/faults/{chaos,DeadConnections,Delivery,Disk,Standby}.test.ts",
+  "test/faults/{chaos,DeadConnections,Delivery,Disk,Pooler,Standby}.test.ts",
   "test/server/delivery/Delivery/Shards.test.ts"
 ]
 
