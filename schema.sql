@@ -366,7 +366,13 @@ CREATE OR REPLACE FUNCTION public.organization_move_fence()
  LANGUAGE plpgsql
 AS $function$
     BEGIN
-      IF current_setting('countersign.moving', true) = 'on' THEN
+      IF current_setting('countersign.moving', true) = 'on'
+        OR NOT EXISTS (
+          SELECT FROM organization_moves
+          WHERE org_id = CASE TG_OP WHEN 'INSERT' THEN NEW.org_id ELSE OLD.org_id END
+            AND is_fenced
+        )
+      THEN
         RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
       END IF;
       IF TG_OP = 'DELETE'

@@ -40,7 +40,14 @@ export const exportTo = Effect.fnUntraced(function* (flags: {
       Effect.gen(function* () {
         const org_id = yield* (yield* Organizations).findByName(flags.org)
         return yield* Effect.acquireUseRelease(
-          Effect.sync(() => openWriter(flags.to, transferKey.value)),
+          // Before the organization is frozen, and before the codes of an earlier export are discarded.
+          Effect.try({
+            try: () => openWriter(flags.to, transferKey.value),
+            catch: (error) =>
+              new MoveRefused({
+                message: `Could not create ${flags.to}: ${error instanceof Error ? error.message : String(error)}. Nothing was changed.`
+              })
+          }),
           (writer) => exportOrganization({ org_id, name: flags.org }, writer, report),
           // Without effect on a file that is complete.
           (writer) => Effect.sync(writer.abort)

@@ -8,7 +8,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
 import { latestMigration } from "../store/Database/schemaVersion.ts"
-import { installFence } from "./fence.ts"
+import { installFence, moveEnded } from "./fence.ts"
 import type { FileEnd, FileHeader } from "./Manifest.ts"
 import { listMovedTables } from "./movedTables.ts"
 import { codeDigest, findMoveById, makeCode, MoveRefused } from "./moveState.ts"
@@ -110,7 +110,7 @@ export const exportOrganization = Effect.fnUntraced(function* (
   }
   yield* freeze(sql, org_id, name, codes)
   yield* drain(sql, org_id)
-  yield* installFence(sql, org_id)
+  yield* installFence(sql, { org_id, move_id: codes.move_id })
 
   const write = (line: string) =>
     Effect.tryPromise({ try: () => writer.write(line), catch: (error) => error })
@@ -156,12 +156,15 @@ export const exportOrganization = Effect.fnUntraced(function* (
   const end: FileEnd = { end: true, tables: digests, receipt: codes.receipt, activation: codes.activation }
   yield* write(JSON.stringify(end))
   yield* Effect.tryPromise({ try: () => writer.end(), catch: (error) => error })
-  yield* sql`
+  const current = yield* sql`
     UPDATE organization_moves
     SET row_count = ${rows}, changed_at = ${toDate(yield* clock.now)}
     WHERE org_id = ${org_id}
       AND move_id = ${codes.move_id}
+      AND is_fenced
+    RETURNING org_id
   `
+  if (current.length === 0) return yield* moveEnded
   const result: ExportedOrganization = {
     rows,
     bytes: writer.bytes(),

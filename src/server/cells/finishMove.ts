@@ -86,8 +86,7 @@ export const activateMove = Effect.fnUntraced(function* (name: string, release: 
       }
       if (found.state === "staged") {
         yield* setState(sql, found, "arrived", false)
-        // The fence is still there: it is removed below.
-        yield* sql`SELECT set_config('countersign.moving', 'on', true)`
+        // This ends the fence. Its triggers are dropped below.
         yield* audit.record({ org_id: found.org_id, actor: null }, "organization.moved", found.org_id, {
           move_id: found.move_id
         })
@@ -156,24 +155,36 @@ export const finishMove = Effect.fnUntraced(function* (
  */
 export const abortMove = Effect.fnUntraced(function* (name: string) {
   const sql = yield* SqlClient.SqlClient
-  const move = yield* inTransaction(sql, findMove(sql, name))
-  if (move === undefined) return yield* notMoving(name)
-  const { org_id, state } = move
-  if (state === "moved" || state === "left") {
-    return yield* refuse(
-      `${name} has moved: it belongs to the other installation. To move it back, export it there.`
-    )
-  }
-  if (state === "arrived") return yield* refuse(`${name} is active here. Its move is over.`)
-  if (state === "frozen") {
-    // From here on a commit is refused. The fence is removed before the row: without the row the organization is active.
-    yield* sql`UPDATE organization_moves SET row_count = NULL WHERE org_id = ${org_id} AND state = 'frozen'`
+  // One transaction, so that neither a commit nor an activation is between the check and the change.
+  const move = yield* inTransaction(
+    sql,
+    Effect.gen(function* () {
+      const found = yield* findMove(sql, name)
+      if (found === undefined) return yield* notMoving(name)
+      const { org_id, state } = found
+      if (state === "moved" || state === "left") {
+        return yield* refuse(
+          `${name} has moved: it belongs to the other installation. To move it back, export it there.`
+        )
+      }
+      if (state === "arrived") return yield* refuse(`${name} is active here. Its move is over.`)
+      if (state === "frozen") {
+        // From here on the organization is active, and a commit is refused.
+        yield* sql`UPDATE organization_moves SET row_count = NULL WHERE org_id = ${org_id}`
+        yield* setState(sql, found, "frozen", false)
+      } else {
+        // No release code activates it from here on.
+        yield* setState(sql, found, "discarded", true)
+      }
+      return found
+    })
+  )
+  const { move_id, org_id } = move
+  if (move.state === "frozen") {
     yield* removeFence(sql, org_id)
-    yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move.move_id} AND state = 'frozen'`
+    yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move_id} AND NOT is_fenced`
     return "active" as const
   }
-  // No release code activates it from here on.
-  yield* inTransaction(sql, setState(sql, move, "discarded", true))
   yield* deleteRows(sql, org_id, () => undefined)
   yield* inTransaction(sql, setState(sql, move, "discarded", false))
   yield* removeFence(sql, org_id)

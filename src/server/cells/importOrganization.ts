@@ -9,7 +9,7 @@ import { int4Array, textArray } from "../store/pgArrays.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomicWithoutRetry, transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
-import { installFence, passFence } from "./fence.ts"
+import { installFence, moveEnded, passFence } from "./fence.ts"
 import { FileEnd, FileHeader, TableStart } from "./Manifest.ts"
 import { listMovedTables, type MovedTable, quoted } from "./movedTables.ts"
 import { findMoveById, MoveRefused } from "./moveState.ts"
@@ -148,7 +148,7 @@ export const importOrganization = Effect.fnUntraced(function* (
     const result: ImportedOrganization = { org_id, name, receipt: done.value, isRepeated: true, rows: 0 }
     return result
   }
-  yield* installFence(sql, org_id)
+  yield* installFence(sql, header)
   yield* Effect.sleep(NOTICE_MILLIS)
 
   /** Reads the rows of one table, and returns the line that follows them. */
@@ -211,7 +211,7 @@ export const importOrganization = Effect.fnUntraced(function* (
     const named = yield* sql`SELECT 1 AS found FROM organizations WHERE org_id = ${org_id} AND name = ${name}`
     if (named.length === 0) return yield* malformed
     const now = toDate(yield* clock.now)
-    yield* sql`
+    const staged = yield* sql`
       UPDATE organization_moves
       SET
         state = 'staged', changed_at = ${now}, row_count = ${rows}, receipt = ${end.receipt},
@@ -219,7 +219,10 @@ export const importOrganization = Effect.fnUntraced(function* (
       WHERE org_id = ${org_id}
         AND move_id = ${header.move_id}
         AND state = 'importing'
+      RETURNING org_id
     `
+    // Without its row in this state nothing would fence the imported copy.
+    if (staged.length === 0) return yield* moveEnded
     const result: ImportedOrganization = { org_id, name, receipt: end.receipt, isRepeated: false, rows }
     return result
   })

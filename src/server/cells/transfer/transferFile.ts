@@ -5,7 +5,7 @@
  */
 import { Option, Schema } from "effect"
 import { once } from "node:events"
-import { createReadStream, createWriteStream } from "node:fs"
+import { createReadStream, createWriteStream, openSync } from "node:fs"
 import { pipeline } from "node:stream/promises"
 import type { Readable, Writable } from "node:stream"
 import { constants, createZstdCompress, createZstdDecompress } from "node:zlib"
@@ -40,12 +40,15 @@ export interface LineWriter {
   readonly bytes: () => number
 }
 
-/** Opens a file, or standard output for `-`, to write an export that only the owner of the transfer key can read. */
+/**
+ * Creates a file, or opens standard output for `-`, to write an export that only the owner of the transfer key can read. Throws if the file
+ * exists or cannot be created.
+ */
 export const openWriter = (file: string, transferKey: Uint8Array): LineWriter => {
   const { ephemeral, key } = sealFor(transferKey)
   const header = Buffer.concat([MAGIC, transferKey, ephemeral])
   const output: Writable =
-    file === "-" ? process.stdout : createWriteStream(file, { flags: "wx", mode: 0o600 })
+    file === "-" ? process.stdout : createWriteStream(file, { fd: openSync(file, "wx", 0o600) })
   const compress = createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 3 } })
   let bytes = header.length
   const encrypt = encryptChunks(key, header, (length) => void (bytes += length))
@@ -92,20 +95,26 @@ const readBytes = async (input: Readable, length: number): Promise<Buffer> => {
   return all.subarray(0, length)
 }
 
+/** Splits text into lines. Searches each chunk once, so that the time for a long line is linear. */
 async function* linesOf(input: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true })
-  let rest = ""
+  let pending: Array<string> = []
+  let length = 0
   for await (const chunk of input) {
-    rest += decoder.decode(chunk, { stream: true })
+    const text = decoder.decode(chunk, { stream: true })
     let start = 0
-    for (let end = rest.indexOf("\n"); end >= 0; end = rest.indexOf("\n", start)) {
-      yield rest.slice(start, end)
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
+      pending.push(text.slice(start, end))
+      yield pending.join("")
+      pending = []
+      length = 0
       start = end + 1
     }
-    rest = rest.slice(start)
-    if (rest.length > MAX_LINE) throw new FileRefused({ message: "A line of the file is too long." })
+    if (start < text.length) pending.push(text.slice(start))
+    length += text.length - start
+    if (length > MAX_LINE) throw new FileRefused({ message: "A line of the file is too long." })
   }
-  if (rest + decoder.decode() !== "") throw new FileNotAuthentic()
+  if (pending.join("") + decoder.decode() !== "") throw new FileNotAuthentic()
 }
 
 /** The lines of a file, or of standard input for `-`, that was exported for a transfer key of this installation. */

@@ -76,6 +76,7 @@ import blockedPeople from "./0077_blocked_people.ts"
 import providerSessions from "./0078_provider_sessions.ts"
 import organizationMoves from "./0079_organization_moves.ts"
 import virtualShards from "./0080_virtual_shards.ts"
+import fenceByState from "./0081_fence_by_state.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -154,5 +155,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0077_blocked_people": blockedPeople,
   "0078_provider_sessions": providerSessions,
   "0079_organization_moves": organizationMoves,
-  "0080_virtual_shards": virtualShards
+  "0080_virtual_shards": virtualShards,
+  "0081_fence_by_state": fenceByState
 }

@@ -1,0 +1,156 @@
+import { assert, describe, it } from "@effect/vitest"
+import { PgConnection } from "@effect/sql-pg"
+import { Context, Effect, Exit, Fiber, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { OrgId } from "../../../src/domain/Ids.ts"
+import { exportOrganization } from "../../../src/server/cells/exportOrganization.ts"
+import { abortMove, activateMove, commitMove } from "../../../src/server/cells/finishMove.ts"
+import { importOrganization } from "../../../src/server/cells/importOrganization.ts"
+import { moveEnded } from "../../../src/server/cells/fence.ts"
+import type { LineWriter } from "../../../src/server/cells/transfer/transferFile.ts"
+import { Audit } from "../../../src/server/identity/Audit.ts"
+import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { eventually } from "../../support/eventually.ts"
+import { cloneDatabase } from "../../support/postgres.ts"
+import { seedEnvironment } from "../../support/seedOneOfEach/seedOneOfEach.ts"
+
+/** An installation, and what a command has of it. */
+const startCell = Effect.gen(function* () {
+  const databaseUrl = yield* cloneDatabase
+  const context = yield* Layer.build(
+    Layer.fresh(Countersign.layer({ databaseUrl, environment: seedEnvironment }))
+  )
+  const sql = Context.get(context, SqlClient.SqlClient)
+  const command = yield* Layer.build(
+    Audit.layer.pipe(
+      Layer.provideMerge(StoreClock.layer),
+      Layer.provideMerge(Layer.succeed(SqlClient.SqlClient, sql)),
+      Layer.provideMerge(Layer.succeed(SecretBox, Context.get(context, SecretBox)))
+    )
+  )
+  return {
+    url: databaseUrl,
+    sql,
+    command: <A, E>(
+      use: Effect.Effect<A, E, SqlClient.SqlClient | StoreClock | SecretBox | Audit>
+    ): Effect.Effect<A, E> => Effect.provideContext(use, command),
+    createOrganization: Effect.provideContext(
+      Effect.flatMap(Countersign, ({ key }) => key({}, "acme")),
+      context
+    )
+  }
+})
+type Cell = Effect.Success<typeof startCell>
+
+const idOf = (cell: Cell) =>
+  Effect.map(
+    cell.sql<{ readonly org_id: string }>`SELECT org_id FROM organizations WHERE name = 'acme'`,
+    (rows) => OrgId.make(rows[0]?.org_id ?? "")
+  )
+
+const stateOf = (cell: Cell) =>
+  Effect.map(
+    cell.sql<{
+      readonly state: string
+      readonly is_fenced: boolean
+    }>`SELECT state, is_fenced FROM organization_moves`,
+    ([row]) => (row === undefined ? "none" : `${row.state} ${row.is_fenced ? "fenced" : "open"}`)
+  )
+
+const countFences = (cell: Cell) =>
+  Effect.map(
+    cell.sql<{
+      readonly count: number
+    }>`SELECT count(*)::int AS count FROM pg_trigger WHERE tgname LIKE 'moving%'`,
+    ([row]) => row?.count
+  )
+
+/** A file in memory. */
+const makeFile = () => {
+  const lines: Array<string> = []
+  const writer: LineWriter = {
+    write: async (line) => void lines.push(line),
+    end: async () => undefined,
+    abort: () => undefined,
+    bytes: () => 0
+  }
+  return { lines, writer }
+}
+
+const exportFrom = Effect.fnUntraced(function* (cell: Cell) {
+  const { lines, writer } = makeFile()
+  yield* cell.command(exportOrganization({ org_id: yield* idOf(cell), name: "acme" }, writer))
+  return lines
+})
+
+/** The lines of a file; `last` runs before the last one. */
+async function* reading(lines: ReadonlyArray<string>, last: Effect.Effect<unknown, unknown> = Effect.void) {
+  yield* lines.slice(0, -1)
+  await Effect.runPromise(last)
+  yield* lines.slice(-1)
+}
+
+describe("commands of a move that run at the same time", () => {
+  it.live(
+    "an import that is aborted while it reads leaves no copy, and the fence ends for all tables with the activation",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCell
+        const there = yield* startCell
+        yield* here.createOrganization
+        const first = yield* exportFrom(here)
+
+        // The abort waits for the import's locks, and the import ends after it.
+        let aborting: Fiber.Fiber<unknown, unknown> | undefined
+        const abort = Effect.gen(function* () {
+          aborting = yield* Effect.forkDetach(there.command(abortMove("acme")))
+          yield* eventually(stateOf(there), (state) => state === "discarded open")
+        })
+        const aborted = yield* Effect.exit(there.command(importOrganization(reading(first, abort))))
+        assert.deepStrictEqual(aborted, Exit.fail(moveEnded))
+        yield* Fiber.join(aborting ?? assert.fail("no abort"))
+        assert.deepStrictEqual(yield* there.sql`SELECT FROM organizations WHERE name = 'acme'`, [])
+        assert.strictEqual(yield* countFences(there), 0)
+
+        const { receipt } = yield* Effect.flatMap(exportFrom(here), (lines) =>
+          there.command(importOrganization(reading(lines)))
+        )
+        const org_id = yield* idOf(there)
+        const release = yield* here.command(commitMove("acme", receipt, null))
+        // A reader keeps the triggers of a table from being dropped.
+        const reader = yield* PgConnection.make({ url: there.url })
+        yield* reader.query("BEGIN")
+        yield* reader.query("LOCK TABLE delivery_destinations IN ACCESS SHARE MODE")
+        const activating = yield* Effect.forkChild(there.command(activateMove("acme", release)))
+        yield* eventually(stateOf(there), (state) => state === "arrived open")
+        const write = there.sql`
+          INSERT INTO delivery_destinations (org_id, destination_id)
+          VALUES (${org_id}, 'x')
+          RETURNING 1
+        `
+        assert.strictEqual((yield* write).length, 1)
+        yield* reader.query("COMMIT")
+        yield* Fiber.join(activating)
+        assert.strictEqual(yield* countFences(there), 0)
+      }).pipe(Effect.scoped),
+    120_000
+  )
+
+  it.live(
+    "an export that is aborted while it waits for requests in progress fails, and leaves no triggers",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCell
+        yield* here.createOrganization
+        const exporting = yield* Effect.forkChild(Effect.exit(exportFrom(here)))
+        yield* eventually(stateOf(here), (state) => state === "frozen fenced")
+        yield* here.command(abortMove("acme"))
+        assert.deepStrictEqual(yield* Fiber.join(exporting), Exit.fail(moveEnded))
+        assert.strictEqual(yield* countFences(here), 0)
+        assert.strictEqual(yield* stateOf(here), "none")
+      }).pipe(Effect.scoped),
+    120_000
+  )
+})
