@@ -122,7 +122,6 @@ const buildImages = async (): Promise<void> => {
   for (const variant of chosenVariants) {
     const images: Array<Image> = []
     for (const architecture of chosenArchitectures) {
-      // oxlint-disable-next-line no-await-in-loop -- an image is some 300 MB in memory
       images.push(await imageOf(variant, architecture, created, revision))
     }
     const layout = makeLayout(`countersign:${VERSION}-${variant}`, images)
@@ -140,7 +139,6 @@ const buildImages = async (): Promise<void> => {
 const unpackLayers = async (folder: string): Promise<void> => {
   const [architecture = own] = chosenArchitectures
   for (const variant of chosenVariants) {
-    // oxlint-disable-next-line no-await-in-loop -- the variants share most layers
     const { trees } = await layersOf(variant, architecture)
     for (const [name, , tree] of trees) {
       // Docker gives what it copies to root: the Dockerfile names the owner of the data directory, whose folder is apart.

@@ -109,7 +109,6 @@ export const fetchDebianPackage = async (
   const faults: Array<string> = []
   for (const mirror of mirrors) {
     try {
-      // oxlint-disable-next-line no-await-in-loop -- the next mirror is asked only if this one lacks the package
       const bytes = await download(`${mirror}/${file}`)
       if (sha256(bytes) !== wanted) throw new Error("its digest is not that of scripts/image/debian.json")
       keep(path.join("debian", wanted), bytes)

@@ -140,7 +140,6 @@ export const exportOrganization = Effect.fnUntraced(function* (
               try: async () => {
                 for (const line of lines) {
                   digest.add(line)
-                  // oxlint-disable-next-line no-await-in-loop -- in the order of the rows
                   await writer.write(line)
                 }
                 onProgress((rows += lines.length))

@@ -108,7 +108,6 @@ const startLoop = <A>(call: (index: number) => Promise<A>) => {
   const stop = new AbortController()
   const done = (async () => {
     for (let index = 0; !stop.signal.aborted; index++) {
-      // oxlint-disable-next-line no-await-in-loop -- one call after the other
       results.push(await call(index))
     }
   })()
@@ -128,11 +127,9 @@ const startLoop = <A>(call: (index: number) => Promise<A>) => {
 const patiently = async <A>(call: () => Promise<A>): Promise<A> => {
   for (;;) {
     try {
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       return await call()
     } catch (error) {
       if (!isProblem(error, "UNAVAILABLE")) throw error
-      // oxlint-disable-next-line no-await-in-loop -- one attempt after the other
       await new Promise((resolve) => setTimeout(resolve, 500))
     }
   }

@@ -37,7 +37,6 @@ const failureOf = (promise: Promise<unknown>) =>
 const write = async (file: string, key: string, lines: ReadonlyArray<string>) => {
   const parsed = parseTransferKey(key)
   const writer = openWriter(file, parsed._tag === "Some" ? parsed.value : assert.fail("a key"))
-  // oxlint-disable-next-line no-await-in-loop -- in the order of the lines
   for (const line of lines) await writer.write(line)
   await writer.end()
 }

@@ -327,7 +327,7 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
 
   it.effect("a backup that these programs cannot open is refused with what can", () =>
     Effect.gen(function* () {
-      const manifest = BackupManifest.make({
+      const fields: ConstructorParameters<typeof BackupManifest>[0] = {
         format: 1,
         countersign: "9.9.9",
         completed_at: "2026-11-24T00:00:00.000Z",
@@ -340,12 +340,12 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
         files: 1,
         bytes: 1,
         directories: []
-      })
+      }
       const programs = { major: 18, installedIn: undefined }
-      yield* checkPrograms(manifest, programs)
+      yield* checkPrograms(BackupManifest.make(fields), programs)
       const why = (changes: Partial<BackupManifest>, major = 18) =>
         Effect.map(
-          Effect.flip(checkPrograms({ ...manifest, ...changes }, { ...programs, major })),
+          Effect.flip(checkPrograms(BackupManifest.make({ ...fields, ...changes }), { ...programs, major })),
           ({ phrase }) => phrase
         )
       assert.match(
