@@ -27,6 +27,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   flood: async (parts) => (await import("./flood.ts")).run(parts),
   stream: async (parts) => (await import("./stream.ts")).run(parts),
   console: () => import("./console.ts"),
+  move: () => import("./move.ts"),
   ready: () => import("./ready.ts"),
   rest: () => import("./rest.ts"),
   rules: () => import("./rules.ts"),
