@@ -1,6 +1,7 @@
 import { PgMigrator } from "@effect/sql-pg"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { isSqlError } from "effect/sql/SqlError"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
@@ -18,7 +19,22 @@ const runMigrations = PgMigrator.make({})({
   table: "schema_migrations"
 })
 
-const migrateHere = Effect.gen(function* () {
+/**
+ * Longest wait for the lock of a table, in milliseconds. While a migration waits, such as for a long `pg_dump`, the statements of replicas in
+ * service on the table wait behind it; they fail after 2 s.
+ */
+const LOCK_WAIT_MILLIS = 1_000
+
+/** Pauses after a lock was not granted, in which the statements behind it run. Each attempt repeats the migrations before it. */
+const LOCK_RETRIES = Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
+
+/** The error of a lock that was not granted in time, of a migration or of the library's own statements. */
+const lockTimeout = (error: SqlError.SqlError | PgMigrator.MigrationError): SqlError.SqlError | undefined => {
+  const cause = error._tag === "MigrationError" ? error.cause : error
+  return isSqlError(cause) && cause.reason._tag === "LockTimeoutError" ? cause : undefined
+}
+
+const migrateOnce = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   // A replica that migrates has locked the table, so this check may wait for it. In a transaction of its own, because
   // that replica must not wait for this one's lock on the table while this one waits for the advisory lock.
@@ -28,6 +44,7 @@ const migrateHere = Effect.gen(function* () {
       Effect.gen(function* () {
         yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
         if (yield* hasEveryMigration(sql)) return []
+        yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_WAIT_MILLIS)}, true)`
         // The library creates the table too, but if that fails, it queries the table in the aborted transaction, and the
         // reason is lost.
         yield* sql`
@@ -43,6 +60,19 @@ const migrateHere = Effect.gen(function* () {
     )
   )
 })
+
+/** All missing migrations or none. Lets the service go on while a long transaction uses a table that a migration changes. */
+const migrateHere = migrateOnce.pipe(
+  Effect.tapError((error) =>
+    lockTimeout(error) === undefined
+      ? Effect.void
+      : Effect.logWarning(
+          `${error._tag === "MigrationError" ? error.message : "The migration"}: a transaction uses its table for more than ${LOCK_WAIT_MILLIS / 1_000} s. ` +
+            "Nothing was changed; trying again. End long transactions, such as a pg_dump (countersign doctor names them)."
+        )
+  ),
+  Effect.retry({ schedule: LOCK_RETRIES, while: (error) => lockTimeout(error) !== undefined })
+)
 
 /**
  * Applies the missing migrations and returns their names, on a connection that passes no pooler; a pooler's sessions get their settings

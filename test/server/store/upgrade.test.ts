@@ -65,6 +65,29 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("an upgrade of repli
     })
   )
 
+  it.effect("requests go on while a long transaction holds up a migration, which is repeated", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* downgrade
+      // As a pg_dump does.
+      const endDump = yield* useTable("feedback", "ACCESS SHARE")
+      const upgrading = yield* Effect.forkChild(migrate)
+      yield* blocked
+      // Waits behind the migration until that gives up the lock.
+      yield* sql`SELECT count(*) FROM feedback`
+      const [after] = yield* sql<{ readonly id: number }>`
+        SELECT max(migration_id)::int AS id
+        FROM schema_migrations
+      `
+      assert.strictEqual(after?.id, Number(OLDER))
+      yield* endDump
+      assert.deepStrictEqual(
+        yield* Fiber.join(upgrading),
+        newer.map(([name]) => name)
+      )
+    })
+  )
+
   it.effect("no existing table is read except to build an index", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
