@@ -28,6 +28,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   stream: async (parts) => (await import("./stream.ts")).run(parts),
   console: () => import("./console.ts"),
   move: () => import("./move.ts"),
+  image: () => import("./image.ts"),
   ready: () => import("./ready.ts"),
   rest: () => import("./rest.ts"),
   rules: () => import("./rules.ts"),

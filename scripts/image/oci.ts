@@ -172,6 +172,8 @@ const pathOf = ({ digest }: Descriptor): string => `blobs/${digest.replace(":", 
 /** A layout's files, and the digest by which a registry would name the image. */
 export interface Layout {
   readonly files: FileTree
+  /** The files of the archive: without the attached documents, because programs that read one take every manifest for an image. */
+  readonly archived: FileTree
   readonly digest: string
 }
 
@@ -191,17 +193,24 @@ export const makeLayout = (name: string, images: ReadonlyArray<Image>): Layout =
     ? { ...first.manifest, annotations }
     : blobs.addJson(INDEX, { schemaVersion: 2, mediaType: INDEX, manifests }, { annotations })
   const attached = added.map(({ attached: one }) => one)
-  const files = new Map(blobs.files)
   const json = (value: unknown) => file(JSON.stringify(value))
-  files.set("oci-layout", json({ imageLayoutVersion: "1.0.0" }))
-  files.set("index.json", json({ schemaVersion: 2, mediaType: INDEX, manifests: [main, ...attached] }))
-  // What `docker load` reads in versions that do not know OCI's layout.
-  if (isSingle)
-    files.set(
-      "manifest.json",
-      json([{ Config: pathOf(first.config), RepoTags: [name], Layers: first.layers.map(pathOf) }])
-    )
-  return { files, digest: main.digest }
+  const layoutOf = (listed: ReadonlyArray<Descriptor>, docker: boolean): FileTree => {
+    const files = new Map(blobs.files)
+    files.set("oci-layout", json({ imageLayoutVersion: "1.0.0" }))
+    files.set("index.json", json({ schemaVersion: 2, mediaType: INDEX, manifests: listed }))
+    // What `docker load` reads in versions that do not know OCI's layout.
+    if (docker)
+      files.set(
+        "manifest.json",
+        json([{ Config: pathOf(first.config), RepoTags: [name], Layers: first.layers.map(pathOf) }])
+      )
+    return files
+  }
+  return {
+    files: layoutOf([main, ...attached], false),
+    archived: layoutOf([main], isSingle),
+    digest: main.digest
+  }
 }
 
 /** Writes a layout into a folder, which it replaces. */
@@ -216,7 +225,7 @@ export const writeLayout = (folder: string, { files }: Layout): void => {
 }
 
 /** Writes a layout as an archive. */
-export const writeArchive = (place: string, { files }: Layout): void => {
+export const writeArchive = (place: string, { archived }: Layout): void => {
   mkdirSync(path.dirname(place), { recursive: true })
-  writeFileSync(place, writeTar(files))
+  writeFileSync(place, writeTar(archived))
 }

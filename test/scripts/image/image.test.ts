@@ -4,11 +4,12 @@ import { spawn, spawnSync } from "node:child_process"
 import { createHash, randomBytes } from "node:crypto"
 import { once } from "node:events"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
-import { connect, createServer } from "node:net"
+import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { gunzipSync } from "node:zlib"
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { reachByTcp } from "../../../scripts/image/reachByTcp.ts"
 import {
   cannotRun,
   type Container,
@@ -51,6 +52,8 @@ const rootOf = (variant: string) => path.join(folder, `${variant}-root`)
 const blobsOf = (variant: string) => path.join(layoutOf(variant), "blobs", "sha256")
 const parse = (bytes: Buffer): unknown => JSON.parse(bytes.toString())
 const digestOf = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex")
+
+const Manifests = Schema.Struct({ manifests: Schema.Array(Schema.Struct({ digest: Schema.String })) })
 
 const freePort = async (): Promise<number> => {
   const server = createServer().listen(0, "127.0.0.1")
@@ -139,23 +142,25 @@ describe.skipIf(missing !== undefined)("a container image", () => {
   })
 
   it("is an archive that docker load and podman load read", () => {
-    const list = (variant: string) =>
-      spawnSync("tar", ["--list", "--file", path.join(folder, `${variant}.tar`)], { encoding: "utf8" })
+    const Docker = Schema.Array(
+      Schema.Struct({
+        Config: Schema.String,
+        RepoTags: Schema.Array(Schema.String),
+        Layers: Schema.Array(Schema.String)
+      })
+    )
     for (const variant of variants) {
-      const { status, stdout } = list(variant)
-      assert.strictEqual(status, 0)
-      const names = new Set(stdout.trim().split("\n"))
-      for (const name of ["oci-layout", "index.json", "manifest.json"]) assert.isTrue(names.has(name), name)
-      const Docker = Schema.Array(
-        Schema.Struct({
-          Config: Schema.String,
-          RepoTags: Schema.Array(Schema.String),
-          Layers: Schema.Array(Schema.String)
-        })
+      const archive = path.join(folder, `${variant}.tar`)
+      const tar = (...args: ReadonlyArray<string>) => spawnSync("tar", ["--file", archive, ...args])
+      const names = new Set(tar("--list").stdout.toString().trim().split("\n"))
+      const member = (name: string) => parse(tar("--extract", "--to-stdout", name).stdout)
+      assert.deepStrictEqual(member("oci-layout"), { imageLayoutVersion: "1.0.0" })
+      // One manifest: these programs take each for an image.
+      assert.deepStrictEqual(
+        Schema.decodeUnknownSync(Manifests)(member("index.json")).manifests.map(({ digest }) => digest),
+        [readImage(layoutOf(variant)).manifests[0]?.digest]
       )
-      const [image] = Schema.decodeUnknownSync(Docker)(
-        parse(readFileSync(path.join(layoutOf(variant), "manifest.json")))
-      )
+      const [image] = Schema.decodeUnknownSync(Docker)(member("manifest.json"))
       assert.match(image?.RepoTags[0] ?? "", new RegExp(`^countersign:.+-${variant}$`))
       for (const name of [image?.Config ?? "", ...(image?.Layers ?? [])]) assert.isTrue(names.has(name), name)
     }
@@ -221,32 +226,11 @@ describe.skipIf(notRun !== undefined)("a container", () => {
     return container
   }
 
-  /** A new database, reached by TCP: the test server's socket is closed to the image's account. */
   const databaseUrl = async (): Promise<string> => {
-    const url = new URL(Redacted.value(await Effect.runPromise(Scope.provide(cloneDatabase, scope))))
-    const directory = url.searchParams.get("host")
-    if (directory === null) return url.href
-    const socket = path.join(directory, `.s.PGSQL.${url.searchParams.get("port") ?? (url.port || "5432")}`)
-    const proxy = createServer((client) => {
-      const server = connect(socket)
-      client.on("error", () => server.destroy()).pipe(server)
-      server.on("error", () => client.destroy()).pipe(client)
-    }).listen(0, "127.0.0.1")
-    await once(proxy, "listening")
-    await Effect.runPromise(
-      Scope.addFinalizer(
-        scope,
-        Effect.sync(() => void proxy.close())
-      )
-    )
-    const address = proxy.address()
-    if (address === null || typeof address === "string") throw new Error("no port")
-    url.searchParams.delete("host")
-    url.searchParams.delete("port")
-    url.searchParams.set("sslmode", "disable")
-    url.hostname = "127.0.0.1"
-    url.port = String(address.port)
-    return url.href
+    const url = await Effect.runPromise(Scope.provide(cloneDatabase, scope))
+    const reached = await reachByTcp(Redacted.value(url))
+    await Effect.runPromise(Scope.addFinalizer(scope, Effect.sync(reached.close)))
+    return reached.url
   }
 
   it("of slim serves as an unprivileged account and writes no file, and SIGTERM stops it gracefully", async () => {
