@@ -29,7 +29,7 @@ import { layerComparisonSpans } from "./tasks/Comparisons/layerComparisonSpans.t
 import { layerWorker } from "./concurrency/Worker.ts"
 import { ClientAddress } from "./http/ClientAddress.ts"
 import * as Console from "./console/Console.ts"
-import { MAX_CONNECTIONS } from "./store/Database.ts"
+import { LISTEN_CONNECTIONS, MAX_CONNECTIONS } from "./store/Database.ts"
 import { SlowStatementMillis } from "./store/Database/slowStatements.ts"
 import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
 import { layerMigrated } from "./store/migrate.ts"
@@ -432,6 +432,12 @@ export const layerRoutes = (settings: ServiceSettings) =>
     ])
   )
 
+/** The connections of one replica, through a pooler and direct. */
+const connectionsOf = (store: Settings["store"]): number =>
+  MAX_CONNECTIONS +
+  ENGINE_CONNECTIONS +
+  (store.kind === "external" && store.directUrl !== undefined ? LISTEN_CONNECTIONS : 0)
+
 /** The whole service on the clock of its context. */
 const layerOnCurrentClock = (settings: Settings) =>
   layerStopDelay(settings.stopDelay).pipe(
@@ -462,7 +468,7 @@ const layerOnCurrentClock = (settings: Settings) =>
       Metrics.layer(
         Effect.all([
           makeDeliveryCollector,
-          makeDatabaseCollector({ maxConnections: MAX_CONNECTIONS + ENGINE_CONNECTIONS }),
+          makeDatabaseCollector({ maxConnections: connectionsOf(settings.store) }),
           Effect.map(LimitUse, ({ collect }) => collect)
         ])
       )

@@ -17,6 +17,7 @@ import { databaseAsText } from "../support/databaseAsText.ts"
 import { nameServer } from "../support/dns.ts"
 import { dataDirectory, readPostmasterPid } from "../support/embeddedPostgres.ts"
 import { mailServer } from "../support/mail.ts"
+import { pgbouncerProgram, startPgBouncer } from "../support/pgbouncer.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { send } from "../support/service.ts"
 
@@ -71,7 +72,16 @@ describe("countersign doctor", () => {
           body: JSON.stringify({ url: "http://127.0.0.1:9/hook" })
         })
         const { check, code, out } = yield* diagnose(variables)
-        for (const name of ["database", "migrations", "keys", "clock", "connections", "size", "replicas"]) {
+        for (const name of [
+          "database",
+          "sessions",
+          "migrations",
+          "keys",
+          "clock",
+          "connections",
+          "size",
+          "replicas"
+        ]) {
           assert.strictEqual(check(name).status, "ok", JSON.stringify(check(name)))
           assert.isNull(check(name).advice)
         }
@@ -89,6 +99,31 @@ describe("countersign doctor", () => {
       yield* diagnose(variables)
       assert.strictEqual(yield* snapshot, before)
     }).pipe(Effect.scoped)
+  )
+
+  it.live.skipIf(pgbouncerProgram === undefined)(
+    "names the settings that sessions of a pooler lack, until migrate has set them",
+    () =>
+      Effect.gen(function* () {
+        const { url, variables } = yield* migrated
+        const pooler = yield* startPgBouncer(url)
+        const refused = yield* diagnose({ ...variables, DATABASE_URL: Redacted.value(pooler.through(url)) })
+        assert.match(refused.check("database").summary, /unsupported startup parameter/)
+        assert.match(refused.check("database").advice ?? "", /set COUNTERSIGN_DIRECT_DATABASE_URL/)
+        const pooled = {
+          ...variables,
+          DATABASE_URL: Redacted.value(pooler.through(url)),
+          COUNTERSIGN_DIRECT_DATABASE_URL: Redacted.value(url)
+        }
+        const before = yield* diagnose(pooled)
+        assert.strictEqual(before.check("sessions").status, "failure")
+        assert.include(before.check("sessions").summary, "statement_timeout is 0, not 10000")
+        assert.include(before.check("sessions").advice ?? "", "countersign migrate")
+        yield* cliWithCode(["migrate"], pooled)
+        const after = yield* diagnose(pooled)
+        assert.strictEqual(after.check("sessions").status, "ok", after.check("sessions").summary)
+        assert.include(after.check("sessions").summary, "pooler")
+      }).pipe(Effect.scoped)
   )
 
   it.live("names pending and unknown migrations", () =>
@@ -334,7 +369,7 @@ describe("countersign doctor", () => {
       const { code, err, out } = yield* cliWithCode(["doctor"], { COUNTERSIGN_DNS_SERVERS: "127.0.0.1:9" })
       assert.match(out, /^failure {2}dns +127\.0\.0\.1:9 does not answer/m)
       assert.match(out, /^ +Correct COUNTERSIGN_DNS_SERVERS/m)
-      assert.match(out, /^15 checks: /m)
+      assert.match(out, /^16 checks: /m)
       assert.strictEqual(code, 1)
       assert.strictEqual(err, "checks failed: dns")
     })

@@ -8,6 +8,7 @@ import { listUsedKeyIds } from "../../server/secrets/MasterKeys.ts"
 import { prefixOf } from "../../server/secrets/SecretBox/Sealed.ts"
 import { sealedColumns } from "../../server/secrets/SecretBox/sealedColumns.ts"
 import { MAX_CONNECTIONS } from "../../server/store/Database.ts"
+import { sessionDifferences } from "../../server/store/Database/preparePooler.ts"
 import { hasTables } from "../../server/store/Database/schemaVersion.ts"
 import { describeDatabaseError } from "../../server/store/databaseErrors.ts"
 import { embeddedServerUrl, embeddedStoreExists } from "../../server/store/EmbeddedPostgres.ts"
@@ -80,6 +81,26 @@ export const checkServer = Effect.gen(function* () {
   }
   return ok(`${version} accepts writes`)
 })
+
+/** Whether sessions have the settings of the service, which a connection pooler may keep from them. */
+export const checkSessions = (store: StoreSettings) =>
+  Effect.gen(function* () {
+    const hasPooler = store.kind === "external" && store.directUrl !== undefined
+    const differences = yield* sessionDifferences
+    if (differences.length === 0) {
+      return ok(
+        hasPooler
+          ? "sessions of the connection pooler have the settings of the service"
+          : "sessions have the settings of the service"
+      )
+    }
+    return failure(
+      `sessions have other settings: ${differences.join(", ")}`,
+      hasPooler
+        ? "Start the service, or run `countersign migrate`: both set defaults of the role. Then reconnect the sessions of the pooler."
+        : "DATABASE_URL leads through a connection pooler: set COUNTERSIGN_DIRECT_DATABASE_URL to the same database without it."
+    )
+  })
 
 /** Migrations of this version that the database lacks, and migrations that this version does not know. */
 export const checkMigrations = Effect.gen(function* () {

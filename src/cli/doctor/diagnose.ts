@@ -24,6 +24,7 @@ const settingsChecks = ["disk", "dns", "smtp", "telemetry"] as const
 
 /** The checks that need the database, after `database` itself. */
 const databaseChecks = {
+  sessions: database.checkSessions,
   migrations: () => database.checkMigrations,
   keys: database.checkKeys,
   clock: () => database.checkClock,
@@ -93,15 +94,18 @@ const checkDatabase = Effect.fnUntraced(function* (store: Parameters<typeof data
     const first: CheckResult = { name: "database", ...url, ms: 0 }
     return [first, ...skipAll(names, "the database cannot be used")]
   }
+  const directUrl = store.kind === "external" ? store.directUrl : undefined
+  const hasPooler = directUrl !== undefined
   return yield* Effect.scoped(
     Effect.gen(function* () {
       const built = yield* Effect.exit(
         Layer.build(
           Database.layer({
             url,
-            directUrl: store.kind === "external" ? store.directUrl : undefined,
+            directUrl,
             maxConnections: 1,
-            statementTimeoutMillis: STATEMENT_MILLIS
+            // Sessions of a pooler have the statement timeout of the service.
+            ...(hasPooler ? {} : { statementTimeoutMillis: STATEMENT_MILLIS })
           })
         )
       )

@@ -200,7 +200,8 @@ export const xminAge = Metric.gauge("countersign_store_xmin_age_transactions", {
 /** `state`: active, idle or in_transaction. */
 export const databaseConnections = series((state: string) =>
   Metric.gauge("countersign_store_connections", {
-    description: "Database connections of this replica by state",
+    description:
+      "Database connections of this replica by state. Behind a connection pooler: sessions that this replica used last, and its direct connections",
     attributes: { state }
   })
 )

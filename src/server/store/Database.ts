@@ -101,7 +101,7 @@ const settingsOf = (options: DatabaseOptions): Readonly<Record<string, string>> 
  * The client that all services share. Statements outside transactions are pipelined over the connections of the pool; a
  * transaction, a stream and a listener each reserve a connection.
  *
- * Through a connection pooler, every statement is parsed anew, because a transaction pooler gives each transaction another session, which
+ * Through a connection pooler, every statement is parsed each time, because a transaction pooler gives each transaction another session, which
  * does not have the statements that were prepared before. Nor can the sessions have settings of this client: `preparePooler` makes them
  * defaults of the role.
  */

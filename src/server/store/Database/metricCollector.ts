@@ -14,7 +14,8 @@ const states = ["active", "idle", "in_transaction"] as const
 
 /**
  * Updates the gauges of the database and of this process's connections to it. PostgreSQL shows the snapshot age of other roles' sessions in
- * transactions to every role, but in seconds only to members of `pg_read_all_stats`.
+ * transactions to every role, but in seconds only to members of `pg_read_all_stats`. A session behind a connection pooler counts for the
+ * process that used it last: poolers set the `application_name` of the client.
  */
 export const makeDatabaseCollector = Effect.fnUntraced(function* (options: {
   /** The sum over all pools of the process. */

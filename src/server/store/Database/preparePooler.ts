@@ -136,6 +136,15 @@ export const requireUsableDatabase = Effect.gen(function* () {
   }
 })
 
+/** The settings that a session of the current client lacks, such as `statement_timeout is 0, not 10000`. Changes nothing. */
+export const sessionDifferences = Effect.gen(function* () {
+  const { settings, shared } = groupOf(yield* SqlClient.SqlClient)
+  const { settings: actual } = yield* connected(shared, (connection) =>
+    describeSession(connection, Object.keys(settings))
+  )
+  return differencesOf(settings, actual)
+})
+
 /** Whether a pooler refused to connect because it does not pass on a setting of the session. */
 export const isRefusedParameter = (error: SqlError.SqlError): boolean =>
   error.reason.cause instanceof Error && /unsupported startup parameter/i.test(error.reason.cause.message)
