@@ -120,7 +120,7 @@ const abort = Command.make(
 ).pipe(
   Command.withShortDescription("End a move that is not committed"),
   Command.withDescription(
-    "End a move that is not committed. Where it was exported, the organization is active again, and what was exported can no longer be " +
+    "End a move that is not committed. Where it was exported, the organization is active again, and its exported file can no longer be " +
       "activated. Where it was imported, the copy is deleted: do that only before the commit, or the other installation holds the only copy, " +
       "which is frozen."
   )

@@ -24,7 +24,7 @@ const SPANS_MILLIS = 4_000
  */
 const MIN_DRAIN_MILLIS = 2 * MOVE_POLL_MILLIS + SPANS_MILLIS
 
-/** How long it waits for requests and deliveries in progress, at most. Then the fence refuses what they write. */
+/** How long it waits for requests and deliveries in progress, at most. Then the fence refuses their writes. */
 const MAX_DRAIN_MILLIS = 60_000
 
 const flightRows = rowsOf(Schema.Struct({ in_flight: Schema.Int }))
@@ -45,7 +45,7 @@ const drain = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: Org
   }
 })
 
-/** Freezes the organization, with new codes. A frozen one is exported anew: no earlier file can be activated then. */
+/** Freezes the organization, with new codes. If it is frozen already, files of earlier exports can no longer be activated. */
 const freeze = (sql: SqlClient.SqlClient, org_id: OrgId, name: string, move: Codes) =>
   transaction(
     Effect.gen(function* () {

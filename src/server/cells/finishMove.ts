@@ -35,7 +35,7 @@ const setState = (
   )
 
 /**
- * Where the organization leaves: gives it up, for ever. This is the moment at which it belongs to the other installation. Requires the proof
+ * Where the organization leaves: gives it up. This cannot be undone: it is the moment at which it belongs to the other installation. Requires the proof
  * that the import is complete, and returns the code that activates it there.
  */
 export const commitMove = Effect.fnUntraced(function* (

@@ -6,7 +6,7 @@ import { rowsOf } from "../store/rows.ts"
 /** Tables with a column `org_id` that describe the installation, not the organization. */
 export const cellTables: ReadonlyArray<string> = ["organization_moves", "organization_move_replicas"]
 
-/** Columns that the other installation assigns anew: the shards and the row numbers of its own queue. */
+/** Columns that the other installation assigns itself: the shards and the row numbers of its own queue. */
 const assignedColumns: Readonly<Record<string, ReadonlyArray<string>>> = { delivery_queue: ["shard", "seq"] }
 
 /** The order of rows that are numbered on import. */

@@ -12,7 +12,7 @@
  * ```
  *
  * The database holds the states. Each replica polls those in which an organization is fenced: then it refuses the organization's requests,
- * holds its deliveries, and reports what it still works on, which the export waits for. Triggers enforce the fence for a replica
+ * holds its deliveries, and reports its requests and attempts in progress, which the export waits for. Triggers enforce the fence for a replica
  * that has not polled.
  */
 import { Context, Effect, Layer } from "effect"
@@ -44,7 +44,7 @@ export interface OrganizationMovesShape {
   readonly isFenced: (org_id: OrgId) => boolean
   /** Runs work that writes for the organization, and counts it as in flight meanwhile. */
   readonly track: (org_id: OrgId) => <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Reads the fenced organizations, and reports what is in flight for those that are about to be exported. */
+  /** Reads the fenced organizations, and reports work in flight for those that are about to be exported. */
   readonly poll: Effect.Effect<void>
 }
 

@@ -124,6 +124,25 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "The file of an organization that moves",
+    proofs: [
+      ...tests(
+        "test/server/cells/transferFile",
+        "the file of an exported organization > gives back its lines, in the installation that it was exported for only",
+        "the file of an exported organization > is refused if it was cut anywhere, or a byte of it was changed"
+      ),
+      ...tests(
+        "test/server/cells/importOrganization",
+        "the import of an organization > refuses rows of other organizations, rows of the wrong form, and other lines",
+        "the import of an organization > refuses a file without its end, or with values that PostgreSQL refuses, and imports nothing"
+      ),
+      ...tests(
+        "test/server/cells/killed",
+        "a move that is killed > never leaves two active cells, and goes on when the command is repeated"
+      )
+    ]
+  },
+  {
     promise: "The service writes no secret to a log",
     proofs: tests(
       "test/e2e/leaks",

@@ -34,7 +34,7 @@ export interface LineWriter {
   readonly write: (line: string) => Promise<void>
   /** Ends the file, and resolves when it is written. */
   readonly end: () => Promise<void>
-  /** Gives up the file. */
+  /** Stops writing; the file stays incomplete. */
   readonly abort: () => void
   /** Bytes written so far. */
   readonly bytes: () => number
