@@ -7,6 +7,7 @@
  *     npm run image -- --arch amd64,arm64         for several architectures
  *     npm run image -- --archive                  also dist/image/VARIANT.tar for docker load, podman load and skopeo
  *     npm run image -- --layers DIR               only the files of the layers, unpacked, for scripts/deploy/Dockerfile
+ *     npm run image -- --rebuild                  builds the service also if its sources have not changed
  *     npm run image -- --update-packages          chooses the current versions of Debian's packages, with apt
  *
  * It needs a network once and the program xz. `SOURCE_DATE_EPOCH` sets the images' time, by default that of the commit.
@@ -17,7 +18,7 @@ import path from "node:path"
 import { VERSION } from "../src/domain/Version.ts"
 import { file, type FileTree, withParents } from "./image/FileTree.ts"
 import { imageSbom } from "./image/imageSbom.ts"
-import { appLayer, nodeLayer, postgresLayer, systemLayer } from "./image/layers.ts"
+import { type App, appLayer, nodeLayer, postgresLayer, systemLayer } from "./image/layers.ts"
 import { type Image, type Layer, makeLayer, makeLayout, writeArchive, writeLayout } from "./image/oci.ts"
 import { type Architecture, architectures, root, SourceMissing } from "./image/sources.ts"
 import { updatePackages } from "./image/updatePackages.ts"
@@ -32,6 +33,7 @@ const { positionals, values } = parseOptions(script, {
     arch: { type: "string" },
     archive: { type: "boolean", default: false },
     layers: { type: "string" },
+    rebuild: { type: "boolean", default: false },
     output: { type: "string", default: path.join(root, "dist", "image") },
     "update-packages": { type: "boolean", default: false }
   }
@@ -76,8 +78,10 @@ const unpack = (folder: string, tree: FileTree): void => {
 /** Where the image has its software bill of materials. */
 const SBOM_FILE = "usr/share/doc/countersign/sbom.cdx.json"
 
+let built: Promise<App> | undefined
+
 const layersOf = async (variant: Variant, architecture: Architecture) => {
-  const app = await appLayer()
+  const app = await (built ??= appLayer(values.rebuild))
   const sbom = imageSbom(variant, architecture, app.bundled)
   const trees: ReadonlyArray<readonly [name: string, createdBy: string, tree: FileTree]> = [
     ["system", "packages of Debian: libraries and certificates", await systemLayer(architecture)],

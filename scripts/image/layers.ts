@@ -159,10 +159,10 @@ export const buildApp = async (): Promise<App> => {
 /** The names of bundled packages in the archive of a kept app. */
 const BUNDLED = "bundled"
 
-/** The service as built from the present sources; built once. */
-export const appLayer = async (): Promise<App> => {
+/** The service as built from the present sources. `rebuild` builds it also if an earlier build of them was kept. */
+export const appLayer = async (rebuild: boolean): Promise<App> => {
   const name = path.join("app", `${digestOfSources()}.tar`)
-  const known = kept(name)
+  const known = rebuild ? undefined : kept(name)
   if (known !== undefined) {
     const files = new Map(readTar(known))
     const list = files.get(BUNDLED)
