@@ -135,6 +135,7 @@ in
         LockPersonality = true;
         NoNewPrivileges = true;
         PrivateDevices = true;
+        PrivateMounts = true;
         PrivateTmp = true;
         PrivateUsers = true;
         ProcSubset = "pid";
@@ -159,8 +160,9 @@ in
         SystemCallArchitectures = "native";
         SystemCallFilter = [
           "@system-service"
-          "~@privileged"
+          "~@privileged @resources"
         ];
+        SystemCallErrorNumber = "EPERM";
         UMask = "0077";
         # MemoryDenyWriteExecute stays off: V8 compiles to memory that it then runs.
       };
