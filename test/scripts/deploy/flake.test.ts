@@ -94,10 +94,12 @@ describe.skipIf(missing !== undefined)("the Nix flake", () => {
     assert.isAbove(wanted.length, 100)
     for (const [place, { integrity, version }] of wanted) {
       const name = place.replace(/^.*node_modules\//, "")
-      assert.deepInclude(built.packages[place], {
-        integrity,
-        resolved: `https://registry.npmjs.org/${name}/-/${name.replace(/^.*\//, "")}-${version}.tgz`
-      })
+      const found = built.packages[place]
+      assert.strictEqual(found?.integrity, integrity)
+      assert.strictEqual(
+        found?.resolved,
+        `https://registry.npmjs.org/${name}/-/${name.replace(/^.*\//, "")}-${version}.tgz`
+      )
     }
     assert.strictEqual(Object.keys(built.packages).length, wanted.length + 1)
   })
