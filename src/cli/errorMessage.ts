@@ -1,7 +1,7 @@
 import { Cause } from "effect"
 import { isCliError } from "effect/cli/CliError"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
-import { isRefusedParameter } from "../server/store/Database/preparePooler.ts"
+import { DirectDatabaseFailed, isRefusedParameter } from "../server/store/Database/preparePooler.ts"
 import { describeDatabaseError, sqlState } from "../server/store/databaseErrors.ts"
 import { errnoCode } from "../server/store/errnoCode.ts"
 import { FailedWithCode } from "./exitCode.ts"
@@ -13,13 +13,17 @@ export const errorMessage = (cause: Cause.Cause<unknown>): string | undefined =>
   if (isCliError(error)) return undefined
   if (isSqlError(error)) return describeDatabaseFailure("cannot use the database", error)
   if (!(error instanceof Error)) return oneLine(String(error))
-  if (isSqlError(error.cause)) return describeDatabaseFailure(oneLine(error.message), error.cause)
+  if (isSqlError(error.cause)) {
+    const variable =
+      error instanceof DirectDatabaseFailed ? "COUNTERSIGN_DIRECT_DATABASE_URL" : "DATABASE_URL"
+    return describeDatabaseFailure(oneLine(error.message), error.cause, variable)
+  }
   const root = rootCause(error)
   return describeSystemError(root) ?? oneLine(error.message === "" ? error.name : error.message)
 }
 
-const describeDatabaseFailure = (what: string, error: SqlError): string => {
-  const advice = databaseAdvice(error)
+const describeDatabaseFailure = (what: string, error: SqlError, variable = "DATABASE_URL"): string => {
+  const advice = databaseAdvice(error)?.replace(/\bDATABASE_URL\b/, variable)
   return `${what}: ${describeDatabaseError(error)}${advice === undefined ? "" : `; ${advice}`}`
 }
 

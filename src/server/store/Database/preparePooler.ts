@@ -23,6 +23,8 @@ const DEFAULTS_LOCK = 0x6373706f
 /** Sessions of the pooler that may be older than the defaults of the role: more than a pool usually has. */
 const MAX_SESSIONS = 100
 
+const DIRECT_URL = "COUNTERSIGN_DIRECT_DATABASE_URL"
+
 /** Both URLs must lead to one database with one role. */
 export class PoolerMismatch extends Schema.TaggedError<PoolerMismatch>()("PoolerMismatch", {
   what: Schema.Literals(["server", "database", "role"])
@@ -52,6 +54,15 @@ export class PoolerUndeclared extends Schema.TaggedError<PoolerUndeclared>()("Po
   }
 }
 
+/** The address without the pooler cannot be used. */
+export class DirectDatabaseFailed extends Schema.TaggedError<DirectDatabaseFailed>()("DirectDatabaseFailed", {
+  cause: Schema.Defect()
+}) {
+  override get message(): string {
+    return `cannot use the database of ${DIRECT_URL}`
+  }
+}
+
 /** A standby, or a database whose transactions are read-only by default. */
 export class DatabaseReadOnly extends Schema.TaggedError<DatabaseReadOnly>()("DatabaseReadOnly", {
   isStandby: Schema.Boolean
@@ -76,7 +87,7 @@ interface Session {
 const DESCRIBE = `
   SELECT
     (SELECT json_object_agg(lower(name), setting)::text FROM pg_settings WHERE lower(name) = ANY($1::text[])) AS settings,
-    pg_postmaster_start_time()::text AS server,
+    extract(epoch FROM pg_postmaster_start_time())::text AS server,
     current_database()::text AS database,
     session_user::text AS role,
     pg_is_in_recovery() AS standby,
@@ -122,16 +133,17 @@ export const requireUsableDatabase = Effect.gen(function* () {
   const session = yield* connected(direct, (connection) =>
     describeSession(connection, Object.keys(settings))
   ).pipe(
-    Effect.mapError((error) =>
-      usesPooler && isRefusedParameter(error)
-        ? new PoolerUndeclared({ variable: "COUNTERSIGN_DIRECT_DATABASE_URL" })
-        : error
-    )
+    Effect.mapError((error) => {
+      if (!usesPooler) return error
+      return isRefusedParameter(error)
+        ? new PoolerUndeclared({ variable: DIRECT_URL })
+        : new DirectDatabaseFailed({ cause: error })
+    })
   )
   if (session.standby || session.readOnly) return yield* new DatabaseReadOnly({ isStandby: session.standby })
   if (differencesOf(settings, session.settings).length > 0) {
     return yield* new PoolerUndeclared({
-      variable: usesPooler ? "COUNTERSIGN_DIRECT_DATABASE_URL" : "DATABASE_URL"
+      variable: usesPooler ? DIRECT_URL : "DATABASE_URL"
     })
   }
 })

@@ -1,6 +1,6 @@
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Context, Effect, Exit, Layer, Queue, type Redacted } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Queue, Redacted } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { errorMessage } from "../../../../src/cli/errorMessage.ts"
 import * as Database from "../../../../src/server/store/Database.ts"
@@ -190,6 +190,12 @@ describe.skipIf(!isInstalled)(`Database through ${isInstalled ? pgbouncerVersion
         )
       }
       assert.isTrue(Exit.isSuccess(yield* usable(direct)))
+
+      const closed = Redacted.make("postgres://countersign@127.0.0.1:9/countersign?sslmode=disable")
+      assert.match(
+        messageOf(yield* usable(refusing.through(direct), closed)),
+        /^cannot use the database of COUNTERSIGN_DIRECT_DATABASE_URL: .*ECONNREFUSED.* port of COUNTERSIGN_DIRECT_DATABASE_URL/
+      )
     })
   )
 
