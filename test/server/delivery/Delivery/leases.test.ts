@@ -61,6 +61,9 @@ describe("Leases", () => {
         const one = yield* replica("one")
         // Its last heartbeat was four seconds ago; it was stopped after it released its shards.
         yield* sql`
+          WITH leased AS (
+            INSERT INTO delivery_leases (owner, lease_until) VALUES ('silent', now() + interval '6 seconds')
+          )
           INSERT INTO delivery_owners (owner, lease_until)
           VALUES ('silent', now() + ${defaultLease.leaseMillis - 4_000}::float8 * interval '1 millisecond')
         `
