@@ -47,7 +47,8 @@ export const makeKeyUses = Effect.fnUntraced(function* (
     return Effect.forEach(
       Arr.chunksOf(uses, KEYS_PER_STATEMENT),
       (chunk) =>
-        // In the order of the primary key, so that two replicas do not deadlock.
+        // In the order of the primary key, so that two replicas do not deadlock. A key may have been deleted since it was used, with its
+        // organization, which moved to another installation.
         sql`
           INSERT INTO api_key_uses (org_id, key_id, last_used_at)
           SELECT org_id, key_id, used_at
@@ -56,6 +57,9 @@ export const makeKeyUses = Effect.fnUntraced(function* (
             ${textArray(chunk.map(({ key_id }) => key_id))},
             ${timestamptzArray(chunk.map(({ usedAt }) => DateTime.makeUnsafe(usedAt)))}
           ) AS used (org_id, key_id, used_at)
+          WHERE EXISTS (
+            SELECT FROM api_keys WHERE api_keys.org_id = used.org_id AND api_keys.key_id = used.key_id
+          )
           ORDER BY org_id, key_id
           ON CONFLICT (org_id, key_id) DO UPDATE
           SET last_used_at = excluded.last_used_at

@@ -68,4 +68,16 @@ layer(service())("KeyUses", (it) => {
       assert.strictEqual(Number(used?.last_used_at) - Number(signedIn?.last_used_at), 120_000)
     })
   )
+
+  it.effect("a key that was deleted after its use, with its organization, gets no row", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* (yield* ApiKeys).writeUses
+      yield* sql`DELETE FROM api_key_uses`
+      const key = yield* (yield* Countersign).key({}, "leaving")
+      yield* send("/v1/tasks", { key })
+      yield* sql`DELETE FROM api_keys WHERE org_id = (SELECT org_id FROM organizations WHERE name = 'leaving')`
+      assert.lengthOf(yield* writeUses, 0)
+    })
+  )
 })
