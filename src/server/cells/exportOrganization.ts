@@ -1,9 +1,8 @@
-import { Effect, Schema } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { MOVE_POLL_MILLIS } from "../identity/OrganizationMoves.ts"
-import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
@@ -13,6 +12,7 @@ import type { FileEnd, FileHeader } from "./Manifest.ts"
 import { listMovedTables } from "./movedTables.ts"
 import { codeDigest, findMoveById, makeCode, MoveRefused } from "./moveState.ts"
 import { readTable } from "./readTable.ts"
+import { readReports, silentReplicas } from "./replicaReports.ts"
 import { makeRowsDigest, type RowsDigest } from "./rowsDigest.ts"
 import type { LineWriter } from "./transfer/transferFile.ts"
 
@@ -27,20 +27,19 @@ const MIN_DRAIN_MILLIS = 2 * MOVE_POLL_MILLIS + SPANS_MILLIS
 /** How long it waits for requests and deliveries in progress, at most. Then the fence refuses their writes. */
 const MAX_DRAIN_MILLIS = 60_000
 
-const flightRows = rowsOf(Schema.Struct({ in_flight: Schema.Int }))
-
-/** Waits until the replicas report, twice in a row, that nothing is in flight. */
-const drain = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
-  yield* Effect.sleep(MIN_DRAIN_MILLIS)
+/** Waits until all replicas report, and twice in a row that nothing is in flight. Refused if some of them do not report. */
+const drain = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  move: { readonly move_id: string; readonly org_id: OrgId },
+  maxMillis: number
+) {
+  yield* Effect.sleep(Math.min(MIN_DRAIN_MILLIS, maxMillis))
   let idle = 0
-  for (let waited = MIN_DRAIN_MILLIS; waited < MAX_DRAIN_MILLIS; waited += MOVE_POLL_MILLIS) {
-    const row = yield* flightRows.first(sql`
-      SELECT coalesce(sum(in_flight), 0)::int AS in_flight
-      FROM organization_move_replicas
-      WHERE org_id = ${org_id}
-    `)
-    idle = row?.in_flight === 0 ? idle + 1 : 0
+  for (let waited = MIN_DRAIN_MILLIS; ; waited += MOVE_POLL_MILLIS) {
+    const { in_flight, silent } = yield* readReports(sql, move)
+    idle = in_flight === 0 && silent === 0 ? idle + 1 : 0
     if (idle === 2) return
+    if (waited >= maxMillis) return silent === 0 ? undefined : yield* silentReplicas(silent)
     yield* Effect.sleep(MOVE_POLL_MILLIS)
   }
 })
@@ -96,7 +95,8 @@ export interface ExportedOrganization {
 export const exportOrganization = Effect.fnUntraced(function* (
   organization: { readonly org_id: OrgId; readonly name: string },
   writer: LineWriter,
-  onProgress: (rows: number) => void = () => undefined
+  onProgress: (rows: number) => void = () => undefined,
+  maxDrainMillis: number = MAX_DRAIN_MILLIS
 ) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
@@ -109,7 +109,7 @@ export const exportOrganization = Effect.fnUntraced(function* (
     activation: makeCode()
   }
   yield* freeze(sql, org_id, name, codes)
-  yield* drain(sql, org_id)
+  yield* drain(sql, { org_id, move_id: codes.move_id }, maxDrainMillis)
   yield* installFence(sql, { org_id, move_id: codes.move_id })
 
   const write = (line: string) =>

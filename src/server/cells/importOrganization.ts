@@ -14,6 +14,7 @@ import { FileEnd, FileHeader, TableStart } from "./Manifest.ts"
 import { listMovedTables, type MovedTable, quoted } from "./movedTables.ts"
 import { findMoveById, MoveRefused } from "./moveState.ts"
 import { decodeRow, type MovedRow, readTable, sealRow } from "./readTable.ts"
+import { readReports, silentReplicas } from "./replicaReports.ts"
 import { makeRowsDigest } from "./rowsDigest.ts"
 
 /** Rows and characters of one INSERT. */
@@ -22,6 +23,24 @@ const BATCH_CHARACTERS = 2 ** 20
 
 /** Replicas hold the organization's deliveries after at most this time. */
 const NOTICE_MILLIS = 2 * MOVE_POLL_MILLIS + 500
+
+/** How long the import waits for replicas that do not report. */
+const MAX_NOTICE_MILLIS = 30_000
+
+/** Waits until all replicas hold the organization's deliveries. Refused if some of them do not. */
+const waitForReplicas = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  header: FileHeader,
+  maxMillis: number
+) {
+  yield* Effect.sleep(NOTICE_MILLIS)
+  for (let waited = NOTICE_MILLIS; ; waited += MOVE_POLL_MILLIS) {
+    const { silent } = yield* readReports(sql, header)
+    if (silent === 0) return
+    if (waited >= maxMillis) return yield* silentReplicas(silent)
+    yield* Effect.sleep(MOVE_POLL_MILLIS)
+  }
+})
 
 const refuse = (message: string) => new MoveRefused({ message })
 const malformed = refuse("The file's content is not that of an export. Nothing was imported.")
@@ -78,6 +97,8 @@ const begin = (sql: SqlClient.SqlClient, header: FileHeader) =>
           started_at = excluded.started_at, changed_at = excluded.changed_at,
           moved_to = NULL, row_count = NULL, receipt = NULL, release_code = NULL, activation_code = NULL
       `
+      // Reports of an earlier attempt.
+      yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${org_id}`
       return Option.none<string>()
     })
   ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
@@ -128,7 +149,8 @@ export interface ImportedOrganization {
  */
 export const importOrganization = Effect.fnUntraced(function* (
   lines: AsyncIterable<string>,
-  onProgress: (rows: number) => void = () => undefined
+  onProgress: (rows: number) => void = () => undefined,
+  maxNoticeMillis: number = MAX_NOTICE_MILLIS
 ) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
@@ -149,7 +171,7 @@ export const importOrganization = Effect.fnUntraced(function* (
     return result
   }
   yield* installFence(sql, header)
-  yield* Effect.sleep(NOTICE_MILLIS)
+  yield* waitForReplicas(sql, header, maxNoticeMillis)
 
   /** Reads the rows of one table, and returns the line that follows them. */
   const insertTable = Effect.fnUntraced(function* (table: MovedTable, count: (rows: number) => void) {

@@ -7,6 +7,7 @@ import { exportOrganization } from "../../../src/server/cells/exportOrganization
 import { abortMove, activateMove, commitMove } from "../../../src/server/cells/finishMove.ts"
 import { importOrganization } from "../../../src/server/cells/importOrganization.ts"
 import { moveEnded } from "../../../src/server/cells/fence.ts"
+import { silentReplicas } from "../../../src/server/cells/replicaReports.ts"
 import type { LineWriter } from "../../../src/server/cells/transfer/transferFile.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
 import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
@@ -150,6 +151,33 @@ describe("commands of a move that run at the same time", () => {
         assert.deepStrictEqual(yield* Fiber.join(exporting), Exit.fail(moveEnded))
         assert.strictEqual(yield* countFences(here), 0)
         assert.strictEqual(yield* stateOf(here), "none")
+      }).pipe(Effect.scoped),
+    120_000
+  )
+
+  it.live(
+    "a move is refused while a replica runs that does not report, such as one of an earlier release",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCell
+        const there = yield* startCell
+        yield* here.createOrganization
+        const lines = yield* exportFrom(here)
+        for (const { sql } of [here, there]) {
+          yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('earlier', now() + interval '1 hour')`
+        }
+        const importing = yield* Effect.exit(
+          there.command(importOrganization(reading(lines), () => undefined, 3_000))
+        )
+        assert.deepStrictEqual(importing, Exit.fail(silentReplicas(1)))
+        const organization = { org_id: yield* idOf(here), name: "acme" }
+        const exporting = yield* Effect.exit(
+          here.command(exportOrganization(organization, makeFile().writer, () => undefined, 3_000))
+        )
+        assert.deepStrictEqual(exporting, Exit.fail(silentReplicas(1)))
+        yield* there.sql`DELETE FROM delivery_owners WHERE owner = 'earlier'`
+        yield* there.command(importOrganization(reading(lines)))
+        assert.strictEqual(yield* stateOf(there), "staged fenced")
       }).pipe(Effect.scoped),
     120_000
   )
