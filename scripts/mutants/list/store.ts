@@ -13,6 +13,9 @@ const batcher = "server/concurrency/Batcher.ts"
 const batcherTests = ["server/concurrency/Batcher.test.ts"]
 const statementBatcherTests = ["server/store/makeStatementBatcher.test.ts"]
 
+const backup = "server/store/EmbeddedPostgres/backup"
+const backupTests = ["server/store/EmbeddedPostgres/backup/backup.test.ts"]
+
 export const store: ReadonlyArray<ListedMutant> = [
   {
     file: "server/store/databaseErrors.ts",
@@ -228,5 +231,53 @@ export const store: ReadonlyArray<ListedMutant> = [
     from: "yield* sql`SET LOCAL lock_timeout = 0`",
     to: "",
     tests: ["server/secrets/MasterKeys.test.ts", "server/tasks/Datasets/datasetLock.test.ts"]
+  },
+  {
+    file: `${backup}/walSegments.ts`,
+    from: "const last = (end - 1n) / segmentBytes",
+    to: "const last = end / segmentBytes",
+    tests: ["server/store/EmbeddedPostgres/backup/walSegments.test.ts"]
+  },
+  {
+    file: `${backup}/verifyBackup.ts`,
+    from: "if (found !== digest) throw",
+    to: "if (false) throw",
+    tests: backupTests
+  },
+  {
+    file: `${backup}/verifyBackup.ts`,
+    from: "if (additional !== undefined)",
+    to: "if (false)",
+    tests: backupTests
+  },
+  {
+    file: `${backup}/BackupManifest.ts`,
+    from: 'name !== "." && name !== ".."',
+    to: 'name !== "."',
+    tests: backupTests
+  },
+  {
+    file: `${backup}/restoreBackup.ts`,
+    from: "if (isReplacing && !force) {",
+    to: "if (false) {",
+    tests: backupTests
+  },
+  {
+    file: "server/store/EmbeddedPostgres/Cluster.ts",
+    from: "&& !(yield* finishRestore(dataDir, directory))",
+    to: "",
+    tests: backupTests
+  },
+  {
+    file: "server/store/migrate.ts",
+    from: "yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_WAIT_MILLIS)}, true)`",
+    to: "",
+    tests: ["server/store/upgrade.test.ts"]
+  },
+  {
+    file: "server/store/Database/schemaVersion.ts",
+    from: "if (incompatible !== undefined) {",
+    to: "if (false) {",
+    tests: ["server/store/migrate.test.ts"]
   }
 ]
