@@ -261,12 +261,13 @@ export const makeShards = (store: ShardStore, clock: Clock.Clock, options: Lease
       return rounds.withPermit(store.deregister)
     }),
     releaseDrained: release,
+    // The lease ends first: if all replicas stop at the same time, the last one to get there finds no other lease, and releases the shards.
     releaseAll: store
       .release(everyVirtualShard)
       .pipe(
+        Effect.andThen(store.endLease),
         Effect.andThen(store.releaseShards),
-        Effect.andThen(store.deregister),
-        Effect.andThen(store.endLease)
+        Effect.andThen(store.deregister)
       )
   }
 }

@@ -156,4 +156,23 @@ describe("Leases", () => {
         yield* Fiber.join(other)
       })
   )
+
+  testWithDatabase(
+    "of two replicas that stop at the same time, the later one releases the shards of the queue",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const clock = yield* Clock.Clock
+        const other = yield* replica("other")
+        const store = makeShardStore(sql, "one")
+        // The other one stops while this one ends its lease.
+        const endLease = Effect.andThen(other.releaseAll, store.endLease)
+        const one = makeShards({ ...store, endLease }, clock, defaultLease)
+        yield* one.rebalance
+        yield* other.rebalance
+        yield* one.releaseAll
+        const kept = yield* sql`SELECT FROM delivery_shards WHERE owner IS NOT NULL`
+        assert.lengthOf(kept, 0)
+      })
+  )
 })
