@@ -11,7 +11,7 @@ export const BACKUP_FORMAT = 1
 /** Suffix of compressed files. */
 export const COMPRESSED_SUFFIX = ".gz"
 
-/** What a backup is of, so that a restore can refuse what it cannot open. */
+/** Describes the content of a backup, so that a restore can refuse one that it cannot open. */
 export class BackupManifest extends Schema.Class<BackupManifest>("BackupManifest")({
   format: Schema.Int,
   /** Version of Countersign that made the backup. */

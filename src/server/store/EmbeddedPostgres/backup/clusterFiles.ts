@@ -3,7 +3,7 @@ import path from "node:path"
 import { errnoCode } from "../../errnoCode.ts"
 
 /**
- * Directories whose content a base backup leaves out, because the server makes it anew at its start. The write-ahead log is copied
+ * Directories whose content a base backup leaves out, because the server creates it at its start. The write-ahead log is copied
  * separately.
  * Source: https://www.postgresql.org/docs/18/protocol-replication.html, BASE_BACKUP
  */
@@ -28,7 +28,7 @@ export const CONTROL_FILE = "global/pg_control"
 /** The directories that the server needs in an emptied one. */
 const WAL_DIRECTORIES = ["pg_wal/archive_status", "pg_wal/summaries"]
 
-/** What a base backup copies. */
+/** The files and directories that a base backup copies. */
 export interface ClusterFiles {
   /** Paths relative to the cluster, parents first. */
   readonly directories: ReadonlyArray<string>
