@@ -154,6 +154,10 @@ describe("a move of an organization", () => {
         const neighbour = yield* idOf(here, "neighbour")
         const { key } = seeded
         yield* here.run(fillEmptyTables(here, org_id))
+        // After the rows of other tables: the key of a person cannot be reported.
+        const leaked = yield* here.run(
+          Effect.flatMap(Countersign, (countersign) => countersign.key({}, "acme"))
+        )
 
         const transferKey = succeed(yield* there.cli("org", "prepare"))
         const exported = yield* here.cli("org", "export", "acme", "--for", transferKey, "--to", file)
@@ -173,6 +177,25 @@ describe("a move of an organization", () => {
         assert.strictEqual(refused.body["code"], "UNAVAILABLE")
         assert.match(String(refused.body["detail"]), /is moving to another installation/)
         assert.strictEqual(refused.headers.get("retry-after"), "5")
+        // A report of leaked keys revokes those of others, and is to be repeated for that of the frozen organization.
+        const report = (...keys: ReadonlyArray<Redacted.Redacted>) =>
+          here.run(
+            Effect.map(
+              send("/leaked-keys", {
+                method: "POST",
+                body: JSON.stringify(
+                  keys.map((one) => ({ token: Redacted.value(one), type: "csk", url: "" }))
+                )
+              }),
+              ({ status }) => status
+            )
+          )
+        const spare = yield* here.run(
+          Effect.flatMap(Countersign, (countersign) => countersign.key({}, "neighbour"))
+        )
+        assert.strictEqual(yield* report(leaked, spare), 503)
+        assert.strictEqual((yield* here.run(send("/v1/tasks", { key: spare }))).status, 401)
+        assert.strictEqual((yield* here.run(send("/v1/tasks", { key: leaked }))).status, 200)
         // A process that knows nothing of the move cannot write either.
         const connection = yield* PgConnection.make({ url: here.url })
         const direct = yield* Effect.exit(
@@ -206,6 +229,7 @@ describe("a move of an organization", () => {
         const moved = yield* eventually(here.run(send("/v1/tasks", { key })), ({ status }) => status !== 200)
         assert.strictEqual(moved.status, 421)
         assert.strictEqual(moved.body["code"], "ORGANIZATION_MOVED")
+        assert.strictEqual(yield* report(leaked), 204)
         assert.strictEqual(moved.body["moved_to"], "https://two.example")
 
         const activate = ["org", "activate", "acme", "--release", release]
