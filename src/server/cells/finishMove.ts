@@ -1,14 +1,12 @@
 /** The steps of a move after its import. Each can be repeated, and a process that is killed within one leaves it to be repeated. */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import type { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { Audit } from "../identity/Audit.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { transaction } from "../store/transaction.ts"
-import { withoutTimeouts } from "../store/withoutTimeouts.ts"
-import { passFence, removeFence } from "./fence.ts"
-import { listMovedTables, quoted } from "./movedTables.ts"
+import { deleteRows } from "./deleteRows.ts"
+import { removeFence } from "./fence.ts"
 import { codeDigest, findMove, MoveRefused, type MoveRow } from "./moveState.ts"
 
 const refuse = (message: string) => new MoveRefused({ message })
@@ -99,32 +97,6 @@ export const activateMove = Effect.fnUntraced(function* (name: string, release: 
   return move.activation_code ?? ""
 })
 
-/** Deletes the rows of an organization, children of foreign keys first, in a transaction a table. Returns their number. */
-const deleteRows = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  onProgress: (rows: number) => void
-) {
-  let rows = 0
-  for (const { name } of [...(yield* listMovedTables(sql))].toReversed()) {
-    const deleted = yield* inTransaction(
-      sql,
-      withoutTimeouts(
-        Effect.andThen(
-          passFence(sql),
-          sql.unsafe<{ readonly count: number }>(
-            `WITH deleted AS (DELETE FROM ${quoted(name)} WHERE org_id = $1 RETURNING 1) ` +
-              "SELECT count(*)::int AS count FROM deleted",
-            [org_id]
-          )
-        )
-      )
-    )
-    onProgress((rows += deleted[0]?.count ?? 0))
-  }
-  return rows
-})
-
 /** Where the organization left: deletes the copy, with the proof that the organization is active in the other installation. */
 export const finishMove = Effect.fnUntraced(function* (
   name: string,
@@ -142,7 +114,7 @@ export const finishMove = Effect.fnUntraced(function* (
       `The code does not prove that ${name} is active elsewhere. Use the code that countersign org activate printed.`
     )
   }
-  const rows = move.state === "left" ? 0 : yield* deleteRows(sql, move.org_id, onProgress)
+  const rows = move.state === "left" ? 0 : yield* deleteRows(sql, move, "moved", onProgress)
   yield* inTransaction(sql, setState(sql, move, "left", false))
   yield* removeFence(sql, move.org_id)
   yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${move.org_id}`
@@ -185,7 +157,7 @@ export const abortMove = Effect.fnUntraced(function* (name: string) {
     yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move_id} AND NOT is_fenced`
     return "active" as const
   }
-  yield* deleteRows(sql, org_id, () => undefined)
+  yield* deleteRows(sql, move, "discarded", () => undefined)
   yield* inTransaction(sql, setState(sql, move, "discarded", false))
   yield* removeFence(sql, org_id)
   yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${org_id}`

@@ -3,6 +3,7 @@ import { PgConnection } from "@effect/sql-pg"
 import { Context, Effect, Exit, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { OrgId } from "../../../src/domain/Ids.ts"
+import { deleteRows } from "../../../src/server/cells/deleteRows.ts"
 import { exportOrganization } from "../../../src/server/cells/exportOrganization.ts"
 import { abortMove, activateMove, commitMove } from "../../../src/server/cells/finishMove.ts"
 import { importOrganization } from "../../../src/server/cells/importOrganization.ts"
@@ -135,6 +136,12 @@ describe("commands of a move that run at the same time", () => {
         yield* reader.query("COMMIT")
         yield* Fiber.join(activating)
         assert.strictEqual(yield* countFences(there), 0)
+
+        // An abort of the first import, suspended until now, deletes nothing of what is active.
+        const { move_id } = JSON.parse(first[0] ?? "") as { readonly move_id: string }
+        const late = deleteRows(there.sql, { org_id, move_id }, "discarded", () => undefined)
+        assert.deepStrictEqual(yield* Effect.exit(late), Exit.fail(moveEnded))
+        assert.strictEqual(yield* idOf(there), org_id)
       }).pipe(Effect.scoped),
     120_000
   )
