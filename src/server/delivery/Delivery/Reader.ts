@@ -18,7 +18,7 @@ const REREAD_ROWS = 250
  * How long a row before the watermark is read again: between once and twice this. A row that commits later is found by
  * the sweep. Without a limit, the rows of a destination in cooldown would be read again with every new row.
  */
-export const STABLE_AFTER_MILLIS = 2_000
+const STABLE_AFTER_MILLIS = 2_000
 
 /**
  * The minimum pause between two such rereads, the pause as a multiple of the last reread's duration, and its maximum. If

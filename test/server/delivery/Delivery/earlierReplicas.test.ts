@@ -171,10 +171,16 @@ describe("Replicas of the release before virtual shards", () => {
         `,
         []
       )
-      // Both share from now on.
+      // Both share from now on. The late writes of the earlier one to what it gave up change nothing either.
+      const tokens = new Map(earlier.owned)
       yield* earlier.rebalance
       yield* one.rebalance
       assert.deepStrictEqual([earlier.owned.size, one.owned.size], [8, 128])
+      const shared = yield* sql<{ readonly shard: number; readonly epoch: number }>`
+        SELECT shard::int AS shard, epoch::float8 AS epoch FROM delivery_shards WHERE owner = ${VIRTUAL_OWNER}
+      `
+      assert.lengthOf(shared, 8)
+      for (const { epoch, shard } of shared) assert.isAbove(epoch, tokens.get(shard) ?? Infinity)
     })
   )
 
