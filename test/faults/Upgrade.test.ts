@@ -6,7 +6,7 @@ import { seededRandom } from "../support/breakingProxy.ts"
 describe("Upgrade", () => {
   it.live(
     "replicas of the previous release are replaced one by one by this one, and back, and no client notices",
-    () =>
+    (context) =>
       Effect.gen(function* () {
         const report = yield* runUpgrade({
           random: seededRandom(11),
@@ -14,7 +14,7 @@ describe("Upgrade", () => {
           progress: (line) => void process.stderr.write(`${line}\n`)
         })
         // The reason is printed: a shallow clone has no previous release.
-        if (report === undefined) return
+        if (report === undefined) return context.skip()
         assert.deepStrictEqual(report.broken, [])
         assert.isAbove(report.accepted, 100)
         assert.deepStrictEqual(
