@@ -14,7 +14,7 @@ import { codeDigest, findMoveById, makeCode, MoveRefused } from "./moveState.ts"
 import { readTable } from "./readTable.ts"
 import { readReports, silentReplicas } from "./replicaReports.ts"
 import { makeRowsDigest, type RowsDigest } from "./rowsDigest.ts"
-import type { LineWriter } from "./transfer/transferFile.ts"
+import { type LineWriter, tryFile } from "./transfer/transferFile.ts"
 
 /** In this time replicas store the spans that they have in memory. */
 const SPANS_MILLIS = 4_000
@@ -112,8 +112,7 @@ export const exportOrganization = Effect.fnUntraced(function* (
   yield* drain(sql, { org_id, move_id: codes.move_id }, maxDrainMillis)
   yield* installFence(sql, { org_id, move_id: codes.move_id })
 
-  const write = (line: string) =>
-    Effect.tryPromise({ try: () => writer.write(line), catch: (error) => error })
+  const write = (line: string) => tryFile(() => writer.write(line))
   const tables = yield* listMovedTables(sql)
   const header: FileHeader = {
     format: "countersign-organization",
@@ -136,15 +135,12 @@ export const exportOrganization = Effect.fnUntraced(function* (
         Effect.andThen(
           sql`SET LOCAL idle_in_transaction_session_timeout = 0`,
           readTable(sql, table, org_id, (lines) =>
-            Effect.tryPromise({
-              try: async () => {
-                for (const line of lines) {
-                  digest.add(line)
-                  await writer.write(line)
-                }
-                onProgress((rows += lines.length))
-              },
-              catch: (error) => error
+            tryFile(async () => {
+              for (const line of lines) {
+                digest.add(line)
+                await writer.write(line)
+              }
+              onProgress((rows += lines.length))
             })
           )
         )
@@ -154,7 +150,7 @@ export const exportOrganization = Effect.fnUntraced(function* (
   }
   const end: FileEnd = { end: true, tables: digests, receipt: codes.receipt, activation: codes.activation }
   yield* write(JSON.stringify(end))
-  yield* Effect.tryPromise({ try: () => writer.end(), catch: (error) => error })
+  yield* tryFile(() => writer.end())
   const current = yield* sql`
     UPDATE organization_moves
     SET row_count = ${rows}, changed_at = ${toDate(yield* clock.now)}

@@ -16,6 +16,7 @@ import { findMoveById, MoveRefused } from "./moveState.ts"
 import { decodeRow, type MovedRow, readTable, sealRow } from "./readTable.ts"
 import { readReports, silentReplicas } from "./replicaReports.ts"
 import { makeRowsDigest } from "./rowsDigest.ts"
+import { tryFile } from "./transfer/transferFile.ts"
 
 /** Rows and characters of one INSERT. */
 const BATCH_ROWS = 1_000
@@ -155,8 +156,9 @@ export const importOrganization = Effect.fnUntraced(function* (
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
   const iterator = lines[Symbol.asyncIterator]()
-  const next = Effect.tryPromise({ try: () => iterator.next(), catch: (error) => error }).pipe(
-    Effect.flatMap((result) => (result.done === true ? Effect.fail(malformed) : Effect.succeed(result.value)))
+  const next = Effect.flatMap(
+    tryFile(() => iterator.next()),
+    (result) => (result.done === true ? Effect.fail(malformed) : Effect.succeed(result.value))
   )
 
   const header = yield* Effect.flatMap(next, decodeHeader).pipe(
@@ -220,7 +222,7 @@ export const importOrganization = Effect.fnUntraced(function* (
     }
     const end = yield* Effect.mapError(decodeEnd(line), () => malformed)
     // The file ends here: its last chunk is authentic.
-    const rest = yield* Effect.tryPromise({ try: () => iterator.next(), catch: (error) => error })
+    const rest = yield* tryFile(() => iterator.next())
     if (rest.done !== true) return yield* malformed
     for (const table of tables) {
       const digest = makeRowsDigest()

@@ -3,7 +3,7 @@
  *
  *     "countersign organization 1\n" ‖ transfer key (56) ‖ ephemeral public key (32) ‖ encrypted chunks
  */
-import { Option, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { once } from "node:events"
 import { createReadStream, createWriteStream, openSync } from "node:fs"
 import { pipeline } from "node:stream/promises"
@@ -27,6 +27,27 @@ const BLOCK = 64 * 1024
 export class FileRefused extends Schema.TaggedError<FileRefused>()("FileRefused", {
   message: Schema.String
 }) {}
+
+/** The file cannot be read or written, such as on a full disk. */
+export class FileUnavailable extends Schema.TaggedError<FileUnavailable>()("FileUnavailable", {
+  message: Schema.String,
+  cause: Schema.Defect()
+}) {}
+
+/** Runs a step on a file. */
+export const tryFile = <A>(
+  run: () => PromiseLike<A>
+): Effect.Effect<A, FileRefused | FileNotAuthentic | FileUnavailable> =>
+  Effect.tryPromise({
+    try: run,
+    catch: (cause) =>
+      cause instanceof FileRefused || cause instanceof FileNotAuthentic
+        ? cause
+        : new FileUnavailable({
+            message: `The file cannot be read or written: ${cause instanceof Error ? cause.message : String(cause)}`,
+            cause
+          })
+  })
 
 /** Writes the lines of a file. */
 export interface LineWriter {
