@@ -99,6 +99,10 @@ const values: Readonly<Record<string, string>> = {
 
 /** Rows that refer to others. */
 const references: Readonly<Record<string, string>> = {
+  // More would be over the limits of an organization.
+  "organization_usage.runs": "1",
+  "organization_usage.feedback": "1",
+  "organization_usage.bytes": "1",
   "people.key_id": "(SELECT key_id FROM api_keys WHERE org_id = $1 LIMIT 1)",
   "console_sessions.key_id": "(SELECT key_id FROM api_keys WHERE org_id = $1 LIMIT 1)",
   "search_documents.session_id": "(SELECT session_id FROM agent_sessions WHERE org_id = $1 LIMIT 1)"
