@@ -138,7 +138,7 @@ describe("commands of a move that run at the same time", () => {
         assert.strictEqual(yield* countFences(there), 0)
 
         // An abort of the first import, suspended until now, deletes nothing of what is active.
-        const { move_id } = JSON.parse(first[0] ?? "") as { readonly move_id: string }
+        const { move_id }: { readonly move_id: string } = JSON.parse(first[0] ?? "")
         const late = deleteRows(there.sql, { org_id, move_id }, "discarded", () => undefined)
         assert.deepStrictEqual(yield* Effect.exit(late), Exit.fail(moveEnded))
         assert.strictEqual(yield* idOf(there), org_id)
