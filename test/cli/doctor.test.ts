@@ -80,7 +80,8 @@ describe("countersign doctor", () => {
           "clock",
           "connections",
           "size",
-          "replicas"
+          "replicas",
+          "moves"
         ]) {
           assert.strictEqual(check(name).status, "ok", JSON.stringify(check(name)))
           assert.isNull(check(name).advice)
@@ -171,6 +172,26 @@ describe("countersign doctor", () => {
         assert.notInclude(out, second)
         assert.notInclude(out, masterKey)
       }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("warns of organizations that are moving, without their names", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      yield* query(
+        url,
+        `INSERT INTO organization_moves (org_id, move_id, name, state, is_fenced, started_at, changed_at)
+         SELECT 'org_' || state, 'move', 'acme', state, state <> 'arrived', now(), now()
+         FROM unnest(ARRAY['frozen', 'staged', 'arrived']) AS state`
+      )
+      const { check, code, out } = yield* diagnose(variables)
+      assert.strictEqual(check("moves").status, "warning", out)
+      assert.strictEqual(check("moves").summary, "2 organizations are moving: 1 frozen, 1 staged")
+      assert.include(check("moves").advice ?? "", "countersign org moves")
+      assert.notInclude(out, "acme")
+      assert.strictEqual(code, 0)
+      yield* query(url, "DROP TABLE organization_moves CASCADE")
+      assert.strictEqual((yield* diagnose(variables)).check("moves").status, "skipped")
     }).pipe(Effect.scoped)
   )
 
@@ -369,7 +390,7 @@ describe("countersign doctor", () => {
       const { code, err, out } = yield* cliWithCode(["doctor"], { COUNTERSIGN_DNS_SERVERS: "127.0.0.1:9" })
       assert.match(out, /^failure {2}dns +127\.0\.0\.1:9 does not answer/m)
       assert.match(out, /^ +Correct COUNTERSIGN_DNS_SERVERS/m)
-      assert.match(out, /^16 checks: /m)
+      assert.match(out, /^17 checks: /m)
       assert.strictEqual(code, 1)
       assert.strictEqual(err, "checks failed: dns")
     })

@@ -206,6 +206,32 @@ export const checkReplicas = Effect.gen(function* () {
     : ok(`${running} ${running === 1 ? "replica runs" : "replicas run"}`)
 })
 
+/**
+ * Organizations that move to or from another installation, by their states, without their names. A release from before moves would send
+ * their deliveries a second time.
+ */
+export const checkMoves = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [table] = yield* sql<{
+    readonly found: boolean
+  }>`SELECT to_regclass('organization_moves') IS NOT NULL AS found`
+  if (table?.found !== true) return skipped("the database has no table of moves yet")
+  const states = yield* sql<{ readonly state: string; readonly count: number }>`
+    SELECT state, count(*)::int AS count
+    FROM organization_moves
+    WHERE is_fenced
+    GROUP BY state
+    ORDER BY state
+  `
+  const count = states.reduce((sum, one) => sum + one.count, 0)
+  if (count === 0) return ok("no organization is moving")
+  const list = states.map((one) => `${one.count} ${one.state}`).join(", ")
+  return warning(
+    `${count} ${count === 1 ? "organization is" : "organizations are"} moving: ${list}`,
+    "Finish or abort the moves that `countersign org moves` lists, before you go back to an earlier release."
+  )
+})
+
 /** Age at which transactions of the oldest table approach the wraparound, at which PostgreSQL stops accepting writes. */
 const OLD_XID_AGE = 1_000_000_000
 

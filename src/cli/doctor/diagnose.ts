@@ -31,6 +31,7 @@ const databaseChecks = {
   connections: () => database.checkConnections,
   size: () => database.checkSize,
   replicas: () => database.checkReplicas,
+  moves: () => database.checkMoves,
   collectors: () => database.checkCollectors
 } as const
 
