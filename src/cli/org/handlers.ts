@@ -118,7 +118,7 @@ export const abort = Effect.fnUntraced(function* (flags: { readonly org: string 
   yield* Console.log(
     result === "active"
       ? `${flags.org} is active here again. What was exported cannot be activated any more.`
-      : `Deleted the imported copy of ${flags.org}. To import it, export it again.`
+      : `Deleted the imported copy of ${flags.org}. To import it again, use the same file, or a new export.`
   )
 })
 

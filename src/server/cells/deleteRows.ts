@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { toDate } from "../../domain/Time.ts"
 import { transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
 import { moveEnded, passFence } from "./fence.ts"
@@ -8,11 +9,12 @@ import type { MoveRow } from "./moveState.ts"
 
 /**
  * Deletes the rows of an organization, children of foreign keys first, in a transaction a table. Returns their number. Each transaction
- * checks that this move still has this state: a command that was suspended meanwhile must not delete what a later move brought here.
+ * checks that this move still has this state: a command that was suspended meanwhile must not delete what a later move, or a later import
+ * of the same file, brought here.
  */
 export const deleteRows = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { move_id, org_id }: Pick<MoveRow, "move_id" | "org_id">,
+  { move_id, org_id, started_at }: Pick<MoveRow, "move_id" | "org_id" | "started_at">,
   state: MoveRow["state"],
   onProgress: (rows: number) => void
 ) {
@@ -22,6 +24,7 @@ export const deleteRows = Effect.fnUntraced(function* (
       FROM organization_moves
       WHERE org_id = ${org_id}
         AND move_id = ${move_id}
+        AND started_at = ${toDate(started_at)}
         AND state = ${state}
       FOR SHARE
     `,

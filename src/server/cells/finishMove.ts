@@ -6,8 +6,8 @@ import { Audit } from "../identity/Audit.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { transaction } from "../store/transaction.ts"
 import { deleteRows } from "./deleteRows.ts"
-import { removeFence } from "./fence.ts"
-import { codeDigest, findMove, MoveRefused, type MoveRow } from "./moveState.ts"
+import { moveEnded, removeFence } from "./fence.ts"
+import { codeDigest, findMove, findMoveById, MoveRefused, type MoveRow } from "./moveState.ts"
 
 const refuse = (message: string) => new MoveRefused({ message })
 
@@ -16,21 +16,26 @@ const notMoving = (name: string) => refuse(`No move of an organization named ${n
 const inTransaction = <A, E, R>(sql: SqlClient.SqlClient, self: Effect.Effect<A, E, R>) =>
   Effect.provideService(transaction(self), SqlClient.SqlClient, sql)
 
-const setState = (
+/** Changes the state of a move. Refused if it has another state than `from`, or another move or import has begun. */
+const setState = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { move_id, org_id }: MoveRow,
+  { move_id, org_id, started_at }: MoveRow,
+  from: MoveRow["state"],
   state: MoveRow["state"],
   isFenced: boolean
-) =>
-  Effect.flatMap(
-    Effect.flatMap(StoreClock, ({ now }) => now),
-    (now) => sql`
-      UPDATE organization_moves
-      SET state = ${state}, is_fenced = ${isFenced}, changed_at = ${toDate(now)}
-      WHERE org_id = ${org_id}
-        AND move_id = ${move_id}
-    `
-  )
+) {
+  const now = yield* (yield* StoreClock).now
+  const changed = yield* sql`
+    UPDATE organization_moves
+    SET state = ${state}, is_fenced = ${isFenced}, changed_at = ${toDate(now)}
+    WHERE org_id = ${org_id}
+      AND move_id = ${move_id}
+      AND started_at = ${toDate(started_at)}
+      AND state = ${from}
+    RETURNING org_id
+  `
+  if (changed.length === 0) return yield* moveEnded
+})
 
 /**
  * Where the organization leaves: gives it up. This cannot be undone: it is the moment at which it belongs to the other installation. Requires the proof
@@ -58,7 +63,7 @@ export const commitMove = Effect.fnUntraced(function* (
       }
       if (move.state === "frozen") {
         yield* sql`UPDATE organization_moves SET moved_to = ${moved_to} WHERE org_id = ${move.org_id}`
-        yield* setState(sql, move, "moved", true)
+        yield* setState(sql, move, "frozen", "moved", true)
       }
       return move.release_code
     })
@@ -83,7 +88,7 @@ export const activateMove = Effect.fnUntraced(function* (name: string, release: 
         )
       }
       if (found.state === "staged") {
-        yield* setState(sql, found, "arrived", false)
+        yield* setState(sql, found, "staged", "arrived", false)
         // This ends the fence. Its triggers are dropped below.
         yield* audit.record({ org_id: found.org_id, actor: null }, "organization.moved", found.org_id, {
           move_id: found.move_id
@@ -114,8 +119,20 @@ export const finishMove = Effect.fnUntraced(function* (
       `The code does not prove that ${name} is active elsewhere. Use the code that countersign org activate printed.`
     )
   }
-  const rows = move.state === "left" ? 0 : yield* deleteRows(sql, move, "moved", onProgress)
-  yield* inTransaction(sql, setState(sql, move, "left", false))
+  const leave = Effect.tap(deleteRows(sql, move, "moved", onProgress), () =>
+    inTransaction(sql, setState(sql, move, "moved", "left", false))
+  )
+  const rows =
+    move.state === "left"
+      ? 0
+      : yield* Effect.catchTag(leave, "MoveRefused", (refusal) =>
+          Effect.flatMap(inTransaction(sql, findMoveById(sql, move.org_id)), (current) =>
+            // Another run of this command has deleted the rest meanwhile.
+            current?.state === "left" && current.move_id === move.move_id
+              ? Effect.succeed(0)
+              : Effect.fail(refusal)
+          )
+        )
   yield* removeFence(sql, move.org_id)
   yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${move.org_id}`
   return rows
@@ -123,7 +140,7 @@ export const finishMove = Effect.fnUntraced(function* (
 
 /**
  * Ends a move that is not committed. Where the organization leaves, it is active again, and files exported so far cannot be activated any
- * more. Where it arrives, the imported copy is deleted.
+ * more. Where it arrives, the imported copy is deleted; its file can be imported again.
  */
 export const abortMove = Effect.fnUntraced(function* (name: string) {
   const sql = yield* SqlClient.SqlClient
@@ -143,10 +160,10 @@ export const abortMove = Effect.fnUntraced(function* (name: string) {
       if (state === "frozen") {
         // From here on the organization is active, and a commit is refused.
         yield* sql`UPDATE organization_moves SET row_count = NULL WHERE org_id = ${org_id}`
-        yield* setState(sql, found, "frozen", false)
+        yield* setState(sql, found, state, "frozen", false)
       } else {
         // No release code activates it from here on.
-        yield* setState(sql, found, "discarded", true)
+        yield* setState(sql, found, state, "discarded", true)
       }
       return found
     })
@@ -158,7 +175,7 @@ export const abortMove = Effect.fnUntraced(function* (name: string) {
     return "active" as const
   }
   yield* deleteRows(sql, move, "discarded", () => undefined)
-  yield* inTransaction(sql, setState(sql, move, "discarded", false))
+  yield* inTransaction(sql, setState(sql, move, "discarded", "discarded", false))
   yield* removeFence(sql, org_id)
   yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${org_id}`
   return "discarded" as const

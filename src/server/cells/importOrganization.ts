@@ -71,11 +71,15 @@ const begin = (sql: SqlClient.SqlClient, header: FileHeader) =>
       const { move_id, name, org_id } = header
       const now = toDate(yield* (yield* StoreClock).now)
       const before = yield* findMoveById(sql, org_id)
-      if (before?.move_id === move_id) {
-        if (before.state === "staged" || before.state === "arrived") return Option.fromNullOr(before.receipt)
-        if (before.state === "discarded") {
-          return yield* refuse("The import of this file was aborted. Export the organization again.")
-        }
+      if (before?.move_id === move_id && (before.state === "staged" || before.state === "arrived")) {
+        return Option.fromNullOr(before.receipt)
+      }
+      // Once the abort is over, the same file can be imported again: its release code shows whether it may be activated. After a commit it
+      // is the only way on.
+      if (before?.state === "discarded" && before.is_fenced) {
+        return yield* refuse(
+          `An abort of an earlier import of ${name} is not finished. Run countersign org abort, then import this file again.`
+        )
       }
       if (before?.state === "frozen" || before?.state === "moved") {
         return yield* refuse(`${name} moves away from this installation. Import it in another one.`)

@@ -21,6 +21,7 @@ export const MoveRow = Schema.Struct({
   move_id: Schema.String,
   name: Schema.String,
   state: MoveState,
+  is_fenced: Schema.Boolean,
   started_at: Schema.DateTimeUtcFromDate,
   moved_to: Schema.NullOr(Schema.String),
   row_count: Schema.NullOr(Schema.Number),
@@ -33,7 +34,7 @@ export type MoveRow = typeof MoveRow.Type
 const moveRows = rowsOf(MoveRow)
 
 const columns =
-  "org_id, move_id, name, state, started_at, moved_to, row_count::float8 AS row_count, receipt, release_code, activation_code"
+  "org_id, move_id, name, state, is_fenced, started_at, moved_to, row_count::float8 AS row_count, receipt, release_code, activation_code"
 
 /** The last move of the organization with this name, with its row locked. */
 export const findMove = (sql: SqlClient.SqlClient, name: string) =>

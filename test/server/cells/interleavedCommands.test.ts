@@ -1,13 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
-import { Context, Effect, Exit, Fiber, Layer } from "effect"
+import { Cause, Context, DateTime, Effect, Exit, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { deleteRows } from "../../../src/server/cells/deleteRows.ts"
 import { exportOrganization } from "../../../src/server/cells/exportOrganization.ts"
-import { abortMove, activateMove, commitMove } from "../../../src/server/cells/finishMove.ts"
+import { abortMove, activateMove, commitMove, finishMove } from "../../../src/server/cells/finishMove.ts"
 import { importOrganization } from "../../../src/server/cells/importOrganization.ts"
 import { moveEnded } from "../../../src/server/cells/fence.ts"
+import { listMovedTables } from "../../../src/server/cells/movedTables.ts"
+import { findMoveById } from "../../../src/server/cells/moveState.ts"
 import { silentReplicas } from "../../../src/server/cells/replicaReports.ts"
 import type { LineWriter } from "../../../src/server/cells/transfer/transferFile.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
@@ -139,9 +141,78 @@ describe("commands of a move that run at the same time", () => {
 
         // An abort of the first import, suspended until now, deletes nothing of what is active.
         const { move_id }: { readonly move_id: string } = JSON.parse(first[0] ?? "")
-        const late = deleteRows(there.sql, { org_id, move_id }, "discarded", () => undefined)
+        const started_at = DateTime.makeUnsafe(0)
+        const late = deleteRows(there.sql, { org_id, move_id, started_at }, "discarded", () => undefined)
         assert.deepStrictEqual(yield* Effect.exit(late), Exit.fail(moveEnded))
         assert.strictEqual(yield* idOf(there), org_id)
+      }).pipe(Effect.scoped),
+    120_000
+  )
+
+  it.live(
+    "a file whose import was aborted after the commit is imported again, and an abort of the first import changes nothing then",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCell
+        const there = yield* startCell
+        yield* here.createOrganization
+        const lines = yield* exportFrom(here)
+        const { receipt } = yield* there.command(importOrganization(reading(lines)))
+        const org_id = yield* idOf(there)
+        const release = yield* here.command(commitMove("acme", receipt, null))
+        const first = (yield* there.command(findMoveById(there.sql, org_id))) ?? assert.fail("a move")
+
+        assert.strictEqual(yield* there.command(abortMove("acme")), "discarded")
+        assert.deepStrictEqual(yield* there.sql`SELECT FROM organizations WHERE name = 'acme'`, [])
+        // While an abort is in progress, it would delete what an import brings.
+        yield* there.sql`UPDATE organization_moves SET is_fenced = true`
+        const early = yield* Effect.exit(there.command(importOrganization(reading(lines))))
+        assert.match(
+          Exit.isFailure(early) ? String(Cause.squash(early.cause)) : "",
+          /An abort of an earlier import of acme is not finished/
+        )
+        yield* there.command(abortMove("acme"))
+
+        const again = yield* there.command(importOrganization(reading(lines)))
+        assert.isFalse(again.isRepeated)
+        assert.strictEqual(again.receipt, receipt)
+        // The first abort was suspended before its end, and another import of the file was aborted meanwhile.
+        yield* there.sql`UPDATE organization_moves SET state = 'discarded'`
+        const late = deleteRows(there.sql, first, "discarded", () => undefined)
+        assert.deepStrictEqual(yield* Effect.exit(late), Exit.fail(moveEnded))
+        assert.strictEqual(yield* idOf(there), org_id)
+        yield* there.sql`UPDATE organization_moves SET state = 'staged'`
+
+        const activation = yield* there.command(activateMove("acme", release))
+        assert.strictEqual(yield* stateOf(there), "arrived open")
+
+        // Another finish ends while this one deletes.
+        const [{ name: table } = assert.fail("a table")] = (yield* listMovedTables(here.sql)).toReversed()
+        const writer = yield* PgConnection.make({ url: here.url })
+        yield* writer.query("BEGIN")
+        yield* writer.query(`LOCK TABLE ${table} IN SHARE ROW EXCLUSIVE MODE`)
+        const finishing = yield* Effect.forkChild(here.command(finishMove("acme", activation)))
+        const waiting = (pattern: string) =>
+          eventually(
+            here.sql`
+              SELECT 1
+              FROM pg_stat_activity
+              WHERE datname = current_database()
+                AND wait_event_type = 'Lock'
+                AND query LIKE ${pattern}
+            `,
+            (rows) => rows.length > 0
+          )
+        yield* waiting("WITH deleted AS%")
+        const other = yield* PgConnection.make({ url: here.url })
+        const ending = yield* Effect.forkChild(
+          other.query("UPDATE organization_moves SET state = 'left', is_fenced = false")
+        )
+        yield* waiting("UPDATE organization_moves%")
+        yield* writer.query("COMMIT")
+        yield* Fiber.join(ending)
+        assert.strictEqual(yield* Fiber.join(finishing), 0)
+        assert.strictEqual(yield* countFences(here), 0)
       }).pipe(Effect.scoped),
     120_000
   )
