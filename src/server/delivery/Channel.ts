@@ -108,6 +108,11 @@ export interface Channel {
    * destination was removed. Without this hook, results need no explicit transaction.
    */
   readonly onCompleted?: (list: ReadonlyArray<CompletedDelivery>) => Effect.Effect<void, SqlError.SqlError>
+  /**
+   * Called after the result of an attempt was recorded, or dropped because it could not be. Also called for a delivery that expired
+   * without an attempt, but not for an attempt that failed with {@link AttemptHeld}.
+   */
+  readonly onRecorded?: (ref: DeliveryRef) => void
   /** Disables the destination after a `Gone` outcome of this delivery. */
   readonly disable?: (
     org_id: OrgId,

@@ -44,6 +44,8 @@ export interface OrganizationMovesShape {
   readonly isFenced: (org_id: OrgId) => boolean
   /** Runs work that writes for the organization, and counts it as in flight meanwhile. */
   readonly track: (org_id: OrgId) => <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Counts work that writes for the organization as in flight, until the returned function is called. */
+  readonly begin: (org_id: OrgId) => () => void
   /** Reads the fenced organizations, and reports work in flight for those that are about to be exported. */
   readonly poll: Effect.Effect<void>
 }
@@ -60,6 +62,7 @@ export const OrganizationMoves = Context.Reference<OrganizationMovesShape>(
       refusalOf: () => undefined,
       isFenced: () => false,
       track: () => (work) => work,
+      begin: () => () => undefined,
       poll: Effect.void
     })
   }
@@ -129,6 +132,10 @@ const make = Effect.gen(function* () {
         () => work,
         () => Effect.sync(() => add(org_id, -1))
       ),
+    begin: (org_id) => {
+      add(org_id, 1)
+      return () => add(org_id, -1)
+    },
     poll
   } satisfies OrganizationMovesShape
 })

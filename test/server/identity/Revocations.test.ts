@@ -216,6 +216,7 @@ const layerMoves = Layer.succeed(OrganizationMoves, {
     moved.has(org_id) ? new OrganizationMoved({ detail: "Moved.", moved_to: null }) : undefined,
   isFenced: (org_id) => moved.has(org_id),
   track: () => (work) => work,
+  begin: () => () => undefined,
   poll: Effect.void
 })
 

@@ -421,6 +421,7 @@ export const makeDispatcher = (
           const { delivery, lane } = result
           lane.owned.unfinished--
           reads.recorded(delivery.seq, delivery.attempt)
+          lane.channel.onRecorded?.(delivery)
           if (retryAt === null || !lanes.has(lane)) lanes.unload(lane, delivery)
           else insert(lane, { ...delivery, attempt: delivery.attempt + 1, dueAt: retryAt })
         }
@@ -428,6 +429,7 @@ export const makeDispatcher = (
       },
       abandon: ({ delivery, lane }) => {
         lane.owned.unfinished--
+        lane.channel.onRecorded?.(delivery)
         lanes.abandon(lane, delivery)
       },
       unsavedHealth: lanes.unsavedHealth,
