@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import fs, { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { CHUNK_BYTES } from "../../../src/server/cells/transfer/sealedChunks.ts"
@@ -107,6 +107,29 @@ describe("the file of an exported organization", () => {
       content.copy(swapped, 115 + sealed, 115, 115 + sealed)
       writeFileSync(file, swapped)
       assert.match(yield* Effect.promise(() => failureOf(linesOf(file, box))), /damaged or incomplete/)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect.skipIf(process.platform !== "linux")("is on the disk when it is reported as written", () =>
+    Effect.gen(function* () {
+      const made = yield* directory
+      const box = yield* makeBox
+      const synced: Array<string> = []
+      const original = fs.fsync
+      yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          fs.fsync = Object.assign(
+            (fd: number, done: fs.NoParamCallback) => {
+              synced.push(fs.readlinkSync(`/proc/self/fd/${fd}`))
+              original(fd, done)
+            },
+            { __promisify__: original.__promisify__ }
+          )
+        }),
+        () => Effect.sync(() => void (fs.fsync = original))
+      )
+      yield* Effect.promise(() => write(path.join(made, "file"), makeTransferKey(box), lines))
+      assert.deepStrictEqual(synced, [path.join(made, "file")])
     }).pipe(Effect.scoped)
   )
 

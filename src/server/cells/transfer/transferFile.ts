@@ -6,6 +6,8 @@
 import { Effect, Option, Schema } from "effect"
 import { once } from "node:events"
 import { createReadStream, createWriteStream, openSync } from "node:fs"
+import { open } from "node:fs/promises"
+import path from "node:path"
 import { pipeline } from "node:stream/promises"
 import type { Readable, Writable } from "node:stream"
 import { constants, createZstdCompress, createZstdDecompress } from "node:zlib"
@@ -53,12 +55,23 @@ export const tryFile = <A>(
 export interface LineWriter {
   /** Adds a line. Resolves when there is space for the next one. */
   readonly write: (line: string) => Promise<void>
-  /** Ends the file, and resolves when it is written. */
+  /** Ends the file, and resolves when it is on the disk: the commands that follow may delete all other copies. */
   readonly end: () => Promise<void>
   /** Stops writing; the file stays incomplete. */
   readonly abort: () => void
   /** Bytes written so far. */
   readonly bytes: () => number
+}
+
+/** Syncs the directory that a file was created in. Windows has no such call. */
+const syncEntry = async (file: string): Promise<void> => {
+  if (process.platform === "win32") return
+  const directory = await open(path.dirname(file), "r")
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
 }
 
 /**
@@ -69,7 +82,7 @@ export const openWriter = (file: string, transferKey: Uint8Array): LineWriter =>
   const { ephemeral, key } = sealFor(transferKey)
   const header = Buffer.concat([MAGIC, transferKey, ephemeral])
   const output: Writable =
-    file === "-" ? process.stdout : createWriteStream(file, { fd: openSync(file, "wx", 0o600) })
+    file === "-" ? process.stdout : createWriteStream(file, { fd: openSync(file, "wx", 0o600), flush: true })
   const compress = createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 3 } })
   let bytes = header.length
   const encrypt = encryptChunks(key, header, (length) => void (bytes += length))
@@ -94,6 +107,7 @@ export const openWriter = (file: string, transferKey: Uint8Array): LineWriter =>
       if (block !== "") await flush()
       compress.end()
       await finished
+      if (file !== "-") await syncEntry(file)
     },
     abort: () => compress.destroy(),
     bytes: () => bytes
