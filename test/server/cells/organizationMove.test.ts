@@ -113,7 +113,8 @@ const fillEmptyTables = Effect.fnUntraced(function* (cell: Cell, organization: s
   const box = yield* SecretBox
   const rows = yield* dump(cell, organization)
   for (const { columns, name } of yield* listMovedTables(cell.sql)) {
-    if (rows[name]?.length !== 0) continue
+    // A delivery that is queued now may be sent before the dump.
+    if (rows[name]?.length !== 0 && name !== "delivery_queue") continue
     const filled = yield* Effect.forEach(columns, (column) =>
       Effect.gen(function* () {
         if (column.name === "org_id") return "$1::text"
