@@ -3,11 +3,17 @@ import { createServer, connect as dial, type Socket } from "node:net"
 import path from "node:path"
 import { listenOnFreePort } from "./listenOnFreePort.ts"
 
+/** The longest text that is found although it is split between two packets. */
+const OVERLAP = 100
+
 /** A proxy in front of a database that can hold back the database's responses. */
 export interface HeldDatabase {
   readonly url: Redacted.Redacted
-  /** Holds back all answers from now on; statements still reach the database. */
-  readonly hold: Effect.Effect<void>
+  /**
+   * From now on, holds back the answers on each connection on which the client has sent this text; statements still reach the database.
+   * Other connections work: a statement may need one that has no statement in progress.
+   */
+  readonly hold: (text: string) => Effect.Effect<void>
   /** Passes on the held responses, and all that follow. */
   readonly release: Effect.Effect<void>
 }
@@ -20,7 +26,7 @@ export const heldDatabase = (database: Redacted.Redacted): Effect.Effect<HeldDat
       const host = url.searchParams.get("host") ?? url.hostname
       const databasePort = Number((url.searchParams.get("port") ?? url.port) || 5432)
       const open = new Set<Socket>()
-      let held = false
+      let held: string | undefined
       const server = createServer((client) => {
         const behind = host.startsWith("/")
           ? dial(path.join(host, `.s.PGSQL.${databasePort}`))
@@ -33,21 +39,23 @@ export const heldDatabase = (database: Redacted.Redacted): Effect.Effect<HeldDat
         open.add(behind)
         client.on("close", end).on("error", end)
         behind.on("close", end).on("error", end)
-        client.pipe(behind)
+        // The text may be split between two packets.
+        let sent = ""
+        client.on("data", (data: Buffer) => {
+          sent = sent.slice(-OVERLAP) + data.toString("latin1")
+          if (held !== undefined && sent.includes(held)) behind.pause()
+          behind.write(data)
+        })
         behind.on("data", (data: Buffer) => void client.write(data))
-        if (held) behind.pause()
       })
       const port = await listenOnFreePort(server)
       url.searchParams.set("host", "127.0.0.1")
       url.searchParams.set("port", String(port))
       const proxy: HeldDatabase = {
         url: Redacted.make(url.href),
-        hold: Effect.sync(() => {
-          held = true
-          for (const socket of open) socket.pause()
-        }),
+        hold: (text) => Effect.sync(() => void (held = text)),
         release: Effect.sync(() => {
-          held = false
+          held = undefined
           for (const socket of open) socket.resume()
         })
       }

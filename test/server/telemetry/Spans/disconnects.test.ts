@@ -53,11 +53,13 @@ const organization = Effect.fnUntraced(function* (name: string) {
 
 /** Interrupts a request once its row is committed, while the answer of the database is still on its way. */
 const disconnectAfterCommit = Effect.fnUntraced(function* <A, E>(
+  /** A text that only the statement of the request contains. */
+  text: string,
   request: Effect.Effect<A, E>,
   committed: (sql: SqlClient.SqlClient) => Effect.Effect<ReadonlyArray<unknown>, unknown>
 ) {
   const { direct, held } = yield* Behind
-  yield* held.hold
+  yield* held.hold(text)
   yield* Effect.gen(function* () {
     const caller = yield* Effect.forkChild(request)
     yield* Effect.orDie(eventually(committed(direct), (rows) => rows.length === 1))
@@ -97,6 +99,7 @@ layer(heldService, { excludeTestServices: true })(
           )
         yield* check("before")
         yield* disconnectAfterCommit(
+          "abandoned",
           check("abandoned"),
           (sql) =>
             sql`SELECT 1 FROM governed_steps WHERE session_id = ${session_id} AND step_id = 'abandoned'`
@@ -123,8 +126,9 @@ layer(heldService, { excludeTestServices: true })(
             )
           yield* run("before")
           yield* disconnectAfterCommit(
-            run("word ".repeat(words)),
-            (sql) => sql`SELECT 1 FROM runs WHERE task_id = ${task.id} AND input->>'text' LIKE 'word %'`
+            "abandoned",
+            run(`abandoned${" word".repeat(words)}`),
+            (sql) => sql`SELECT 1 FROM runs WHERE task_id = ${task.id} AND input->>'text' LIKE 'abandoned %'`
           )
           yield* awaitSpans(peer, "svc.run sort messages", 2)
         })
