@@ -1,6 +1,7 @@
 /** The release before this one, from the history of the repository, for tests of upgrades. */
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
+import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -44,7 +45,12 @@ export const previousRelease: Effect.Effect<PreviousRelease> = Effect.promise(as
   ) {
     return { unavailable: `the previous release, ${commit}, has other dependencies than this checkout` }
   }
-  const directory = path.join(tmpdir(), `countersign-release-${commit}-${process.getuid?.() ?? 0}`)
+  // One for each checkout, because it links the dependencies of this one.
+  const checkout = createHash("sha256").update(root).digest("hex").slice(0, 12)
+  const directory = path.join(
+    tmpdir(),
+    `countersign-release-${commit}-${checkout}-${process.getuid?.() ?? 0}`
+  )
   if (!existsSync(directory)) {
     const temporary = `${directory}.new-${process.pid}`
     mkdirSync(temporary, { mode: 0o700 })
@@ -60,6 +66,7 @@ export const previousRelease: Effect.Effect<PreviousRelease> = Effect.promise(as
         "openapi.json"
       )
       await run("tar", ["-xf", archive, "-C", temporary])
+      rmSync(archive)
       symlinkSync(path.join(root, "node_modules"), path.join(temporary, "node_modules"))
       if (!existsSync(directory)) renameSync(temporary, directory)
     } finally {
