@@ -223,7 +223,7 @@ describe("Email", () => {
         yield* sql`
           INSERT INTO api_keys (org_id, key_id, public_id, digest, name, preset, email, created_at)
           SELECT
-            org_id, overlay(key_id placing lpad(number::text, 3, '0') from 34), 'none' || number, digest, name, preset,
+            org_id, overlay(key_id placing lpad(number::text, 7, 'f') from 30), 'none' || number, digest, name, preset,
             'b' || number || '@example.org', created_at
           FROM api_keys, generate_series(1, 100) AS number
           WHERE email = 'a@example.org'
