@@ -74,7 +74,7 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Organiz
       yield* sql`
         INSERT INTO api_keys (org_id, key_id, public_id, digest, name, preset, created_at, revoked_at)
         SELECT
-          org_id, overlay(key_id placing lpad(number::text, 3, '0') from 34), 'stored' || number, digest, 'stored', preset,
+          org_id, overlay(key_id placing lpad(number::text, 7, 'f') from 30), 'stored' || number, digest, 'stored', preset,
           api_keys.created_at, api_keys.created_at
         FROM api_keys JOIN organizations USING (org_id), generate_series(1, 38) AS number
         WHERE organizations.name = 'stored keys'
