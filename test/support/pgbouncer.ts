@@ -15,6 +15,9 @@ export const pgbouncerProgram = directories
   .map((directory) => path.join(directory, "pgbouncer"))
   .find((program) => existsSync(program))
 
+if (pgbouncerProgram === undefined)
+  process.stderr.write("Tests through PgBouncer are skipped: pgbouncer is not installed\n")
+
 /** The first line of `pgbouncer --version`. */
 export const pgbouncerVersion = (): string =>
   spawnSync(pgbouncerProgram ?? "pgbouncer", ["--version"], { encoding: "utf8" }).stdout.split("\n")[0] ?? ""
@@ -99,7 +102,7 @@ export const startPgBouncer = Effect.fnUntraced(function* (
     socket.on("error", () => resume(Effect.succeed(false)))
   })
   const start = Effect.suspend(() => {
-    child = spawn(pgbouncerProgram ?? "pgbouncer", [...(process.env["PGB_DEBUG"] ? ["-v"] : ["-q"]), file], {
+    child = spawn(pgbouncerProgram ?? "pgbouncer", ["-q", file], {
       cwd: home,
       stdio: ["ignore", "ignore", "inherit"],
       ...(account === undefined ? {} : { uid: account.uid, gid: account.gid })

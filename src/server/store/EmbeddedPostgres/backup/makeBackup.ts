@@ -1,5 +1,5 @@
 import { PgConnection } from "@effect/sql-pg"
-import { Effect, Schema, type Scope } from "effect"
+import { DateTime, Effect, Schema, type Scope } from "effect"
 import { SecureRandom } from "effect/crypto"
 import type { SqlError } from "effect/sql"
 import { lstat, mkdir, readdir, readFile, realpath, rename, rm } from "node:fs/promises"
@@ -260,7 +260,7 @@ const copyRunningServer = Effect.fnUntraced(function* (
     Stopped,
     "SELECT lsn::text AS lsn, labelfile AS label FROM pg_backup_stop(false)"
   )
-  const completed_at = yield* Effect.sync(() => new Date().toISOString())
+  const completed_at = DateTime.formatIso(yield* DateTime.now)
   return yield* tryFiles(`copying ${source} to ${directory}`, async (signal) => {
     for (const segment of neededSegments(label, lsn, segmentBytes)) {
       await writer.add(`pg_wal/${segment}`, path.join(source, "pg_wal", segment), signal)
