@@ -380,6 +380,7 @@ AS $function$
           'api_key_uses', 'deliveries', 'delivery_attempts', 'delivery_counts', 'delivery_destinations', 'delivery_queue',
           'erased_traces', 'organization_usage', 'search_documents', 'search_progress', 'secret_changes', 'telemetry_batches'
         )
+        OR starts_with(TG_TABLE_NAME, 'delivery_attempts_')
         OR TG_OP = 'UPDATE' AND TG_TABLE_NAME IN ('comparisons', 'console_sessions', 'deletions', 'telemetry_destinations')
       THEN
         RETURN NULL;

@@ -77,6 +77,7 @@ import providerSessions from "./0078_provider_sessions.ts"
 import organizationMoves from "./0079_organization_moves.ts"
 import virtualShards from "./0080_virtual_shards.ts"
 import fenceByState from "./0081_fence_by_state.ts"
+import fencePartitions from "./0082_fence_partitions.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -156,5 +157,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0078_provider_sessions": providerSessions,
   "0079_organization_moves": organizationMoves,
   "0080_virtual_shards": virtualShards,
-  "0081_fence_by_state": fenceByState
+  "0081_fence_by_state": fenceByState,
+  "0082_fence_partitions": fencePartitions
 }
