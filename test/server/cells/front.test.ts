@@ -1,106 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted } from "effect"
-import { type ChildProcess, execFileSync, spawn } from "node:child_process"
-import { randomBytes } from "node:crypto"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { connect as connectSocket, createServer } from "node:net"
-import { tmpdir } from "node:os"
+import { Effect } from "effect"
 import path from "node:path"
 import { connect, type CountersignClient, isProblem } from "../../../src/client/connect/index.ts"
-import { Countersign } from "../../../src/testing/index.ts"
-import { cli } from "../../support/cli.ts"
 import { eventually } from "../../support/eventually.ts"
-import { cloneDatabase } from "../../support/postgres.ts"
+import { frontDirectory } from "../../support/fronts/Front.ts"
+import { fronts } from "../../support/fronts/fronts.ts"
+import { startCell } from "../../support/fronts/startCell.ts"
 import { createSortingTask } from "../../support/tasks.ts"
 
-const hasHaproxy = (() => {
-  try {
-    execFileSync("haproxy", ["-v"], { stdio: "ignore" })
-    return true
-  } catch {
-    return false
-  }
-})()
-
-/** The map and the backends of the configuration name organizations and cells: names that this machine resolves by itself. */
-const ACME = "localhost"
-const NEIGHBOUR = "127.0.0.1"
+/** In place of the host names of the configurations: names that this machine resolves by itself. */
+const HOSTS = { acme: "localhost", others: "127.0.0.1" }
 
 /** Retries until the move is over: the default of three is for shorter pauses. */
 const RETRIES = 1_000
-
-const startCell = Effect.gen(function* () {
-  const databaseUrl = yield* cloneDatabase
-  const environment = { COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64") }
-  const context = yield* Layer.build(Layer.fresh(Countersign.layer({ databaseUrl, environment })))
-  return {
-    countersign: Context.get(context, Countersign),
-    run: (...args: ReadonlyArray<string>) =>
-      Effect.map(
-        cli(args, { ...environment, DATABASE_URL: Redacted.value(databaseUrl) }),
-        ({ err, ok, out }) => {
-          assert.isTrue(ok, err)
-          return out.trim()
-        }
-      )
-  }
-})
-
-const freePort = Effect.callback<number>((resume) => {
-  const server = createServer().listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() =>
-      resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0))
-    )
-  })
-})
-
-/** HAProxy with the configuration of `scripts/deploy`, in front of two services on this machine. */
-const startFront = Effect.fnUntraced(function* (cells: { readonly cell1: string; readonly cell2: string }) {
-  const directory = yield* Effect.acquireRelease(
-    Effect.sync(() => mkdtempSync(path.join(tmpdir(), "countersign-front-"))),
-    (made) => Effect.sync(() => rmSync(made, { recursive: true }))
-  )
-  const port = yield* freePort
-  const map = path.join(directory, "organizations.map")
-  const socket = path.join(directory, "admin.sock")
-  writeFileSync(map, "")
-  const config = readFileSync(new URL("../../../scripts/deploy/haproxy.cfg", import.meta.url), "utf8")
-    .replaceAll("/etc/haproxy/organizations.map", map)
-    .replaceAll("/run/haproxy/admin.sock", socket)
-    .replace("bind :8080", `bind 127.0.0.1:${port}`)
-    .replaceAll(/^ *server replica2 .*$/gm, "")
-    .replace("cell1-replica1.internal:8080", new URL(cells.cell1).host)
-    .replace("cell2-replica1.internal:8080", new URL(cells.cell2).host)
-  const file = path.join(directory, "haproxy.cfg")
-  writeFileSync(file, config)
-  yield* Effect.acquireRelease(
-    Effect.sync(() => spawn("haproxy", ["-db", "-f", file], { stdio: ["ignore", "ignore", "inherit"] })),
-    (child: ChildProcess) => Effect.sync(() => child.kill("SIGKILL"))
-  )
-  const url = (host: string) => `http://${host}:${port}`
-  yield* eventually(
-    Effect.promise(() =>
-      fetch(`${url(NEIGHBOUR)}/readyz`).then(
-        ({ status }) => status,
-        () => 0
-      )
-    ),
-    (status) => status === 200
-  )
-  return {
-    url,
-    /** Sends a command to the socket of the administrator. */
-    command: (line: string) =>
-      Effect.callback<string>((resume) => {
-        let answer = ""
-        const client = connectSocket(socket, () => client.write(`${line}\n`))
-        client.on("data", (text) => (answer += text.toString()))
-        client.on("close", () => resume(Effect.succeed(answer)))
-      }),
-    map
-  }
-})
 
 /** Repeats a call until it is stopped; collects what it returns. */
 const startLoop = <A>(call: (index: number) => Promise<A>) => {
@@ -181,23 +93,28 @@ const startLoad = Effect.fnUntraced(function* (
   return { session_id, numbers, streaming, steps, approvals, latencies }
 })
 
-describe.skipIf(!hasHaproxy)("cells behind HAProxy (skipped without the program haproxy)", () => {
-  it.live(
+describe.for(fronts)("cells behind $name", ({ missing, name, start }) => {
+  it.live.skipIf(missing !== undefined)(
     "an organization moves under load: nothing is lost or doubled, and its neighbour notices nothing",
     () =>
       Effect.gen(function* () {
-        const one = yield* startCell
-        const two = yield* startCell
-        const front = yield* startFront({ cell1: one.countersign.url, cell2: two.countersign.url })
+        const one = yield* startCell()
+        const two = yield* startCell()
+        const front = yield* start({
+          cells: { cell1: one.countersign.url, cell2: two.countersign.url },
+          hosts: HOSTS
+        })
+        const acmeUrl = `http://${HOSTS.acme}:${front.port}`
+        const neighbourUrl = `http://${HOSTS.others}:${front.port}`
         const key = yield* one.countersign.key({}, "acme")
         const receiver = yield* one.countersign.receiver(undefined, "acme")
-        const client = connect({ url: front.url(ACME), key, retries: RETRIES })
+        const client = connect({ url: acmeUrl, key, retries: RETRIES })
         const neighbourKey = yield* one.countersign.key({}, "neighbour")
-        const neighbour = connect({ url: front.url(NEIGHBOUR), key: neighbourKey, retries: 0 })
+        const neighbour = connect({ url: neighbourUrl, key: neighbourKey, retries: 0 })
         const reviewers = {
-          acme: connect({ url: front.url(ACME), key: yield* one.countersign.key({}, "acme") }),
+          acme: connect({ url: acmeUrl, key: yield* one.countersign.key({}, "acme") }),
           neighbour: connect({
-            url: front.url(NEIGHBOUR),
+            url: neighbourUrl,
             key: yield* one.countersign.key({}, "neighbour")
           })
         }
@@ -221,12 +138,11 @@ describe.skipIf(!hasHaproxy)("cells behind HAProxy (skipped without the program 
         yield* Effect.sleep("3 seconds")
 
         const movedAt = performance.now()
-        const directory = path.dirname(front.map)
-        const file = path.join(directory, "acme.move")
+        const file = path.join(yield* frontDirectory, "acme.move")
         const transferKey = yield* two.run("org", "prepare")
         yield* one.run("org", "export", "acme", "--for", transferKey, "--to", file)
         const receipt = yield* two.run("org", "import", file)
-        yield* front.command(`add map ${front.map} ${ACME} cell2`)
+        yield* front.routeAcme("cell2")
         const release = yield* one.run("org", "commit", "acme", "--receipt", receipt)
         const activation = yield* two.run("org", "activate", "acme", "--release", release)
         const activeAt = performance.now()
@@ -243,7 +159,7 @@ describe.skipIf(!hasHaproxy)("cells behind HAProxy (skipped without the program 
         assert.isTrue(acme.latencies.some(({ at }) => at > activeAt))
         const moving = other.latencies.filter(({ at }) => at > movedAt && at < activeAt)
         const calm = other.latencies.filter(({ at }) => at <= movedAt)
-        yield* Effect.logInfo("a move under load", {
+        yield* Effect.logInfo(`a move under load behind ${name}`, {
           without_writes_ms: Math.round(Math.max(0, ...pauses.map(({ millis }) => millis))),
           steps: steps.length,
           approvals: approvals.length,
