@@ -486,7 +486,8 @@ const layerOnCurrentClock = (settings: Settings) =>
         limits: {
           connections: settings.connections.total,
           connectionsPerAddress: settings.connections.perAddress,
-          trustedProxies: [...loopbackNetworks, ...settings.connections.trustedProxies]
+          trustedProxies: [...loopbackNetworks, ...settings.connections.trustedProxies],
+          forwarders: settings.connections.trustedProxies
         }
       })
     ),

@@ -1,9 +1,5 @@
 import { Context, Effect, Stream } from "effect"
-
-/**
- * The share of its own time that a key rests after a slice of work while other keys have requests: 1 leaves them half of the event loop.
- */
-const REST = 1
+import { type LoopTime, makeCompany, processTime, REST_FACTOR, restAfter } from "./Company.ts"
 
 /**
  * Rest that a key may owe and still get a turn. A timer waits a millisecond at the least, several times as long as a
@@ -11,49 +7,40 @@ const REST = 1
  */
 const OWED_MILLIS = 2
 
-/** How long after its last request a key counts as having requests. */
-const ACTIVE_MILLIS = 1_000
-
 /**
  * Turns at the event loop, by key. All requests of a process share one thread: whatever runs for 20 ms delays every other request by 20 ms.
  * Work on a large request is therefore done in slices, and before each slice it takes a turn:
  *
  * - between two slices, the event loop serves everything else that is ready;
  * - a key gets one turn per pass of the event loop, in the order of its requests, however many large requests it sends;
- * - while other keys have requests too, a key rests after each slice for as long as the slice took.
+ * - while other keys have requests too, a key rests after each slice for three times as long as the slice took.
  */
 export interface LoopTurns {
   /** Waits for the next turn of a key. */
   readonly take: (key: string) => Effect.Effect<void>
+  /** Waits for the next turn of a key; false if it did not come within so many milliseconds. */
+  readonly takeWithin: (key: string, millis: number) => Effect.Effect<boolean>
   /** Notes a request of a key, whatever its size. */
   readonly arrive: (key: string) => void
   /** Whether other keys have requests too. */
   readonly hasCompany: (key: string) => boolean
-  /** Makes a key rest for work that it had done outside of its turns, if it has company. */
+  /** Makes a key rest for so many milliseconds of work that was done for it outside of its turns, if it has company. */
   readonly charge: (key: string, millis: number) => void
+}
+
+/** A slice that waits for its turn. */
+interface WaitingSlice {
+  /** Resumes a fiber, which runs its slice at once, or refuses it if it waited too long. */
+  readonly resume: (hasTurn: boolean) => void
+  /** The end of its longest wait. */
+  readonly until: number
 }
 
 /** The waiting slices of one key. */
 interface KeyTurns {
-  /** In the order of arrival. Each resumes a fiber, which runs its slice at once. */
-  readonly waiting: Set<() => void>
+  /** In the order of arrival. */
+  readonly waiting: Set<WaitingSlice>
   restsUntil: number
-}
-
-/** The time of an event loop. */
-export interface LoopTime {
-  /** Milliseconds. */
-  readonly now: () => number
-  /** Runs a function once, after so many milliseconds. Returns a function that cancels it. */
-  readonly after: (millis: number, run: () => void) => () => void
-}
-
-const processTime: LoopTime = {
-  now: () => performance.now(),
-  after: (millis, run) => {
-    const timer = setTimeout(run, millis)
-    return () => clearTimeout(timer)
-  }
 }
 
 /** Makes turns of their own, for tests. A process has one event loop, so it shares one {@link LoopTurns}. */
@@ -63,18 +50,7 @@ export const makeLoopTurns = (time: LoopTime = processTime): LoopTurns => {
   let isDue = false
   let cancelRest = (): void => undefined
 
-  /** The two keys with the latest requests, the later first. */
-  let latest = { key: "", at: Number.NEGATIVE_INFINITY }
-  let other = latest
-
-  const arrive = (key: string): void => {
-    const at = time.now()
-    if (latest.key !== key) other = latest
-    latest = { key, at }
-  }
-
-  const hasCompany = (key: string): boolean =>
-    time.now() - (latest.key === key ? other : latest).at < ACTIVE_MILLIS
+  const { arrive, has: hasCompany } = makeCompany(time)
 
   const turnsOf = (key: string): KeyTurns => {
     const turns = keys.get(key) ?? { waiting: new Set(), restsUntil: 0 }
@@ -89,25 +65,45 @@ export const makeLoopTurns = (time: LoopTime = processTime): LoopTurns => {
     setImmediate(pass)
   }
 
+  /** The next slice of a key, after those that waited too long were refused. */
+  const nextOf = ({ waiting }: KeyTurns, now: number): WaitingSlice | undefined => {
+    for (const slice of waiting) {
+      if (now <= slice.until) return slice
+      waiting.delete(slice)
+      slice.resume(false)
+    }
+    return undefined
+  }
+
+  const wait = (key: string, millis: number): Effect.Effect<boolean> =>
+    Effect.callback((resume) => {
+      const turns = turnsOf(key)
+      const slice: WaitingSlice = {
+        resume: (hasTurn) => resume(Effect.succeed(hasTurn)),
+        until: time.now() + millis
+      }
+      turns.waiting.add(slice)
+      passSoon()
+      return Effect.sync(() => turns.waiting.delete(slice))
+    })
+
   /** Gives each key that does not rest one turn. */
   const pass = (): void => {
     isDue = false
     let nextAt = Number.POSITIVE_INFINITY
     for (const [key, turns] of keys) {
       const start = time.now()
-      const [resume] = turns.waiting
-      if (resume === undefined) {
+      const first = nextOf(turns, start)
+      if (first === undefined) {
         if (turns.restsUntil <= start) keys.delete(key)
         else nextAt = Math.min(nextAt, turns.restsUntil)
         continue
       }
       if (turns.restsUntil <= start + OWED_MILLIS) {
-        turns.waiting.delete(resume)
-        resume()
+        turns.waiting.delete(first)
+        first.resume(true)
         const end = time.now()
-        const spent = end - start
-        // The slice itself is no rest.
-        if (hasCompany(key)) turns.restsUntil = Math.max(turns.restsUntil + spent, end) + spent * REST
+        if (hasCompany(key)) turns.restsUntil = restAfter(turns.restsUntil, end - start, end)
       }
       nextAt = Math.min(nextAt, turns.restsUntil - OWED_MILLIS)
     }
@@ -124,17 +120,11 @@ export const makeLoopTurns = (time: LoopTime = processTime): LoopTurns => {
     charge: (key, millis) => {
       if (!hasCompany(key)) return
       const turns = turnsOf(key)
-      turns.restsUntil = Math.max(turns.restsUntil, time.now()) + millis
+      turns.restsUntil = Math.max(turns.restsUntil, time.now()) + millis * REST_FACTOR
       passSoon()
     },
-    take: (key) =>
-      Effect.callback((resume) => {
-        const turns = turnsOf(key)
-        const go = () => resume(Effect.void)
-        turns.waiting.add(go)
-        passSoon()
-        return Effect.sync(() => turns.waiting.delete(go))
-      })
+    take: (key) => Effect.asVoid(wait(key, Number.POSITIVE_INFINITY)),
+    takeWithin: wait
   }
 }
 

@@ -25,23 +25,31 @@ export class ClientAddress extends Context.Service<
   static readonly layer = (options: {
     readonly trustedProxies: ReadonlyArray<IpNetwork.IpNetwork>
   }): Layer.Layer<ClientAddress> =>
-    Layer.succeed(ClientAddress, { of: clientAddress(options.trustedProxies) })
+    Layer.succeed(ClientAddress, {
+      of: ({ headers, remoteAddress }) =>
+        clientAddress(
+          options.trustedProxies,
+          Option.getOrElse(remoteAddress, () => "unknown"),
+          headers["x-forwarded-for"]
+        )
+    })
 }
 
-const clientAddress =
-  (trusted: ReadonlyArray<IpNetwork.IpNetwork>) =>
-  ({ headers, remoteAddress }: AddressedRequest): string => {
-    const peer = Option.getOrElse(remoteAddress, () => "unknown")
-    const forwarded = headers["x-forwarded-for"]
-    if (forwarded === undefined || trusted.length === 0 || !containsAddress(trusted, peer)) return peer
-    const hops = forwarded.split(",").slice(-MAX_HOPS).toReversed()
-    let address = peer
-    for (const hop of hops) {
-      const parsed = parseClientAddress(hop.trim())
-      // Nothing before a malformed entry can be trusted: the address is that of the proxy that wrote it.
-      if (parsed === undefined) return address
-      address = NetAddress.formatIp(parsed)
-      if (!containsAddress(trusted, address)) return address
-    }
-    return address
+/** The client's address, of a request from `peer` with this header `X-Forwarded-For`: see {@link ClientAddress}. */
+export const clientAddress = (
+  trusted: ReadonlyArray<IpNetwork.IpNetwork>,
+  peer: string,
+  forwarded: string | undefined
+): string => {
+  if (forwarded === undefined || trusted.length === 0 || !containsAddress(trusted, peer)) return peer
+  const hops = forwarded.split(",").slice(-MAX_HOPS).toReversed()
+  let address = peer
+  for (const hop of hops) {
+    const parsed = parseClientAddress(hop.trim())
+    // Nothing before a malformed entry can be trusted: the address is that of the proxy that wrote it.
+    if (parsed === undefined) return address
+    address = NetAddress.formatIp(parsed)
+    if (!containsAddress(trusted, address)) return address
   }
+  return address
+}

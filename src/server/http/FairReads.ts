@@ -5,6 +5,7 @@ import { ServerResponse } from "node:http"
 import { RateLimited } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
+import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { inTurns, LoopTurns, streamInTurns } from "../concurrency/LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { COUNTED_BYTES, setOrganization, UnsentResponses } from "./UnsentResponses.ts"
@@ -17,12 +18,22 @@ import { WorkLimits } from "./WorkLimits.ts"
 const PERMITS_IN_COMPANY = 2
 
 /**
- * Cost of a read outside of its turns, in milliseconds of the event loop: parsing and authenticating the request, and,
- * per KiB, reading the rows from the connection and writing the response.
+ * Cost of a request outside of its turns, in milliseconds of the event loop: parsing and authenticating it, and what
+ * follows its statements; for a read, per KiB, reading the rows from the connection and writing the response.
  */
-const MILLIS_PER_READ = 0.5
+const MILLIS_PER_REQUEST = 0.5
 const MILLIS_PER_KIB = 0.01
-const MAX_REST_MILLIS = 50
+
+/**
+ * Cost of a read per millisecond that it took. Meanwhile a process of PostgreSQL worked for it, or it waited because all
+ * processors were busy: both are reasons to rest. Writes take as long, but wait for the disk.
+ */
+const MILLIS_PER_DURATION = 0.3
+
+const MAX_COST_MILLIS = 20
+
+/** How long a write waits for its turn while other organizations send requests. */
+const TURN_WAIT_MILLIS = 5_000
 
 /** How long a read waits until the clients of its organization have read earlier responses. */
 const UNREAD_WAIT = "5 seconds"
@@ -39,7 +50,8 @@ export interface FairReads {
   /**
    * Runs an authenticated operation. A read waits for a permit of its organization, until the organization has few enough unread responses,
    * and for its turn at the event loop. So does each part of an export, after the permit was returned. Any other request waits for its turn
-   * only while other organizations send requests. The memory of a large response counts for the organization until its client has read it.
+   * only while other organizations send requests, at most 5 s. The memory of a large response counts for the organization until its client has
+   * read it.
    */
   readonly run: (
     org_id: OrgId,
@@ -87,29 +99,57 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
             orElse: () => tooManyUnread
           })
     )
+  const tooManyWaiting = Effect.suspend(() => {
+    use.refused("event_loop_turns")
+    return overItsShare
+  })
+  /** Runs a write when its organization has a turn. */
+  const writeInTurn = <A, E, R>(org_id: OrgId, write: Effect.Effect<A, E, R>) =>
+    Effect.clockWith((clock) => {
+      const start = monotonicMillis(clock)
+      return Effect.flatMap(
+        turns.takeWithin(org_id, TURN_WAIT_MILLIS),
+        (hasTurn): Effect.Effect<A, E | RateLimited, R> => {
+          if (!hasTurn) return tooManyWaiting
+          use.used("event_loop_turns", (monotonicMillis(clock) - start) / TURN_WAIT_MILLIS)
+          turns.charge(org_id, MILLIS_PER_REQUEST)
+          return write
+        }
+      )
+    })
+  /** Runs a read in turns, and charges its organization for what it took. */
+  const chargedRead = <E, R>(
+    org_id: OrgId,
+    read: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+  ) =>
+    Effect.clockWith((clock) => {
+      const start = monotonicMillis(clock)
+      return Effect.tap(read, ({ body }) =>
+        Effect.sync(() => {
+          const kibibytes = body._tag === "Uint8Array" ? body.contentLength / 1_024 : 0
+          const millis = monotonicMillis(clock) - start
+          const cost = MILLIS_PER_REQUEST + kibibytes * MILLIS_PER_KIB + millis * MILLIS_PER_DURATION
+          turns.charge(org_id, Math.min(MAX_COST_MILLIS, cost))
+        })
+      )
+    })
   return {
     run:
       (org_id, { method }) =>
       (operation) =>
         Effect.suspend(() => {
           turns.arrive(org_id)
-          const turn = turns.take(org_id)
+          const hasCompany = turns.hasCompany(org_id)
           const counted = Effect.flatMap(operation, (response) => countFor(org_id, response))
-          if (method !== "GET") return turns.hasCompany(org_id) ? Effect.andThen(turn, counted) : counted
+          if (method !== "GET") return hasCompany ? writeInTurn(org_id, counted) : counted
+          const turn = turns.take(org_id)
+          const read = Effect.map(chargedRead(org_id, inTurns(turn)(counted)), (response) =>
+            inTurnsWhileSent(response, turn)
+          )
           return withReadPermit(
             org_id,
-            turns.hasCompany(org_id) ? permitsInCompany : 1
-          )(
-            Effect.andThen(
-              Effect.andThen(awaitRoom(org_id), turn),
-              Effect.map(inTurns(turn)(counted), (response) => {
-                const kibibytes =
-                  response.body._tag === "Uint8Array" ? response.body.contentLength / 1_024 : 0
-                turns.charge(org_id, Math.min(MAX_REST_MILLIS, MILLIS_PER_READ + kibibytes * MILLIS_PER_KIB))
-                return inTurnsWhileSent(response, turn)
-              })
-            )
-          )
+            hasCompany ? permitsInCompany : 1
+          )(Effect.andThen(Effect.andThen(awaitRoom(org_id), turn), read))
         })
   }
 })
@@ -147,6 +187,14 @@ const inTurnsWhileSent = (response: HttpServerResponse.HttpServerResponse, turn:
       })
     : response
 }
+
+const overItsShare = Effect.fail(
+  new RateLimited({
+    detail:
+      "This request waited 5 s for its turn, because the organization sends more requests than its share of this replica. Send fewer at once.",
+    retry_after_seconds: 1
+  })
+)
 
 const tooManyReads = (limit: number) =>
   Effect.fail(

@@ -11,6 +11,7 @@ import {
 } from "effect"
 import { type Etag, type HttpPlatform, HttpServer, type HttpServerError } from "effect/http"
 import type { ChildProcessSpawner } from "effect/process"
+import type { IpNetwork } from "effect/net"
 import { IncomingMessage, Server, ServerResponse } from "node:http"
 import { Socket } from "node:net"
 import type { Duplex } from "node:stream"
@@ -18,6 +19,8 @@ import { uuidV7Hex } from "../../domain/Ids.ts"
 import { connectionsCut, connectionsOpen, connectionsRefused } from "../observability/metricDefinitions.ts"
 import { AccountAfterListening, type AccountNotChanged, changeAccount } from "./changeAccount.ts"
 import {
+  addressKey,
+  type Client,
   type Connection,
   type ConnectionLimits,
   type ConnectionObserver,
@@ -27,6 +30,7 @@ import {
   defaultConnectionLimits
 } from "./listen/Connections.ts"
 import { RequestPacer } from "./listen/RequestPacer.ts"
+import { clientAddress } from "./ClientAddress.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 import { Stopping } from "./Stopping.ts"
 import {
@@ -39,6 +43,8 @@ import {
 
 /** Limits on connections, and on the time and size of a request before it is routed. */
 export interface ListenLimits extends ConnectionLimits {
+  /** Reverse proxies whose `X-Forwarded-For` names the client. Default: none. */
+  readonly forwarders: ReadonlyArray<IpNetwork.IpNetwork>
   /** The longest time for the headers of a request, of the first on a connection too. Default 10 s. */
   readonly headersMillis: number
   /** The longest time for the whole request. Default 30 s. */
@@ -56,6 +62,7 @@ export interface ListenLimits extends ConnectionLimits {
 /** The default limits. */
 export const defaultListenLimits: ListenLimits = {
   ...defaultConnectionLimits,
+  forwarders: [],
   headersMillis: 10_000,
   requestMillis: 30_000,
   checkMillis: 5_000,
@@ -144,6 +151,7 @@ class SingleWriteResponse<Request extends IncomingMessage> extends ServerRespons
 class GuardedServer extends Server {
   readonly #fields: number
   readonly #pacer = new RequestPacer()
+  readonly #forwarders: ReadonlyArray<IpNetwork.IpNetwork>
   /** The open connections. */
   readonly clients: Connections
   /** The responses that clients have not read. */
@@ -164,6 +172,7 @@ class GuardedServer extends Server {
       shouldUpgradeCallback: () => false
     })
     this.#fields = limits.headerFields
+    this.#forwarders = limits.forwarders
     this.clients = new Connections(limits, observer)
     this.unsent = unsent
     this.stopping = stopping
@@ -237,12 +246,17 @@ class GuardedServer extends Server {
   }
 
   #start({ client }: Connection, event: string, request: IncomingMessage, response: ServerResponse): void {
-    const { authorization, cookie } = request.headers
-    // Clients behind a reverse proxy share its address, so their credentials tell them apart.
-    const name = client.limited ? client.key : `${client.key} ${authorization ?? cookie ?? ""}`
-    this.#pacer.start(name, () => {
+    this.#pacer.start(client.limited ? client.key : this.#behindProxy(client, request), () => {
       if (!request.socket.destroyed) super.emit(event, request, response)
     })
+  }
+
+  /** Tells the clients behind a reverse proxy apart: by the address that it forwards, or else by their credentials. */
+  #behindProxy({ key }: Client, { headers, socket }: IncomingMessage): string {
+    const peer = socket.remoteAddress ?? ""
+    const forwarded = headers["x-forwarded-for"]
+    const address = clientAddress(this.#forwarders, peer, Array.isArray(forwarded) ? undefined : forwarded)
+    return address === peer ? `${key} ${headers.authorization ?? headers.cookie ?? ""}` : addressKey(address)
   }
 
   /** Nothing was read or written for a while: the connection is idle, its response is still being computed, or its client does not read. */

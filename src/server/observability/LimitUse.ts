@@ -23,6 +23,7 @@ export const limitNames = [
   "end_user_feedback",
   "unread_responses",
   "concurrent_reads",
+  "event_loop_turns",
   "large_bodies",
   "rule_tests"
 ] as const

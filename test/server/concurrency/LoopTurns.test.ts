@@ -1,62 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import {
-  inTurns,
-  type LoopTime,
-  makeLoopTurns,
-  nextTurn,
-  yieldingOnly
-} from "../../../src/server/concurrency/LoopTurns.ts"
-
-/** One pass of the event loop. */
-const pass = Effect.callback<void>((resume) => {
-  setImmediate(() => resume(Effect.void))
-})
-
-/** A time that only work and waiting for timers take, so that a busy machine changes nothing. */
-const virtualTime = () => {
-  const timers = new Set<{ readonly at: number; readonly run: () => void }>()
-  let now = 0
-  let started = 0
-  const time: LoopTime = {
-    now: () => now,
-    after: (millis, run) => {
-      started++
-      // As Node's timers: whole milliseconds, and at least one.
-      const timer = { at: now + Math.max(1, Math.trunc(millis)), run }
-      timers.add(timer)
-      return () => void timers.delete(timer)
-    }
-  }
-  const runFirstTimer = () => {
-    const [first] = [...timers].toSorted((one, other) => one.at - other.at)
-    if (first === undefined) return
-    timers.delete(first)
-    now = Math.max(now, first.at)
-    first.run()
-  }
-  return {
-    time,
-    /** Occupies the event loop for some milliseconds. */
-    work: (millis: number) => {
-      now += millis
-    },
-    /** Runs an effect to its end. Whenever it waits for a timer, the time passes. */
-    elapse: <A, E>(effect: Effect.Effect<A, E>) =>
-      Effect.gen(function* () {
-        const fiber = yield* Effect.forkChild(effect)
-        // A turn is given within two passes, if no timer has to end first.
-        while (fiber.pollUnsafe() === undefined) {
-          yield* pass
-          yield* pass
-          yield* pass
-          if (fiber.pollUnsafe() === undefined) runFirstTimer()
-        }
-        return yield* Fiber.join(fiber)
-      }),
-    timersStarted: () => started
-  }
-}
+import { inTurns, makeLoopTurns, nextTurn, yieldingOnly } from "../../../src/server/concurrency/LoopTurns.ts"
+import { pass, virtualTime } from "../../support/virtualLoopTime.ts"
 
 /** Turns, and a log of the slices that took them. */
 const setUp = () => {
@@ -119,19 +64,21 @@ describe("LoopTurns", () => {
     })
   )
 
-  it.effect("beside requests of another key, a key rests as long as it worked; alone it does not", () =>
-    Effect.gen(function* () {
-      const elapsed = (keys: ReadonlyArray<string>) => {
-        const { slice, timed, turns } = setUp()
-        for (const key of keys) turns.arrive(key)
-        return timed(Effect.forEach(["a1", "a2", "a3", "a4"], (name) => slice("a", name, 20)))
-      }
-      // Three rests of 20 ms lie between four slices of 20 ms. Timers count whole milliseconds, so each may end up to one early.
-      const rested = yield* elapsed(["b", "a"])
-      assert.isAtLeast(rested, 4 * 20 + 3 * 19)
-      assert.isAtMost(rested, 4 * 20 + 3 * 20)
-      assert.strictEqual(yield* elapsed(["a"]), 4 * 20)
-    })
+  it.effect(
+    "beside requests of another key, a key rests three times as long as it worked; alone it does not",
+    () =>
+      Effect.gen(function* () {
+        const elapsed = (keys: ReadonlyArray<string>) => {
+          const { slice, timed, turns } = setUp()
+          for (const key of keys) turns.arrive(key)
+          return timed(Effect.forEach(["a1", "a2", "a3", "a4"], (name) => slice("a", name, 20)))
+        }
+        // Three rests of 60 ms lie between four slices of 20 ms; at most 2 ms of each are owed.
+        const rested = yield* elapsed(["b", "a"])
+        assert.isAtLeast(rested, 4 * 20 + 3 * 57)
+        assert.isAtMost(rested, 4 * 20 + 3 * 60)
+        assert.strictEqual(yield* elapsed(["a"]), 4 * 20)
+      })
   )
 
   it.effect("beside requests of another key, small slices wait for no timer after each", () =>
@@ -140,10 +87,10 @@ describe("LoopTurns", () => {
       turns.arrive("b")
       turns.arrive("a")
       const elapsed = yield* timed(Effect.replicateEffect(slice("a", "a", 0.1), 200, { discard: true }))
-      // 20 ms of work and as much rest, at most 2 ms of which is owed. A timer after each slice would take 200 ms.
-      assert.isBelow(elapsed, 2 * 20 + 5)
-      assert.isAbove(elapsed, 2 * 20 - 5)
-      assert.isAtMost(timersStarted(), 20)
+      // 20 ms of work and three times as much rest, at most 2 ms of which is owed. A timer after each slice would take 200 ms.
+      assert.isBelow(elapsed, 4 * 20 + 5)
+      assert.isAbove(elapsed, 4 * 20 - 5)
+      assert.isAtMost(timersStarted(), 60)
     })
   )
 
@@ -172,6 +119,24 @@ describe("LoopTurns", () => {
       yield* slice("b", "b1")
       assert.isUndefined(resting.pollUnsafe())
       yield* Fiber.interrupt(resting)
+    })
+  )
+
+  it.effect("a slice that waited too long gets no turn, and the next one does", () =>
+    Effect.gen(function* () {
+      const { log, slice, timed, turns } = setUp()
+      turns.arrive("b")
+      turns.arrive("a")
+      const all = Effect.all(
+        [slice("a", "a1", 100), turns.takeWithin("a", 200), turns.takeWithin("a", 1_000)],
+        { concurrency: "unbounded" }
+      )
+      let results: ReadonlyArray<unknown> = []
+      const elapsed = yield* timed(Effect.map(all, (ended) => void (results = ended)))
+      assert.deepStrictEqual(results.slice(1), [false, true])
+      assert.deepStrictEqual(log, ["a1"])
+      assert.isAtLeast(elapsed, 100 + 298)
+      assert.isAtMost(elapsed, 100 + 300)
     })
   )
 

@@ -32,11 +32,10 @@ describe("ApiReference", () => {
   it.effect("each response takes a turn of its client's address, also after the first rendering", () =>
     Effect.gen(function* () {
       const taken: Array<string> = []
-      const { arrive, charge, hasCompany, take } = makeLoopTurns()
+      const turns = makeLoopTurns()
+      const { take } = turns
       const counted = {
-        arrive,
-        charge,
-        hasCompany,
+        ...turns,
         take: (key: string) =>
           Effect.andThen(
             Effect.sync(() => void taken.push(key)),

@@ -22,13 +22,19 @@ const GET = { method: "GET" }
 /** Turns that are always free, so that only permits make a read wait. */
 const turnsWith = (options: {
   readonly hasCompany?: boolean
+  readonly hasTurns?: boolean
   readonly onTake?: () => void
   readonly onCharge?: (key: string, millis: number) => void
 }): LoopTurns => ({
   arrive: () => undefined,
   hasCompany: () => options.hasCompany ?? false,
   charge: (key, millis) => options.onCharge?.(key, millis),
-  take: () => Effect.sync(() => options.onTake?.())
+  take: () => Effect.sync(() => options.onTake?.()),
+  takeWithin: () =>
+    Effect.sync(() => {
+      options.onTake?.()
+      return options.hasTurns ?? true
+    })
 })
 
 const freeTurns = turnsWith({})
@@ -122,26 +128,48 @@ describe("FairReads", () => {
     })
   )
 
-  it.effect("a read is charged for the size of its response, up to a limit, and a write is not", () =>
-    Effect.gen(function* () {
+  it.effect("a write without a turn for five seconds fails with 429, and is not executed", () => {
+    const refusals: Array<string> = []
+    return Effect.gen(function* () {
+      const reads = yield* makeFairReads
       const org = yield* OrgId.generate
-      const charged: Array<readonly [string, number]> = []
-      const reads = yield* makeFairReads.pipe(
-        Effect.provideService(
-          LoopTurns,
-          turnsWith({ onCharge: (key, millis) => charged.push([key, millis]) })
+      const problem = yield* Effect.flip(reads.run(org, { method: "POST" })(Effect.die("must not start")))
+      assert.instanceOf(problem, RateLimited)
+      assert.include(problem.detail, "waited 5 s for its turn")
+      assert.deepStrictEqual(refusals, ["event_loop_turns"])
+    }).pipe(
+      Effect.provideService(LoopTurns, turnsWith({ hasCompany: true, hasTurns: false })),
+      Effect.provideService(LimitUse, {
+        used: () => undefined,
+        refused: (limit) => void refusals.push(limit),
+        collect: Effect.void
+      })
+    )
+  })
+
+  it.effect(
+    "a read is charged for its time and the size of its response, up to a limit, and a write is",
+    () =>
+      Effect.gen(function* () {
+        const org = yield* OrgId.generate
+        const charged: Array<number> = []
+        const reads = yield* makeFairReads.pipe(
+          Effect.provideService(
+            LoopTurns,
+            turnsWith({ hasCompany: true, onCharge: (_, millis) => charged.push(millis) })
+          )
         )
-      )
-      const page = (kibibytes: number) =>
-        Effect.sync(() => HttpServerResponse.uint8Array(new Uint8Array(kibibytes * 1_024)))
-      yield* reads.run(org, GET)(page(100))
-      yield* reads.run(org, GET)(page(10_000))
-      yield* reads.run(org, { method: "POST" })(page(100))
-      assert.deepStrictEqual(charged, [
-        [org, 1.5],
-        [org, 50]
-      ])
-    })
+        const page = (kibibytes: number, millis = 0) =>
+          Effect.as(Effect.sleep(millis), HttpServerResponse.uint8Array(new Uint8Array(kibibytes * 1_024)))
+        yield* reads.run(org, GET)(page(100))
+        yield* reads.run(org, GET)(page(10_000))
+        yield* reads.run(org, { method: "POST" })(page(100))
+        const slow = yield* Effect.forkChild(reads.run(org, GET)(page(0, 10)))
+        yield* Effect.yieldNow
+        yield* TestClock.adjust(10)
+        yield* Fiber.join(slow)
+        assert.deepStrictEqual(charged, [1.5, 20, 0.5, 3.5])
+      })
   )
 
   it.effect("the rows of a read are decoded in a turn of their own, also within the parts of an export", () =>

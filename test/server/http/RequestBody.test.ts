@@ -26,9 +26,7 @@ const headOf = (key: Redacted.Redacted, ...lines: ReadonlyArray<string>): string
 let turnsTaken = 0
 const processTurns = makeLoopTurns()
 const countedTurns = Layer.succeed(LoopTurns, {
-  arrive: processTurns.arrive,
-  hasCompany: processTurns.hasCompany,
-  charge: processTurns.charge,
+  ...processTurns,
   take: (key) =>
     Effect.andThen(
       Effect.sync(() => void turnsTaken++),

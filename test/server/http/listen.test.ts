@@ -10,6 +10,7 @@ import {
   type ListenLimits,
   makeServer
 } from "../../../src/server/http/listen.ts"
+import { loopbackNetworks } from "../../../src/server/http/listen/Connections.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type Exchange, exchange } from "../../support/rawSocket.ts"
 import { service } from "../../support/service.ts"
@@ -82,27 +83,37 @@ describe("listen: slow clients", () => {
     })
   )
 
-  it.live("many connections with one credential behind a proxy do not delay a request with another one", () =>
-    Effect.gen(function* () {
-      const served: Array<string | undefined> = []
-      const { port } = yield* listening({}, ({ headers }, response) => {
-        served.push(headers.authorization)
-        for (const end = performance.now() + 2; performance.now() < end;);
-        response.end("ok")
+  it.live.each([
+    ["one credential", {}, (index: number) => `Authorization: ${index < 100 ? "flood" : "other"}`],
+    [
+      "many credentials of one forwarded address",
+      { forwarders: loopbackNetworks },
+      (index: number) =>
+        `Authorization: ${index < 100 ? `flood ${index}` : "other"}\r\nX-Forwarded-For: 203.0.113.${index < 100 ? 1 : 2}`
+    ]
+  ] as const)(
+    "many connections with %s behind a proxy do not delay a request of another client",
+    ([, limits, headersOf]) =>
+      Effect.gen(function* () {
+        const served: Array<string | undefined> = []
+        const { port } = yield* listening(limits, ({ headers }, response) => {
+          served.push(headers.authorization)
+          for (const end = performance.now() + 2; performance.now() < end;);
+          response.end("ok")
+        })
+        const connect = Effect.callback<Socket>((resume) => {
+          const socket = createConnection(port, "127.0.0.1", () => resume(Effect.succeed(socket)))
+        })
+        // All connections are open before the first request, so that one pass of the event loop reads many of them.
+        const sockets = yield* Effect.all(Array.from({ length: 101 }, () => connect))
+        const ended = sockets.map((socket) => once(socket.resume(), "close"))
+        for (const [index, socket] of sockets.entries()) {
+          socket.write(`GET / HTTP/1.1\r\n${headersOf(index)}\r\n${CLOSE}\r\n`)
+        }
+        yield* Effect.promise(() => Promise.all(ended))
+        assert.lengthOf(served, 101)
+        assert.isBelow(served.indexOf("other"), 50)
       })
-      const connect = Effect.callback<Socket>((resume) => {
-        const socket = createConnection(port, "127.0.0.1", () => resume(Effect.succeed(socket)))
-      })
-      // All connections are open before the first request, so that one pass of the event loop reads many of them.
-      const sockets = yield* Effect.all(Array.from({ length: 101 }, () => connect))
-      const ended = sockets.map((socket) => once(socket.resume(), "close"))
-      for (const [index, socket] of sockets.entries()) {
-        socket.write(`GET / HTTP/1.1\r\nAuthorization: ${index < 100 ? "flood" : "other"}\r\n${CLOSE}\r\n`)
-      }
-      yield* Effect.promise(() => Promise.all(ended))
-      assert.lengthOf(served, 101)
-      assert.isBelow(served.indexOf("other"), 50)
-    })
   )
 
   it.live("many slow clients delay no other request, and their connections are closed", () =>

@@ -74,7 +74,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const { arrive, charge, take } = makeLoopTurns()
+        const turns = makeLoopTurns()
         for (const [hasCompany, isLarge, expected] of [
           [false, false, 8],
           [true, false, 4],
@@ -89,9 +89,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
           const waiting = yield* Effect.replicateEffect(
             Effect.forkChild(
               Effect.provideService(request(held), LoopTurns, {
-                arrive,
-                charge,
-                take,
+                ...turns,
                 hasCompany: () => hasCompany
               })
             ),
