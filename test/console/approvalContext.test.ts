@@ -128,6 +128,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Decid
       })
       const { page } = yield* openSignedIn(ada, `/approvals/${approval_id}`)
       yield* Effect.promise(async () => {
+        // Until then the page may show the approval again, with its parts folded.
+        await page.getByText("Live · sorted by deadline").waitFor()
         await page.getByText("2 parts of the arguments are not shown").waitFor()
         assert.strictEqual(await page.getByRole("button", { name: "Approve" }).count(), 0)
         assert.strictEqual(await page.getByText("the harmful part").count(), 0)

@@ -31,6 +31,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("End-u
       })
       assert.deepStrictEqual(yield* origins, ["https://app.example.com", "https://other.example.com"])
 
+      // The form starts again with what was stored.
+      yield* eventually(
+        Effect.promise(() => field.inputValue()),
+        (text) => text === "https://app.example.com\nhttps://other.example.com"
+      )
       yield* Effect.promise(() => field.fill("https://mine.example.com"))
       yield* admin.feedback_settings.replace({ payload: { allowed_origins: ["https://theirs.example.com"] } })
       yield* Effect.promise(async () => {
