@@ -1,6 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { proposalDigest, type StepContent, stepDigest } from "../../../src/domain/approvals/StepDigest.ts"
+import {
+  proposalDigest,
+  type StepContent,
+  stepDigest,
+  stepDigestInSlices
+} from "../../../src/domain/approvals/StepDigest.ts"
 
 const step: StepContent = {
   org_id: "org_1",
@@ -38,6 +43,19 @@ describe("proposalDigest", () => {
 })
 
 describe("stepDigest", () => {
+  it("large arguments are digested in many slices, with the digest that openssl computes of the whole text", () => {
+    // node -p '"["+["countersign-step-v1","org_1","ses_1","step 1","refund","payment"].map(x=>JSON.stringify(x))+",["+Array.from({length:20000},(_,i)=>"{\"a\":"+i+"}")+"]]"' |
+    //   tr -d "\n" | openssl dgst -sha256
+    const large = { ...step, arguments: Array.from({ length: 20_000 }, (_, a) => ({ a })) }
+    const slices = stepDigestInSlices(large)
+    let pauses = 0
+    let slice = slices.next()
+    for (; slice.done !== true; slice = slices.next()) pauses++
+    assert.isAtLeast(pauses, 10)
+    assert.strictEqual(slice.value, "cc8369d43a3d34cc45a007854368d20e60a795ba39243de1ff8993f2f2552c4a")
+    assert.strictEqual(stepDigest(large), slice.value)
+  })
+
   it("the digest equals that of a canonical text written by hand, as openssl computes it", () => {
     // printf '["countersign-step-v1","org_1","ses_1","step 1","refund","payment",...]' | openssl dgst -sha256
     const given = JSON.parse(String.raw`{"z":[null,true,0.10],"b":"\u2602\u000F\u0022\\","a":1e21}`)

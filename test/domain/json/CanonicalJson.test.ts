@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, type Schema } from "effect"
 import * as fc from "fast-check"
-import { canonicalJson, NotCanonical } from "../../../src/domain/json/CanonicalJson.ts"
+import { canonicalJson, canonicalParts, NotCanonical } from "../../../src/domain/json/CanonicalJson.ts"
 import { scan } from "../../../src/domain/json/StrictJson.ts"
 
 const canonical = (value: Schema.Json) => Result.getOrThrow(canonicalJson(value))
@@ -139,5 +139,39 @@ describe("canonicalJson", () => {
     let value: Schema.Json = 1
     for (let level = 0; level < 100_000; level++) value = [value]
     assert.strictEqual(canonical(value).length, 200_001)
+  })
+})
+
+describe("canonicalParts", () => {
+  it("joined, the parts of any value are its canonical text", () => {
+    fc.assert(
+      fc.property(
+        fc.jsonValue({ depthSize: "large", maxDepth: 8 }),
+        fc.integer({ min: 1, max: 12 }),
+        (json, size) => {
+          // Names as in a parsed text, among them `__proto__`.
+          const value: Schema.Json = JSON.parse(JSON.stringify(json))
+          assert.strictEqual([...canonicalParts(value, size)].join(""), canonical(value))
+        }
+      ),
+      { numRuns: 2_000 }
+    )
+  })
+
+  it("a small value is one part, and no part of a large one has more values than allowed", () => {
+    const small = { b: [1, 2, { a: null }], a: "x" }
+    assert.deepStrictEqual([...canonicalParts(small)], [canonical(small)])
+    const records = Array.from({ length: 100 }, (_, id) => ({ id, name: `n${id}`, __proto__2: [id] }))
+    const large = { z: records, a: records, "10": Object.fromEntries(records.map(({ id }) => [id, id])) }
+    const parts = [...canonicalParts(large, 50)]
+    assert.strictEqual(parts.join(""), canonical(large))
+    assert.isAbove(parts.length, 15)
+    // A record has five values, so that ten are together, of at most 40 bytes each.
+    for (const part of parts) assert.isAtMost(part.length, 10 * 45)
+  })
+
+  it("a value without a canonical form throws, wherever it is", () => {
+    const values = Array.from({ length: 20 }, (_, index) => [index, "\ud800".slice(index === 15 ? 0 : 1)])
+    assert.throws(() => [...canonicalParts({ values }, 3)], NotCanonical)
   })
 })

@@ -9,7 +9,7 @@ import {
   stepGovernedEvent
 } from "../../../domain/approvals/SessionEvent.ts"
 import { shadowColumns } from "../../../domain/approvals/ShadowDifference.ts"
-import { stepDigest } from "../../../domain/approvals/StepDigest.ts"
+import { type StepContent, stepDigest, stepDigestInSlices } from "../../../domain/approvals/StepDigest.ts"
 import { ApprovalId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -50,7 +50,10 @@ export const makeStepTexts = (
   let texts: StepTexts | undefined
   const compute = Effect.gen(function* () {
     yield* nextTurn
-    const digest = digestOf(principal, session_id, step)(step)
+    const slices = stepDigestInSlices(digestedContent(principal, session_id, step)(step))
+    let slice = slices.next()
+    for (; slice.done !== true; slice = slices.next()) yield* nextTurn
+    const digest = slice.value
     yield* nextTurn
     return (texts = { digest, argumentsJson: argumentsText(step) })
   })
@@ -164,15 +167,20 @@ const decisionOf = (
     : { decision: effect, decision_source: "rule", grant_id: null, reason }
 }
 
-/** The digest of a step with this id and these arguments, under a tool and an action class. */
-export const digestOf =
+/** The content of a step with this id and these arguments, under a tool and an action class. */
+const digestedContent =
   ({ org_id }: Principal, session_id: SessionId, step: StepRequest) =>
-  ({ action_class, tool }: { readonly tool: string; readonly action_class: string }): string =>
-    stepDigest({
-      org_id,
-      session_id,
-      step_id: step.step_id,
-      tool,
-      action_class,
-      ...(step.arguments === undefined ? {} : { arguments: step.arguments })
-    })
+  ({ action_class, tool }: Pick<StepRequest, "tool" | "action_class">): StepContent => ({
+    org_id,
+    session_id,
+    step_id: step.step_id,
+    tool,
+    action_class,
+    ...(step.arguments === undefined ? {} : { arguments: step.arguments })
+  })
+
+/** The digest of a step with this id and these arguments, under a tool and an action class. */
+export const digestOf = (principal: Principal, session_id: SessionId, step: StepRequest) => {
+  const contentUnder = digestedContent(principal, session_id, step)
+  return (called: Pick<StepRequest, "tool" | "action_class">): string => stepDigest(contentUnder(called))
+}
