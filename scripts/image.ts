@@ -20,7 +20,7 @@ import { file, type FileTree, withParents } from "./image/FileTree.ts"
 import { imageSbom } from "./image/imageSbom.ts"
 import { type App, appLayer, nodeLayer, postgresLayer, systemLayer } from "./image/layers.ts"
 import { type Image, type Layer, makeLayer, makeLayout, writeArchive, writeLayout } from "./image/oci.ts"
-import { type Architecture, architectures, root, SourceMissing } from "./image/sources.ts"
+import { type Architecture, architectures, ownArchitecture, root, SourceMissing } from "./image/sources.ts"
 import { updatePackages } from "./image/updatePackages.ts"
 import { DATA_DIR, runConfig, type Variant, variants } from "./image/variants.ts"
 import { failUsage, parseOptions } from "./parseOptions.ts"
@@ -44,8 +44,6 @@ const git = (...args: ReadonlyArray<string>): string | undefined => {
   return status === 0 ? stdout.trim() : undefined
 }
 
-const own: Architecture = process.arch === "arm64" ? "arm64" : "amd64"
-
 /** The members of a list that are known; others are a mistake of the caller. */
 const choose = <const A extends string>(known: ReadonlyArray<A>, given: ReadonlyArray<string>) => {
   const unknown = given.find((name) => !known.some((one) => one === name))
@@ -54,7 +52,7 @@ const choose = <const A extends string>(known: ReadonlyArray<A>, given: Readonly
 }
 
 const chosenVariants = choose(variants, positionals.length === 0 ? variants : positionals)
-const chosenArchitectures = choose(architectures, values.arch?.split(",") ?? [own])
+const chosenArchitectures = choose(architectures, values.arch?.split(",") ?? [ownArchitecture])
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`.padStart(10)
 
@@ -141,7 +139,7 @@ const buildImages = async (): Promise<void> => {
 }
 
 const unpackLayers = async (folder: string): Promise<void> => {
-  const [architecture = own] = chosenArchitectures
+  const [architecture = ownArchitecture] = chosenArchitectures
   for (const variant of chosenVariants) {
     const { trees } = await layersOf(variant, architecture)
     for (const [name, , tree] of trees) {

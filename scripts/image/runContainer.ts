@@ -5,11 +5,12 @@
  */
 import { type ChildProcessByStdio, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { chownSync, mkdirSync, readFileSync } from "node:fs"
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import type { Readable } from "node:stream"
 import { gunzipSync } from "node:zlib"
 import { Schema } from "effect"
+import { type Architecture, ownArchitecture } from "./sources.ts"
 
 const Descriptor = Schema.Struct({
   mediaType: Schema.String,
@@ -64,8 +65,8 @@ export const unpackImage = (layout: string, folder: string): ContainerConfig => 
   return config
 }
 
-/** The reason why this machine cannot run an image; undefined if it can. */
-export const cannotRun = (): string | undefined => {
+/** The reason why this machine cannot run an image of an architecture; undefined if it can. */
+export const cannotRun = (architecture: Architecture = ownArchitecture): string | undefined => {
   if (process.platform !== "linux") return "containers need Linux"
   if (process.getuid?.() !== 0) return "without a container engine, containers need root"
   const { status, stderr } = spawnSync(
@@ -73,10 +74,30 @@ export const cannotRun = (): string | undefined => {
     ["--mount", "--pid", "--fork", "sh", "-c", "mount -t tmpfs none /mnt"],
     { encoding: "utf8" }
   )
-  return status === 0
+  if (status !== 0) return `this machine allows no namespaces: ${(stderr ?? "unshare is missing").trim()}`
+  return architecture === ownArchitecture || isEmulated(architecture)
     ? undefined
-    : `this machine allows no namespaces: ${(stderr ?? "unshare is missing").trim()}`
+    : `the kernel has no emulator for ${architecture}: install qemu-user-static and binfmt-support`
 }
+
+const BINFMT = "/proc/sys/fs/binfmt_misc"
+
+/** Where the number of the machine is in an ELF header, little-endian, and the numbers. */
+const MACHINE_AT = 18
+const machines: Readonly<Record<Architecture, string>> = { amd64: "3e00", arm64: "b700" }
+
+/** Whether the kernel starts programs of an architecture by an emulator, which it also finds in a container (flag F). */
+const isEmulated = (architecture: Architecture): boolean =>
+  existsSync(BINFMT) &&
+  readdirSync(BINFMT)
+    .filter((name) => name !== "register" && name !== "status")
+    .map((name) => readFileSync(path.join(BINFMT, name), "utf8"))
+    .some(
+      (text) =>
+        text.startsWith("enabled\n") &&
+        /^flags: .*F/m.test(text) &&
+        /^magic ([0-9a-f]+)$/m.exec(text)?.[1]?.slice(MACHINE_AT * 2) === machines[architecture]
+    )
 
 /**
  * What a container runtime does: mounts, then the process as the image's account. A volume is the only directory on the disk that can be

@@ -21,6 +21,9 @@ export const cache = path.join(root, "node_modules", ".cache", "image")
 export const architectures = ["amd64", "arm64"] as const
 export type Architecture = (typeof architectures)[number]
 
+/** That of this machine. */
+export const ownArchitecture: Architecture = process.arch === "arm64" ? "arm64" : "amd64"
+
 /** A source that cannot be had, such as without a network. */
 export class SourceMissing extends Error {}
 
