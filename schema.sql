@@ -1697,6 +1697,38 @@ COMMENT ON COLUMN notification_endpoints.disabled_by_id IS 'API key that disable
 COMMENT ON COLUMN notification_endpoints.disabled_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN notification_endpoints.disabled_by_delivery IS 'Delivery that it answered with 410 Gone; null: it was disabled by an API key.';
 
+CREATE TABLE organization_copies (
+  org_id text COLLATE "C" NOT NULL,
+  copy_id text COLLATE "C" NOT NULL,
+  name text NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  schema_version integer NOT NULL,
+  row_count bigint NOT NULL,
+  receipt text COLLATE "C" NOT NULL,
+  CONSTRAINT organization_copies_pkey PRIMARY KEY (org_id)
+);
+COMMENT ON TABLE organization_copies IS 'The last copy of an organization that another installation may have, until its move ends. Not moved itself.';
+COMMENT ON COLUMN organization_copies.org_id IS 'Organization that was copied.';
+COMMENT ON COLUMN organization_copies.copy_id IS 'Id of the copy, which its file contains.';
+COMMENT ON COLUMN organization_copies.name IS 'Name of the organization.';
+COMMENT ON COLUMN organization_copies.created_at IS 'When the copy was made.';
+COMMENT ON COLUMN organization_copies.schema_version IS 'Number of the newest migration at that time.';
+COMMENT ON COLUMN organization_copies.row_count IS 'Rows in the copy.';
+COMMENT ON COLUMN organization_copies.receipt IS 'SHA-256 of the code that proves that the whole copy was loaded, in hex.';
+
+CREATE TABLE organization_copy_rows (
+  org_id text COLLATE "C" NOT NULL,
+  table_name text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  digest uuid NOT NULL,
+  CONSTRAINT organization_copy_rows_pkey PRIMARY KEY (org_id, table_name, key)
+);
+COMMENT ON TABLE organization_copy_rows IS 'Digests of the copied rows, which show the rows that have changed since.';
+COMMENT ON COLUMN organization_copy_rows.org_id IS 'Organization that was copied.';
+COMMENT ON COLUMN organization_copy_rows.table_name IS 'Table of the row.';
+COMMENT ON COLUMN organization_copy_rows.key IS 'Primary key of the row without org_id: a JSON array of texts.';
+COMMENT ON COLUMN organization_copy_rows.digest IS 'First 16 bytes of the SHA-256 of the row.';
+
 CREATE TABLE organization_move_replicas (
   org_id text COLLATE "C" NOT NULL,
   replica text COLLATE "C" NOT NULL,
@@ -1724,15 +1756,16 @@ CREATE TABLE organization_moves (
   receipt text COLLATE "C",
   release_code text COLLATE "C",
   activation_code text COLLATE "C",
+  copy_id text COLLATE "C",
   CONSTRAINT organization_moves_pkey PRIMARY KEY (org_id),
-  CONSTRAINT organization_moves_state_check CHECK ((state = ANY (ARRAY['frozen'::text, 'moved'::text, 'left'::text, 'importing'::text, 'staged'::text, 'arrived'::text, 'discarded'::text])))
+  CONSTRAINT organization_moves_state_check CHECK ((state = ANY (ARRAY['frozen'::text, 'moved'::text, 'left'::text, 'copied'::text, 'importing'::text, 'staged'::text, 'arrived'::text, 'discarded'::text])))
 );
 CREATE INDEX organization_moves_fenced ON organization_moves USING btree (org_id) WHERE is_fenced;
 COMMENT ON TABLE organization_moves IS 'The last move of an organization from or to this installation. Not moved itself.';
 COMMENT ON COLUMN organization_moves.org_id IS 'Organization that moves, or moved.';
 COMMENT ON COLUMN organization_moves.move_id IS 'Id of the export, which its file contains.';
 COMMENT ON COLUMN organization_moves.name IS 'Name of the organization.';
-COMMENT ON COLUMN organization_moves.state IS 'Here the organization leaves: frozen (exported, can be aborted), moved (belongs to the other installation), left (copy deleted). Here it arrives: importing, staged (imported, not active), arrived (active), discarded (import aborted).';
+COMMENT ON COLUMN organization_moves.state IS 'Here the organization leaves: frozen (exported, can be aborted), moved (belongs to the other installation), left (copy deleted). Here it arrives: copied (an earlier copy is here), importing, staged (imported, not active), arrived (active), discarded (import aborted).';
 COMMENT ON COLUMN organization_moves.is_fenced IS 'Whether requests and background work of the organization are refused here.';
 COMMENT ON COLUMN organization_moves.started_at IS 'When the move began here.';
 COMMENT ON COLUMN organization_moves.changed_at IS 'When the state last changed.';
@@ -1741,6 +1774,7 @@ COMMENT ON COLUMN organization_moves.row_count IS 'Rows in the file.';
 COMMENT ON COLUMN organization_moves.receipt IS 'Proves that the file was imported. Where it arrives: the code; where it leaves: its SHA-256, in hex.';
 COMMENT ON COLUMN organization_moves.release_code IS 'Activates the imported copy. Where it leaves: the code; where it arrives: its SHA-256, in hex.';
 COMMENT ON COLUMN organization_moves.activation_code IS 'Proves that the imported copy is active. Where it arrives: the code; where it leaves: its SHA-256, in hex.';
+COMMENT ON COLUMN organization_moves.copy_id IS 'Where it arrives: the copy whose rows are here, which the import completes; null: it has none.';
 
 CREATE TABLE organization_usage (
   org_id text COLLATE "C" NOT NULL,
@@ -2189,7 +2223,7 @@ CREATE TRIGGER runs_counted AFTER INSERT ON public.runs REFERENCING NEW TABLE AS
 
 CREATE TRIGGER runs_metadata_added AFTER INSERT ON public.runs FOR EACH ROW WHEN ((((new.metadata)::text <> '{}'::text) AND (current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text))) EXECUTE FUNCTION run_metadata_added();
 
-CREATE TRIGGER runs_removed AFTER DELETE ON public.runs FOR EACH ROW EXECUTE FUNCTION run_removed();
+CREATE TRIGGER runs_removed AFTER DELETE ON public.runs FOR EACH ROW WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION run_removed();
 
 CREATE TRIGGER runs_uncounted AFTER DELETE ON public.runs REFERENCING OLD TABLE AS removed FOR EACH STATEMENT WHEN ((current_setting('countersign.keeps_feedback_counts'::text, true) IS DISTINCT FROM 'on'::text)) EXECUTE FUNCTION runs_uncounted();
 

@@ -1,6 +1,7 @@
 /**
- * The move of a large organization between two installations on one PostgreSQL server: time and peak memory of each command, the size of the
- * file, and how long the organization cannot be written. `EXAMPLES` and `DELIVERIES` set its size.
+ * The move of a large organization between two installations on one PostgreSQL server, after a copy, and a move of another one of the same
+ * size without a copy (the part `whole`): time and peak memory of each command, the size of the files, and how long the organization cannot be
+ * written. `EXAMPLES`, `DELIVERIES` and `CHANGES` set its size, and how many examples and deliveries change after the copy.
  */
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
@@ -11,14 +12,18 @@ import { mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { setup } from "../setup.js"
-import { line, machine, peakMegabytes } from "./measure.ts"
+import { atMost, line, machine, peakMegabytes } from "./measure.ts"
 import { startStore } from "./service.ts"
 
 const examples = Number(process.env["EXAMPLES"] ?? 1_000_000)
 const deliveries = Number(process.env["DELIVERIES"] ?? 100_000)
+const changes = Number(process.env["CHANGES"] ?? 1_000)
 
 /** How often the memory of a command is read, in milliseconds. The kernel keeps the peak. */
 const SAMPLE_MILLIS = 100
+
+/** The longest pause of an organization of a million examples and 100,000 deliveries after a copy, in seconds. */
+const MAX_PAUSE_SECONDS = 30
 
 const store = await startStore()
 const directory = mkdtempSync(path.join(tmpdir(), "countersign-bench-move-"))
@@ -59,13 +64,14 @@ const makeCell = async (name: string) => {
   }
 }
 
-try {
-  console.log(`${machine()}, PostgreSQL 18 embedded, fsync on\n`)
-  console.log(`A move of ${examples} examples and ${deliveries} deliveries, half of them queued\n`)
-  const here = await makeCell("here")
-  const there = await makeCell("there")
-  await here.run(undefined, "keys", "create", "--org", "acme", "--preset", "admin")
-  await here.query(`
+type Cell = Awaited<ReturnType<typeof makeCell>>
+
+/** Creates an organization with examples and deliveries. */
+const fill = async (cell: Cell, organization: string) => {
+  await cell.run(undefined, "keys", "create", "--org", organization, "--preset", "admin")
+  const from = (count: number) =>
+    `FROM organizations, generate_series(1, ${count}) AS i WHERE name = '${organization}'`
+  await cell.query(`
     INSERT INTO dataset_examples (
       org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, tokens, ordinal
     )
@@ -73,37 +79,92 @@ try {
       org_id, 'tsk_00000000000000000000000000000001', 'exm_' || md5(i::text), 1,
       json_build_object('text', repeat(md5(i::text) || ' ', 6)), json_build_object('category', 'c' || i % 50), 240,
       sha256(i::text::bytea), ARRAY[i % 5000, i % 7919, i % 104729], i
-    FROM organizations, generate_series(1, ${examples}) AS i`)
-  await here.query(`
+    ${from(examples)}`)
+  await cell.query(`
     INSERT INTO deliveries (
       org_id, destination_id, delivery_id, channel, event_id, label, status, attempts, created_at, finished_at
     )
     SELECT
       org_id, 'nep_' || md5((i % 40)::text), 'ndl_' || md5(i::text), 'webhook', 'evt_' || md5(i::text), 'approval.requested',
       CASE i % 2 WHEN 0 THEN 'pending' ELSE 'delivered' END, 1, now(), CASE i % 2 WHEN 1 THEN now() END
-    FROM organizations, generate_series(1, ${deliveries}) AS i`)
-  await here.query(`
+    ${from(deliveries)}`)
+  await cell.query(`
     INSERT INTO delivery_queue (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
     SELECT i % 16, org_id, 'nep_' || md5((i % 40)::text), 'ndl_' || md5(i::text), 'webhook', 'evt_' || md5(i::text),
       now() + interval '1 hour', 1, 0
-    FROM organizations, generate_series(1, ${deliveries}) AS i
-    WHERE i % 2 = 0`)
-  await here.query(`
+    ${from(deliveries)} AND i % 2 = 0`)
+  await cell.query(`
     INSERT INTO delivery_attempts (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status)
     SELECT org_id, 'nep_' || md5((i % 40)::text), 'ndl_' || md5(i::text), 1, now(), 12, 204
-    FROM organizations, generate_series(1, ${deliveries}) AS i`)
+    ${from(deliveries)}`)
+}
 
-  const file = path.join(directory, "acme.move")
+/** Changes, deletes and adds examples, and changes deliveries, as an organization does that works. */
+const change = async (cell: Cell, organization: string) => {
+  const rows = (column: string, from: number) =>
+    `${column} IN (SELECT '${column.slice(0, 1) === "e" ? "exm" : "ndl"}_' || md5(i::text) FROM generate_series(${from + 1}, ${from + changes}) AS i)
+     AND org_id = (SELECT org_id FROM organizations WHERE name = '${organization}')`
+  await cell.query(`UPDATE dataset_examples SET until_version = 2 WHERE ${rows("example_id", 0)}`)
+  await cell.query(`DELETE FROM dataset_examples WHERE ${rows("example_id", changes)}`)
+  await cell.query(`
+    INSERT INTO dataset_examples (
+      org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, tokens, ordinal
+    )
+    SELECT org_id, task_id, example_id || 'x', 2, input, answer, bytes, input_digest, tokens, ordinal
+    FROM dataset_examples
+    WHERE ${rows("example_id", 2 * changes)}`)
+  await cell.query(`UPDATE deliveries SET attempts = 2 WHERE ${rows("delivery_id", 0)}`)
+}
+
+/** Moves an organization, after a copy or without one, and prints how long it could not be written. */
+const move = async (
+  here: Cell,
+  there: Cell,
+  organization: string,
+  { copies }: { readonly copies: boolean }
+) => {
+  const fileOf = (name: string) => path.join(directory, `${organization}.${name}`)
+  const size = (file: string) =>
+    console.log(line("    size of the file", [statSync(file).size / 2 ** 20], "MiB"))
   const key = await there.run(undefined, "org", "prepare")
+  const since: Array<string> = []
+  if (copies) {
+    console.log("\nAfter a copy, while the organization works:")
+    await here.run("copy", "org", "copy", organization, "--for", key, "--to", fileOf("copy"))
+    size(fileOf("copy"))
+    since.push("--since-copy", await there.run("import of the copy", "org", "import", fileOf("copy")))
+    await change(here, organization)
+    console.log(`\nThen, with ${3 * changes} examples and ${changes} deliveries changed:`)
+  } else console.log("\nWithout a copy:")
+  const file = fileOf("move")
   const frozenAt = performance.now()
-  await here.run("export", "org", "export", "acme", "--for", key, "--to", file)
-  console.log(line("    size of the file", [statSync(file).size / 2 ** 20], "MiB"))
+  await here.run("export", "org", "export", organization, "--for", key, "--to", file, ...since)
+  size(file)
   const receipt = await there.run("import, with its comparison", "org", "import", file)
-  const release = await here.run(undefined, "org", "commit", "acme", "--receipt", receipt)
-  const activation = await there.run(undefined, "org", "activate", "acme", "--release", release)
-  console.log(line("time without writes, in all", [(performance.now() - frozenAt) / 1000], "s"))
-  await here.run("deletion of the copy", "org", "finish", "acme", "--activation", activation)
-} finally {
-  rmSync(directory, { recursive: true, force: true })
-  await store.dispose()
+  const release = await here.run(undefined, "org", "commit", organization, "--receipt", receipt)
+  const activation = await there.run(undefined, "org", "activate", organization, "--release", release)
+  const pause = (performance.now() - frozenAt) / 1000
+  const what = "time without writes, in all"
+  console.log(copies ? atMost(what, [pause], MAX_PAUSE_SECONDS, "s") : line(what, [pause], "s"))
+  await here.run("deletion of the old copy", "org", "finish", organization, "--activation", activation)
+}
+
+/** Runs a move after a copy, or with the part `whole` also one without. */
+export const run = async (parts: ReadonlyArray<string>): Promise<void> => {
+  try {
+    console.log(`${machine()}, PostgreSQL 18 embedded, fsync on\n`)
+    console.log(`A move of ${examples} examples and ${deliveries} deliveries, half of them queued`)
+    const here = await makeCell("here")
+    const there = await makeCell("there")
+    await fill(here, "acme")
+    await move(here, there, "acme", { copies: true })
+    if (parts.includes("whole")) {
+      const [other, target] = [await makeCell("other"), await makeCell("target")]
+      await fill(other, "acme")
+      await move(other, target, "acme", { copies: false })
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+    await store.dispose()
+  }
 }

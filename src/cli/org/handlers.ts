@@ -1,11 +1,13 @@
 import { Console, DateTime, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import type { OrgId } from "../../domain/Ids.ts"
+import { copyOrganization } from "../../server/cells/copyOrganization.ts"
 import { exportOrganization } from "../../server/cells/exportOrganization.ts"
 import { abortMove, activateMove, commitMove, finishMove } from "../../server/cells/finishMove.ts"
 import { importOrganization } from "../../server/cells/importOrganization.ts"
-import { listMoves, MoveRefused } from "../../server/cells/moveState.ts"
+import { listCopies, listMoves, MoveRefused } from "../../server/cells/moveState.ts"
 import { makeTransferKey, parseTransferKey } from "../../server/cells/transfer/TransferKey.ts"
-import { openWriter, readFile } from "../../server/cells/transfer/transferFile.ts"
+import { type LineWriter, openWriter, readFile } from "../../server/cells/transfer/transferFile.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
 import { layerCell } from "../../server/main/layerKeys.ts"
 import { SecretBox } from "../../server/secrets/SecretBox.ts"
@@ -23,37 +25,70 @@ const formatSeconds = (millis: number): string => `${(millis / 1000).toFixed(1)}
 /** `org prepare` */
 export const prepare = () => onCell(Effect.flatMap(SecretBox, (box) => Console.log(makeTransferKey(box))))
 
-/** `org export` */
-export const exportTo = Effect.fnUntraced(function* (flags: {
+interface FileFlags {
   readonly org: string
   readonly for: string
   readonly to: string
-}) {
+}
+
+/** Writes a file of an organization for a transfer key. */
+const writeFile = Effect.fnUntraced(function* <A, E, R>(
+  flags: FileFlags,
+  write: (
+    organization: { readonly org_id: OrgId; readonly name: string },
+    writer: LineWriter
+  ) => Effect.Effect<A, E, R>
+) {
   const transferKey = parseTransferKey(flags.for)
   if (Option.isNone(transferKey)) {
     return yield* new MoveRefused({
       message: "The transfer key is malformed. Use the output of countersign org prepare."
     })
   }
-  const { bytes, frozenMillis, rows } = yield* withProgress({ unit: "rows", hasOutput: false }, (report) =>
-    onCell(
-      Effect.gen(function* () {
-        const org_id = yield* (yield* Organizations).findByName(flags.org)
-        return yield* Effect.acquireUseRelease(
-          // Before the organization is frozen, and before the codes of an earlier export are discarded.
-          Effect.try({
-            try: () => openWriter(flags.to, transferKey.value),
-            catch: (error) =>
-              new MoveRefused({
-                message: `Could not create ${flags.to}: ${error instanceof Error ? error.message : String(error)}. Nothing was changed.`
-              })
-          }),
-          (writer) => exportOrganization({ org_id, name: flags.org }, writer, report),
-          // Without effect on a file that is complete.
-          (writer) => Effect.sync(writer.abort)
-        )
-      })
-    )
+  return yield* onCell(
+    Effect.gen(function* () {
+      const org_id = yield* (yield* Organizations).findByName(flags.org)
+      return yield* Effect.acquireUseRelease(
+        // Before the organization is frozen, and before the codes of an earlier export are discarded.
+        Effect.try({
+          try: () => openWriter(flags.to, transferKey.value),
+          catch: (error) =>
+            new MoveRefused({
+              message: `Could not create ${flags.to}: ${error instanceof Error ? error.message : String(error)}. Nothing was changed.`
+            })
+        }),
+        (writer) => write({ org_id, name: flags.org }, writer),
+        // Without effect on a file that is complete.
+        (writer) => Effect.sync(writer.abort)
+      )
+    })
+  )
+})
+
+/** `org copy` */
+export const copyTo = Effect.fnUntraced(function* (flags: FileFlags) {
+  const { bytes, rows } = yield* withProgress({ unit: "rows", hasOutput: false }, (report) =>
+    writeFile(flags, (organization, writer) => copyOrganization(organization, writer, report))
+  )
+  yield* Console.error(
+    `Copied ${formatCount(rows)} rows of ${flags.org}, ${formatCount(bytes)} bytes. The organization works as before. ` +
+      "Import the file in the other installation, then export what changes until then with --since-copy."
+  )
+})
+
+/** `org export` */
+export const exportTo = Effect.fnUntraced(function* (
+  flags: FileFlags & { readonly sinceCopy: Option.Option<string> }
+) {
+  const { bytes, frozenMillis, rows } = yield* withProgress(
+    { unit: "rows", hasOutput: false },
+    (onProgress) =>
+      writeFile(flags, (organization, writer) =>
+        exportOrganization(organization, writer, {
+          onProgress,
+          ...Option.match(flags.sinceCopy, { onNone: () => ({}), onSome: (sinceCopy) => ({ sinceCopy }) })
+        })
+      )
   )
   yield* Console.error(
     `Exported ${formatCount(rows)} rows of ${flags.org} in ${formatSeconds(frozenMillis)}, ${formatCount(bytes)} bytes. ` +
@@ -66,10 +101,16 @@ export const importFrom = Effect.fnUntraced(function* (flags: { readonly file: s
   const imported = yield* withProgress({ unit: "rows", hasOutput: false }, (report) =>
     onCell(Effect.flatMap(SecretBox, (box) => importOrganization(readFile(flags.file, box), report)))
   )
+  const { isCopy, isRepeated, name } = imported
+  const receiptOf = isCopy
+    ? "code for --since-copy of countersign org export in the other installation"
+    : "receipt"
   yield* Console.error(
-    imported.isRepeated
-      ? `${imported.name} is imported already. Its receipt:`
-      : `Imported ${formatCount(imported.rows)} rows of ${imported.name}. It is not active yet. ` +
+    isRepeated
+      ? `${isCopy ? `The copy of ${name}` : name} is imported already. Its ${receiptOf}:`
+      : isCopy
+        ? `Imported ${formatCount(imported.rows)} rows of a copy of ${name}. It is not active, and an export must complete it. The ${receiptOf}:`
+        : `Imported ${formatCount(imported.rows)} rows of ${imported.name}. It is not active yet. ` +
           "The receipt, for countersign org commit in the other installation:"
   )
   // The code alone goes to stdout, so that a script can capture it.
@@ -116,9 +157,11 @@ export const finish = Effect.fnUntraced(function* (flags: {
 export const abort = Effect.fnUntraced(function* (flags: { readonly org: string }) {
   const result = yield* onCell(abortMove(flags.org))
   yield* Console.log(
-    result === "active"
-      ? `${flags.org} is active here again. What was exported cannot be activated any more.`
-      : `Deleted the imported copy of ${flags.org}. To import it again, use the same file, or a new export.`
+    result === "uncopied"
+      ? `The copy of ${flags.org} cannot be completed any more. In the other installation, countersign org abort deletes it.`
+      : result === "active"
+        ? `${flags.org} is active here again. What was exported cannot be activated any more.`
+        : `Deleted the imported copy of ${flags.org}. To import it again, use the same file, or a new export.`
   )
 })
 
@@ -126,7 +169,7 @@ export const abort = Effect.fnUntraced(function* (flags: { readonly org: string 
 export const list = () =>
   onCell(
     Effect.flatMap(SqlClient.SqlClient, (sql) =>
-      Effect.flatMap(listMoves(sql), (moves) =>
+      Effect.flatMap(Effect.all([listMoves(sql), listCopies(sql)]), ([moves, copies]) =>
         Console.log(
           formatTable([
             ["ORGANIZATION", "STATE", "SINCE", "ROWS", "MOVED TO"],
@@ -136,6 +179,13 @@ export const list = () =>
               DateTime.formatIso(move.started_at),
               move.row_count === null ? "" : String(move.row_count),
               move.moved_to ?? ""
+            ]),
+            ...copies.map((copy) => [
+              copy.name,
+              "copy made",
+              DateTime.formatIso(copy.created_at),
+              String(copy.row_count),
+              ""
             ])
           ])
         )

@@ -9,8 +9,9 @@ import { withoutTimeouts } from "../store/withoutTimeouts.ts"
 import { latestMigration } from "../store/Database/schemaVersion.ts"
 import { installFence, moveEnded } from "./fence.ts"
 import type { FileEnd, FileHeader } from "./Manifest.ts"
+import { readChanges } from "./changedRows.ts"
 import { listMovedTables } from "./movedTables.ts"
-import { codeDigest, findMoveById, makeCode, MoveRefused } from "./moveState.ts"
+import { codeDigest, findCopy, findMoveById, makeCode, MoveRefused } from "./moveState.ts"
 import { readTable } from "./readTable.ts"
 import { readReports, silentReplicas } from "./replicaReports.ts"
 import { makeRowsDigest, type RowsDigest } from "./rowsDigest.ts"
@@ -80,6 +81,44 @@ interface Codes {
   readonly activation: string
 }
 
+/** Checks that the copy with this receipt can be completed here. Returns its id. */
+const checkCopy = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { name, org_id }: { readonly org_id: OrgId; readonly name: string },
+  receipt: string
+) {
+  const copy = yield* findCopy(sql, org_id)
+  if (copy === undefined || codeDigest(receipt) !== copy.receipt) {
+    return yield* new MoveRefused({
+      message:
+        `The code is not that of the last copy of ${name}. Import the file of countersign org copy in the other installation, and use the ` +
+        "code that this prints. Nothing was changed."
+    })
+  }
+  if (copy.schema_version !== latestMigration) {
+    return yield* new MoveRefused({
+      message: `The copy of ${name} has schema version ${copy.schema_version}, and this installation ${latestMigration}. Copy it again. Nothing was changed.`
+    })
+  }
+  return copy.copy_id
+})
+
+/** Fails if the digests of the copy's rows were replaced or deleted. Its row is locked until the transaction ends. */
+const holdCopy = (sql: SqlClient.SqlClient, org_id: OrgId, copy_id: string) =>
+  Effect.flatMap(
+    sql`SELECT 1 AS found FROM organization_copies WHERE org_id = ${org_id} AND copy_id = ${copy_id} FOR SHARE`,
+    (found) => (found.length === 0 ? Effect.fail(moveEnded) : Effect.void)
+  )
+
+/** Options of an export. */
+export interface ExportOptions {
+  /** The receipt of a copy that the other installation has loaded: only what differs from it is exported. */
+  readonly sinceCopy?: string
+  readonly onProgress?: (rows: number) => void
+  /** How long it waits for requests in progress, in milliseconds. */
+  readonly maxDrainMillis?: number
+}
+
 /** The result of an export. */
 export interface ExportedOrganization {
   readonly rows: number
@@ -89,14 +128,13 @@ export interface ExportedOrganization {
 }
 
 /**
- * Freezes an organization, waits until nothing writes for it, and writes everything it has to a file. It stays frozen: it can be read
+ * Freezes an organization, waits until nothing writes for it, and writes everything it has to a file, or what differs from a copy. It stays frozen: it can be read
  * here, and nothing else. The rows do not change any more, so that they are consistent without a long transaction.
  */
 export const exportOrganization = Effect.fnUntraced(function* (
   organization: { readonly org_id: OrgId; readonly name: string },
   writer: LineWriter,
-  onProgress: (rows: number) => void = () => undefined,
-  maxDrainMillis: number = MAX_DRAIN_MILLIS
+  { maxDrainMillis = MAX_DRAIN_MILLIS, onProgress, sinceCopy }: ExportOptions = {}
 ) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
@@ -108,6 +146,7 @@ export const exportOrganization = Effect.fnUntraced(function* (
     release: makeCode(),
     activation: makeCode()
   }
+  const since = sinceCopy === undefined ? undefined : yield* checkCopy(sql, organization, sinceCopy)
   yield* freeze(sql, org_id, name, codes)
   yield* drain(sql, { org_id, move_id: codes.move_id }, maxDrainMillis)
   yield* installFence(sql, { org_id, move_id: codes.move_id })
@@ -122,31 +161,39 @@ export const exportOrganization = Effect.fnUntraced(function* (
     org_id,
     name,
     release: codeDigest(codes.release),
+    ...(since === undefined ? {} : { since }),
     tables: tables.map((table) => ({ name: table.name, columns: table.columns.map((column) => column.name) }))
   }
   yield* write(JSON.stringify(header))
   const digests: Record<string, RowsDigest> = {}
   let rows = 0
+  const writeLines = (lines: ReadonlyArray<string>) =>
+    tryFile(async () => {
+      for (const line of lines) await writer.write(line)
+      onProgress?.((rows += lines.length))
+    })
   for (const table of tables) {
     yield* write(JSON.stringify({ table: table.name }))
-    const digest = makeRowsDigest()
-    yield* transaction(
+    digests[table.name] = yield* transaction(
       withoutTimeouts(
-        Effect.andThen(
-          sql`SET LOCAL idle_in_transaction_session_timeout = 0`,
-          readTable(sql, table, org_id, (lines) =>
-            tryFile(async () => {
-              for (const line of lines) {
-                digest.add(line)
-                await writer.write(line)
-              }
-              onProgress((rows += lines.length))
+        Effect.gen(function* () {
+          yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
+          if (since !== undefined && table.isCopied) {
+            yield* holdCopy(sql, org_id, since)
+            return yield* readChanges(sql, table, org_id, {
+              removed: (keys) => writeLines(keys.map((key) => `{"removed":${key}}`)),
+              rows: writeLines
             })
-          )
-        )
+          }
+          const digest = makeRowsDigest()
+          yield* readTable(sql, table, org_id, (lines) => {
+            lines.forEach(digest.add)
+            return writeLines(lines)
+          })
+          return digest.result()
+        })
       )
     )
-    digests[table.name] = digest.result()
   }
   const end: FileEnd = { end: true, tables: digests, receipt: codes.receipt, activation: codes.activation }
   yield* write(JSON.stringify(end))

@@ -153,19 +153,34 @@ const withShortLock = <E>(
  * Creates triggers that refuse every write of the organization's rows, table by table, while the row of its move is fenced. `CREATE TRIGGER`
  * waits for the transactions that have written to the table, and every later write sees the trigger: when this is done, no row of the
  * organization changes any more. Can be repeated. Refused once another command ended this move or began another one, and if a table
- * cannot be locked in `maxTries`.
+ * cannot be locked in `maxTries`. `keepsExisting` skips tables that have both triggers: only if the organization has been fenced ever since
+ * they were created, else transactions from before this fence may still commit.
  */
 export const installFence = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { move_id, org_id }: { readonly move_id: string; readonly org_id: OrgId },
-  maxTries: number = MAX_TRIES
+  {
+    keepsExisting = false,
+    maxTries = MAX_TRIES
+  }: { readonly keepsExisting?: boolean; readonly maxTries?: number } = {}
 ) {
   // The row is locked, so that no abort ends the move before the triggers are there, to be dropped by it.
   const check = Effect.flatMap(
     sql`SELECT 1 FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move_id} AND is_fenced FOR SHARE`,
     (rows) => (rows.length === 0 ? Effect.fail(moveEnded) : Effect.void)
   )
+  const existing = yield* sql<{ readonly name: string }>`
+    SELECT c.relname::text AS name
+    FROM pg_trigger t
+      JOIN pg_class c ON c.oid = t.tgrelid
+    WHERE t.tgname IN (${`moving_${org_id}_insert`}, ${`moving_${org_id}_change`})
+      AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'organizations'::regclass)
+    GROUP BY c.relname
+    HAVING count(*) = 2
+  `
+  const kept = new Set(keepsExisting ? existing.map(({ name }) => name) : [])
   for (const { name } of inFenceOrder(yield* listMovedTables(sql))) {
+    if (kept.has(name)) continue
     const on = `ON ${quoted(name)} FOR EACH ROW`
     const run = "EXECUTE FUNCTION organization_move_fence()"
     yield* withShortLock(sql, {

@@ -3,11 +3,21 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../domain/Time.ts"
 import { Audit } from "../identity/Audit.ts"
+import type { OrgId } from "../../domain/Ids.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { transaction } from "../store/transaction.ts"
+import { withoutTimeouts } from "../store/withoutTimeouts.ts"
 import { deleteRows } from "./deleteRows.ts"
 import { moveEnded, removeFence } from "./fence.ts"
-import { codeDigest, findMove, findMoveById, MoveRefused, type MoveRow } from "./moveState.ts"
+import {
+  codeDigest,
+  deleteCopy,
+  findCopyByName,
+  findMove,
+  findMoveById,
+  MoveRefused,
+  type MoveRow
+} from "./moveState.ts"
 
 const refuse = (message: string) => new MoveRefused({ message })
 
@@ -15,6 +25,9 @@ const notMoving = (name: string) => refuse(`No move of an organization named ${n
 
 const inTransaction = <A, E, R>(sql: SqlClient.SqlClient, self: Effect.Effect<A, E, R>) =>
   Effect.provideService(transaction(self), SqlClient.SqlClient, sql)
+
+const dropCopy = (sql: SqlClient.SqlClient, org_id: OrgId) =>
+  inTransaction(sql, withoutTimeouts(deleteCopy(sql, org_id)))
 
 /** Changes the state of a move. Refused if it has another state than `from`, or another move or import has begun. */
 const setState = Effect.fnUntraced(function* (
@@ -135,15 +148,25 @@ export const finishMove = Effect.fnUntraced(function* (
         )
   yield* removeFence(sql, move.org_id)
   yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${move.org_id}`
+  yield* dropCopy(sql, move.org_id)
   return rows
 })
 
 /**
  * Ends a move that is not committed. Where the organization leaves, it is active again, and files exported so far cannot be activated any
- * more. Where it arrives, the imported copy is deleted; its file can be imported again.
+ * more; a copy that was made of it cannot be completed any more. Where it arrives, the imported copy is deleted; its file can be imported again.
  */
 export const abortMove = Effect.fnUntraced(function* (name: string) {
   const sql = yield* SqlClient.SqlClient
+  const copy = yield* findCopyByName(sql, name)
+  if (copy !== undefined) {
+    // Only a copy was made; the organization may have arrived in an earlier move.
+    const last = yield* inTransaction(sql, findMoveById(sql, copy.org_id))
+    if (last === undefined || last.state === "arrived") {
+      yield* dropCopy(sql, copy.org_id)
+      return "uncopied" as const
+    }
+  }
   // One transaction, so that neither a commit nor an activation is between the check and the change.
   const move = yield* inTransaction(
     sql,
@@ -170,6 +193,7 @@ export const abortMove = Effect.fnUntraced(function* (name: string) {
   )
   const { move_id, org_id } = move
   if (move.state === "frozen") {
+    yield* dropCopy(sql, org_id)
     yield* removeFence(sql, org_id)
     yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move_id} AND NOT is_fenced`
     return "active" as const

@@ -10,12 +10,11 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { atomicWithoutRetry, transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
 import { installFence, moveEnded, passFence } from "./fence.ts"
-import { FileEnd, FileHeader, TableStart } from "./Manifest.ts"
+import { CopyEnd, CopyHeader, FileEnd, FileHeader, RemovedRow, TableStart } from "./Manifest.ts"
 import { listMovedTables, type MovedTable, quoted } from "./movedTables.ts"
-import { findMoveById, MoveRefused } from "./moveState.ts"
-import { decodeRow, type MovedRow, readTable, sealRow } from "./readTable.ts"
+import { findMoveById, MoveRefused, type MoveRow } from "./moveState.ts"
+import { decodeRow, digestTable, type MovedRow, sealRow } from "./readTable.ts"
 import { readReports, silentReplicas } from "./replicaReports.ts"
-import { makeRowsDigest } from "./rowsDigest.ts"
 import { tryFile } from "./transfer/transferFile.ts"
 
 /** Rows and characters of one INSERT. */
@@ -28,13 +27,23 @@ const NOTICE_MILLIS = 2 * MOVE_POLL_MILLIS + 500
 /** How long the import waits for replicas that do not report. */
 const MAX_NOTICE_MILLIS = 30_000
 
+/** The first line of a file: of an export, or of a copy. */
+type Header = FileHeader | CopyHeader
+
+const isCopy = (header: Header): header is CopyHeader => header.format === "countersign-organization-copy"
+
+/** The copy that the file completes; null: it has every row. */
+const sinceOf = (header: Header): string | null => (isCopy(header) ? null : (header.since ?? null))
+
 /** Waits until all replicas hold the organization's deliveries. Refused if some of them do not. */
 const waitForReplicas = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  header: FileHeader,
+  header: Header,
+  begunMillis: number,
   maxMillis: number
 ) {
-  yield* Effect.sleep(NOTICE_MILLIS)
+  const clock = yield* StoreClock
+  yield* Effect.sleep(Math.max(0, begunMillis + NOTICE_MILLIS - (yield* clock.now).epochMilliseconds))
   for (let waited = NOTICE_MILLIS; ; waited += MOVE_POLL_MILLIS) {
     const { silent } = yield* readReports(sql, header)
     if (silent === 0) return
@@ -46,12 +55,14 @@ const waitForReplicas = Effect.fnUntraced(function* (
 const refuse = (message: string) => new MoveRefused({ message })
 const malformed = refuse("The file's content is not that of an export. Nothing was imported.")
 
-const decodeHeader = Schema.decodeUnknownEffect(Schema.fromJsonString(FileHeader))
+const decodeHeader = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Union([FileHeader, CopyHeader])))
 const decodeEnd = Schema.decodeUnknownEffect(Schema.fromJsonString(FileEnd))
+const decodeCopyEnd = Schema.decodeUnknownEffect(Schema.fromJsonString(CopyEnd))
 const decodeStart = Schema.decodeUnknownOption(Schema.fromJsonString(TableStart))
+const decodeRemoved = Schema.decodeUnknownOption(Schema.fromJsonString(RemovedRow))
 
-/** Fails unless the file has exactly the tables and columns of this database. */
-const checkHeader = Effect.fnUntraced(function* (header: FileHeader, tables: ReadonlyArray<MovedTable>) {
+/** Fails unless the file has exactly these tables and columns. */
+const checkHeader = Effect.fnUntraced(function* (header: Header, tables: ReadonlyArray<MovedTable>) {
   if (header.schema !== latestMigration) {
     return yield* refuse(
       `The file has schema version ${header.schema}, and this installation ${latestMigration}. Upgrade the older one, then export again.`
@@ -64,15 +75,30 @@ const checkHeader = Effect.fnUntraced(function* (header: FileHeader, tables: Rea
   }
 })
 
+/** Fails if rows of an earlier import or copy are here that the file does not belong to. */
+const checkRowsHere = Effect.fnUntraced(function* (before: MoveRow | undefined, header: Header) {
+  const since = sinceOf(header)
+  // In other states there are no rows.
+  const loaded = before?.state === "copied" || before?.state === "importing" ? before.copy_id : null
+  if (loaded === since) return
+  const { name } = header
+  return yield* refuse(
+    since === null
+      ? `A copy of ${name} is loaded here, and this file is not the one that completes it. Run countersign org abort, then import this file.`
+      : `This file has only what has changed in ${name} since a copy that is not loaded here. Import the file of that copy first, then this one.`
+  )
+})
+
 /** Registers the import, unless the organization is here already. Returns the receipt of an import that is done. */
-const begin = (sql: SqlClient.SqlClient, header: FileHeader) =>
+const begin = (sql: SqlClient.SqlClient, header: Header) =>
   transaction(
     Effect.gen(function* () {
       const { move_id, name, org_id } = header
-      const now = toDate(yield* (yield* StoreClock).now)
+      const now = yield* (yield* StoreClock).now
       const before = yield* findMoveById(sql, org_id)
-      if (before?.move_id === move_id && (before.state === "staged" || before.state === "arrived")) {
-        return Option.fromNullOr(before.receipt)
+      const done = isCopy(header) ? ["copied"] : ["staged", "arrived"]
+      if (before?.move_id === move_id && done.includes(before.state)) {
+        return { receipt: before.receipt, begunMillis: now.epochMilliseconds }
       }
       // Once the abort is over, the same file can be imported again: its release code shows whether it may be activated. After a commit it
       // is the only way on.
@@ -89,27 +115,63 @@ const begin = (sql: SqlClient.SqlClient, header: FileHeader) =>
           `An earlier export of ${name} is imported here. Run countersign org abort, then import this one.`
         )
       }
+      yield* checkRowsHere(before, header)
       const taken =
         yield* sql`SELECT 1 AS found FROM organizations WHERE org_id = ${org_id} OR name = ${name}`
       if (taken.length > 0)
         return yield* refuse(`This installation has an organization named ${name} already.`)
       yield* sql`
-        INSERT INTO organization_moves (org_id, move_id, name, state, is_fenced, started_at, changed_at)
-        VALUES (${org_id}, ${move_id}, ${name}, 'importing', true, ${now}, ${now})
+        INSERT INTO organization_moves (org_id, move_id, name, state, is_fenced, started_at, changed_at, copy_id)
+        VALUES (${org_id}, ${move_id}, ${name}, 'importing', true, ${toDate(now)}, ${toDate(now)}, ${sinceOf(header)})
         ON CONFLICT (org_id) DO UPDATE
         SET
           move_id = excluded.move_id, name = excluded.name, state = excluded.state, is_fenced = true,
-          started_at = excluded.started_at, changed_at = excluded.changed_at,
+          started_at = excluded.started_at, changed_at = excluded.changed_at, copy_id = excluded.copy_id,
           moved_to = NULL, row_count = NULL, receipt = NULL, release_code = NULL, activation_code = NULL
       `
       // Reports of an earlier attempt.
       yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${org_id}`
-      return Option.none<string>()
+      return { receipt: null, begunMillis: now.epochMilliseconds }
     })
   ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
 
+/**
+ * Deletes rows by their keys. The subquery finds each of them by the index of its key: a join would depend on the planner's statistics of a
+ * table that was just filled.
+ */
+const removeRows = (
+  sql: SqlClient.SqlClient,
+  table: MovedTable,
+  org_id: OrgId,
+  keys: ReadonlyArray<ReadonlyArray<string>>
+) => {
+  const columns = table.key.map(({ name, type }, index) => `moved.${quoted(name)} = given.c${index}::${type}`)
+  return sql.unsafe(
+    `DELETE FROM ${quoted(table.name)} WHERE ctid = ANY(ARRAY(SELECT found.ctid ` +
+      `FROM unnest(${table.key.map((_, index) => `$${index + 2}`).join(", ")}) ` +
+      `AS given (${table.key.map((_, index) => `c${index}`).join(", ")}) ` +
+      `CROSS JOIN LATERAL (SELECT moved.ctid FROM ${quoted(table.name)} AS moved ` +
+      `WHERE moved.org_id = $1 AND ${columns.join(" AND ")} LIMIT 1) AS found))`,
+    [org_id, ...table.key.map((_, index) => textArray(keys.map((key) => key[index] ?? null)))]
+  )
+}
+
+/** Updates a row that is here already, for a table whose rows have children. */
+const onConflict = (table: MovedTable): string => {
+  const key = new Set(["org_id", ...table.key.map(({ name }) => name)])
+  const changed = table.columns
+    .filter(({ name }) => !key.has(name))
+    .map(({ name }) => `${quoted(name)} = excluded.${quoted(name)}`)
+  return ` ON CONFLICT (${[...key].map(quoted).join(", ")}) DO ${changed.length === 0 ? "NOTHING" : `UPDATE SET ${changed.join(", ")}`}`
+}
+
 /** Inserts rows. Every value is a parameter, read by the input function of its column's type. */
-const insertRows = (sql: SqlClient.SqlClient, table: MovedTable, rows: ReadonlyArray<MovedRow>) => {
+const insertRows = (
+  sql: SqlClient.SqlClient,
+  table: MovedTable,
+  rows: ReadonlyArray<MovedRow>,
+  since: string | null
+) => {
   const isQueue = table.name === "delivery_queue"
   const names = table.columns.map(({ name }) => quoted(name))
   const arrays = table.columns.map((_, index) => textArray(rows.map((row) => row[index] ?? null)))
@@ -123,7 +185,8 @@ const insertRows = (sql: SqlClient.SqlClient, table: MovedTable, rows: ReadonlyA
       `SELECT ${[...values, ...(isQueue ? ["shard::smallint"] : [])].join(", ")} ` +
       `FROM unnest(${parameters.map((_, index) => `$${index + 1}`).join(", ")}) WITH ORDINALITY ` +
       `AS given (${[...arrays.keys()].map((index) => `c${index}`).join(", ")}${isQueue ? ", shard" : ""}, position) ` +
-      `ORDER BY position`,
+      `ORDER BY position` +
+      (since !== null && table.isCopied && table.isParent ? onConflict(table) : ""),
     parameters
   )
 }
@@ -143,14 +206,19 @@ export interface ImportedOrganization {
   readonly org_id: OrgId
   readonly name: string
   readonly receipt: string
+  /** Whether the file is a copy, which an import must complete. */
+  readonly isCopy: boolean
   /** Whether an earlier run imported the file. */
   readonly isRepeated: boolean
   readonly rows: number
 }
 
 /**
- * Imports the lines of a file in one transaction: all rows or none. Then it reads them back and compares their digests with those of the
- * file. The organization is not active: it is fenced until it is activated.
+ * Imports the lines of a file in one transaction: all rows or none. Then it compares the digests of all rows of the organization here
+ * with those of the file. The organization is not active: it is fenced until it is activated.
+ *
+ * A copy is loaded in the same way, without the organization's own row. An export after it has the rows that differ, and keys of those
+ * to delete.
  */
 export const importOrganization = Effect.fnUntraced(function* (
   lines: AsyncIterable<string>,
@@ -169,44 +237,58 @@ export const importOrganization = Effect.fnUntraced(function* (
     Effect.mapError((error) => (Schema.isSchemaError(error) ? malformed : error))
   )
   const { name, org_id } = header
-  const tables = yield* listMovedTables(sql)
+  const since = sinceOf(header)
+  const tables = (yield* listMovedTables(sql)).filter((table) => table.isCopied || !isCopy(header))
   yield* checkHeader(header, tables)
-  const done = yield* begin(sql, header)
-  if (Option.isSome(done)) {
-    const result: ImportedOrganization = { org_id, name, receipt: done.value, isRepeated: true, rows: 0 }
-    return result
+  const { begunMillis, receipt: done } = yield* begin(sql, header)
+  const result = { org_id, name, isCopy: isCopy(header) }
+  if (done !== null) {
+    const repeated: ImportedOrganization = { ...result, receipt: done, isRepeated: true, rows: 0 }
+    return repeated
   }
-  yield* installFence(sql, header)
-  yield* waitForReplicas(sql, header, maxNoticeMillis)
+  yield* installFence(sql, header, { keepsExisting: since !== null })
+  // After a copy the replicas are checked at the end: they hold the organization's deliveries since it was loaded.
+  if (since === null) yield* waitForReplicas(sql, header, begunMillis, maxNoticeMillis)
 
   /** Reads the rows of one table, and returns the line that follows them. */
   const insertTable = Effect.fnUntraced(function* (table: MovedTable, count: (rows: number) => void) {
     const orgColumn = table.columns.findIndex((column) => column.name === "org_id")
     const hasSecrets = table.columns.some(({ sealed }) => sealed !== undefined)
+    let removed: Array<ReadonlyArray<string>> = []
     let batch: Array<MovedRow> = []
     let characters = 0
-    const flush = Effect.suspend(() => {
-      const rows = batch
+    const flush = Effect.gen(function* () {
+      const [keys, rows] = [removed, batch]
+      removed = []
       batch = []
       characters = 0
-      count(rows.length)
-      return rows.length === 0
-        ? Effect.void
-        : Effect.mapError(insertRows(sql, table, rows), explainConstraint(table.name))
+      if (keys.length > 0) yield* removeRows(sql, table, org_id, keys)
+      if (rows.length > 0) {
+        yield* Effect.mapError(insertRows(sql, table, rows, since), explainConstraint(table.name))
+      }
+      count(keys.length + rows.length)
     })
     for (;;) {
       const line = yield* next
-      if (!line.startsWith("[")) {
-        yield* flush
-        return line
+      if (line.startsWith("[")) {
+        const decoded = Result.try(() => decodeRow(line))
+        if (Result.isFailure(decoded)) return yield* malformed
+        const row = decoded.success
+        if (row.length !== table.columns.length || row[orgColumn] !== org_id) return yield* malformed
+        batch.push(hasSecrets ? yield* sealRow(table, org_id, row) : row)
+      } else {
+        const key = decodeRemoved(line)
+        if (Option.isNone(key)) {
+          yield* flush
+          return line
+        }
+        if (since === null || !table.isCopied || key.value.removed.length !== table.key.length) {
+          return yield* malformed
+        }
+        removed.push(key.value.removed)
       }
-      const decoded = Result.try(() => decodeRow(line))
-      if (Result.isFailure(decoded)) return yield* malformed
-      const row = decoded.success
-      if (row.length !== table.columns.length || row[orgColumn] !== org_id) return yield* malformed
-      batch.push(hasSecrets ? yield* sealRow(table, org_id, row) : row)
       characters += line.length
-      if (batch.length >= BATCH_ROWS || characters >= BATCH_CHARACTERS) yield* flush
+      if (batch.length + removed.length >= BATCH_ROWS || characters >= BATCH_CHARACTERS) yield* flush
     }
   })
 
@@ -224,26 +306,37 @@ export const importOrganization = Effect.fnUntraced(function* (
       if (Option.isNone(start) || start.value.table !== table.name) return yield* malformed
       line = yield* insertTable(table, count)
     }
-    const end = yield* Effect.mapError(decodeEnd(line), () => malformed)
+    const end = yield* Effect.mapError(
+      isCopy(header) ? decodeCopyEnd(line) : decodeEnd(line),
+      () => malformed
+    )
     // The file ends here: its last chunk is authentic.
     const rest = yield* tryFile(() => iterator.next())
     if (rest.done !== true) return yield* malformed
     for (const table of tables) {
-      const digest = makeRowsDigest()
-      yield* readTable(sql, table, org_id, (found) => Effect.sync(() => found.forEach(digest.add)))
-      const [stored, given] = [digest.result(), end.tables[table.name]]
+      const stored = yield* digestTable(sql, table, org_id)
+      const given = end.tables[table.name]
       if (stored.rows !== given?.rows || stored.digest !== given.digest) {
-        return yield* refuse(`The rows of ${table.name} differ from those of the file. Nothing was imported.`)
+        return yield* refuse(
+          `The rows of ${table.name} differ from those of the file. Nothing was imported.` +
+            (since === null
+              ? ""
+              : " Run countersign org abort in both installations, and begin with a new copy.")
+        )
       }
     }
     const named = yield* sql`SELECT 1 AS found FROM organizations WHERE org_id = ${org_id} AND name = ${name}`
-    if (named.length === 0) return yield* malformed
+    // A copy is no organization yet.
+    if (named.length !== (isCopy(header) ? 0 : 1)) return yield* malformed
+    if (since !== null) yield* waitForReplicas(sql, header, begunMillis, maxNoticeMillis)
     const now = toDate(yield* clock.now)
     const staged = yield* sql`
       UPDATE organization_moves
       SET
-        state = 'staged', changed_at = ${now}, row_count = ${rows}, receipt = ${end.receipt},
-        release_code = ${header.release}, activation_code = ${end.activation}
+        state = ${isCopy(header) ? "copied" : "staged"}, changed_at = ${now}, row_count = ${rows}, receipt = ${end.receipt},
+        release_code = ${isCopy(header) ? null : header.release},
+        activation_code = ${"activation" in end ? end.activation : null},
+        copy_id = ${isCopy(header) ? header.move_id : since}
       WHERE org_id = ${org_id}
         AND move_id = ${header.move_id}
         AND state = 'importing'
@@ -251,8 +344,8 @@ export const importOrganization = Effect.fnUntraced(function* (
     `
     // Without its row in this state nothing would fence the imported copy.
     if (staged.length === 0) return yield* moveEnded
-    const result: ImportedOrganization = { org_id, name, receipt: end.receipt, isRepeated: false, rows }
-    return result
+    const imported: ImportedOrganization = { ...result, receipt: end.receipt, isRepeated: false, rows }
+    return imported
   })
   // Not retried: the lines can be read only once.
   return yield* atomicWithoutRetry(sql)(withoutTimeouts(importAll))

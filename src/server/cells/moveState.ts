@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto"
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { OrgId } from "../../domain/Ids.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -9,6 +9,7 @@ export const MoveState = Schema.Literals([
   "frozen",
   "moved",
   "left",
+  "copied",
   "importing",
   "staged",
   "arrived",
@@ -24,6 +25,8 @@ export const MoveRow = Schema.Struct({
   is_fenced: Schema.Boolean,
   started_at: Schema.DateTimeUtcFromDate,
   moved_to: Schema.NullOr(Schema.String),
+  /** Where it arrives: the copy whose rows are here. */
+  copy_id: Schema.NullOr(Schema.String),
   row_count: Schema.NullOr(Schema.Number),
   receipt: Schema.NullOr(Schema.String),
   release_code: Schema.NullOr(Schema.String),
@@ -34,7 +37,7 @@ export type MoveRow = typeof MoveRow.Type
 const moveRows = rowsOf(MoveRow)
 
 const columns =
-  "org_id, move_id, name, state, is_fenced, started_at, moved_to, row_count::float8 AS row_count, receipt, release_code, activation_code"
+  "org_id, move_id, name, state, is_fenced, started_at, moved_to, copy_id, row_count::float8 AS row_count, receipt, release_code, activation_code"
 
 /** The last move of the organization with this name, with its row locked. */
 export const findMove = (sql: SqlClient.SqlClient, name: string) =>
@@ -67,6 +70,52 @@ export const listMoves = (sql: SqlClient.SqlClient) =>
     ORDER BY changed_at DESC
     LIMIT ${MAX_LISTED}
   `)
+
+/** The last copy of an organization that leaves this installation. */
+export const CopyRow = Schema.Struct({
+  org_id: OrgId,
+  copy_id: Schema.String,
+  name: Schema.String,
+  created_at: Schema.DateTimeUtcFromDate,
+  schema_version: Schema.Int,
+  row_count: Schema.Number,
+  receipt: Schema.String
+})
+export type CopyRow = typeof CopyRow.Type
+
+const copyRows = rowsOf(CopyRow)
+const copyColumns =
+  "org_id, copy_id, name, created_at, schema_version, row_count::float8 AS row_count, receipt"
+
+/** The last copy of an organization. */
+export const findCopy = (sql: SqlClient.SqlClient, org_id: OrgId) =>
+  copyRows.first(sql`SELECT ${sql.literal(copyColumns)} FROM organization_copies WHERE org_id = ${org_id}`)
+
+/** The last copy of the organization with this name. */
+export const findCopyByName = (sql: SqlClient.SqlClient, name: string) =>
+  copyRows.first(sql`
+    SELECT ${sql.literal(copyColumns)}
+    FROM organization_copies
+    WHERE name = ${name}
+    ORDER BY created_at DESC
+    LIMIT 1
+  `)
+
+/** The newest copies. */
+export const listCopies = (sql: SqlClient.SqlClient) =>
+  copyRows.all(sql`
+    SELECT ${sql.literal(copyColumns)}
+    FROM organization_copies
+    ORDER BY created_at DESC
+    LIMIT ${MAX_LISTED}
+  `)
+
+/** Deletes what is kept of a copy here. */
+export const deleteCopy = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+  // This row first, which an export locks.
+  yield* sql`DELETE FROM organization_copies WHERE org_id = ${org_id}`
+  yield* sql`DELETE FROM organization_copy_rows WHERE org_id = ${org_id}`
+})
 
 /** The move cannot go on like this; the message says what to do. */
 export class MoveRefused extends Schema.TaggedError<MoveRefused>()("MoveRefused", {

@@ -5,6 +5,8 @@ import { SecretBox, type SecretUnreadable } from "../secrets/SecretBox.ts"
 import { placeOf } from "../secrets/SecretBox/sealedColumns.ts"
 import { nextTurn } from "../concurrency/LoopTurns.ts"
 import { type MovedTable, quoted } from "./movedTables.ts"
+import { digestOf, lineOf } from "./rowExpressions.ts"
+import { makeRowsDigest, readRowsDigest } from "./rowsDigest.ts"
 
 /** Rows of one read: as many as fill about this many characters, so that memory does not depend on the size of rows. */
 const READ_CHARACTERS = 2 ** 20
@@ -55,35 +57,62 @@ export const sealRow = Effect.fnUntraced(function* (table: MovedTable, org_id: O
 })
 
 /**
- * Reads the rows of an organization through a cursor, as lines of JSON with unsealed secrets. Runs in a transaction of the caller. The text
- * form of every type is read back to the same value.
+ * Reads the column `line` of a query through a cursor, in batches of bounded size. Runs in a transaction of the caller. A cursor takes no
+ * parameters.
  */
-export const readTable = Effect.fnUntraced(function* <E, R>(
+export const readLines = Effect.fnUntraced(function* <E, R>(
+  sql: SqlClient.SqlClient,
+  query: string,
+  use: (lines: ReadonlyArray<string>) => Effect.Effect<void, E, R>
+): Effect.fn.Return<void, E | SqlError.SqlError, R> {
+  yield* sql.unsafe(`DECLARE moved_lines NO SCROLL CURSOR FOR ${query}`)
+  let rows = FIRST_ROWS
+  for (;;) {
+    const found = yield* sql.unsafe<{ readonly line: string }>(`FETCH FORWARD ${rows} FROM moved_lines`)
+    if (found.length === 0) break
+    const lines = found.map(({ line }) => line)
+    yield* use(lines)
+    yield* nextTurn
+    const characters = lines.reduce((sum, line) => sum + line.length, 0)
+    rows = Math.max(1, Math.min(MAX_ROWS, rows * 4, Math.floor((READ_CHARACTERS * rows) / (characters + 1))))
+  }
+  yield* sql.unsafe("CLOSE moved_lines")
+})
+
+/** Reads the rows of an organization as lines of JSON with unsealed secrets. Runs in a transaction of the caller. */
+export const readTable = <E, R>(
   sql: SqlClient.SqlClient,
   table: MovedTable,
   org_id: OrgId,
   use: (lines: ReadonlyArray<string>) => Effect.Effect<void, E, R>
-): Effect.fn.Return<void, E | SqlError.SqlError | SecretUnreadable, R | SecretBox> {
-  const columns = table.columns.map(({ name }) => `${quoted(name)}::text`).join(", ")
+): Effect.Effect<void, E | SqlError.SqlError | SecretUnreadable, R | SecretBox> => {
   const order = table.orderBy === undefined ? "" : ` ORDER BY ${quoted(table.orderBy)}`
-  yield* sql.unsafe(
-    `DECLARE moved_rows NO SCROLL CURSOR FOR SELECT to_json(ARRAY[${columns}])::text AS line ` +
-      `FROM ${quoted(table.name)} WHERE org_id = '${org_id}'${order}`
+  const query = `SELECT ${lineOf(table)} AS line FROM ${quoted(table.name)} AS moved WHERE org_id = '${org_id}'${order}`
+  if (table.columns.every(({ sealed }) => sealed === undefined)) return readLines(sql, query, use)
+  return readLines(sql, query, (lines) =>
+    Effect.flatMap(
+      Effect.forEach(lines, (line) =>
+        Effect.map(unsealRow(table, org_id, decodeRow(line)), (row) => JSON.stringify(row))
+      ),
+      use
+    )
   )
-  const hasSecrets = table.columns.some(({ sealed }) => sealed !== undefined)
-  let rows = FIRST_ROWS
-  for (;;) {
-    const found = yield* sql.unsafe<{ readonly line: string }>(`FETCH FORWARD ${rows} FROM moved_rows`)
-    if (found.length === 0) break
-    let characters = 0
-    const lines: Array<string> = []
-    for (const { line } of found) {
-      characters += line.length
-      lines.push(hasSecrets ? JSON.stringify(yield* unsealRow(table, org_id, decodeRow(line))) : line)
-    }
-    yield* use(lines)
-    yield* nextTurn
-    rows = Math.max(1, Math.min(MAX_ROWS, rows * 4, Math.floor((READ_CHARACTERS * rows) / (characters + 1))))
+}
+
+/** Counts the rows of an organization in a table, and adds up their digests. Runs in a transaction of the caller. */
+export const digestTable = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  table: MovedTable,
+  org_id: OrgId
+) {
+  if (table.columns.every(({ sealed }) => sealed === undefined)) {
+    return yield* readRowsDigest(
+      sql,
+      `SELECT ${digestOf(table)} AS digest FROM ${quoted(table.name)} AS moved WHERE org_id = $1`,
+      [org_id]
+    )
   }
-  yield* sql.unsafe("CLOSE moved_rows")
+  const digest = makeRowsDigest()
+  yield* readTable(sql, table, org_id, (lines) => Effect.sync(() => lines.forEach(digest.add)))
+  return digest.result()
 })

@@ -6,9 +6,10 @@
  *                    ▲                    │ abort
  *                    └────────────────────┘
  *   arrives here:  (none) ── import ──▶ importing ──▶ staged ── activate ──▶ arrived (active)
- *                                          └─────┬──────┘ abort
- *                                                ▼
- *                                            discarded
+ *                                        │    ▲         │
+ *                              of a copy ▼    │ import  │ abort, from each of them
+ *                                        copied         ▼
+ *                                                   discarded
  * ```
  *
  * The database holds the states. Each replica polls those in which an organization is fenced: then it refuses the organization's requests,
@@ -29,7 +30,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 export const MOVE_POLL_MILLIS = 1_000
 
 /** A state in which an organization is fenced. */
-export type FencedState = "frozen" | "moved" | "importing" | "staged"
+export type FencedState = "frozen" | "moved" | "copied" | "importing" | "staged"
 
 interface FencedOrganization {
   readonly state: FencedState

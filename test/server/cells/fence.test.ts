@@ -52,7 +52,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true, timeout: "60 seconds" 
           yield* reader.query(`LOCK TABLE ${last} IN ACCESS SHARE MODE`)
 
           // More tries than until the first that looks for an autovacuum.
-          const exit = yield* Effect.exit(installFence(sql, move, 11))
+          const exit = yield* Effect.exit(installFence(sql, move, { maxTries: 11 }))
           if (Exit.isSuccess(exit)) return assert.fail("a refusal")
           assert.include(
             String(Cause.squash(exit.cause)),

@@ -1,108 +1,32 @@
 import { assert, describe, it } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
-import { Cause, Context, DateTime, Effect, Exit, Fiber, Layer } from "effect"
-import { SqlClient } from "effect/sql"
-import { OrgId } from "../../../src/domain/Ids.ts"
+import { Cause, DateTime, Effect, Exit, Fiber } from "effect"
 import { deleteRows } from "../../../src/server/cells/deleteRows.ts"
 import { exportOrganization } from "../../../src/server/cells/exportOrganization.ts"
+import { moveEnded } from "../../../src/server/cells/fence.ts"
 import { abortMove, activateMove, commitMove, finishMove } from "../../../src/server/cells/finishMove.ts"
 import { importOrganization } from "../../../src/server/cells/importOrganization.ts"
-import { moveEnded } from "../../../src/server/cells/fence.ts"
 import { listMovedTables } from "../../../src/server/cells/movedTables.ts"
 import { findMoveById } from "../../../src/server/cells/moveState.ts"
 import { silentReplicas } from "../../../src/server/cells/replicaReports.ts"
-import type { LineWriter } from "../../../src/server/cells/transfer/transferFile.ts"
-import { Audit } from "../../../src/server/identity/Audit.ts"
-import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
-import { StoreClock } from "../../../src/server/store/StoreClock.ts"
-import { Countersign } from "../../../src/testing/index.ts"
+import {
+  countFences,
+  exportFrom,
+  idOf,
+  makeFile,
+  reading,
+  startCommandCell,
+  stateOf
+} from "../../support/cellCommands.ts"
 import { eventually } from "../../support/eventually.ts"
-import { cloneDatabase } from "../../support/postgres.ts"
-import { seedEnvironment } from "../../support/seedOneOfEach/seedOneOfEach.ts"
-
-/** An installation, and what a command has of it. */
-const startCell = Effect.gen(function* () {
-  const databaseUrl = yield* cloneDatabase
-  const context = yield* Layer.build(
-    Layer.fresh(Countersign.layer({ databaseUrl, environment: seedEnvironment }))
-  )
-  const sql = Context.get(context, SqlClient.SqlClient)
-  const command = yield* Layer.build(
-    Audit.layer.pipe(
-      Layer.provideMerge(StoreClock.layer),
-      Layer.provideMerge(Layer.succeed(SqlClient.SqlClient, sql)),
-      Layer.provideMerge(Layer.succeed(SecretBox, Context.get(context, SecretBox)))
-    )
-  )
-  return {
-    url: databaseUrl,
-    sql,
-    command: <A, E>(
-      use: Effect.Effect<A, E, SqlClient.SqlClient | StoreClock | SecretBox | Audit>
-    ): Effect.Effect<A, E> => Effect.provideContext(use, command),
-    createOrganization: Effect.provideContext(
-      Effect.flatMap(Countersign, ({ key }) => key({}, "acme")),
-      context
-    )
-  }
-})
-type Cell = Effect.Success<typeof startCell>
-
-const idOf = (cell: Cell) =>
-  Effect.map(
-    cell.sql<{ readonly org_id: string }>`SELECT org_id FROM organizations WHERE name = 'acme'`,
-    (rows) => OrgId.make(rows[0]?.org_id ?? "")
-  )
-
-const stateOf = (cell: Cell) =>
-  Effect.map(
-    cell.sql<{
-      readonly state: string
-      readonly is_fenced: boolean
-    }>`SELECT state, is_fenced FROM organization_moves`,
-    ([row]) => (row === undefined ? "none" : `${row.state} ${row.is_fenced ? "fenced" : "open"}`)
-  )
-
-const countFences = (cell: Cell) =>
-  Effect.map(
-    cell.sql<{
-      readonly count: number
-    }>`SELECT count(*)::int AS count FROM pg_trigger WHERE tgname LIKE 'moving%'`,
-    ([row]) => row?.count
-  )
-
-/** A file in memory. */
-const makeFile = () => {
-  const lines: Array<string> = []
-  const writer: LineWriter = {
-    write: async (line) => void lines.push(line),
-    end: async () => undefined,
-    abort: () => undefined,
-    bytes: () => 0
-  }
-  return { lines, writer }
-}
-
-const exportFrom = Effect.fnUntraced(function* (cell: Cell) {
-  const { lines, writer } = makeFile()
-  yield* cell.command(exportOrganization({ org_id: yield* idOf(cell), name: "acme" }, writer))
-  return lines
-})
-
-/** The lines of a file; `last` runs before the last one. */
-async function* reading(lines: ReadonlyArray<string>, last: Effect.Effect<unknown, unknown> = Effect.void) {
-  yield* lines.slice(0, -1)
-  await Effect.runPromise(last)
-  yield* lines.slice(-1)
-}
 
 describe("commands of a move that run at the same time", () => {
   it.live(
     "an import that is aborted while it reads leaves no copy, and the fence ends for all tables with the activation",
     () =>
       Effect.gen(function* () {
-        const here = yield* startCell
-        const there = yield* startCell
+        const here = yield* startCommandCell
+        const there = yield* startCommandCell
         yield* here.createOrganization
         const first = yield* exportFrom(here)
 
@@ -153,8 +77,8 @@ describe("commands of a move that run at the same time", () => {
     "a file whose import was aborted after the commit is imported again, and an abort of the first import changes nothing then",
     () =>
       Effect.gen(function* () {
-        const here = yield* startCell
-        const there = yield* startCell
+        const here = yield* startCommandCell
+        const there = yield* startCommandCell
         yield* here.createOrganization
         const lines = yield* exportFrom(here)
         const { receipt } = yield* there.command(importOrganization(reading(lines)))
@@ -221,7 +145,7 @@ describe("commands of a move that run at the same time", () => {
     "an export that is aborted while it waits for requests in progress fails, and leaves no triggers",
     () =>
       Effect.gen(function* () {
-        const here = yield* startCell
+        const here = yield* startCommandCell
         yield* here.createOrganization
         const exporting = yield* Effect.forkChild(Effect.exit(exportFrom(here)))
         yield* eventually(stateOf(here), (state) => state === "frozen fenced")
@@ -237,8 +161,8 @@ describe("commands of a move that run at the same time", () => {
     "a move is refused while a replica runs that does not report, such as one of an earlier release",
     () =>
       Effect.gen(function* () {
-        const here = yield* startCell
-        const there = yield* startCell
+        const here = yield* startCommandCell
+        const there = yield* startCommandCell
         yield* here.createOrganization
         const lines = yield* exportFrom(here)
         for (const { sql } of [here, there]) {
@@ -250,7 +174,7 @@ describe("commands of a move that run at the same time", () => {
         assert.deepStrictEqual(importing, Exit.fail(silentReplicas(1)))
         const organization = { org_id: yield* idOf(here), name: "acme" }
         const exporting = yield* Effect.exit(
-          here.command(exportOrganization(organization, makeFile().writer, () => undefined, 3_000))
+          here.command(exportOrganization(organization, makeFile().writer, { maxDrainMillis: 3_000 }))
         )
         assert.deepStrictEqual(exporting, Exit.fail(silentReplicas(1)))
         yield* there.sql`DELETE FROM delivery_owners WHERE owner = 'earlier'`

@@ -133,4 +133,72 @@ describe("a move that is killed", () => {
       }).pipe(Effect.scoped),
     300_000
   )
+
+  it.live(
+    "leaves nothing of a copy that was killed, and its next try goes on",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* Effect.acquireRelease(
+          Effect.sync(() => mkdtempSync(path.join(tmpdir(), "countersign-killed-"))),
+          (made) => Effect.sync(() => rmSync(made, { recursive: true }))
+        )
+        const [here, there] = [yield* makeCell, yield* makeCell]
+        yield* here.run("keys", "create", "--org", "acme", "--preset", "admin")
+        yield* here.query(
+          `INSERT INTO run_metadata (org_id, task_id, digest, run_id)
+           SELECT org_id, 'tsk', decode(md5(i::text), 'hex'), 'run_' || i
+           FROM organizations, generate_series(1, ${ROWS}) AS i`
+        )
+        const active = Effect.all([here.active, there.active])
+        const key = yield* there.run("org", "prepare")
+        const write = (command: string, file: string, ...flags: ReadonlyArray<string>) => [
+          ...["org", command, "acme", "--for", key, "--to", path.join(directory, file)],
+          ...flags
+        ]
+        const digests = here.count("SELECT count(*) FROM organization_copy_rows")
+        const metadata = there.count("SELECT count(*) FROM run_metadata")
+
+        yield* here.kill(running("FETCH FORWARD"), ...write("copy", "killed-0"))
+        yield* here.kill(running("INSERT INTO organization_copy_rows"), ...write("copy", "killed-1"))
+        assert.strictEqual(yield* digests, 0)
+        assert.strictEqual(yield* here.count("SELECT count(*) FROM organization_copies"), 0)
+        yield* here.run(...write("copy", "copy"))
+        assert.isAtLeast(yield* digests, ROWS)
+
+        const copy = path.join(directory, "copy")
+        for (const when of [fenced(20), running('INSERT INTO "run_metadata"')]) {
+          yield* there.kill(when, "org", "import", copy)
+          assert.strictEqual(yield* metadata, 0)
+        }
+        const loaded = yield* there.run("org", "import", copy)
+        assert.strictEqual(yield* metadata, ROWS)
+        assert.strictEqual(yield* there.count("SELECT count(*) FROM organizations"), 0)
+        assert.deepStrictEqual(yield* active, [1, 0])
+
+        // A tenth is deleted and a tenth changes.
+        yield* here.query("DELETE FROM run_metadata WHERE run_id LIKE '%3'")
+        yield* here.query("UPDATE run_metadata SET run_id = run_id || 'x' WHERE run_id LIKE '%4'")
+        const since = ["--since-copy", loaded]
+        yield* here.kill(running("CREATE TEMPORARY TABLE"), ...write("export", "killed-2", ...since))
+        assert.deepStrictEqual(yield* active, [0, 0])
+        yield* here.run(...write("export", "move", ...since))
+        const file = path.join(directory, "move")
+        for (const when of [running('DELETE FROM "run_metadata"'), running('INSERT INTO "run_metadata"')]) {
+          yield* there.kill(when, "org", "import", file)
+          assert.strictEqual(yield* metadata, ROWS)
+          assert.strictEqual(yield* there.count("SELECT count(*) FROM organizations"), 0)
+        }
+        // A kill in the middle may be followed by an abort in the new cell; then the copy is imported again.
+        yield* there.run("org", "abort", "acme")
+        assert.strictEqual(yield* metadata, 0)
+        assert.strictEqual(yield* there.count(fenced(0)), 0)
+        yield* there.run("org", "import", copy)
+        const receipt = yield* there.run("org", "import", file)
+        assert.strictEqual(yield* metadata, (ROWS * 9) / 10)
+        const release = yield* here.run("org", "commit", "acme", "--receipt", receipt)
+        yield* there.run("org", "activate", "acme", "--release", release)
+        assert.deepStrictEqual(yield* active, [0, 1])
+      }).pipe(Effect.scoped),
+    300_000
+  )
 })

@@ -137,8 +137,13 @@ export const guarantees: ReadonlyArray<Guarantee> = [
         "the import of an organization > refuses a file without its end, or with values that PostgreSQL refuses, and imports nothing"
       ),
       ...tests(
+        "test/server/cells/refusedCopies",
+        "a copy of an organization > is completed only by an export that was made for it, and only if it was loaded as it was made"
+      ),
+      ...tests(
         "test/server/cells/killed",
-        "a move that is killed > never leaves two active cells, and goes on when the command is repeated"
+        "a move that is killed > never leaves two active cells, and goes on when the command is repeated",
+        "a move that is killed > leaves nothing of a copy that was killed, and its next try goes on"
       )
     ]
   },

@@ -78,6 +78,7 @@ import organizationMoves from "./0079_organization_moves.ts"
 import virtualShards from "./0080_virtual_shards.ts"
 import fenceByState from "./0081_fence_by_state.ts"
 import fencePartitions from "./0082_fence_partitions.ts"
+import organizationCopies from "./0083_organization_copies.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -158,5 +159,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0079_organization_moves": organizationMoves,
   "0080_virtual_shards": virtualShards,
   "0081_fence_by_state": fenceByState,
-  "0082_fence_partitions": fencePartitions
+  "0082_fence_partitions": fencePartitions,
+  "0083_organization_copies": organizationCopies
 }

@@ -1,0 +1,74 @@
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { OrgId } from "../../domain/Ids.ts"
+import { literal, type MovedTable, quoted } from "./movedTables.ts"
+import { readLines } from "./readTable.ts"
+import { digestOf, keyOf, lineOf } from "./rowExpressions.ts"
+import { readRowsDigest } from "./rowsDigest.ts"
+
+/** Memory of the join of a copy's rows with the present ones; more of them spill to temporary files. */
+const JOIN_MEMORY = "64MB"
+
+/** Keeps the key and the digest of each present row of a table, for the export after the copy. Runs in the transaction that copies it. */
+export const storeCopiedRows = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  table: MovedTable,
+  org_id: OrgId
+) {
+  yield* sql.unsafe(
+    `INSERT INTO organization_copy_rows (org_id, table_name, key, digest) ` +
+      `SELECT org_id, $2, ${keyOf(table)}, ${digestOf(table)} FROM ${quoted(table.name)} AS moved WHERE org_id = $1`,
+    [org_id, table.name]
+  )
+  return yield* readRowsDigest(
+    sql,
+    "SELECT digest FROM organization_copy_rows WHERE org_id = $1 AND table_name = $2",
+    [org_id, table.name]
+  )
+})
+
+/**
+ * Compares the rows of a table with the copied ones by their digests, so that every change counts, whatever made it. Passes the keys of
+ * rows that are gone or different, then the lines of rows that are new or different, and returns the digest of all present rows. Rows of a
+ * parent are updated in place: deleting them would delete their children. Runs in a transaction of the caller, which drops the temporary
+ * tables.
+ */
+export const readChanges = Effect.fnUntraced(function* <E, R>(
+  sql: SqlClient.SqlClient,
+  table: MovedTable,
+  org_id: OrgId,
+  use: {
+    readonly removed: (keys: ReadonlyArray<string>) => Effect.Effect<void, E, R>
+    readonly rows: (lines: ReadonlyArray<string>) => Effect.Effect<void, E, R>
+  }
+) {
+  const from = `FROM ${quoted(table.name)} AS moved`
+  yield* sql.unsafe(`SET LOCAL work_mem = '${JOIN_MEMORY}'`)
+  yield* sql.unsafe(
+    `CREATE TEMPORARY TABLE moved_rows ON COMMIT DROP AS ` +
+      `SELECT ${keyOf(table)} AS key, ${digestOf(table)} AS digest ${from} WHERE org_id = '${org_id}'`
+  )
+  const digest = yield* readRowsDigest(sql, "SELECT digest FROM pg_temp.moved_rows")
+  yield* sql.unsafe(
+    `CREATE TEMPORARY TABLE moved_changes ON COMMIT DROP AS ` +
+      `SELECT coalesce(present.key, copied.key) AS key, present.key IS NOT NULL AS is_present, copied.key IS NOT NULL AS is_copied ` +
+      `FROM pg_temp.moved_rows AS present ` +
+      `FULL JOIN (SELECT key, digest FROM organization_copy_rows WHERE org_id = '${org_id}' AND table_name = ${literal(table.name)}) AS copied ` +
+      `ON copied.key = present.key ` +
+      `WHERE present.digest IS DISTINCT FROM copied.digest`
+  )
+  const removed = table.isParent ? "is_copied AND NOT is_present" : "is_copied"
+  yield* readLines(sql, `SELECT key AS line FROM pg_temp.moved_changes WHERE ${removed}`, use.removed)
+  const equalKeys = table.key.map(
+    ({ name, type }, index) => `moved.${quoted(name)} = (changed.key::json ->> ${index})::${type}`
+  )
+  // Each changed row by the index of its key: the planner has no statistics of a temporary table.
+  yield* readLines(
+    sql,
+    `SELECT found.line FROM pg_temp.moved_changes AS changed CROSS JOIN LATERAL (` +
+      `SELECT ${lineOf(table)} AS line ${from} WHERE moved.org_id = '${org_id}' AND ${equalKeys.join(" AND ")} LIMIT 1` +
+      `) AS found WHERE changed.is_present`,
+    use.rows
+  )
+  return digest
+})
