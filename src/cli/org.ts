@@ -49,7 +49,7 @@ const exportCommand = Command.make(
     ...file,
     sinceCopy: Flag.String("since-copy").pipe(
       Flag.withDescription(
-        "Output of `countersign org import` for the copy: export only what has changed since"
+        "Output of `countersign org import` for the copy: export only what has changed since; - for standard input"
       ),
       Flag.optional
     )
@@ -100,7 +100,9 @@ const commit = Command.make(
   {
     org: name,
     receipt: Flag.String("receipt").pipe(
-      Flag.withDescription("Output of `countersign org import` in the other installation")
+      Flag.withDescription(
+        "Output of `countersign org import` in the other installation; - for standard input"
+      )
     ),
     movedTo: Flag.String("moved-to").pipe(
       Flag.withDescription("Base URL of the other installation, for misdirected requests"),
@@ -121,7 +123,9 @@ const activate = Command.make(
   {
     org: name,
     release: Flag.String("release").pipe(
-      Flag.withDescription("Output of `countersign org commit` in the other installation")
+      Flag.withDescription(
+        "Output of `countersign org commit` in the other installation; - for standard input"
+      )
     )
   },
   lazily(async () => (await handlers()).activate)
@@ -138,7 +142,9 @@ const finish = Command.make(
   {
     org: name,
     activation: Flag.String("activation").pipe(
-      Flag.withDescription("Output of `countersign org activate` in the other installation")
+      Flag.withDescription(
+        "Output of `countersign org activate` in the other installation; - for standard input"
+      )
     )
   },
   lazily(async () => (await handlers()).finish)

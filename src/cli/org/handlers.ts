@@ -1,4 +1,4 @@
-import { Console, DateTime, Effect, Option } from "effect"
+import { Console, DateTime, Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { copyOrganization } from "../../server/cells/copyOrganization.ts"
@@ -14,6 +14,7 @@ import { SecretBox } from "../../server/secrets/SecretBox.ts"
 import { readSettings } from "../environment.ts"
 import { formatTable } from "../formatTable.ts"
 import { withProgress } from "../progress.ts"
+import { readLines } from "../readLines.ts"
 
 /** Runs on the configured database; an embedded one that is not running is started and stopped. */
 const onCell = <A, E, R>(use: Effect.Effect<A, E, R>) =>
@@ -21,6 +22,15 @@ const onCell = <A, E, R>(use: Effect.Effect<A, E, R>) =>
 
 const formatCount = (count: number): string => count.toLocaleString("en")
 const formatSeconds = (millis: number): string => `${(millis / 1000).toFixed(1)} s`
+
+/** Longest line with a code. */
+const MAX_CODE = 1_000
+
+/** A code from an argument, or for `-` from the first line of standard input: arguments are visible to other users of the machine. */
+const readCode = (argument: string) =>
+  argument === "-"
+    ? Effect.map(Stream.runHead(readLines("-", MAX_CODE)), (line) => Option.getOrElse(line, () => "").trim())
+    : Effect.succeed(argument)
 
 /** `org prepare` */
 export const prepare = () => onCell(Effect.flatMap(SecretBox, (box) => Console.log(makeTransferKey(box))))
@@ -80,13 +90,14 @@ export const copyTo = Effect.fnUntraced(function* (flags: FileFlags) {
 export const exportTo = Effect.fnUntraced(function* (
   flags: FileFlags & { readonly sinceCopy: Option.Option<string> }
 ) {
+  const sinceCopy = Option.isNone(flags.sinceCopy) ? undefined : yield* readCode(flags.sinceCopy.value)
   const { bytes, frozenMillis, rows } = yield* withProgress(
     { unit: "rows", hasOutput: false },
     (onProgress) =>
       writeFile(flags, (organization, writer) =>
         exportOrganization(organization, writer, {
           onProgress,
-          ...Option.match(flags.sinceCopy, { onNone: () => ({}), onSome: (sinceCopy) => ({ sinceCopy }) })
+          ...(sinceCopy === undefined ? {} : { sinceCopy })
         })
       )
   )
@@ -123,7 +134,8 @@ export const commit = Effect.fnUntraced(function* (flags: {
   readonly receipt: string
   readonly movedTo: Option.Option<string>
 }) {
-  const code = yield* onCell(commitMove(flags.org, flags.receipt, Option.getOrNull(flags.movedTo)))
+  const receipt = yield* readCode(flags.receipt)
+  const code = yield* onCell(commitMove(flags.org, receipt, Option.getOrNull(flags.movedTo)))
   yield* Console.error(
     `${flags.org} belongs to the other installation now. The code that activates it there, with countersign org activate:`
   )
@@ -135,7 +147,8 @@ export const activate = Effect.fnUntraced(function* (flags: {
   readonly org: string
   readonly release: string
 }) {
-  const code = yield* onCell(activateMove(flags.org, flags.release))
+  const release = yield* readCode(flags.release)
+  const code = yield* onCell(activateMove(flags.org, release))
   yield* Console.error(
     `${flags.org} is active here. The code that deletes the old copy, with countersign org finish in the other installation:`
   )
@@ -147,8 +160,9 @@ export const finish = Effect.fnUntraced(function* (flags: {
   readonly org: string
   readonly activation: string
 }) {
+  const activation = yield* readCode(flags.activation)
   const rows = yield* withProgress({ unit: "rows deleted", hasOutput: false }, (report) =>
-    onCell(finishMove(flags.org, flags.activation, report))
+    onCell(finishMove(flags.org, activation, report))
   )
   yield* Console.log(`Deleted ${formatCount(rows)} rows of ${flags.org}, which has moved.`)
 })
