@@ -6,6 +6,7 @@ import type { GateFault, GateSettings } from "../../src/adapters/toolGate.ts"
 import { connect } from "../../src/client/connect/index.ts"
 import { startScriptedServer } from "../support/scripted.ts"
 import { governedRun } from "./governedRun.ts"
+import { eventually } from "./mcp/eventually.ts"
 
 /** A call that the scripted model asks for. */
 export interface ScriptedCall {
@@ -37,6 +38,9 @@ export interface ContractOptions {
 /** The tools that a driver offers. */
 export const TOOLS = ["read", "refund", "forbidden", "unattended"] as const
 
+/** Each test has an organization of its own, and several wait for seconds: for retries, and for a decision that nobody makes. */
+const CONCURRENT = { concurrent: true, timeout: 120_000 }
+
 /** Adds the tests. */
 export const adapterContract = (
   it: Vitest.MethodsNonLive<Countersign>,
@@ -48,13 +52,16 @@ export const adapterContract = (
     title: string,
     body: (run: Effect.Success<ReturnType<typeof governedRun>>, faults: Array<GateFault>) => Promise<void>
   ) =>
-    it.effect(`${name} › ${title}`, () =>
-      Effect.gen(function* () {
-        const run = yield* governedRun(`${name} ${title}`.slice(0, 100))
-        const faults: Array<GateFault> = []
-        yield* Effect.promise(() => body(run, faults))
-        assert.deepStrictEqual(faults, [])
-      })
+    it.effect(
+      `${name} › ${title}`,
+      () =>
+        Effect.gen(function* () {
+          const run = yield* governedRun(`${name} ${title}`.slice(0, 100))
+          const faults: Array<GateFault> = []
+          yield* Effect.promise(() => body(run, faults))
+          assert.deepStrictEqual(faults, [])
+        }),
+      CONCURRENT
     )
 
   test("executes what a rule allows, and records how it ended", async ({ client, outcomes, session }) => {
@@ -156,7 +163,9 @@ export const adapterContract = (
     }
     const aborting = new AbortController()
     const first = drive({ ...run, signal: aborting.signal }).catch((error: unknown) => error)
-    while ((await client.approvals.list({ query: { status: "pending" } })).approvals.length === 0) continue
+    await eventually(async () =>
+      assert.isNotEmpty((await client.approvals.list({ query: { status: "pending" } })).approvals)
+    )
     aborting.abort(new Error("The user left"))
     await first
     // Nothing was decided by the abort, and the session takes further steps.
@@ -168,24 +177,27 @@ export const adapterContract = (
     assert.strictEqual((await outcomes()).length, 2)
   })
 
-  it.effect(`${name} › executes nothing if the service cannot be reached`, () =>
-    Effect.gen(function* () {
-      const server = yield* startScriptedServer([{ status: 502, text: "bad gateway" }])
-      const client = connect({ url: server.url, key: "csk_any", retries: 0 })
-      yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
-      const faults: Array<GateFault> = []
-      const told = yield* Effect.promise(() =>
-        drive({
-          gate: { client, session: `ses_${"0".repeat(32)}`, onFault: (fault) => faults.push(fault) },
-          responses: [[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]],
-          execute: () => assert.fail("executed")
-        })
-      )
-      assert.include(told.get("call_1"), "could not be reached")
-      assert.deepStrictEqual(
-        faults.map(({ operation }) => operation),
-        ["ask"]
-      )
-    })
+  it.effect(
+    `${name} › executes nothing if the service cannot be reached`,
+    () =>
+      Effect.gen(function* () {
+        const server = yield* startScriptedServer([{ status: 502, text: "bad gateway" }])
+        const client = connect({ url: server.url, key: "csk_any", retries: 0 })
+        yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
+        const faults: Array<GateFault> = []
+        const told = yield* Effect.promise(() =>
+          drive({
+            gate: { client, session: `ses_${"0".repeat(32)}`, onFault: (fault) => faults.push(fault) },
+            responses: [[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]],
+            execute: () => assert.fail("executed")
+          })
+        )
+        assert.include(told.get("call_1"), "could not be reached")
+        assert.deepStrictEqual(
+          faults.map(({ operation }) => operation),
+          ["ask"]
+        )
+      }),
+    CONCURRENT
   )
 }

@@ -3,6 +3,7 @@ import { Effect, Redacted, type Schema } from "effect"
 import { connect, type CountersignClient } from "../../src/client/connect/index.ts"
 import { ApprovalId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
+import { eventually } from "../support/eventually.ts"
 
 /** What a test of an adapter works with. The tool of a test is `refund`; each waits for a person by default. */
 export interface GovernedRun {
@@ -70,8 +71,7 @@ export const governedRun = (organization: string) =>
         })
         return true
       }).pipe(
-        Effect.repeat({ until: (isDecided) => isDecided }),
-        Effect.timeout("30 seconds"),
+        (look) => eventually(look, (isDecided) => isDecided),
         Effect.asVoid,
         Effect.orDie,
         Effect.runPromise
