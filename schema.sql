@@ -1757,6 +1757,8 @@ CREATE TABLE organization_moves (
   release_code text COLLATE "C",
   activation_code text COLLATE "C",
   copy_id text COLLATE "C",
+  arrival_release_code text COLLATE "C",
+  arrival_activation_code text COLLATE "C",
   CONSTRAINT organization_moves_pkey PRIMARY KEY (org_id),
   CONSTRAINT organization_moves_state_check CHECK ((state = ANY (ARRAY['frozen'::text, 'moved'::text, 'left'::text, 'copied'::text, 'importing'::text, 'staged'::text, 'arrived'::text, 'discarded'::text])))
 );
@@ -1775,6 +1777,8 @@ COMMENT ON COLUMN organization_moves.receipt IS 'Proves that the file was import
 COMMENT ON COLUMN organization_moves.release_code IS 'Activates the imported copy. Where it leaves: the code; where it arrives: its SHA-256, in hex.';
 COMMENT ON COLUMN organization_moves.activation_code IS 'Proves that the imported copy is active. Where it arrives: the code; where it leaves: its SHA-256, in hex.';
 COMMENT ON COLUMN organization_moves.copy_id IS 'Where it arrives: the copy whose rows are here, which the import completes; null: it has none.';
+COMMENT ON COLUMN organization_moves.arrival_release_code IS 'Where it leaves after it had arrived: the release code of that arrival, as its SHA-256, in hex.';
+COMMENT ON COLUMN organization_moves.arrival_activation_code IS 'Where it leaves after it had arrived: the activation code of that arrival.';
 
 CREATE TABLE organization_usage (
   org_id text COLLATE "C" NOT NULL,

@@ -62,13 +62,19 @@ const freeze = (sql: SqlClient.SqlClient, org_id: OrgId, name: string, move: Cod
         })
       }
       yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id}`
+      // The installation that it came from may still need them, to delete its copy.
+      const [release, activation] =
+        before?.state === "arrived"
+          ? [before.release_code, before.activation_code]
+          : [before?.arrival_release_code ?? null, before?.arrival_activation_code ?? null]
       yield* sql`
         INSERT INTO organization_moves (
-          org_id, move_id, name, state, is_fenced, started_at, changed_at, receipt, release_code, activation_code
+          org_id, move_id, name, state, is_fenced, started_at, changed_at, receipt, release_code, activation_code,
+          arrival_release_code, arrival_activation_code
         )
         VALUES (
           ${org_id}, ${move.move_id}, ${name}, 'frozen', true, ${now}, ${now}, ${codeDigest(move.receipt)},
-          ${move.release}, ${codeDigest(move.activation)}
+          ${move.release}, ${codeDigest(move.activation)}, ${release}, ${activation}
         )
       `
     })

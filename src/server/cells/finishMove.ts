@@ -92,6 +92,9 @@ export const activateMove = Effect.fnUntraced(function* (name: string, release: 
     Effect.gen(function* () {
       const found = yield* findMove(sql, name)
       if (found === undefined) return yield* notMoving(name)
+      // It leaves for a third installation meanwhile.
+      const isLater = codeDigest(release) === found.arrival_release_code
+      if (isLater) return { ...found, activation_code: found.arrival_activation_code, isLater }
       if (found.state !== "staged" && found.state !== "arrived") {
         return yield* refuse(`${name} is not imported here.`)
       }
@@ -107,11 +110,13 @@ export const activateMove = Effect.fnUntraced(function* (name: string, release: 
           move_id: found.move_id
         })
       }
-      return found
+      return { ...found, isLater }
     })
   )
-  yield* removeFence(sql, move.org_id)
-  yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${move.org_id}`
+  if (!move.isLater) {
+    yield* removeFence(sql, move.org_id)
+    yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${move.org_id}`
+  }
   return move.activation_code ?? ""
 })
 
@@ -195,7 +200,25 @@ export const abortMove = Effect.fnUntraced(function* (name: string) {
   if (move.state === "frozen") {
     yield* dropCopy(sql, org_id)
     yield* removeFence(sql, org_id)
-    yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move_id} AND NOT is_fenced`
+    // As before the export: the move by which it had arrived is the last one again.
+    yield* sql`
+      UPDATE organization_moves
+      SET
+        state = 'arrived', receipt = NULL, moved_to = NULL,
+        release_code = arrival_release_code, activation_code = arrival_activation_code,
+        arrival_release_code = NULL, arrival_activation_code = NULL
+      WHERE org_id = ${org_id}
+        AND move_id = ${move_id}
+        AND NOT is_fenced
+        AND arrival_activation_code IS NOT NULL
+    `
+    yield* sql`
+      DELETE FROM organization_moves
+      WHERE org_id = ${org_id}
+        AND move_id = ${move_id}
+        AND state = 'frozen'
+        AND NOT is_fenced
+    `
     return "active" as const
   }
   yield* deleteRows(sql, move, "discarded", () => undefined)

@@ -127,7 +127,8 @@ const begin = (sql: SqlClient.SqlClient, header: Header) =>
         SET
           move_id = excluded.move_id, name = excluded.name, state = excluded.state, is_fenced = true,
           started_at = excluded.started_at, changed_at = excluded.changed_at, copy_id = excluded.copy_id,
-          moved_to = NULL, row_count = NULL, receipt = NULL, release_code = NULL, activation_code = NULL
+          moved_to = NULL, row_count = NULL, receipt = NULL, release_code = NULL, activation_code = NULL,
+          arrival_release_code = NULL, arrival_activation_code = NULL
       `
       // Reports of an earlier attempt.
       yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${org_id}`

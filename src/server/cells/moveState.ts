@@ -30,14 +30,18 @@ export const MoveRow = Schema.Struct({
   row_count: Schema.NullOr(Schema.Number),
   receipt: Schema.NullOr(Schema.String),
   release_code: Schema.NullOr(Schema.String),
-  activation_code: Schema.NullOr(Schema.String)
+  activation_code: Schema.NullOr(Schema.String),
+  /** Where it leaves: the codes of the move by which it had arrived. */
+  arrival_release_code: Schema.NullOr(Schema.String),
+  arrival_activation_code: Schema.NullOr(Schema.String)
 })
 export type MoveRow = typeof MoveRow.Type
 
 const moveRows = rowsOf(MoveRow)
 
 const columns =
-  "org_id, move_id, name, state, is_fenced, started_at, moved_to, copy_id, row_count::float8 AS row_count, receipt, release_code, activation_code"
+  "org_id, move_id, name, state, is_fenced, started_at, moved_to, copy_id, row_count::float8 AS row_count, receipt, release_code, activation_code, " +
+  "arrival_release_code, arrival_activation_code"
 
 /** The last move of the organization with this name, with its row locked. */
 export const findMove = (sql: SqlClient.SqlClient, name: string) =>

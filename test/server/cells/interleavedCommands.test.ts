@@ -183,4 +183,34 @@ describe("commands of a move that run at the same time", () => {
       }).pipe(Effect.scoped),
     120_000
   )
+
+  it.live(
+    "an organization that leaves again before its old copy was deleted keeps the code that deletes that",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCommandCell
+        const there = yield* startCommandCell
+        yield* here.createOrganization
+        const lines = yield* exportFrom(here)
+        const { receipt } = yield* there.command(importOrganization(reading(lines)))
+        const release = yield* here.command(commitMove("acme", receipt, null))
+        const activation = yield* there.command(activateMove("acme", release))
+
+        // For a third installation; an export is repeated.
+        yield* exportFrom(there)
+        yield* exportFrom(there)
+        assert.strictEqual(yield* stateOf(there), "frozen fenced")
+        assert.strictEqual(yield* there.command(activateMove("acme", release)), activation)
+        assert.strictEqual(yield* stateOf(there), "frozen fenced")
+        assert.isAbove((yield* countFences(there)) ?? 0, 0)
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(there.command(activateMove("acme", receipt)))))
+
+        assert.strictEqual(yield* there.command(abortMove("acme")), "active")
+        assert.strictEqual(yield* stateOf(there), "arrived open")
+        assert.strictEqual(yield* there.command(activateMove("acme", release)), activation)
+        yield* here.command(finishMove("acme", activation))
+        assert.deepStrictEqual(yield* here.sql`SELECT FROM organizations WHERE name = 'acme'`, [])
+      }).pipe(Effect.scoped),
+    180_000
+  )
 })

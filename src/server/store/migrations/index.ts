@@ -79,6 +79,7 @@ import virtualShards from "./0080_virtual_shards.ts"
 import fenceByState from "./0081_fence_by_state.ts"
 import fencePartitions from "./0082_fence_partitions.ts"
 import organizationCopies from "./0083_organization_copies.ts"
+import arrivalCodes from "./0084_arrival_codes.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -160,5 +161,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0080_virtual_shards": virtualShards,
   "0081_fence_by_state": fenceByState,
   "0082_fence_partitions": fencePartitions,
-  "0083_organization_copies": organizationCopies
+  "0083_organization_copies": organizationCopies,
+  "0084_arrival_codes": arrivalCodes
 }
