@@ -1,8 +1,14 @@
 # Evaluates the flake with the few functions of nixpkgs that it uses, in place of nixpkgs, which a test cannot download. It finds
-# names that do not exist, types that do not fit and values that the test compares; it builds nothing.
-{ root }:
+# names that do not exist, types that do not fit and values that the test compares; it builds nothing. With `nixpkgsLib`, the directory
+# `lib` of nixpkgs, it uses that, and evaluates the module by its module system; only packages stay replaced.
+{
+  root,
+  nixpkgsLib ? null,
+}:
 let
-  lib = rec {
+  hasLib = nixpkgsLib != null;
+  lib = if hasLib then import nixpkgsLib else replacement;
+  replacement = rec {
     inherit (builtins) filter isBool mapAttrs;
     genAttrs =
       names: f:
@@ -51,6 +57,7 @@ let
 
   package = name: meta: {
     inherit name meta;
+    type = "derivation";
     outPath = "/nix/store/${name}";
   };
 
@@ -99,15 +106,41 @@ let
     };
   };
 
+  arguments = {
+    inherit lib;
+    pkgs = pkgsOf "x86_64-linux";
+  };
+  # By the module system of nixpkgs, beside options that take anything in place of NixOS's own.
+  evaluateByLib =
+    services:
+    lib.evalModules {
+      modules = [
+        outputs.nixosModules.default
+        {
+          options.systemd.services = anything;
+          options.services.postgresql = anything;
+          config._module.args.pkgs = arguments.pkgs;
+          config.services.countersign = services;
+        }
+      ];
+    };
+  anything = lib.mkOption {
+    type = lib.types.attrsOf lib.types.anything;
+    default = { };
+  };
   evaluateModule =
     services:
-    (outputs.nixosModules.default {
-      inherit lib;
-      pkgs = pkgsOf "x86_64-linux";
-      config.services.countersign = services // {
-        package = outputs.packages.x86_64-linux.default;
-      };
-    }).config;
+    if hasLib then
+      (evaluateByLib services).config
+    else
+      (outputs.nixosModules.default (
+        arguments
+        // {
+          config.services.countersign = services // {
+            package = outputs.packages.x86_64-linux.default;
+          };
+        }
+      )).config;
   service = {
     enable = true;
     settings = { };
@@ -126,6 +159,16 @@ let
       };
     }
   );
+  summary =
+    services:
+    let
+      evaluated = (evaluateByLib services).config;
+    in
+    [
+      evaluated.services.countersign.settings
+      evaluated.systemd.services.countersign.serviceConfig.EnvironmentFile
+      evaluated.services.countersign.package.outPath
+    ];
   own = outputs.packages.x86_64-linux.default;
 in
 {
@@ -140,11 +183,15 @@ in
     packages = own.npmDeps.packageLock.packages;
   };
   module = {
-    options = builtins.attrNames (outputs.nixosModules.default {
-      inherit lib;
-      pkgs = pkgsOf "x86_64-linux";
-      config = { };
-    }).options.services.countersign;
+    options = builtins.filter (name: name != "_module") (
+      builtins.attrNames
+        (
+          if hasLib then
+            (evaluateByLib service).options
+          else
+            (outputs.nixosModules.default (arguments // { config = { }; })).options
+        ).services.countersign
+    );
     databases = withDatabase.services.postgresql.ensureDatabases;
     defaults = withDatabase.services.countersign.settings;
     start = withDatabase.systemd.services.countersign.serviceConfig.ExecStart.text;
@@ -153,5 +200,16 @@ in
     environmentFile = without.systemd.services.countersign.serviceConfig.EnvironmentFile;
     stopsAfter = without.systemd.services.countersign.serviceConfig.TimeoutStopSec;
     withoutDatabase = without.services.postgresql;
+    # What the module's types refuse; the replacements of nixpkgs have no types.
+    refused =
+      if hasLib then
+        map (services: !(builtins.tryEval (builtins.deepSeq (summary (service // services)) true)).success) [
+          { settings.PORT = [ 9000 ]; }
+          { environmentFile = "secrets.env"; }
+          { databse.createLocally = false; }
+          { package = "countersign"; }
+        ]
+      else
+        null;
   };
 }

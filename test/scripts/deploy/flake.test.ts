@@ -41,7 +41,8 @@ const Evaluated = Schema.fromJsonString(
       environment: Texts,
       environmentFile: Schema.Array(Schema.String),
       stopsAfter: Schema.Number,
-      withoutDatabase: Schema.Struct({})
+      withoutDatabase: Schema.Struct({}),
+      refused: Schema.NullOr(Schema.Array(Schema.Boolean))
     })
   })
 )
@@ -50,13 +51,21 @@ const nix = spawnSync("nix-instantiate", ["--version"], { encoding: "utf8" })
 const missing = nix.status === 0 ? undefined : "nix-instantiate is not installed"
 if (missing !== undefined) process.stdout.write(`the Nix flake is not evaluated: ${missing}\n`)
 
-/** The flake, evaluated with a few functions in place of nixpkgs: it is not built. */
-const evaluate = () => {
+/** The directory `lib` of nixpkgs. */
+const nixpkgsLib = process.env["COUNTERSIGN_TEST_NIXPKGS_LIB"]
+if (missing === undefined && nixpkgsLib === undefined)
+  process.stdout.write(
+    "the Nix flake is not evaluated with nixpkgs' lib: COUNTERSIGN_TEST_NIXPKGS_LIB is unset\n"
+  )
+
+/** The flake, evaluated with a few functions in place of nixpkgs, or of its packages alone: it is not built. */
+const evaluate = (lib: string | undefined) => {
   const { status, stderr, stdout } = spawnSync(
     "nix-instantiate",
     [
       ...["--eval", "--strict", "--json", path.join(import.meta.dirname, "evaluateFlake.nix")],
-      ...["--arg", "root", path.resolve(root)]
+      ...["--arg", "root", path.resolve(root)],
+      ...(lib === undefined ? [] : ["--arg", "nixpkgsLib", path.resolve(lib)])
     ],
     {
       encoding: "utf8",
@@ -67,9 +76,14 @@ const evaluate = () => {
   return Schema.decodeUnknownSync(Evaluated)(stdout)
 }
 
-describe.skipIf(missing !== undefined)("the Nix flake", () => {
+const sources = [
+  { by: "in place of nixpkgs", lib: undefined },
+  ...(nixpkgsLib === undefined ? [] : [{ by: "in place of the packages of nixpkgs", lib: nixpkgsLib }])
+]
+
+describe.skipIf(missing !== undefined).each(sources)("the Nix flake, with replacements $by", ({ lib }) => {
   it("evaluates, with a package, an app, a shell and checks for each system", () => {
-    const { checks, formatter, program, shell, systems } = evaluate()
+    const { checks, formatter, program, shell, systems } = evaluate(lib)
     assert.deepStrictEqual(systems, {
       "aarch64-darwin": "countersign",
       "aarch64-linux": "countersign",
@@ -83,7 +97,7 @@ describe.skipIf(missing !== undefined)("the Nix flake", () => {
   })
 
   it("builds this version from the packages of the lockfile, and starts it with the flags of npm start", () => {
-    const { package: built } = evaluate()
+    const { package: built } = evaluate(lib)
     assert.strictEqual(built.version, VERSION)
     assert.include(built.installPhase, nodeFlags.join(" "))
     assert.include(built.installPhase, "$out/lib/countersign/dist/main.js")
@@ -105,7 +119,7 @@ describe.skipIf(missing !== undefined)("the Nix flake", () => {
   })
 
   it("has a module that runs the service with PostgreSQL of the machine, or with settings of the operator", () => {
-    const { module } = evaluate()
+    const { module } = evaluate(lib)
     assert.deepStrictEqual(module.options, ["database", "enable", "environmentFile", "package", "settings"])
     assert.deepStrictEqual(module.databases, ["countersign"])
     assert.deepStrictEqual(Object.keys(module.defaults), ["DATABASE_URL"])
@@ -124,5 +138,7 @@ describe.skipIf(missing !== undefined)("the Nix flake", () => {
     assert.deepStrictEqual(module.environmentFile, ["/etc/countersign.env"])
     assert.isAbove(module.stopsAfter, 12)
     assert.deepStrictEqual(module.withoutDatabase, {})
+    // By the types of nixpkgs: settings and packages of other types, relative paths, and options that the module does not have.
+    assert.deepStrictEqual(module.refused, lib === undefined ? null : [true, true, true, true])
   })
 })
