@@ -9,8 +9,13 @@ import { startCell } from "../../support/fronts/startCell.ts"
 import { listenOnFreePort } from "../../support/listenOnFreePort.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 
+type FrontRequest = Omit<RequestOptions, "headers"> & {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
 /** Opens a request to a host name, over a connection to the front. Its response is read by the caller. */
-const open = (front: Front, host: string, options: RequestOptions & { readonly body?: string } = {}) =>
+const open = (front: Front, host: string, options: FrontRequest = {}) =>
   Effect.callback<IncomingMessage>((resume) => {
     const { body, headers, ...more } = options
     const sent = request(
@@ -83,7 +88,7 @@ describe.for(fronts)("a front of cells, $name", ({ missing, start, unreached }) 
       const status = (
         key: Redacted.Redacted,
         localAddress: string,
-        headers: RequestOptions["headers"] = {}
+        headers: Readonly<Record<string, string>> = {}
       ) =>
         Effect.map(
           exchange(front, NEIGHBOUR, {

@@ -34,14 +34,13 @@ describe("ApiReference", () => {
       const taken: Array<string> = []
       const turns = makeLoopTurns()
       const { take } = turns
-      const counted = {
-        ...turns,
+      const counted = Object.assign(turns, {
         take: (key: string) =>
           Effect.andThen(
             Effect.sync(() => void taken.push(key)),
             take(key)
           )
-      }
+      })
       yield* Effect.gen(function* () {
         const both = [HttpClient.get("/docs"), HttpClient.get("/openapi.json")]
         for (const { status } of yield* Effect.all(both, { concurrency: 2 })) assert.strictEqual(status, 200)

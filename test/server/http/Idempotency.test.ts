@@ -197,7 +197,7 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
 })
 
 // While other organizations send requests, the limit of transactions is as low as this one.
-const alone = Layer.sync(LoopTurns, () => ({ ...makeLoopTurns(), hasCompany: () => false }))
+const alone = Layer.sync(LoopTurns, () => Object.assign(makeLoopTurns(), { hasCompany: () => false }))
 
 layer(service().pipe(Layer.provide(alone)), { excludeTestServices: true })(
   "Idempotency › an organization alone",

@@ -25,14 +25,17 @@ const headOf = (key: Redacted.Redacted, ...lines: ReadonlyArray<string>): string
 /** Turns taken so far. */
 let turnsTaken = 0
 const processTurns = makeLoopTurns()
-const countedTurns = Layer.succeed(LoopTurns, {
-  ...processTurns,
-  take: (key) =>
-    Effect.andThen(
-      Effect.sync(() => void turnsTaken++),
-      processTurns.take(key)
-    )
-})
+const { take } = processTurns
+const countedTurns = Layer.succeed(
+  LoopTurns,
+  Object.assign(processTurns, {
+    take: (key: string) =>
+      Effect.andThen(
+        Effect.sync(() => void turnsTaken++),
+        take(key)
+      )
+  })
+)
 
 const portOf = (url: string): number => Number(new URL(url).port)
 

@@ -88,10 +88,11 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts",
             : atomic(sql)(Deferred.await(released))
           const waiting = yield* Effect.replicateEffect(
             Effect.forkChild(
-              Effect.provideService(request(held), LoopTurns, {
-                ...turns,
-                hasCompany: () => hasCompany
-              })
+              Effect.provideService(
+                request(held),
+                LoopTurns,
+                Object.assign({}, turns, { hasCompany: () => hasCompany })
+              )
             ),
             9
           )
