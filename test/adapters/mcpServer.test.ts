@@ -41,7 +41,11 @@ const startServer = (
     const parameters = {
       command: process.execPath,
       args: [entryPoint(), "mcp", "--url", countersign.url, ...flags],
-      env: { PATH: process.env["PATH"] ?? "", COUNTERSIGN_KEY: Redacted.value(key) }
+      env: {
+        PATH: process.env["PATH"] ?? "",
+        NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? "",
+        COUNTERSIGN_KEY: Redacted.value(key)
+      }
     }
     const mode = version === "stateless" ? { pin: "2026-07-28" } : ("legacy" as const)
     const newest = new Client({ name: "tests", version: "1.0.0" }, { versionNegotiation: { mode } })

@@ -62,6 +62,7 @@ const run = async (
 
 const environmentOf = (key: Redacted.Redacted) => ({
   PATH: process.env["PATH"],
+  NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
   COUNTERSIGN_API_KEY: Redacted.value(key)
 })
 

@@ -52,7 +52,11 @@ const startAgent = (program: string, environment: Readonly<Record<string, string
   const file = fileURLToPath(new URL(`../../examples/frameworks/${program}.ts`, import.meta.url))
   const child = spawn(process.execPath, ["--conditions=@countersign/source", file], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { PATH: process.env["PATH"], ...environment }
+    env: {
+      PATH: process.env["PATH"],
+      NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
+      ...environment
+    }
   })
   let output = ""
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))

@@ -64,7 +64,11 @@ const killAfter = (args: ReadonlyArray<string>, dataDir: string, millis: number)
   Effect.callback<boolean>((resume) => {
     const child = spawn(process.execPath, [entryPoint(), ...args], {
       stdio: "ignore",
-      env: { PATH: process.env["PATH"], COUNTERSIGN_DATA_DIR: dataDir }
+      env: {
+        PATH: process.env["PATH"],
+        NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
+        COUNTERSIGN_DATA_DIR: dataDir
+      }
     })
     const timer = setTimeout(() => child.kill("SIGKILL"), millis)
     child.once("exit", (_, signal) => {
