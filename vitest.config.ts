@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { SlowFoldersFirst } from "./test/support/SlowFoldersFirst.ts"
 
 /** These stop, starve or disconnect databases and processes, and assert what happens in time. Others beside them slow all of that. */
 const TIMED = [
@@ -46,6 +47,7 @@ export default defineConfig({
     env: {
       NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/test-processes", import.meta.url))
     },
+    sequence: { sequencer: SlowFoldersFirst },
     reporters: ["default", "./test/support/guarantees/GuaranteesReporter.ts"],
     projects: [
       {
