@@ -1,6 +1,7 @@
 import { DateTime, type Duration, Effect, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
+import { notFenced } from "../../store/notFenced.ts"
 import { int4Array } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
@@ -108,6 +109,7 @@ export const makeRetention = (
           ORDER BY delivery_id
           LIMIT ${STEP_ROWS}::int
         ) l
+        WHERE ${notFenced(sql, "d")}
         LIMIT ${STEP_ROWS}::int
       ), locked AS MATERIALIZED (
         -- Queue rows are locked first and in the same order as by the statement that records results; locked rows are
