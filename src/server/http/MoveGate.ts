@@ -8,7 +8,7 @@ import { problemResponse } from "./problemResponse.ts"
 const RETRY_AFTER_SECONDS = "5"
 
 /** Runs requests, except those of organizations that move to or from another installation. */
-export const makeMoveGate = Effect.map(OrganizationMoves, ({ refusalOf, track }) => ({
+export const makeMoveGate = Effect.map(OrganizationMoves, ({ isFenced, refusalOf, track }) => ({
   /** Runs an authenticated operation, or responds with the reason for its refusal. */
   run:
     (org_id: OrgId, { method }: { readonly method: string }) =>
@@ -24,6 +24,7 @@ export const makeMoveGate = Effect.map(OrganizationMoves, ({ refusalOf, track })
             ? Effect.map(response, HttpServerResponse.setHeader("retry-after", RETRY_AFTER_SECONDS))
             : response
         }
-        return isRead ? operation : track(org_id)(operation)
+        // A few reads write too. Those that begin while the organization is frozen are not waited for: there may always be some.
+        return isFenced(org_id) ? operation : track(org_id)(operation)
       })
 }))
