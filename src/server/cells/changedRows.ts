@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { literal, type MovedTable, quoted } from "./movedTables.ts"
-import { readLines } from "./readTable.ts"
+import { inPageOrder, readLines } from "./readTable.ts"
 import { digestOf, keyOf, lineOf } from "./rowExpressions.ts"
 import { readRowsDigest } from "./rowsDigest.ts"
 
@@ -48,18 +48,24 @@ export const readChanges = Effect.fnUntraced(function* <E, R>(
 ) {
   const from = `FROM ${quoted(table.name)} AS moved`
   yield* sql.unsafe(`SET LOCAL work_mem = '${QUERY_MEMORY}'`)
-  yield* sql.unsafe(
-    `CREATE TEMPORARY TABLE moved_rows ON COMMIT DROP AS ` +
-      `SELECT ${keyOf(table)} AS key, ${digestOf(table)} AS digest ${from} WHERE org_id = '${org_id}'`
+  yield* inPageOrder(
+    sql,
+    sql.unsafe(
+      `CREATE TEMPORARY TABLE moved_rows ON COMMIT DROP AS ` +
+        `SELECT ${keyOf(table)} AS key, ${digestOf(table)} AS digest ${from} WHERE org_id = '${org_id}'`
+    )
   )
   const digest = yield* readRowsDigest(sql, "SELECT digest FROM pg_temp.moved_rows")
-  yield* sql.unsafe(
-    `CREATE TEMPORARY TABLE moved_changes ON COMMIT DROP AS ` +
-      `SELECT coalesce(present.key, copied.key) AS key, present.key IS NOT NULL AS is_present, copied.key IS NOT NULL AS is_copied ` +
-      `FROM pg_temp.moved_rows AS present ` +
-      `FULL JOIN (SELECT key, digest FROM organization_copy_rows WHERE org_id = '${org_id}' AND table_name = ${literal(table.name)}) AS copied ` +
-      `ON copied.key = present.key ` +
-      `WHERE present.digest IS DISTINCT FROM copied.digest`
+  yield* inPageOrder(
+    sql,
+    sql.unsafe(
+      `CREATE TEMPORARY TABLE moved_changes ON COMMIT DROP AS ` +
+        `SELECT coalesce(present.key, copied.key) AS key, present.key IS NOT NULL AS is_present, copied.key IS NOT NULL AS is_copied ` +
+        `FROM pg_temp.moved_rows AS present ` +
+        `FULL JOIN (SELECT key, digest FROM organization_copy_rows WHERE org_id = '${org_id}' AND table_name = ${literal(table.name)}) AS copied ` +
+        `ON copied.key = present.key ` +
+        `WHERE present.digest IS DISTINCT FROM copied.digest`
+    )
   )
   const removed = table.isParent ? "is_copied AND NOT is_present" : "is_copied"
   yield* readLines(sql, `SELECT key AS line FROM pg_temp.moved_changes WHERE ${removed}`, use.removed)

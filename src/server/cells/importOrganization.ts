@@ -84,7 +84,8 @@ const checkRowsHere = Effect.fnUntraced(function* (before: MoveRow | undefined, 
   const { name } = header
   return yield* refuse(
     since === null
-      ? `A copy of ${name} is loaded here, and this file is not the one that completes it. Run countersign org abort, then import this file.`
+      ? `A copy of ${name} is loaded here, and this file does not complete it. Export again with --since-copy, or run countersign org abort here ` +
+          "and import this file."
       : `This file has only what has changed in ${name} since a copy that is not loaded here. Import the file of that copy first, then this one.`
   )
 })

@@ -57,6 +57,21 @@ export const sealRow = Effect.fnUntraced(function* (table: MovedTable, org_id: O
 })
 
 /**
+ * Plans statements of the caller's transaction without index scans, which would read a large table in the order of its key: page by page at
+ * random. Sequential and bitmap scans read it in the order of its pages.
+ */
+export const inPageOrder = <A, E, R>(
+  sql: SqlClient.SqlClient,
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | SqlError.SqlError, R> =>
+  Effect.gen(function* () {
+    yield* sql`SET LOCAL enable_indexscan = off`
+    const result = yield* self
+    yield* sql`SET LOCAL enable_indexscan TO DEFAULT`
+    return result
+  })
+
+/**
  * Reads the column `line` of a query through a cursor, in batches of bounded size. Runs in a transaction of the caller. A cursor takes no
  * parameters.
  */
@@ -88,13 +103,18 @@ export const readTable = <E, R>(
 ): Effect.Effect<void, E | SqlError.SqlError | SecretUnreadable, R | SecretBox> => {
   const order = table.orderBy === undefined ? "" : ` ORDER BY ${quoted(table.orderBy)}`
   const query = `SELECT ${lineOf(table)} AS line FROM ${quoted(table.name)} AS moved WHERE org_id = '${org_id}'${order}`
-  if (table.columns.every(({ sealed }) => sealed === undefined)) return readLines(sql, query, use)
-  return readLines(sql, query, (lines) =>
-    Effect.flatMap(
-      Effect.forEach(lines, (line) =>
-        Effect.map(unsealRow(table, org_id, decodeRow(line)), (row) => JSON.stringify(row))
-      ),
-      use
+  if (table.columns.every(({ sealed }) => sealed === undefined)) {
+    return inPageOrder(sql, readLines(sql, query, use))
+  }
+  return inPageOrder(
+    sql,
+    readLines(sql, query, (lines) =>
+      Effect.flatMap(
+        Effect.forEach(lines, (line) =>
+          Effect.map(unsealRow(table, org_id, decodeRow(line)), (row) => JSON.stringify(row))
+        ),
+        use
+      )
     )
   )
 }
@@ -106,10 +126,13 @@ export const digestTable = Effect.fnUntraced(function* (
   org_id: OrgId
 ) {
   if (table.columns.every(({ sealed }) => sealed === undefined)) {
-    return yield* readRowsDigest(
+    return yield* inPageOrder(
       sql,
-      `SELECT ${digestOf(table)} AS digest FROM ${quoted(table.name)} AS moved WHERE org_id = $1`,
-      [org_id]
+      readRowsDigest(
+        sql,
+        `SELECT ${digestOf(table)} AS digest FROM ${quoted(table.name)} AS moved WHERE org_id = $1`,
+        [org_id]
+      )
     )
   }
   const digest = makeRowsDigest()
