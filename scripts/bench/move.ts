@@ -1,6 +1,6 @@
 /**
- * The move of a large organization between two installations on one PostgreSQL server, after a copy, and a move of another one of the same
- * size without a copy (the part `whole`): time and peak memory of each command, the size of the files, and how long the organization cannot be
+ * The move of a large organization between two installations on one PostgreSQL server, after a copy (the part `copy`) and without one
+ * (`whole`): time and peak memory of each command, the size of the files, and how long the organization cannot be
  * written. `EXAMPLES`, `DELIVERIES` and `CHANGES` set its size, and how many examples and deliveries change after the copy.
  */
 import { PgConnection } from "@effect/sql-pg"
@@ -44,24 +44,40 @@ const makeCell = async (name: string) => {
     /** Runs a command, and prints its time and its peak of memory under a name. */
     run: async (what: string | undefined, ...args: ReadonlyArray<string>) => {
       const began = performance.now()
-      const child = spawn(process.execPath, [entry, ...args], { env, stdio: ["ignore", "pipe", "inherit"] })
-      let out = ""
-      let peak = 0
-      child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text))
-      const sampler = setInterval(() => {
-        const now = child.pid === undefined ? Number.NaN : peakMegabytes(child.pid)
-        if (now > peak) peak = now
-      }, SAMPLE_MILLIS)
-      await once(child, "close")
-      clearInterval(sampler)
-      if (child.exitCode !== 0) throw new Error(`countersign ${args.join(" ")} failed`)
-      if (what !== undefined) {
-        console.log(line(what, [(performance.now() - began) / 1000], "s"))
-        console.log(line("    peak memory of the command", [peak], "MB"))
-      }
-      return out.trim()
-    }
+      const { ended } = start(env, args, "ignore")
+      const { out, peak } = await ended
+      if (what !== undefined) print(what, performance.now() - began, peak)
+      return out
+    },
+    start: (...args: ReadonlyArray<string>) => start(env, args, "pipe")
   }
+}
+
+/** Starts a command. */
+const start = (env: NodeJS.ProcessEnv, args: ReadonlyArray<string>, stdin: "ignore" | "pipe") => {
+  const child = spawn(process.execPath, [entry, ...args], { env, stdio: [stdin, "pipe", "inherit"] })
+  const ended = async () => {
+    let out = ""
+    let peak = 0
+    // An export that is piped to another command is read there.
+    if (!args.includes("-") || args.includes("import")) {
+      child.stdout?.setEncoding("utf8").on("data", (text: string) => (out += text))
+    }
+    const sampler = setInterval(() => {
+      const now = child.pid === undefined ? Number.NaN : peakMegabytes(child.pid)
+      if (now > peak) peak = now
+    }, SAMPLE_MILLIS)
+    await once(child, "close")
+    clearInterval(sampler)
+    if (child.exitCode !== 0) throw new Error(`countersign ${args.join(" ")} failed`)
+    return { out: out.trim(), peak }
+  }
+  return { child, ended: ended() }
+}
+
+const print = (what: string, millis: number, peak: number): void => {
+  console.log(line(what, [millis / 1000], "s"))
+  console.log(line("    peak memory of the command", [peak], "MB"))
 }
 
 type Cell = Awaited<ReturnType<typeof makeCell>>
@@ -136,11 +152,19 @@ const move = async (
     await change(here, organization)
     console.log(`\nThen, with ${3 * changes} examples and ${changes} deliveries changed:`)
   } else console.log("\nWithout a copy:")
-  const file = fileOf("move")
   const frozenAt = performance.now()
-  await here.run("export", "org", "export", organization, "--for", key, "--to", file, ...since)
-  size(file)
-  const receipt = await there.run("import, with its comparison", "org", "import", file)
+  // Through a pipe, so that the import does not wait for the end of the export.
+  const exporting = here.start("org", "export", organization, "--for", key, "--to", "-", ...since)
+  const importing = there.start("org", "import", "-")
+  if (exporting.child.stdout === null || importing.child.stdin === null) throw new Error("no pipe")
+  exporting.child.stdout.pipe(importing.child.stdin)
+  let bytes = 0
+  exporting.child.stdout.on("data", (chunk: Buffer) => (bytes += chunk.length))
+  const exported = await exporting.ended
+  print("export", performance.now() - frozenAt, exported.peak)
+  console.log(line("    size of the export", [bytes / 2 ** 20], "MiB"))
+  const { out: receipt, peak } = await importing.ended
+  print("export and import, with its comparison", performance.now() - frozenAt, peak)
   const release = await here.run(undefined, "org", "commit", organization, "--receipt", receipt)
   const activation = await there.run(undefined, "org", "activate", organization, "--release", release)
   const pause = (performance.now() - frozenAt) / 1000
@@ -149,19 +173,17 @@ const move = async (
   await here.run("deletion of the old copy", "org", "finish", organization, "--activation", activation)
 }
 
-/** Runs a move after a copy, or with the part `whole` also one without. */
+/** Runs a move after a copy and one of the same organization without a copy, or one of them: the parts `copy` and `whole`. */
 export const run = async (parts: ReadonlyArray<string>): Promise<void> => {
   try {
     console.log(`${machine()}, PostgreSQL 18 embedded, fsync on\n`)
     console.log(`A move of ${examples} examples and ${deliveries} deliveries, half of them queued`)
-    const here = await makeCell("here")
-    const there = await makeCell("there")
-    await fill(here, "acme")
-    await move(here, there, "acme", { copies: true })
-    if (parts.includes("whole")) {
-      const [other, target] = [await makeCell("other"), await makeCell("target")]
-      await fill(other, "acme")
-      await move(other, target, "acme", { copies: false })
+    for (const part of ["copy", "whole"]) {
+      if (parts.length > 0 && !parts.includes(part)) continue
+      const here = await makeCell(`here_${part}`)
+      const there = await makeCell(`there_${part}`)
+      await fill(here, "acme")
+      await move(here, there, "acme", { copies: part === "copy" })
     }
   } finally {
     rmSync(directory, { recursive: true, force: true })

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
+import { textArray } from "../store/pgArrays.ts"
 import { literal, type MovedTable, quoted } from "./movedTables.ts"
 import { inPageOrder, readLines } from "./readTable.ts"
 import { digestOf, keyOf, lineOf } from "./rowExpressions.ts"
@@ -52,7 +53,7 @@ export const readChanges = Effect.fnUntraced(function* <E, R>(
     sql,
     sql.unsafe(
       `CREATE TEMPORARY TABLE moved_rows ON COMMIT DROP AS ` +
-        `SELECT ${keyOf(table)} AS key, ${digestOf(table)} AS digest ${from} WHERE org_id = '${org_id}'`
+        `SELECT ctid AS place, ${keyOf(table)} AS key, ${digestOf(table)} AS digest ${from} WHERE org_id = '${org_id}'`
     )
   )
   const digest = yield* readRowsDigest(sql, "SELECT digest FROM pg_temp.moved_rows")
@@ -60,25 +61,52 @@ export const readChanges = Effect.fnUntraced(function* <E, R>(
     sql,
     sql.unsafe(
       `CREATE TEMPORARY TABLE moved_changes ON COMMIT DROP AS ` +
-        `SELECT coalesce(present.key, copied.key) AS key, present.key IS NOT NULL AS is_present, copied.key IS NOT NULL AS is_copied ` +
+        `SELECT coalesce(present.key, copied.key) AS key, present.place, copied.key IS NOT NULL AS is_copied ` +
         `FROM pg_temp.moved_rows AS present ` +
         `FULL JOIN (SELECT key, digest FROM organization_copy_rows WHERE org_id = '${org_id}' AND table_name = ${literal(table.name)}) AS copied ` +
         `ON copied.key = present.key ` +
         `WHERE present.digest IS DISTINCT FROM copied.digest`
     )
   )
-  const removed = table.isParent ? "is_copied AND NOT is_present" : "is_copied"
+  const removed = table.isParent ? "is_copied AND place IS NULL" : "is_copied"
   yield* readLines(sql, `SELECT key AS line FROM pg_temp.moved_changes WHERE ${removed}`, use.removed)
-  const equalKeys = table.key.map(
-    ({ name, type }, index) => `moved.${quoted(name)} = (changed.key::json ->> ${index})::${type}`
-  )
-  // Each changed row by the index of its key: the planner has no statistics of a temporary table.
+  // By their places, which do not change while the transaction has locked the table and the organization is frozen. By their keys, the planner
+  // might choose another index than that of the key, which has many rows for each.
   yield* readLines(
     sql,
-    `SELECT found.line FROM pg_temp.moved_changes AS changed CROSS JOIN LATERAL (` +
-      `SELECT ${lineOf(table)} AS line ${from} WHERE moved.org_id = '${org_id}' AND ${equalKeys.join(" AND ")} LIMIT 1` +
-      `) AS found WHERE changed.is_present`,
+    `SELECT ${lineOf(table)} AS line ${from} JOIN pg_temp.moved_changes AS changed ON moved.ctid = changed.place`,
     use.rows
   )
   return digest
+})
+
+/** Creates the temporary table for {@link removeRows}. */
+export const createRemovedKeys = (sql: SqlClient.SqlClient) =>
+  sql`CREATE TEMPORARY TABLE removed_keys (key text COLLATE "C") ON COMMIT DROP`
+
+/** Adds keys of rows to remove. */
+export const addRemovedKeys = (sql: SqlClient.SqlClient, keys: ReadonlyArray<string>) =>
+  sql`INSERT INTO pg_temp.removed_keys SELECT unnest(${textArray(keys)})`
+
+/**
+ * Deletes the rows of a table whose keys were added, in one pass over the organization's rows: for each key alone, the planner might choose an index
+ * that has many rows for it, because it has no statistics of a table that was just filled. For the same reason it may not choose nested
+ * loops.
+ */
+export const removeRows = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  table: MovedTable,
+  org_id: OrgId
+) {
+  yield* sql`SET LOCAL enable_nestloop = off`
+  yield* inPageOrder(
+    sql,
+    sql.unsafe(
+      `DELETE FROM ${quoted(table.name)} AS moved USING pg_temp.removed_keys AS removed ` +
+        `WHERE moved.org_id = $1 AND removed.key = ${keyOf(table)}`,
+      [org_id]
+    )
+  )
+  yield* sql`SET LOCAL enable_nestloop TO DEFAULT`
+  yield* sql`DELETE FROM pg_temp.removed_keys`
 })

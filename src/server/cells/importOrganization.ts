@@ -10,11 +10,13 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { atomicWithoutRetry, transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
 import { installFence, moveEnded, passFence } from "./fence.ts"
+import { addRemovedKeys, createRemovedKeys, removeRows } from "./changedRows.ts"
 import { CopyEnd, CopyHeader, FileEnd, FileHeader, RemovedRow, TableStart } from "./Manifest.ts"
 import { listMovedTables, type MovedTable, quoted } from "./movedTables.ts"
 import { findMoveById, MoveRefused, type MoveRow } from "./moveState.ts"
 import { decodeRow, digestTable, type MovedRow, sealRow } from "./readTable.ts"
 import { readReports, silentReplicas } from "./replicaReports.ts"
+import type { RowsDigest } from "./rowsDigest.ts"
 import { tryFile } from "./transfer/transferFile.ts"
 
 /** Rows and characters of one INSERT. */
@@ -59,6 +61,7 @@ const decodeHeader = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Uni
 const decodeEnd = Schema.decodeUnknownEffect(Schema.fromJsonString(FileEnd))
 const decodeCopyEnd = Schema.decodeUnknownEffect(Schema.fromJsonString(CopyEnd))
 const decodeStart = Schema.decodeUnknownOption(Schema.fromJsonString(TableStart))
+const REMOVED = '{"removed":'
 const decodeRemoved = Schema.decodeUnknownOption(Schema.fromJsonString(RemovedRow))
 
 /** Fails unless the file has exactly these tables and columns. */
@@ -136,27 +139,6 @@ const begin = (sql: SqlClient.SqlClient, header: Header) =>
       return { receipt: null, begunMillis: now.epochMilliseconds }
     })
   ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
-
-/**
- * Deletes rows by their keys. The subquery finds each of them by the index of its key: a join would depend on the planner's statistics of a
- * table that was just filled.
- */
-const removeRows = (
-  sql: SqlClient.SqlClient,
-  table: MovedTable,
-  org_id: OrgId,
-  keys: ReadonlyArray<ReadonlyArray<string>>
-) => {
-  const columns = table.key.map(({ name, type }, index) => `moved.${quoted(name)} = given.c${index}::${type}`)
-  return sql.unsafe(
-    `DELETE FROM ${quoted(table.name)} WHERE ctid = ANY(ARRAY(SELECT found.ctid ` +
-      `FROM unnest(${table.key.map((_, index) => `$${index + 2}`).join(", ")}) ` +
-      `AS given (${table.key.map((_, index) => `c${index}`).join(", ")}) ` +
-      `CROSS JOIN LATERAL (SELECT moved.ctid FROM ${quoted(table.name)} AS moved ` +
-      `WHERE moved.org_id = $1 AND ${columns.join(" AND ")} LIMIT 1) AS found))`,
-    [org_id, ...table.key.map((_, index) => textArray(keys.map((key) => key[index] ?? null)))]
-  )
-}
 
 /** Updates a row that is here already, for a table whose rows have children. */
 const onConflict = (table: MovedTable): string => {
@@ -256,7 +238,9 @@ export const importOrganization = Effect.fnUntraced(function* (
   const insertTable = Effect.fnUntraced(function* (table: MovedTable, count: (rows: number) => void) {
     const orgColumn = table.columns.findIndex((column) => column.name === "org_id")
     const hasSecrets = table.columns.some(({ sealed }) => sealed !== undefined)
-    let removed: Array<ReadonlyArray<string>> = []
+    let removed: Array<string> = []
+    let hasRemoved = false
+    let hasRows = false
     let batch: Array<MovedRow> = []
     let characters = 0
     const flush = Effect.gen(function* () {
@@ -264,11 +248,17 @@ export const importOrganization = Effect.fnUntraced(function* (
       removed = []
       batch = []
       characters = 0
-      if (keys.length > 0) yield* removeRows(sql, table, org_id, keys)
+      if (keys.length > 0) yield* addRemovedKeys(sql, keys)
       if (rows.length > 0) {
         yield* Effect.mapError(insertRows(sql, table, rows, since), explainConstraint(table.name))
       }
       count(keys.length + rows.length)
+    })
+    /** Before the first row is inserted. */
+    const remove = Effect.suspend(() => {
+      if (!hasRemoved) return Effect.void
+      hasRemoved = false
+      return Effect.andThen(flush, removeRows(sql, table, org_id))
     })
     for (;;) {
       const line = yield* next
@@ -277,17 +267,21 @@ export const importOrganization = Effect.fnUntraced(function* (
         if (Result.isFailure(decoded)) return yield* malformed
         const row = decoded.success
         if (row.length !== table.columns.length || row[orgColumn] !== org_id) return yield* malformed
+        yield* remove
+        hasRows = true
         batch.push(hasSecrets ? yield* sealRow(table, org_id, row) : row)
       } else {
-        const key = decodeRemoved(line)
+        const key = line.startsWith(REMOVED) ? decodeRemoved(line) : Option.none()
         if (Option.isNone(key)) {
+          yield* remove
           yield* flush
           return line
         }
-        if (since === null || !table.isCopied || key.value.removed.length !== table.key.length) {
-          return yield* malformed
-        }
-        removed.push(key.value.removed)
+        const isAllowed = since !== null && table.isCopied && !hasRows
+        if (!isAllowed || key.value.removed.length !== table.key.length) return yield* malformed
+        hasRemoved = true
+        // As PostgreSQL writes the key of the row here.
+        removed.push(line.slice(REMOVED.length, -1))
       }
       characters += line.length
       if (batch.length + removed.length >= BATCH_ROWS || characters >= BATCH_CHARACTERS) yield* flush
@@ -297,7 +291,9 @@ export const importOrganization = Effect.fnUntraced(function* (
   const importAll = Effect.gen(function* () {
     yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
     yield* passFence(sql)
+    yield* createRemovedKeys(sql)
     let rows = 0
+    const digests = new Map<string, RowsDigest>()
     const count = (added: number) => {
       rows += added
       onProgress(rows)
@@ -307,6 +303,8 @@ export const importOrganization = Effect.fnUntraced(function* (
       const start = decodeStart(line)
       if (Option.isNone(start) || start.value.table !== table.name) return yield* malformed
       line = yield* insertTable(table, count)
+      // Nothing that follows changes its rows: an export that comes through a pipe goes on with the next table meanwhile.
+      if (since !== null && table.isCopied) digests.set(table.name, yield* digestTable(sql, table, org_id))
     }
     const end = yield* Effect.mapError(
       isCopy(header) ? decodeCopyEnd(line) : decodeEnd(line),
@@ -316,7 +314,7 @@ export const importOrganization = Effect.fnUntraced(function* (
     const rest = yield* tryFile(() => iterator.next())
     if (rest.done !== true) return yield* malformed
     for (const table of tables) {
-      const stored = yield* digestTable(sql, table, org_id)
+      const stored = digests.get(table.name) ?? (yield* digestTable(sql, table, org_id))
       const given = end.tables[table.name]
       if (stored.rows !== given?.rows || stored.digest !== given.digest) {
         return yield* refuse(

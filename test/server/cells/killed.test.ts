@@ -21,18 +21,24 @@ const makeCell = Effect.gen(function* () {
   const connection = yield* PgConnection.make({ url })
   const count = (query: string) =>
     Effect.map(connection.query(query), ({ rows }) => Number(Object.values(Object(rows[0]))[0]))
+  const run = (input: string, args: ReadonlyArray<string>) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const child = yield* spawnCli(args, environment)
+        if (input !== "") yield* child.write(input)
+        yield* child.close
+        const { code, err, out } = yield* child.ended
+        assert.strictEqual(code, 0, err)
+        return out.trim()
+      })
+    )
   return {
     query: (text: string) => connection.query(text),
     count,
     /** Runs a command, which must succeed. */
-    run: (...args: ReadonlyArray<string>) =>
-      Effect.scoped(
-        Effect.gen(function* () {
-          const { code, err, out } = yield* (yield* spawnCli(args, environment)).ended
-          assert.strictEqual(code, 0, err)
-          return out.trim()
-        })
-      ),
+    run: (...args: ReadonlyArray<string>) => run("", args),
+    /** Runs a command that reads from standard input. */
+    runWith: (input: string, ...args: ReadonlyArray<string>) => run(input, args),
     /** Kills a command as soon as a query counts anything. */
     kill: (when: string, ...args: ReadonlyArray<string>) =>
       Effect.scoped(
@@ -195,8 +201,8 @@ describe("a move that is killed", () => {
         yield* there.run("org", "import", copy)
         const receipt = yield* there.run("org", "import", file)
         assert.strictEqual(yield* metadata, (ROWS * 9) / 10)
-        const release = yield* here.run("org", "commit", "acme", "--receipt", receipt)
-        yield* there.run("org", "activate", "acme", "--release", release)
+        const release = yield* here.runWith(`${receipt}\n`, "org", "commit", "acme", "--receipt", "-")
+        yield* there.runWith(release, "org", "activate", "acme", "--release", "-")
         assert.deepStrictEqual(yield* active, [0, 1])
       }).pipe(Effect.scoped),
     300_000
