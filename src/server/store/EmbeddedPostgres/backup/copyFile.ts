@@ -9,20 +9,21 @@ import { constants, createGunzip, createGzip } from "node:zlib"
 const CHUNK_BYTES = 1024 * 1024
 
 /**
- * Reads a file. Buffers have the size of the rest of the file if that is less than a chunk: a cluster has a thousand small files, and
- * allocating a chunk for each takes several times as long as reading it.
+ * Reads a file as far as it was when it was opened: a server that runs may append to it, faster than it is read, and the write-ahead log
+ * of a backup has what was appended. Buffers have the size of the rest if that is less than a chunk: a cluster has a thousand small
+ * files, and allocating a chunk for each takes several times as long as reading it.
  */
 const readChunks = async function* (file: string, signal?: AbortSignal): AsyncGenerator<Buffer, void> {
   const handle = await open(file)
   try {
-    const { size } = await handle.stat()
-    for (let done = 0; ;) {
+    let { size: rest } = await handle.stat()
+    while (rest > 0) {
       signal?.throwIfAborted()
-      // One byte more than expected: a server that runs may have extended the file.
-      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, Math.max(0, size - done) + 1))
+      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, rest))
       const { bytesRead } = await handle.read(chunk)
+      // The server truncated the file.
       if (bytesRead === 0) return
-      done += bytesRead
+      rest -= bytesRead
       yield chunk.subarray(0, bytesRead)
     }
   } finally {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { createHash, randomBytes } from "node:crypto"
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { afterAll } from "vitest"
@@ -48,6 +48,24 @@ describe("copyFile", () => {
       for (const name of ["plain", "compressed", "expanded"]) rmSync(at(name))
     }
   )
+
+  it("copies a file that grows meanwhile as far as it was at the beginning", async () => {
+    const size = 3 * MEGABYTE + 7
+    const content = randomBytes(size)
+    writeFileSync(at("growing"), content)
+    let reads = 0
+    const copied = await copyFile(at("growing"), at("copied"), {
+      conversion: "none",
+      onBytes: () => {
+        reads++
+        // Always faster than it is read, for as long as it is read.
+        if (reads < 100) appendFileSync(at("growing"), randomBytes(MEGABYTE))
+      }
+    })
+    assert.deepStrictEqual(copied, { digest: sha256(content), bytes: size })
+    assert.strictEqual(reads, 4)
+    assert.isTrue(readFileSync(at("copied")).equals(content))
+  })
 
   it("copies content in memory, never replaces a file, and stops when it is aborted", async () => {
     const content = Buffer.from("content")
