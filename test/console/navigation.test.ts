@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import { Browser, goTo, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 
@@ -104,6 +104,23 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The p
         await page.getByText("Rejected by Grace").waitFor()
         await page.getByText("Your comment was not recorded: Too many recipients").waitFor()
       })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("code that could not be loaded in advance is loaded when it is needed", () =>
+    Effect.gen(function* () {
+      const { ada } = yield* pendingSteps("preload", ["mail.send"])
+      const { page, pageErrors } = yield* openSignedIn(ada, "/sessions")
+      yield* Effect.promise(async () => {
+        await page.route("**/assets/ApprovalDetail-*", (route) => route.abort())
+        const failed = page.waitForEvent("requestfailed")
+        await goTo(page, "/approvals")
+        await failed
+        await page.getByRole("option", { name: "mail.send" }).waitFor()
+        await page.unroute("**/assets/ApprovalDetail-*")
+        await page.keyboard.press("j")
+        await page.getByRole("button", { name: "Approve" }).waitFor()
+      })
+      assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("the page of a thing that does not exist leads back to the list", () =>

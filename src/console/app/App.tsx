@@ -5,6 +5,7 @@ import { useAtomValue, registry } from "../state/atoms.ts"
 import { sessionAtom, enterSession } from "../state/session.ts"
 import { NoResponse } from "./NoResponse.tsx"
 import { followPlaces } from "./place.ts"
+import { preload } from "./preload.ts"
 import { pathAtom } from "./router.tsx"
 import { matchRoute } from "./routes.ts"
 import { Shell } from "./Shell.tsx"
@@ -24,10 +25,8 @@ const open = (session: unknown): void => {
 
 // The code of the requested page is loaded concurrently with the session, not after it.
 const path = registry.get(pathAtom)
-// A failed load is reported by the error boundary around the page.
-matchRoute(path === "/" ? HOME : path)
-  ?.route.load()
-  .catch(() => undefined)
+const requested = matchRoute(path === "/" ? HOME : path)
+if (requested !== undefined) preload(requested.route.load)
 followPlaces()
 
 /** The app of a signed-in browser: the shell with the current page, or the sign-in page once the session has ended. */

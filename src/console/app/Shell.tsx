@@ -15,6 +15,7 @@ import { useKeyboardShortcuts } from "../ui/useKeyboardShortcuts.ts"
 import { CountIcon } from "./CountIcon.tsx"
 import { DocumentTitle } from "./PageTitle.tsx"
 import { PendingCount } from "./PendingCount.tsx"
+import { preload } from "./preload.ts"
 import { Link, navigate, usePath } from "./router.tsx"
 import { canOpen, matchRoute, type Route, routes, navPath, scopesOf } from "./routes.ts"
 import { Logo } from "./Logo.tsx"
@@ -90,7 +91,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
           type="button"
           className="side-search"
           aria-keyshortcuts="Control+K Meta+K"
-          onPointerEnter={() => void loadPalette()}
+          onPointerEnter={() => preload(loadPalette)}
           onClick={openPalette}
         >
           <SearchIcon /> Search <kbd aria-hidden="true">{isApple ? "⌘" : "Ctrl"} K</kbd>

@@ -1,5 +1,6 @@
 import { lazy, Suspense, useEffect, useState } from "react"
 import { NoResponse } from "./NoResponse.tsx"
+import { preload } from "./preload.ts"
 import { readSession } from "./sessionRequests.ts"
 import { SignIn } from "./SignIn.tsx"
 
@@ -33,7 +34,7 @@ export const Start = () => {
       return (
         <SignIn
           expired={false}
-          onKeyEntered={() => void loadApp().catch(() => undefined)}
+          onKeyEntered={() => preload(loadApp)}
           onSignedIn={(session) => setPhase({ _tag: "SignedIn", session })}
         />
       )

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react"
 import type { InboxApproval } from "../../../api/Console.ts"
+import { preload } from "../../app/preload.ts"
 import { navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
@@ -88,11 +89,11 @@ export default function Inbox({ params }: PageProps) {
   const page = useRef<HTMLDivElement>(null)
   const isLoaded = inbox.phase !== "loading"
   useEffect(() => {
-    if (isLoaded) void loadDetail()
+    if (isLoaded) preload(loadDetail)
   }, [isLoaded])
 
   useEffect(() => {
-    if (hasSelection) void loadSheet()
+    if (hasSelection) preload(loadSheet)
   }, [hasSelection])
 
   const move = (by: number): ApprovalId | undefined => {

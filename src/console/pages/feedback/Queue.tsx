@@ -4,6 +4,7 @@ import { MAX_REVIEWS } from "../../../api/ReviewBatch.ts"
 import type { FeedbackFilter } from "../../../api/Feedback.ts"
 import { FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
+import { preload } from "../../app/preload.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
@@ -113,7 +114,7 @@ export default function Queue({ params }: PageProps) {
   const [isReviewing, setReviewing] = useState(false)
   const [note, setNote] = useState("")
   useEffect(() => {
-    if (hasSelection) void loadSheet()
+    if (hasSelection) preload(loadSheet)
   }, [hasSelection])
   // Reviewed feedback leaves the pending list, so the entry after it is selected next.
   const onReviewed = () => {
