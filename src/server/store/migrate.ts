@@ -45,6 +45,8 @@ const migrateOnce = Effect.gen(function* () {
         yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
         if (yield* hasEveryMigration(sql)) return []
         yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_WAIT_MILLIS)}, true)`
+        // A migration changes the rows of organizations that move too: the fence would refuse or skip them.
+        yield* sql`SELECT set_config('countersign.moving', 'on', true)`
         // The library creates the table too, but if that fails, it queries the table in the aborted transaction, and the
         // reason is lost.
         yield* sql`

@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { installFence, removeFence, skippingTables } from "../../../src/server/cells/fence.ts"
 import { listMovedTables } from "../../../src/server/cells/movedTables.ts"
+import { migrate } from "../../../src/server/store/migrate.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
 const freeze = Effect.gen(function* () {
@@ -70,6 +71,44 @@ layer(TestDatabase.layerSql, { excludeTestServices: true, timeout: "60 seconds" 
           yield* removeFence(sql, move.org_id)
           assert.deepStrictEqual(yield* fencedTables(move.org_id), new Set())
         }).pipe(Effect.scoped)
+    )
+
+    it.effect("lets a migration change the rows of an organization that moves", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const move = yield* freeze
+        const { org_id } = move
+        yield* sql`INSERT INTO organizations (org_id, name, created_at) VALUES (${org_id}, 'acme', now())`
+        yield* sql`INSERT INTO organization_usage (org_id, runs, feedback, bytes) VALUES (${org_id}, 1, 0, 0)`
+        yield* installFence(sql, move)
+        assert.isFalse(skippingTables.has("organizations"))
+        assert.isTrue(skippingTables.has("organization_usage"))
+
+        // The newest migration is missing, and also changes rows of every organization, one that the fence refuses and one that it skips.
+        const backfill = `
+          UPDATE organizations SET name = name || ' changed';
+          UPDATE organization_usage SET runs = runs + 1;
+        `
+        yield* sql`ALTER TABLE organization_moves DROP COLUMN arrival_release_code, DROP COLUMN arrival_activation_code`
+        yield* sql`DELETE FROM schema_migrations WHERE migration_id = (SELECT max(migration_id) FROM schema_migrations)`
+        yield* sql.unsafe(
+          `CREATE FUNCTION backfill() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN ${backfill} RETURN NULL; END$$`
+        )
+        yield* sql`CREATE TRIGGER backfill AFTER INSERT ON schema_migrations EXECUTE FUNCTION backfill()`
+        assert.lengthOf(yield* migrate, 1)
+        const rows = sql`
+          SELECT name, runs::int AS runs FROM organizations JOIN organization_usage USING (org_id)
+        `
+        const migrated = [{ name: "acme changed", runs: 2 }]
+        assert.deepStrictEqual(yield* rows, migrated)
+
+        // Others still cannot.
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(sql`UPDATE organizations SET name = 'other'`)))
+        yield* sql`UPDATE organization_usage SET runs = 3`
+        assert.deepStrictEqual(yield* rows, migrated)
+        yield* sql`DELETE FROM organization_moves`
+        yield* removeFence(sql, org_id)
+      })
     )
 
     it.effect("skips rows in the tables that its function names", () =>
