@@ -5,7 +5,7 @@ import { toDate } from "../../domain/Time.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomicWithoutRetry } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
-import { latestMigration } from "../store/Database/schemaVersion.ts"
+import { latestMigration, requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { storeCopiedRows } from "./changedRows.ts"
 import type { CopyEnd, CopyHeader } from "./Manifest.ts"
 import { listMovedTables } from "./movedTables.ts"
@@ -42,6 +42,8 @@ export const copyOrganization = Effect.fnUntraced(function* (
     if (lock?.acquired !== true) {
       return yield* new MoveRefused({ message: `Another command is copying ${name}. Wait until it ends.` })
     }
+    // Migrations wait for this transaction, which has read their table.
+    yield* requireSameSchema
     // Not locked: an export may begin meanwhile.
     const moving =
       yield* sql`SELECT 1 AS found FROM organization_moves WHERE org_id = ${org_id} AND is_fenced`

@@ -4,9 +4,9 @@ import type { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { MOVE_POLL_MILLIS } from "../identity/OrganizationMoves.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { transaction } from "../store/transaction.ts"
+import { atomicWithoutRetry, transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
-import { latestMigration } from "../store/Database/schemaVersion.ts"
+import { latestMigration, requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { installFence, moveEnded } from "./fence.ts"
 import type { FileEnd, FileHeader } from "./Manifest.ts"
 import { readChanges } from "./changedRows.ts"
@@ -180,10 +180,13 @@ export const exportOrganization = Effect.fnUntraced(function* (
     })
   for (const table of tables) {
     yield* write(JSON.stringify({ table: table.name }))
-    digests[table.name] = yield* transaction(
+    // Not retried: the lines are written only once.
+    digests[table.name] = yield* atomicWithoutRetry(sql)(
       withoutTimeouts(
         Effect.gen(function* () {
           yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
+          // A migration changes rows of frozen organizations too. It waits for this transaction, and ends the export before the next table.
+          yield* requireSameSchema
           if (since !== undefined && table.isCopied) {
             yield* holdCopy(sql, org_id, since)
             return yield* readChanges(sql, table, org_id, {

@@ -4,7 +4,7 @@ import type { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { shardOf } from "../delivery/Delivery/virtualShards.ts"
 import { MOVE_POLL_MILLIS } from "../identity/OrganizationMoves.ts"
-import { latestMigration } from "../store/Database/schemaVersion.ts"
+import { latestMigration, requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { int4Array, textArray } from "../store/pgArrays.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomicWithoutRetry, transaction } from "../store/transaction.ts"
@@ -290,6 +290,8 @@ export const importOrganization = Effect.fnUntraced(function* (
 
   const importAll = Effect.gen(function* () {
     yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
+    // Migrations wait for this transaction, which has read their table: they would not change rows that it has not committed.
+    yield* requireSameSchema
     yield* passFence(sql)
     yield* createRemovedKeys(sql)
     let rows = 0

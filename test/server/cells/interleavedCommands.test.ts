@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
 import { Cause, DateTime, Effect, Exit, Fiber } from "effect"
 import { deleteRows } from "../../../src/server/cells/deleteRows.ts"
+import { copyOrganization } from "../../../src/server/cells/copyOrganization.ts"
 import { exportOrganization } from "../../../src/server/cells/exportOrganization.ts"
 import { moveEnded } from "../../../src/server/cells/fence.ts"
 import { abortMove, activateMove, commitMove, finishMove } from "../../../src/server/cells/finishMove.ts"
@@ -9,7 +10,9 @@ import { importOrganization } from "../../../src/server/cells/importOrganization
 import { listMovedTables } from "../../../src/server/cells/movedTables.ts"
 import { findMoveById } from "../../../src/server/cells/moveState.ts"
 import { silentReplicas } from "../../../src/server/cells/replicaReports.ts"
+import type { LineWriter } from "../../../src/server/cells/transfer/transferFile.ts"
 import {
+  type CommandCell,
   countFences,
   exportFrom,
   idOf,
@@ -212,5 +215,68 @@ describe("commands of a move that run at the same time", () => {
         assert.deepStrictEqual(yield* here.sql`SELECT FROM organizations WHERE name = 'acme'`, [])
       }).pipe(Effect.scoped),
     180_000
+  )
+
+  it.live(
+    "an export ends when a migration was applied meanwhile, and migrations wait for a copy and an import",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCommandCell
+        const there = yield* startCommandCell
+        yield* here.createOrganization
+        const organization = { org_id: yield* idOf(here), name: "acme" }
+        /** Whether a migration could begin now, which locks its table. */
+        const canMigrate = (cell: CommandCell) =>
+          Effect.scoped(
+            Effect.gen(function* () {
+              const connection = yield* PgConnection.make({ url: cell.url })
+              yield* connection.query("SET lock_timeout = '100ms'")
+              yield* connection.query("BEGIN")
+              const locked = yield* Effect.exit(
+                connection.query("LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE")
+              )
+              return Exit.isSuccess(locked)
+            })
+          )
+        const tries: Array<boolean> = []
+        const tryIn = (cell: CommandCell) =>
+          Effect.andThen(canMigrate(cell), (possible) => Effect.sync(() => tries.push(possible)))
+        const last = (writer: LineWriter, effect: Effect.Effect<unknown, unknown>): LineWriter => ({
+          ...writer,
+          write: async (line) => {
+            await writer.write(line)
+            if (line.startsWith('{"end":')) await Effect.runPromise(effect)
+          }
+        })
+        yield* here.command(copyOrganization(organization, last(makeFile().writer, tryIn(here))))
+        const lines = yield* exportFrom(here)
+        yield* there.command(importOrganization(reading(lines, tryIn(there))))
+        assert.deepStrictEqual(tries, [false, false])
+        assert.isTrue(yield* canMigrate(here))
+
+        const { writer } = makeFile()
+        let isMigrated = false
+        const exporting = exportOrganization(organization, {
+          ...writer,
+          write: async (line) => {
+            if (line.startsWith('{"table":') && !isMigrated) {
+              isMigrated = true
+              await Effect.runPromise(
+                here.sql`INSERT INTO schema_migrations (migration_id, name) VALUES (9999, 'later')`
+              )
+            }
+          }
+        })
+        const ended = yield* Effect.exit(here.command(exporting))
+        assert.match(
+          Exit.isFailure(ended) ? String(Cause.squash(ended.cause)) : "",
+          /the database has schema version 9999/
+        )
+        const [move] = yield* here.sql<{
+          readonly exported: boolean
+        }>`SELECT row_count IS NOT NULL AS exported FROM organization_moves`
+        assert.isFalse(move?.exported)
+      }).pipe(Effect.scoped),
+    120_000
   )
 })
