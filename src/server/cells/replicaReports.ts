@@ -9,7 +9,7 @@ const reportRows = rowsOf(
   Schema.Struct({
     /** Running replicas that do not report, and so do not hold the organization's deliveries. */
     silent: Schema.Int,
-    /** Writing requests and deliveries in progress. */
+    /** Requests, also of reads, and deliveries in progress. */
     in_flight: Schema.Int
   })
 )
@@ -19,7 +19,7 @@ const REPORT_SECONDS = 5
 
 /**
  * Reads the reports. `OrganizationMoves` writes them, and the delivery engine's heartbeats show which replicas run. Refused once another
- * command ended this move or began another one.
+ * command ended this move or began another one. `now()` would be the beginning of an import's transaction, in which replicas may have stopped.
  */
 export const readReports = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -37,7 +37,7 @@ export const readReports = Effect.fnUntraced(function* (
       WHERE org_id = ${org_id}
     )
     SELECT
-      greatest(0, (SELECT count(*) FROM delivery_owners WHERE lease_until > now()) - replicas)::int AS silent,
+      greatest(0, (SELECT count(*) FROM delivery_owners WHERE lease_until > clock_timestamp()) - replicas)::int AS silent,
       coalesce(in_flight, 0)::int AS in_flight
     FROM reports
     WHERE EXISTS (SELECT FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move_id} AND is_fenced)

@@ -13,6 +13,7 @@ import { silentReplicas } from "../../../src/server/cells/replicaReports.ts"
 import type { LineWriter } from "../../../src/server/cells/transfer/transferFile.ts"
 import {
   type CommandCell,
+  copyFrom,
   countFences,
   exportFrom,
   idOf,
@@ -182,6 +183,25 @@ describe("commands of a move that run at the same time", () => {
         assert.deepStrictEqual(exporting, Exit.fail(silentReplicas(1)))
         yield* there.sql`DELETE FROM delivery_owners WHERE owner = 'earlier'`
         yield* there.command(importOrganization(reading(lines)))
+        assert.strictEqual(yield* stateOf(there), "staged fenced")
+      }).pipe(Effect.scoped),
+    120_000
+  )
+
+  it.live(
+    "a replica that stops while an import reads does not make it fail",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCommandCell
+        const there = yield* startCommandCell
+        yield* here.createOrganization
+        const copy = yield* there.command(importOrganization(reading(yield* copyFrom(here))))
+        const lines = yield* exportFrom(here, { sinceCopy: copy.receipt })
+        const killed = there.sql`
+          INSERT INTO delivery_owners (owner, lease_until)
+          VALUES ('killed', clock_timestamp() + interval '3 seconds')
+        `
+        yield* there.command(importOrganization(reading(lines, killed), () => undefined, 8_000))
         assert.strictEqual(yield* stateOf(there), "staged fenced")
       }).pipe(Effect.scoped),
     120_000
