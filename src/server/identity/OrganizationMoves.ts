@@ -13,10 +13,11 @@
  * ```
  *
  * The database holds the states. Each replica polls those in which an organization is fenced: then it refuses the organization's requests,
- * holds its deliveries, and reports its requests and attempts in progress, which the export waits for. Triggers enforce the fence for a replica
+ * holds its deliveries, ends its requests that wait for a person, and reports its requests and attempts in progress, which the export waits
+ * for. Triggers enforce the fence for a replica
  * that has not polled.
  */
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, type Scope } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { SqlClient } from "effect/sql"
 import { OrganizationMoved, Unavailable } from "../../api/Problems.ts"
@@ -43,10 +44,17 @@ export interface OrganizationMovesShape {
   readonly refusalOf: (org_id: OrgId, isRead: boolean) => OrganizationMoved | Unavailable | undefined
   /** Whether deliveries of the organization must wait. */
   readonly isFenced: (org_id: OrgId) => boolean
-  /** Runs work that writes for the organization, and counts it as in flight meanwhile. */
+  /** Runs work of the organization, and counts it as in flight meanwhile: it may write. */
   readonly track: (org_id: OrgId) => <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Counts work that writes for the organization as in flight, until the returned function is called. */
+  /** Counts work of the organization as in flight, until the returned function is called. */
   readonly begin: (org_id: OrgId) => () => void
+  /**
+   * Calls a function after each poll that finds fenced organizations, until the scope closes. It runs synchronously and must not throw. For work
+   * that waits long, and ends earlier when its organization moves: the export waits for it.
+   */
+  readonly subscribe: (
+    onFenced: (organizations: ReadonlySet<OrgId>) => void
+  ) => Effect.Effect<void, never, Scope.Scope>
   /** Reads the fenced organizations, and reports work in flight for those that are about to be exported. */
   readonly poll: Effect.Effect<void>
 }
@@ -64,6 +72,7 @@ export const OrganizationMoves = Context.Reference<OrganizationMovesShape>(
       isFenced: () => false,
       track: () => (work) => work,
       begin: () => () => undefined,
+      subscribe: () => Effect.void,
       poll: Effect.void
     })
   }
@@ -76,6 +85,7 @@ const make = Effect.gen(function* () {
   /** Counts work of the organization: removed at zero, so that its size is that of the work in progress. */
   const inFlight = new Map<OrgId, number>()
   let fenced = new Map<OrgId, FencedOrganization>()
+  const subscribers = new Set<(organizations: ReadonlySet<OrgId>) => void>()
 
   const add = (org_id: OrgId, count: 1 | -1) => {
     const left = (inFlight.get(org_id) ?? 0) + count
@@ -90,6 +100,10 @@ const make = Effect.gen(function* () {
       WHERE is_fenced
     `
     fenced = new Map(rows.map((row) => [row.org_id, row]))
+    if (fenced.size > 0) {
+      const organizations = new Set(fenced.keys())
+      for (const onFenced of subscribers) onFenced(organizations)
+    }
     const draining = rows.filter(({ state }) => state === "frozen" || state === "importing")
     if (draining.length === 0) return
     const ids = draining.map(({ org_id }) => org_id)
@@ -137,6 +151,11 @@ const make = Effect.gen(function* () {
       add(org_id, 1)
       return () => add(org_id, -1)
     },
+    subscribe: (onFenced) =>
+      Effect.acquireRelease(
+        Effect.sync(() => subscribers.add(onFenced)),
+        () => Effect.sync(() => subscribers.delete(onFenced))
+      ),
     poll
   } satisfies OrganizationMovesShape
 })

@@ -26,6 +26,7 @@ const start = Effect.fnUntraced(function* (change: (channel: Channel) => Channel
         inFlight.push(org_id)
         return () => void inFlight.splice(inFlight.indexOf(org_id), 1)
       },
+      subscribe: () => Effect.void,
       poll: Effect.void
     })
   )

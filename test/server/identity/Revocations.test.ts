@@ -217,6 +217,7 @@ const layerMoves = Layer.succeed(OrganizationMoves, {
   isFenced: (org_id) => moved.has(org_id),
   track: () => (work) => work,
   begin: () => () => undefined,
+  subscribe: () => Effect.void,
   poll: Effect.void
 })
 
