@@ -1705,6 +1705,7 @@ CREATE TABLE organization_copies (
   schema_version integer NOT NULL,
   row_count bigint NOT NULL,
   receipt text COLLATE "C" NOT NULL,
+  transfer_key text COLLATE "C",
   CONSTRAINT organization_copies_pkey PRIMARY KEY (org_id)
 );
 COMMENT ON TABLE organization_copies IS 'The last copy of an organization that another installation may have, until its move ends. Not moved itself.';
@@ -1715,6 +1716,7 @@ COMMENT ON COLUMN organization_copies.created_at IS 'When the copy was made.';
 COMMENT ON COLUMN organization_copies.schema_version IS 'Number of the newest migration at that time.';
 COMMENT ON COLUMN organization_copies.row_count IS 'Rows in the copy.';
 COMMENT ON COLUMN organization_copies.receipt IS 'SHA-256 of the code that proves that the whole copy was loaded, in hex.';
+COMMENT ON COLUMN organization_copies.transfer_key IS 'The key that the copy is encrypted for; null: it was not recorded.';
 
 CREATE TABLE organization_copy_rows (
   org_id text COLLATE "C" NOT NULL,
@@ -1759,6 +1761,9 @@ CREATE TABLE organization_moves (
   copy_id text COLLATE "C",
   arrival_release_code text COLLATE "C",
   arrival_activation_code text COLLATE "C",
+  transfer_key text COLLATE "C",
+  export_receipt text COLLATE "C",
+  export_activation text COLLATE "C",
   CONSTRAINT organization_moves_pkey PRIMARY KEY (org_id),
   CONSTRAINT organization_moves_state_check CHECK ((state = ANY (ARRAY['frozen'::text, 'moved'::text, 'left'::text, 'copied'::text, 'importing'::text, 'staged'::text, 'arrived'::text, 'discarded'::text])))
 );
@@ -1779,6 +1784,9 @@ COMMENT ON COLUMN organization_moves.activation_code IS 'Proves that the importe
 COMMENT ON COLUMN organization_moves.copy_id IS 'Where it arrives: the copy whose rows are here, which the import completes; null: it has none.';
 COMMENT ON COLUMN organization_moves.arrival_release_code IS 'Where it leaves after it had arrived: the release code of that arrival, as its SHA-256, in hex.';
 COMMENT ON COLUMN organization_moves.arrival_activation_code IS 'Where it leaves after it had arrived: the activation code of that arrival.';
+COMMENT ON COLUMN organization_moves.transfer_key IS 'Where it leaves: the key that the export is encrypted for; null: the export cannot be written again.';
+COMMENT ON COLUMN organization_moves.export_receipt IS 'Where it leaves: the receipt in the file, to write it again.';
+COMMENT ON COLUMN organization_moves.export_activation IS 'Where it leaves: the activation code in the file, to write it again.';
 
 CREATE TABLE organization_usage (
   org_id text COLLATE "C" NOT NULL,

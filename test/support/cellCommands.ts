@@ -79,17 +79,28 @@ export const makeFile = () => {
   return { lines, writer }
 }
 
+/** The key that files are made for; they are not encrypted here. */
+export const TRANSFER_KEY = "cst1_test"
+
 /** Exports the organization. Returns the lines of the file. */
-export const exportFrom = Effect.fnUntraced(function* (cell: CommandCell, options: ExportOptions = {}) {
+export const exportFrom = Effect.fnUntraced(function* (
+  cell: CommandCell,
+  options: Partial<ExportOptions> = {}
+) {
   const { lines, writer } = makeFile()
-  yield* cell.command(exportOrganization({ org_id: yield* idOf(cell), name: "acme" }, writer, options))
+  yield* cell.command(
+    exportOrganization({ org_id: yield* idOf(cell), name: "acme" }, writer, {
+      transferKey: TRANSFER_KEY,
+      ...options
+    })
+  )
   return lines
 })
 
 /** Copies the organization. Returns the lines of the file. */
 export const copyFrom = Effect.fnUntraced(function* (cell: CommandCell) {
   const { lines, writer } = makeFile()
-  yield* cell.command(copyOrganization({ org_id: yield* idOf(cell), name: "acme" }, writer))
+  yield* cell.command(copyOrganization({ org_id: yield* idOf(cell), name: "acme" }, writer, TRANSFER_KEY))
   return lines
 })
 

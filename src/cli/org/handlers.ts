@@ -78,7 +78,7 @@ const writeFile = Effect.fnUntraced(function* <A, E, R>(
 /** `org copy` */
 export const copyTo = Effect.fnUntraced(function* (flags: FileFlags) {
   const { bytes, rows } = yield* withProgress({ unit: "rows", hasOutput: false }, (report) =>
-    writeFile(flags, (organization, writer) => copyOrganization(organization, writer, report))
+    writeFile(flags, (organization, writer) => copyOrganization(organization, writer, flags.for, report))
   )
   yield* Console.error(
     `Copied ${formatCount(rows)} rows of ${flags.org}, ${formatCount(bytes)} bytes. The organization works as before. ` +
@@ -91,11 +91,12 @@ export const exportTo = Effect.fnUntraced(function* (
   flags: FileFlags & { readonly sinceCopy: Option.Option<string> }
 ) {
   const sinceCopy = Option.isNone(flags.sinceCopy) ? undefined : yield* readCode(flags.sinceCopy.value)
-  const { bytes, frozenMillis, rows } = yield* withProgress(
+  const { bytes, frozenMillis, isRepeated, rows } = yield* withProgress(
     { unit: "rows", hasOutput: false },
     (onProgress) =>
       writeFile(flags, (organization, writer) =>
         exportOrganization(organization, writer, {
+          transferKey: flags.for,
           onProgress,
           ...(sinceCopy === undefined ? {} : { sinceCopy })
         })
@@ -103,7 +104,9 @@ export const exportTo = Effect.fnUntraced(function* (
   )
   yield* Console.error(
     `Exported ${formatCount(rows)} rows of ${flags.org} in ${formatSeconds(frozenMillis)}, ${formatCount(bytes)} bytes. ` +
-      "The organization is frozen. Import the file in the other installation, or run countersign org abort."
+      (isRepeated
+        ? "The organization has moved, and the file has the codes of its last export. Import it in the other installation."
+        : "The organization is frozen. Import the file in the other installation, or run countersign org abort.")
   )
 })
 
@@ -175,7 +178,7 @@ export const abort = Effect.fnUntraced(function* (flags: { readonly org: string 
       ? `The copy of ${flags.org} cannot be completed any more. In the other installation, countersign org abort deletes it.`
       : result === "active"
         ? `${flags.org} is active here again. What was exported cannot be activated any more.`
-        : `Deleted the imported copy of ${flags.org}. To import it again, use the same file, or a new export.`
+        : `Deleted the imported copy of ${flags.org}. To import it again, use the same files, a copy before its export, or export it again.`
   )
 })
 

@@ -24,6 +24,7 @@ const COPY_LOCK = 0x63_73_6f_63
 export const copyOrganization = Effect.fnUntraced(function* (
   organization: { readonly org_id: OrgId; readonly name: string },
   writer: LineWriter,
+  transferKey: string,
   onProgress: (rows: number) => void = () => undefined
 ) {
   const sql = yield* SqlClient.SqlClient
@@ -83,12 +84,15 @@ export const copyOrganization = Effect.fnUntraced(function* (
     yield* write(JSON.stringify(end))
     yield* tryFile(() => writer.end())
     yield* sql`
-      INSERT INTO organization_copies (org_id, copy_id, name, created_at, schema_version, row_count, receipt)
-      VALUES (${org_id}, ${copy_id}, ${name}, ${now}, ${latestMigration}, ${rows}, ${codeDigest(receipt)})
+      INSERT INTO organization_copies (org_id, copy_id, name, created_at, schema_version, row_count, receipt, transfer_key)
+      VALUES (
+        ${org_id}, ${copy_id}, ${name}, ${now}, ${latestMigration}, ${rows}, ${codeDigest(receipt)}, ${transferKey}
+      )
       ON CONFLICT (org_id) DO UPDATE
       SET
         copy_id = excluded.copy_id, name = excluded.name, created_at = excluded.created_at,
-        schema_version = excluded.schema_version, row_count = excluded.row_count, receipt = excluded.receipt
+        schema_version = excluded.schema_version, row_count = excluded.row_count, receipt = excluded.receipt,
+        transfer_key = excluded.transfer_key
     `
     return { rows, bytes: writer.bytes() }
   })

@@ -11,11 +11,13 @@ import { installFence, moveEnded } from "./fence.ts"
 import type { FileEnd, FileHeader } from "./Manifest.ts"
 import { readChanges } from "./changedRows.ts"
 import { listMovedTables } from "./movedTables.ts"
-import { codeDigest, findCopy, findMoveById, makeCode, MoveRefused } from "./moveState.ts"
+import { codeDigest, findCopy, findMoveById, makeCode, MoveRefused, type MoveRow } from "./moveState.ts"
 import { readTable } from "./readTable.ts"
 import { readReports, silentReplicas } from "./replicaReports.ts"
 import { makeRowsDigest, type RowsDigest } from "./rowsDigest.ts"
 import { type LineWriter, tryFile } from "./transfer/transferFile.ts"
+
+const refuse = (message: string) => new MoveRefused({ message })
 
 /** In this time replicas store the spans that they have in memory. */
 const SPANS_MILLIS = 4_000
@@ -45,21 +47,64 @@ const drain = Effect.fnUntraced(function* (
   }
 })
 
-/** Freezes the organization, with new codes. If it is frozen already, files of earlier exports can no longer be activated. */
-const freeze = (sql: SqlClient.SqlClient, org_id: OrgId, name: string, move: Codes) =>
+/**
+ * The codes of the export of an organization that has moved, to write the same file again: its rows have not changed. For another transfer key, a
+ * third installation could activate it, with the release code that the commit has printed.
+ */
+const codesAgain = Effect.fnUntraced(function* (
+  name: string,
+  before: MoveRow,
+  { sinceCopy, transferKey }: ExportOptions
+) {
+  const { export_activation, export_receipt, move_id, moved_to, release_code, transfer_key } = before
+  const hasMoved = `${name} has moved${moved_to === null ? "" : ` to ${moved_to}`}.`
+  if (
+    export_activation === null ||
+    export_receipt === null ||
+    release_code === null ||
+    transfer_key === null
+  ) {
+    return yield* refuse(`${hasMoved} Delete its copy here with countersign org finish.`)
+  }
+  if (transfer_key !== transferKey) {
+    return yield* refuse(
+      `${hasMoved} Its export is written again only for the transfer key that it was made for: --for ${transfer_key}`
+    )
+  }
+  if (sinceCopy !== undefined) {
+    return yield* refuse(`${hasMoved} Its export is written again as a whole: leave out --since-copy.`)
+  }
+  const codes: Codes = {
+    move_id,
+    receipt: export_receipt,
+    release: release_code,
+    activation: export_activation
+  }
+  return codes
+})
+
+/**
+ * Freezes the organization, with new codes. If it is frozen already, files of earlier exports can no longer be activated. If it has moved, nothing
+ * changes, and the codes are those of its export.
+ */
+const freeze = (sql: SqlClient.SqlClient, org_id: OrgId, name: string, options: ExportOptions) =>
   transaction(
     Effect.gen(function* () {
       const now = toDate(yield* (yield* StoreClock).now)
       const before = yield* findMoveById(sql, org_id)
       if (before?.state === "moved") {
-        return yield* new MoveRefused({
-          message: `${name} has moved${before.moved_to === null ? "" : ` to ${before.moved_to}`}. Delete its copy here with countersign org finish.`
-        })
+        return { codes: yield* codesAgain(name, before, options), isRepeated: true }
+      }
+      const move: Codes = {
+        move_id: makeCode(),
+        receipt: makeCode(),
+        release: makeCode(),
+        activation: makeCode()
       }
       if (before?.state === "importing" || before?.state === "staged") {
-        return yield* new MoveRefused({
-          message: `${name} is not active here: its import is not finished. Run countersign org activate or countersign org abort.`
-        })
+        return yield* refuse(
+          `${name} is not active here: its import is not finished. Run countersign org activate or countersign org abort.`
+        )
       }
       yield* sql`DELETE FROM organization_moves WHERE org_id = ${org_id}`
       // The installation that it came from may still need them, to delete its copy.
@@ -70,13 +115,15 @@ const freeze = (sql: SqlClient.SqlClient, org_id: OrgId, name: string, move: Cod
       yield* sql`
         INSERT INTO organization_moves (
           org_id, move_id, name, state, is_fenced, started_at, changed_at, receipt, release_code, activation_code,
-          arrival_release_code, arrival_activation_code
+          arrival_release_code, arrival_activation_code, transfer_key, export_receipt, export_activation
         )
         VALUES (
           ${org_id}, ${move.move_id}, ${name}, 'frozen', true, ${now}, ${now}, ${codeDigest(move.receipt)},
-          ${move.release}, ${codeDigest(move.activation)}, ${release}, ${activation}
+          ${move.release}, ${codeDigest(move.activation)}, ${release}, ${activation}, ${options.transferKey},
+          ${move.receipt}, ${move.activation}
         )
       `
+      return { codes: move, isRepeated: false }
     })
   ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
 
@@ -91,20 +138,25 @@ interface Codes {
 const checkCopy = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { name, org_id }: { readonly org_id: OrgId; readonly name: string },
-  receipt: string
+  receipt: string,
+  transferKey: string
 ) {
   const copy = yield* findCopy(sql, org_id)
   if (copy === undefined || codeDigest(receipt) !== copy.receipt) {
-    return yield* new MoveRefused({
-      message:
-        `The code is not that of the last copy of ${name}. Import the file of countersign org copy in the other installation, and use the ` +
+    return yield* refuse(
+      `The code is not that of the last copy of ${name}. Import the file of countersign org copy in the other installation, and use the ` +
         "code that this prints. Nothing was changed."
-    })
+    )
   }
   if (copy.schema_version !== latestMigration) {
-    return yield* new MoveRefused({
-      message: `The copy of ${name} has schema version ${copy.schema_version}, and this installation ${latestMigration}. Copy it again. Nothing was changed.`
-    })
+    return yield* refuse(
+      `The copy of ${name} has schema version ${copy.schema_version}, and this installation ${latestMigration}. Copy it again. Nothing was changed.`
+    )
+  }
+  if (copy.transfer_key !== null && copy.transfer_key !== transferKey) {
+    return yield* refuse(
+      `The copy of ${name} was made for another transfer key. Export it for the same one: --for ${copy.transfer_key}. Nothing was changed.`
+    )
   }
   return copy.copy_id
 })
@@ -118,6 +170,8 @@ const holdCopy = (sql: SqlClient.SqlClient, org_id: OrgId, copy_id: string) =>
 
 /** Options of an export. */
 export interface ExportOptions {
+  /** The key that the file is encrypted for. */
+  readonly transferKey: string
   /** The receipt of a copy that the other installation has loaded: only what differs from it is exported. */
   readonly sinceCopy?: string
   readonly onProgress?: (rows: number) => void
@@ -129,6 +183,8 @@ export interface ExportOptions {
 export interface ExportedOrganization {
   readonly rows: number
   readonly bytes: number
+  /** Whether the organization has moved already, and the file of its export was written again. */
+  readonly isRepeated: boolean
   /** How long the organization could not be written, so far, in milliseconds. */
   readonly frozenMillis: number
 }
@@ -136,26 +192,25 @@ export interface ExportedOrganization {
 /**
  * Freezes an organization, waits until nothing writes for it, and writes everything it has to a file, or what differs from a copy. It stays frozen: it can be read
  * here, and nothing else. The rows do not change any more, so that they are consistent without a long transaction.
+ *
+ * Of an organization that has moved, it writes the file of its export again, with the same codes and for the same transfer key: as long as a copy
+ * exists only here, an abort in the other installation is no dead end.
  */
 export const exportOrganization = Effect.fnUntraced(function* (
   organization: { readonly org_id: OrgId; readonly name: string },
   writer: LineWriter,
-  { maxDrainMillis = MAX_DRAIN_MILLIS, onProgress, sinceCopy }: ExportOptions = {}
+  options: ExportOptions
 ) {
+  const { maxDrainMillis = MAX_DRAIN_MILLIS, onProgress, sinceCopy, transferKey } = options
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
   const { name, org_id } = organization
   const startedAt = yield* clock.now
-  const codes: Codes = {
-    move_id: makeCode(),
-    receipt: makeCode(),
-    release: makeCode(),
-    activation: makeCode()
-  }
-  const since = sinceCopy === undefined ? undefined : yield* checkCopy(sql, organization, sinceCopy)
-  yield* freeze(sql, org_id, name, codes)
-  yield* drain(sql, { org_id, move_id: codes.move_id }, maxDrainMillis)
-  yield* installFence(sql, { org_id, move_id: codes.move_id })
+  const since =
+    sinceCopy === undefined ? undefined : yield* checkCopy(sql, organization, sinceCopy, transferKey)
+  const { codes, isRepeated } = yield* freeze(sql, org_id, name, options)
+  if (!isRepeated) yield* drain(sql, { org_id, move_id: codes.move_id }, maxDrainMillis)
+  yield* installFence(sql, { org_id, move_id: codes.move_id }, { keepsExisting: isRepeated })
 
   const write = (line: string) => tryFile(() => writer.write(line))
   const tables = yield* listMovedTables(sql)
@@ -204,6 +259,16 @@ export const exportOrganization = Effect.fnUntraced(function* (
       )
     )
   }
+  // Once it is finished, rows may be missing: a file without its end is not imported.
+  const isWhole = yield* sql`
+    SELECT 1 AS found
+    FROM organization_moves
+    WHERE org_id = ${org_id}
+      AND move_id = ${codes.move_id}
+      AND is_fenced
+      AND export_receipt IS NOT NULL
+  `
+  if (isWhole.length === 0) return yield* moveEnded
   const end: FileEnd = { end: true, tables: digests, receipt: codes.receipt, activation: codes.activation }
   yield* write(JSON.stringify(end))
   yield* tryFile(() => writer.end())
@@ -219,6 +284,7 @@ export const exportOrganization = Effect.fnUntraced(function* (
   const result: ExportedOrganization = {
     rows,
     bytes: writer.bytes(),
+    isRepeated,
     frozenMillis: (yield* clock.now).epochMilliseconds - startedAt.epochMilliseconds
   }
   return result

@@ -137,6 +137,13 @@ export const finishMove = Effect.fnUntraced(function* (
       `The code does not prove that ${name} is active elsewhere. Use the code that countersign org activate printed.`
     )
   }
+  // From here on, the export cannot be written again: rows would be missing.
+  yield* sql`
+    UPDATE organization_moves
+    SET transfer_key = NULL, export_receipt = NULL, export_activation = NULL
+    WHERE org_id = ${move.org_id}
+      AND move_id = ${move.move_id}
+  `
   const leave = Effect.tap(deleteRows(sql, move, "moved", onProgress), () =>
     inTransaction(sql, setState(sql, move, "moved", "left", false))
   )
@@ -206,7 +213,8 @@ export const abortMove = Effect.fnUntraced(function* (name: string) {
       SET
         state = 'arrived', receipt = NULL, moved_to = NULL,
         release_code = arrival_release_code, activation_code = arrival_activation_code,
-        arrival_release_code = NULL, arrival_activation_code = NULL
+        arrival_release_code = NULL, arrival_activation_code = NULL,
+        transfer_key = NULL, export_receipt = NULL, export_activation = NULL
       WHERE org_id = ${org_id}
         AND move_id = ${move_id}
         AND NOT is_fenced

@@ -111,6 +111,12 @@ const begin = (sql: SqlClient.SqlClient, header: Header) =>
           `An abort of an earlier import of ${name} is not finished. Run countersign org abort, then import this file again.`
         )
       }
+      // Its release code was used: with it, the file would make an old state of the organization active a second time.
+      if (before !== undefined && !isCopy(header) && header.release === before.arrival_release_code) {
+        return yield* refuse(
+          `${name} was active here with this export, and has left since. Import its newest export where it is to be.`
+        )
+      }
       if (before?.state === "frozen" || before?.state === "moved") {
         return yield* refuse(`${name} moves away from this installation. Import it in another one.`)
       }
@@ -132,7 +138,8 @@ const begin = (sql: SqlClient.SqlClient, header: Header) =>
           move_id = excluded.move_id, name = excluded.name, state = excluded.state, is_fenced = true,
           started_at = excluded.started_at, changed_at = excluded.changed_at, copy_id = excluded.copy_id,
           moved_to = NULL, row_count = NULL, receipt = NULL, release_code = NULL, activation_code = NULL,
-          arrival_release_code = NULL, arrival_activation_code = NULL
+          arrival_release_code = NULL, arrival_activation_code = NULL,
+          transfer_key = NULL, export_receipt = NULL, export_activation = NULL
       `
       // Reports of an earlier attempt.
       yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${org_id}`

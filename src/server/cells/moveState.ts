@@ -31,6 +31,10 @@ export const MoveRow = Schema.Struct({
   receipt: Schema.NullOr(Schema.String),
   release_code: Schema.NullOr(Schema.String),
   activation_code: Schema.NullOr(Schema.String),
+  /** Where it leaves: what the file of the export is written again with. */
+  transfer_key: Schema.NullOr(Schema.String),
+  export_receipt: Schema.NullOr(Schema.String),
+  export_activation: Schema.NullOr(Schema.String),
   /** Where it leaves: the codes of the move by which it had arrived. */
   arrival_release_code: Schema.NullOr(Schema.String),
   arrival_activation_code: Schema.NullOr(Schema.String)
@@ -41,7 +45,7 @@ const moveRows = rowsOf(MoveRow)
 
 const columns =
   "org_id, move_id, name, state, is_fenced, started_at, moved_to, copy_id, row_count::float8 AS row_count, receipt, release_code, activation_code, " +
-  "arrival_release_code, arrival_activation_code"
+  "transfer_key, export_receipt, export_activation, arrival_release_code, arrival_activation_code"
 
 /** The last move of the organization with this name, with its row locked. */
 export const findMove = (sql: SqlClient.SqlClient, name: string) =>
@@ -83,13 +87,14 @@ export const CopyRow = Schema.Struct({
   created_at: Schema.DateTimeUtcFromDate,
   schema_version: Schema.Int,
   row_count: Schema.Number,
-  receipt: Schema.String
+  receipt: Schema.String,
+  transfer_key: Schema.NullOr(Schema.String)
 })
 export type CopyRow = typeof CopyRow.Type
 
 const copyRows = rowsOf(CopyRow)
 const copyColumns =
-  "org_id, copy_id, name, created_at, schema_version, row_count::float8 AS row_count, receipt"
+  "org_id, copy_id, name, created_at, schema_version, row_count::float8 AS row_count, receipt, transfer_key"
 
 /** The last copy of an organization. */
 export const findCopy = (sql: SqlClient.SqlClient, org_id: OrgId) =>

@@ -20,7 +20,8 @@ import {
   makeFile,
   reading,
   startCommandCell,
-  stateOf
+  stateOf,
+  TRANSFER_KEY
 } from "../../support/cellCommands.ts"
 import { eventually } from "../../support/eventually.ts"
 
@@ -178,7 +179,12 @@ describe("commands of a move that run at the same time", () => {
         assert.deepStrictEqual(importing, Exit.fail(silentReplicas(1)))
         const organization = { org_id: yield* idOf(here), name: "acme" }
         const exporting = yield* Effect.exit(
-          here.command(exportOrganization(organization, makeFile().writer, { maxDrainMillis: 3_000 }))
+          here.command(
+            exportOrganization(organization, makeFile().writer, {
+              transferKey: TRANSFER_KEY,
+              maxDrainMillis: 3_000
+            })
+          )
         )
         assert.deepStrictEqual(exporting, Exit.fail(silentReplicas(1)))
         yield* there.sql`DELETE FROM delivery_owners WHERE owner = 'earlier'`
@@ -186,6 +192,86 @@ describe("commands of a move that run at the same time", () => {
         assert.strictEqual(yield* stateOf(there), "staged fenced")
       }).pipe(Effect.scoped),
     120_000
+  )
+
+  it.live(
+    "an organization whose import was aborted after the commit is exported again, for the same installation only",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCommandCell
+        const there = yield* startCommandCell
+        yield* here.createOrganization
+        const refusal = <A, E>(command: Effect.Effect<A, E>) =>
+          Effect.map(Effect.exit(command), (exit) =>
+            Exit.isFailure(exit) ? String(Cause.squash(exit.cause)) : assert.fail("a refusal")
+          )
+        const importThere = (lines: ReadonlyArray<string>) =>
+          there.command(importOrganization(reading(lines)))
+        const { receipt: sinceCopy } = yield* importThere(yield* copyFrom(here))
+        assert.match(
+          yield* refusal(exportFrom(here, { sinceCopy, transferKey: "cst1_other" })),
+          /was made for another transfer key\. Export it for the same one: --for cst1_test\. Nothing was changed/
+        )
+        assert.strictEqual(yield* stateOf(here), "none")
+        const first = yield* exportFrom(here, { sinceCopy })
+        const { receipt } = yield* importThere(first)
+        const release = yield* here.command(commitMove("acme", receipt, null))
+        yield* there.command(abortMove("acme"))
+
+        // Without its copy, the export cannot be imported. It is written again as a whole, with the codes that the commit has used.
+        assert.match(yield* refusal(importThere(first)), /since a copy that is not loaded here/)
+        assert.match(
+          yield* refusal(exportFrom(here, { transferKey: "cst1_other" })),
+          /only for the transfer key that it was made for: --for cst1_test$/
+        )
+        assert.match(yield* refusal(exportFrom(here, { sinceCopy })), /leave out --since-copy/)
+        const again = yield* exportFrom(here)
+        assert.strictEqual(yield* stateOf(here), "moved fenced")
+        assert.strictEqual((yield* importThere(again)).receipt, receipt)
+        assert.strictEqual(yield* here.command(commitMove("acme", receipt, null)), release)
+        const activation = yield* there.command(activateMove("acme", release))
+        // It is active: the file changes nothing.
+        assert.isTrue((yield* importThere(yield* exportFrom(here))).isRepeated)
+        assert.strictEqual(yield* stateOf(there), "arrived open")
+
+        // A deletion that begins while it is written, or was interrupted, ends it: rows may be missing.
+        const organization = { org_id: yield* idOf(here), name: "acme" }
+        const { lines, writer } = makeFile()
+        const finishing = exportOrganization(
+          organization,
+          {
+            ...writer,
+            write: async (line) => {
+              await writer.write(line)
+              if (lines.length === 2) await Effect.runPromise(here.command(finishMove("acme", activation)))
+            }
+          },
+          { transferKey: TRANSFER_KEY }
+        )
+        assert.deepStrictEqual(yield* Effect.exit(here.command(finishing)), Exit.fail(moveEnded))
+        assert.isFalse(lines.some((line) => line.startsWith('{"end":')))
+        yield* here.sql`UPDATE organization_moves SET state = 'moved', is_fenced = true`
+        assert.match(
+          yield* refusal(
+            here.command(exportOrganization(organization, writer, { transferKey: TRANSFER_KEY }))
+          ),
+          /acme has moved\. Delete its copy here/
+        )
+
+        // After it has left again, the file does not bring it back.
+        const back = yield* exportFrom(there)
+        const third = yield* startCommandCell
+        const { receipt: later } = yield* third.command(importOrganization(reading(back)))
+        const laterRelease = yield* there.command(commitMove("acme", later, null))
+        const last = yield* third.command(activateMove("acme", laterRelease))
+        yield* there.command(finishMove("acme", last))
+        assert.match(
+          yield* refusal(importThere(again)),
+          /was active here with this export, and has left since/
+        )
+        assert.strictEqual(yield* stateOf(there), "left open")
+      }).pipe(Effect.scoped),
+    240_000
   )
 
   it.live(
@@ -268,7 +354,9 @@ describe("commands of a move that run at the same time", () => {
             if (line.startsWith('{"end":')) await Effect.runPromise(effect)
           }
         })
-        yield* here.command(copyOrganization(organization, last(makeFile().writer, tryIn(here))))
+        yield* here.command(
+          copyOrganization(organization, last(makeFile().writer, tryIn(here)), TRANSFER_KEY)
+        )
         const lines = yield* exportFrom(here)
         yield* there.command(importOrganization(reading(lines, tryIn(there))))
         assert.deepStrictEqual(tries, [false, false])
@@ -276,17 +364,21 @@ describe("commands of a move that run at the same time", () => {
 
         const { writer } = makeFile()
         let isMigrated = false
-        const exporting = exportOrganization(organization, {
-          ...writer,
-          write: async (line) => {
-            if (line.startsWith('{"table":') && !isMigrated) {
-              isMigrated = true
-              await Effect.runPromise(
-                here.sql`INSERT INTO schema_migrations (migration_id, name) VALUES (9999, 'later')`
-              )
+        const exporting = exportOrganization(
+          organization,
+          {
+            ...writer,
+            write: async (line) => {
+              if (line.startsWith('{"table":') && !isMigrated) {
+                isMigrated = true
+                await Effect.runPromise(
+                  here.sql`INSERT INTO schema_migrations (migration_id, name) VALUES (9999, 'later')`
+                )
+              }
             }
-          }
-        })
+          },
+          { transferKey: TRANSFER_KEY }
+        )
         const ended = yield* Effect.exit(here.command(exporting))
         assert.match(
           Exit.isFailure(ended) ? String(Cause.squash(ended.cause)) : "",

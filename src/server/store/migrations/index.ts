@@ -80,6 +80,7 @@ import fenceByState from "./0081_fence_by_state.ts"
 import fencePartitions from "./0082_fence_partitions.ts"
 import organizationCopies from "./0083_organization_copies.ts"
 import arrivalCodes from "./0084_arrival_codes.ts"
+import exportAgain from "./0085_export_again.ts"
 
 /** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -162,5 +163,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0081_fence_by_state": fenceByState,
   "0082_fence_partitions": fencePartitions,
   "0083_organization_copies": organizationCopies,
-  "0084_arrival_codes": arrivalCodes
+  "0084_arrival_codes": arrivalCodes,
+  "0085_export_again": exportAgain
 }
