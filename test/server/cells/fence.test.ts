@@ -1,10 +1,11 @@
 import { PgConnection } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
-import { Cause, Effect, Exit } from "effect"
+import { Cause, Effect, Exit, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { installFence, removeFence, skippingTables } from "../../../src/server/cells/fence.ts"
 import { listMovedTables } from "../../../src/server/cells/movedTables.ts"
+import * as Database from "../../../src/server/store/Database.ts"
 import { migrate } from "../../../src/server/store/migrate.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
@@ -84,18 +85,26 @@ layer(TestDatabase.layerSql, { excludeTestServices: true, timeout: "60 seconds" 
         assert.isFalse(skippingTables.has("organizations"))
         assert.isTrue(skippingTables.has("organization_usage"))
 
-        // The newest migration is missing, and also changes rows of every organization, one that the fence refuses and one that it skips.
-        const backfill = `
-          UPDATE organizations SET name = name || ' changed';
-          UPDATE organization_usage SET runs = runs + 1;
+        // Migrations run in a new schema, before its tables exist. The first one changes a row that the fence refuses, and one that it skips.
+        yield* sql`CREATE SCHEMA later`
+        yield* sql`CREATE TABLE later.schema_migrations (LIKE public.schema_migrations INCLUDING ALL)`
+        yield* sql.unsafe(`
+          CREATE FUNCTION later.backfill() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+            UPDATE public.organizations SET name = name || ' changed';
+            UPDATE public.organization_usage SET runs = runs + 1;
+            RETURN NULL;
+          END$$
+        `)
+        yield* sql`
+          CREATE TRIGGER backfill AFTER INSERT ON later.schema_migrations
+          FOR EACH ROW WHEN (NEW.migration_id = 1) EXECUTE FUNCTION later.backfill()
         `
-        yield* sql`ALTER TABLE organization_moves DROP COLUMN arrival_release_code, DROP COLUMN arrival_activation_code`
-        yield* sql`DELETE FROM schema_migrations WHERE migration_id = (SELECT max(migration_id) FROM schema_migrations)`
-        yield* sql.unsafe(
-          `CREATE FUNCTION backfill() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN ${backfill} RETURN NULL; END$$`
-        )
-        yield* sql`CREATE TRIGGER backfill AFTER INSERT ON schema_migrations EXECUTE FUNCTION backfill()`
-        assert.lengthOf(yield* migrate, 1)
+        const { url } = yield* TestDatabase
+        const name = new URL(Redacted.value(url)).pathname.slice(1)
+        yield* sql.unsafe(`ALTER DATABASE "${name}" SET search_path = later, public`)
+        const applied = yield* Effect.provide(migrate, Layer.orDie(Database.layer({ url })))
+        assert.isAbove(applied.length, 80)
+        yield* sql.unsafe(`ALTER DATABASE "${name}" RESET search_path`)
         const rows = sql`
           SELECT name, runs::int AS runs FROM organizations JOIN organization_usage USING (org_id)
         `
