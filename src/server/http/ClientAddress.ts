@@ -45,11 +45,17 @@ export const clientAddress = (
   const hops = forwarded.split(",").slice(-MAX_HOPS).toReversed()
   let address = peer
   for (const hop of hops) {
-    const parsed = parseClientAddress(hop.trim())
+    const parsed = parseClientAddress(withoutPort(hop.trim()))
     // Nothing before a malformed entry can be trusted: the address is that of the proxy that wrote it.
     if (parsed === undefined) return address
     address = NetAddress.formatIp(parsed)
     if (!containsAddress(trusted, address)) return address
   }
   return address
+}
+
+/** Some proxies write the client's port too: `203.0.113.7:5555`, `[2001:db8::7]:5555`. */
+const withoutPort = (hop: string): string => {
+  const groups = /^(?:(?<ipv4>[\d.]+):\d+|\[(?<ipv6>[^\]]+)\](?::\d+)?)$/.exec(hop)?.groups
+  return groups?.["ipv4"] ?? groups?.["ipv6"] ?? hop
 }
