@@ -1,130 +1,152 @@
 import { Context, Effect, Stream } from "effect"
-import { type LoopTime, makeCompany, processTime, REST_FACTOR, restAfter } from "./Company.ts"
+import { LoopShares, type LoopTime, processTime } from "./LoopShares.ts"
 
 /**
- * Rest that a key may owe and still get a turn. A timer waits a millisecond at the least, several times as long as a
- * small request takes, so a rest after each would leave the event loop idle.
+ * Debt that a key may have and still get a turn. A timer waits a millisecond at the least, several times as long as a
+ * small request takes, so a wait after each would leave the event loop idle.
  */
-const OWED_MILLIS = 2
+const ALLOWED_DEBT_MILLIS = 2
+
+/** The longest time that a slice is charged for. A longer one was interrupted, such as by garbage collection. */
+const MAX_SLICE_MILLIS = 50
+
+/** How long a throttled key waits at most until the contention is checked again. */
+const CHECK_MILLIS = 100
 
 /**
  * Turns at the event loop, by key. All requests of a process share one thread: whatever runs for 20 ms delays every other request by 20 ms.
  * Work on a large request is therefore done in slices, and before each slice it takes a turn:
  *
  * - between two slices, the event loop serves everything else that is ready;
- * - a key gets one turn per pass of the event loop, in the order of its requests, however many large requests it sends;
- * - while other keys have requests too, a key rests after each slice for three times as long as the slice took.
+ * - a key gets one turn per pass of the event loop, however many large requests it sends: the request that waited first
+ *   for a turn finishes first;
+ * - while the loop is contended, a key is throttled: see {@link LoopShares}.
  */
 export interface LoopTurns {
   /** Waits for the next turn of a key. */
   readonly take: (key: string) => Effect.Effect<void>
   /** Waits for the next turn of a key; false if it did not come within so many milliseconds. */
   readonly takeWithin: (key: string, millis: number) => Effect.Effect<boolean>
-  /** Notes a request of a key, whatever its size. */
-  readonly arrive: (key: string) => void
-  /** Whether other keys have requests too. */
-  readonly hasCompany: (key: string) => boolean
-  /** Makes a key rest for so many milliseconds of work that was done for it outside of its turns, if it has company. */
+  /** Charges a key for work that was done for it outside of its turns. */
   readonly charge: (key: string, millis: number) => void
+  /** Whether other keys use the event loop too. */
+  readonly hasCompany: (key: string) => boolean
+  /** Whether other keys use the event loop too, and it is busy. */
+  readonly isContended: (key: string) => boolean
 }
 
 /** A slice that waits for its turn. */
 interface WaitingSlice {
+  readonly order: number
   /** Resumes a fiber, which runs its slice at once, or refuses it if it waited too long. */
   readonly resume: (hasTurn: boolean) => void
-  /** The end of its longest wait. */
-  readonly until: number
 }
 
-/** The waiting slices of one key. */
-interface KeyTurns {
-  /** In the order of arrival. */
-  readonly waiting: Set<WaitingSlice>
-  restsUntil: number
+let lastOrder = 0
+
+/** The position of the current request among all requests of the process. Requests without one are in the order of their slices. */
+const RequestOrder = Context.Reference<number>("countersign/server/concurrency/RequestOrder", {
+  defaultValue: () => 0
+})
+
+/** Gives all slices of a request the place of its first one: they come before those of requests that start later. */
+export const inOrder = <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.withFiber((fiber) =>
+    fiber.getRef(RequestOrder) === 0 ? Effect.provideService(request, RequestOrder, ++lastOrder) : request
+  )
+
+/** Inserts a slice behind those with the same or a lower order. */
+const insert = (slices: Array<WaitingSlice>, slice: WaitingSlice): void => {
+  let [low, high] = [0, slices.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((slices[middle]?.order ?? 0) <= slice.order) low = middle + 1
+    else high = middle
+  }
+  slices.splice(low, 0, slice)
 }
 
 /** Makes turns of their own, for tests. A process has one event loop, so it shares one {@link LoopTurns}. */
 export const makeLoopTurns = (time: LoopTime = processTime): LoopTurns => {
-  const keys = new Map<string, KeyTurns>()
-  /** The next pass: immediately, or when the first rest ends. */
+  const shares = new LoopShares(time)
+  /** The keys with waiting slices, which are sorted by their order. */
+  const keys = new Map<string, Array<WaitingSlice>>()
+  /** The next pass: immediately, or when the first debt is paid off. */
   let isDue = false
-  let cancelRest = (): void => undefined
-
-  const { arrive, has: hasCompany } = makeCompany(time)
-
-  const turnsOf = (key: string): KeyTurns => {
-    const turns = keys.get(key) ?? { waiting: new Set(), restsUntil: 0 }
-    keys.set(key, turns)
-    return turns
-  }
+  let cancelTimer = (): void => undefined
 
   const passSoon = (): void => {
     if (isDue) return
     isDue = true
-    cancelRest()
+    cancelTimer()
     setImmediate(pass)
   }
 
-  /** The next slice of a key, after those that waited too long were refused. */
-  const nextOf = ({ waiting }: KeyTurns, now: number): WaitingSlice | undefined => {
-    for (const slice of waiting) {
-      if (now <= slice.until) return slice
-      waiting.delete(slice)
-      slice.resume(false)
-    }
-    return undefined
+  const remove = (key: string, slice: WaitingSlice): boolean => {
+    const slices = keys.get(key)
+    const index = slices?.indexOf(slice) ?? -1
+    if (slices === undefined || index < 0) return false
+    slices.splice(index, 1)
+    return true
   }
 
-  const wait = (key: string, millis: number): Effect.Effect<boolean> =>
-    Effect.callback((resume) => {
-      const turns = turnsOf(key)
-      const slice: WaitingSlice = {
-        resume: (hasTurn) => resume(Effect.succeed(hasTurn)),
-        until: time.now() + millis
-      }
-      turns.waiting.add(slice)
-      passSoon()
-      return Effect.sync(() => turns.waiting.delete(slice))
+  const wait = (key: string, millis?: number): Effect.Effect<boolean> =>
+    Effect.withFiber((fiber) => {
+      const given = fiber.getRef(RequestOrder)
+      const order = given === 0 ? ++lastOrder : given
+      return Effect.callback((resume) => {
+        const slice: WaitingSlice = {
+          order,
+          resume: (hasTurn) => {
+            cancelExpiry?.()
+            resume(Effect.succeed(hasTurn))
+          }
+        }
+        const cancelExpiry =
+          millis === undefined
+            ? undefined
+            : time.after(millis, () => {
+                if (remove(key, slice)) slice.resume(false)
+              })
+        const slices = keys.get(key) ?? []
+        keys.set(key, slices)
+        insert(slices, slice)
+        passSoon()
+        return Effect.sync(() => {
+          cancelExpiry?.()
+          remove(key, slice)
+        })
+      })
     })
 
-  /** Gives each key that does not rest one turn. */
+  /** Gives each key without too much debt one turn. */
   const pass = (): void => {
     isDue = false
-    let nextAt = Number.POSITIVE_INFINITY
-    for (const [key, turns] of keys) {
-      const start = time.now()
-      const first = nextOf(turns, start)
-      if (first === undefined) {
-        if (turns.restsUntil <= start) keys.delete(key)
-        else nextAt = Math.min(nextAt, turns.restsUntil)
-        continue
+    for (const [key, slices] of Array.from(keys)) {
+      if (shares.debt(key) <= ALLOWED_DEBT_MILLIS) {
+        const start = time.now()
+        const first = slices.shift()
+        if (first !== undefined) {
+          first.resume(true)
+          shares.charge(key, Math.min(time.now() - start, MAX_SLICE_MILLIS))
+        }
       }
-      if (turns.restsUntil <= start + OWED_MILLIS) {
-        turns.waiting.delete(first)
-        first.resume(true)
-        const end = time.now()
-        if (hasCompany(key)) turns.restsUntil = restAfter(turns.restsUntil, end - start, end)
-      }
-      nextAt = Math.min(nextAt, turns.restsUntil - OWED_MILLIS)
+      if (slices.length === 0) keys.delete(key)
     }
     if (keys.size === 0 || isDue) return
-    const rest = nextAt - time.now()
+    let millis = CHECK_MILLIS
+    for (const key of keys.keys()) millis = Math.min(millis, shares.debt(key) - ALLOWED_DEBT_MILLIS)
     // Not a fiber's sleep: turns share out the process's event loop, so they follow its timers, also when a test moves Effect's clock.
-    if (rest > 0) cancelRest = time.after(rest, passSoon)
+    if (millis > 0) cancelTimer = time.after(millis, passSoon)
     else passSoon()
   }
 
   return {
-    arrive,
-    hasCompany,
-    charge: (key, millis) => {
-      if (!hasCompany(key)) return
-      const turns = turnsOf(key)
-      turns.restsUntil = Math.max(turns.restsUntil, time.now()) + millis * REST_FACTOR
-      passSoon()
-    },
-    take: (key) => Effect.asVoid(wait(key, Number.POSITIVE_INFINITY)),
-    takeWithin: wait
+    take: (key) => Effect.asVoid(wait(key)),
+    takeWithin: wait,
+    charge: (key, millis) => shares.charge(key, millis),
+    hasCompany: (key) => shares.hasOthers(key),
+    isContended: (key) => shares.isContended(key)
   }
 }
 
@@ -146,11 +168,11 @@ export const isLargeRequest: Effect.Effect<boolean> = Effect.withFiber((fiber) =
   Effect.succeed(fiber.getRef(NextTurn) !== Effect.void)
 )
 
-/** Runs a request with much work: `nextTurn` waits for `turn` in it. */
+/** Runs a request with much work: `nextTurn` waits for `turn` in it, in the order of requests. */
 export const inTurns =
   (turn: Effect.Effect<void>) =>
   <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.provideService(request, NextTurn, turn)
+    inOrder(Effect.provideService(request, NextTurn, turn))
 
 /** Makes a streamed response take turns: each of its parts takes `turn`, and `nextTurn` within a part waits for it too. */
 export const streamInTurns =

@@ -21,6 +21,7 @@ import { problemResponse } from "./problemResponse.ts"
 import { makeMoveGate } from "./MoveGate.ts"
 import { makeRequestLog } from "./RequestLog.ts"
 import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
+import { VerifiedCredentials } from "./VerifiedCredentials.ts"
 
 /** Authenticates a request by its bearer key, within the rate limit of the key. */
 export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress | RateLimits> = Layer.effect(
@@ -34,15 +35,23 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
     const log = yield* makeRequestLog
     const respond = yield* makeAuthenticatedResponse
     const turns = yield* LoopTurns
+    const verified = yield* VerifiedCredentials
     /** Per address, one refused request is answered per pass of the event loop. */
     const authenticate = (credential: Redacted.Redacted<string>) =>
       Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
         const address = client.of(request)
+        const authorization = request.headers["authorization"] ?? ""
         return Effect.matchEffect(
           keys.authenticate(credential, { address, admit: limits.admitKeyLookup(address) }),
           {
-            onFailure: (error) => Effect.andThen(turns.take(address), Effect.fail(error)),
-            onSuccess: Effect.succeed
+            onFailure: (error) => {
+              verified.remove(authorization)
+              return Effect.andThen(turns.take(address), Effect.fail(error))
+            },
+            onSuccess: (principal) => {
+              verified.add(authorization, principal.org_id)
+              return Effect.succeed(principal)
+            }
           }
         )
       })

@@ -1,12 +1,12 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Context, Effect } from "effect"
+import { Context, Effect, Exit } from "effect"
 import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { ServerResponse } from "node:http"
 import { RateLimited } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
-import { inTurns, LoopTurns, streamInTurns } from "../concurrency/LoopTurns.ts"
+import { inOrder, inTurns, LoopTurns, streamInTurns } from "../concurrency/LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { COUNTED_BYTES, setOrganization, UnsentResponses } from "./UnsentResponses.ts"
 import { WorkLimits } from "./WorkLimits.ts"
@@ -15,7 +15,7 @@ import { WorkLimits } from "./WorkLimits.ts"
  * Permits that a read takes while other organizations send requests: their statements then wait behind those of half as
  * many reads on a connection (head-of-line blocking).
  */
-const PERMITS_IN_COMPANY = 2
+const PERMITS_UNDER_CONTENTION = 2
 
 /**
  * Cost of a request outside of its turns, in milliseconds of the event loop: parsing and authenticating it, and what
@@ -25,14 +25,14 @@ const MILLIS_PER_REQUEST = 0.5
 const MILLIS_PER_KIB = 0.01
 
 /**
- * Cost of a read per millisecond that it took. Meanwhile a process of PostgreSQL worked for it, or it waited because all
- * processors were busy: both are reasons to rest. Writes take as long, but wait for the disk.
+ * Cost of a read per millisecond that it took, without its waits for turns. Meanwhile a process of PostgreSQL worked for
+ * it, or it waited because all processors were busy. Writes take as long, but wait for the disk.
  */
 const MILLIS_PER_DURATION = 0.3
 
 const MAX_COST_MILLIS = 20
 
-/** How long a write waits for its turn while other organizations send requests. */
+/** How long a request waits for its first turn. */
 const TURN_WAIT_MILLIS = 5_000
 
 /** How long a read waits until the clients of its organization have read earlier responses. */
@@ -50,7 +50,7 @@ export interface FairReads {
   /**
    * Runs an authenticated operation. A read waits for a permit of its organization, until the organization has few enough unread responses,
    * and for its turn at the event loop. So does each part of an export, after the permit was returned. Any other request waits for its turn
-   * only while other organizations send requests, at most 5 s. The memory of a large response counts for the organization until its client has
+   * only while the event loop is contended. Both waits end after 5 s with 429. The memory of a large response counts for the organization until its client has
    * read it.
    */
   readonly run: (
@@ -72,7 +72,7 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
   // A list of a hundred takes milliseconds of the event loop and a connection of the pool, so an unlimited number of them
   // would delay the requests of all other organizations.
   const { reads } = yield* WorkLimits
-  const permitsInCompany = Math.min(PERMITS_IN_COMPANY, reads)
+  const contendedPermits = Math.min(PERMITS_UNDER_CONTENTION, reads)
   const withReadPermit = makeKeyedSemaphore({
     permits: reads,
     onTimeout: Effect.suspend(() => {
@@ -99,35 +99,47 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
             orElse: () => tooManyUnread
           })
     )
-  const tooManyWaiting = Effect.suspend(() => {
-    use.refused("event_loop_turns")
-    return overItsShare
-  })
-  /** Runs a write when its organization has a turn. */
-  const writeInTurn = <A, E, R>(org_id: OrgId, write: Effect.Effect<A, E, R>) =>
+  /** Runs a request when its organization has a turn. Its later turns have the place of this one. */
+  const inFirstTurn = <A, E, R>(org_id: OrgId, request: Effect.Effect<A, E, R>) =>
     Effect.clockWith((clock) => {
       const start = monotonicMillis(clock)
       return Effect.flatMap(
         turns.takeWithin(org_id, TURN_WAIT_MILLIS),
         (hasTurn): Effect.Effect<A, E | RateLimited, R> => {
-          if (!hasTurn) return tooManyWaiting
-          use.used("event_loop_turns", (monotonicMillis(clock) - start) / TURN_WAIT_MILLIS)
-          turns.charge(org_id, MILLIS_PER_REQUEST)
-          return write
+          if (hasTurn) {
+            use.used("event_loop_turns", (monotonicMillis(clock) - start) / TURN_WAIT_MILLIS)
+            return request
+          }
+          use.refused("event_loop_turns")
+          return tooManyWaiting
         }
       )
     })
-  /** Runs a read in turns, and charges its organization for what it took. */
+  const chargedWrite = <A, E, R>(org_id: OrgId, write: Effect.Effect<A, E, R>) =>
+    Effect.suspend(() => {
+      turns.charge(org_id, MILLIS_PER_REQUEST)
+      return write
+    })
+  /** Runs a read in turns, and charges its organization for what it took, whether it succeeds or not. */
   const chargedRead = <E, R>(
     org_id: OrgId,
     read: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
   ) =>
     Effect.clockWith((clock) => {
       const start = monotonicMillis(clock)
-      return Effect.tap(read, ({ body }) =>
+      let waited = 0
+      const turn = Effect.suspend(() => {
+        const waitStart = monotonicMillis(clock)
+        return Effect.map(turns.take(org_id), () => {
+          waited += monotonicMillis(clock) - waitStart
+        })
+      })
+      return Effect.onExit(inTurns(turn)(read), (exit) =>
         Effect.sync(() => {
-          const kibibytes = body._tag === "Uint8Array" ? body.contentLength / 1_024 : 0
-          const millis = monotonicMillis(clock) - start
+          const body = Exit.isSuccess(exit) ? exit.value.body : undefined
+          const kibibytes = body?._tag === "Uint8Array" ? body.contentLength / 1_024 : 0
+          // Several waits of one read may overlap.
+          const millis = Math.max(0, monotonicMillis(clock) - start - waited)
           const cost = MILLIS_PER_REQUEST + kibibytes * MILLIS_PER_KIB + millis * MILLIS_PER_DURATION
           turns.charge(org_id, Math.min(MAX_COST_MILLIS, cost))
         })
@@ -138,18 +150,20 @@ export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
       (org_id, { method }) =>
       (operation) =>
         Effect.suspend(() => {
-          turns.arrive(org_id)
-          const hasCompany = turns.hasCompany(org_id)
           const counted = Effect.flatMap(operation, (response) => countFor(org_id, response))
-          if (method !== "GET") return hasCompany ? writeInTurn(org_id, counted) : counted
-          const turn = turns.take(org_id)
-          const read = Effect.map(chargedRead(org_id, inTurns(turn)(counted)), (response) =>
-            inTurnsWhileSent(response, turn)
+          if (method !== "GET") {
+            const write = chargedWrite(org_id, counted)
+            return turns.isContended(org_id) ? inOrder(inFirstTurn(org_id, write)) : write
+          }
+          const read = Effect.map(chargedRead(org_id, counted), (response) =>
+            inTurnsWhileSent(response, turns.take(org_id))
           )
-          return withReadPermit(
-            org_id,
-            hasCompany ? permitsInCompany : 1
-          )(Effect.andThen(Effect.andThen(awaitRoom(org_id), turn), read))
+          return inOrder(
+            withReadPermit(
+              org_id,
+              turns.hasCompany(org_id) ? contendedPermits : 1
+            )(Effect.andThen(awaitRoom(org_id), inFirstTurn(org_id, read)))
+          )
         })
   }
 })
@@ -188,7 +202,7 @@ const inTurnsWhileSent = (response: HttpServerResponse.HttpServerResponse, turn:
     : response
 }
 
-const overItsShare = Effect.fail(
+const tooManyWaiting = Effect.fail(
   new RateLimited({
     detail:
       "This request waited 5 s for its turn, because the organization sends more requests than its share of this replica. Send fewer at once.",

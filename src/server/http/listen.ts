@@ -27,12 +27,14 @@ import {
   connectionCuts,
   connectionRefusals,
   Connections,
-  defaultConnectionLimits
+  defaultConnectionLimits,
+  networkKey
 } from "./listen/Connections.ts"
 import { RequestPacer } from "./listen/RequestPacer.ts"
 import { clientAddress } from "./ClientAddress.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 import { Stopping } from "./Stopping.ts"
+import { makeVerifiedCredentials, VerifiedCredentials } from "./VerifiedCredentials.ts"
 import {
   COUNTED_BYTES,
   makeUnsentResponses,
@@ -150,15 +152,16 @@ class SingleWriteResponse<Request extends IncomingMessage> extends ServerRespons
  */
 class GuardedServer extends Server {
   readonly #fields: number
-  readonly #pacer = new RequestPacer()
+  readonly #pacer: Pacer
   readonly #forwarders: ReadonlyArray<IpNetwork.IpNetwork>
   /** The open connections. */
   readonly clients: Connections
   /** The responses that clients have not read. */
   readonly unsent: UnsentResponses
   readonly stopping: { readonly isStopping: boolean }
+  readonly #credentials: VerifiedCredentials
 
-  constructor(limits: ListenLimits, { observer, stopping, unsent }: ServerState) {
+  constructor(limits: ListenLimits, { credentials, observer, pacer, stopping, unsent }: ServerState) {
     super({
       ServerResponse: SingleWriteResponse,
       headersTimeout: limits.headersMillis,
@@ -173,6 +176,8 @@ class GuardedServer extends Server {
     })
     this.#fields = limits.headerFields
     this.#forwarders = limits.forwarders
+    this.#credentials = credentials
+    this.#pacer = pacer
     this.clients = new Connections(limits, observer)
     this.unsent = unsent
     this.stopping = stopping
@@ -181,8 +186,8 @@ class GuardedServer extends Server {
     // Node drops header fields beyond its limit silently, so its limit is off; `maxHeaderSize` still bounds them.
     this.maxHeadersCount = 0
     this.on("clientError", (error, socket) => refuseConnection(socket, refusalOf(error)))
-    this.on("connect", (_request, socket: Duplex) => refuseConnection(socket, "tunnel"))
     this.on("checkExpectation", (_request, response) => refuse(response, "expectation"))
+    this.on("connect", (_request, socket: Duplex) => refuseConnection(socket, "tunnel"))
   }
 
   /** Checks a connection and a request before any listener gets it. */
@@ -197,40 +202,47 @@ class GuardedServer extends Server {
         servers.set(socket, this)
       }
     }
-    if (event === "request" || event === "checkContinue") {
+    if (event === "request" || event === "checkContinue" || event === "checkExpectation") {
       const [request, response] = args
       if (request instanceof IncomingMessage && response instanceof ServerResponse) {
-        const starting = this.listenerCount("request") === 0
-        const refusal = starting && !isHealthCheck(request) ? "starting" : this.#refusal(request)
-        if (refusal !== undefined) refuse(response, refusal)
-        else if (starting) respondAlive(response)
-        if (refusal !== undefined || starting) return true
-        request.url = encodeSemicolons(request.url ?? "")
+        const serve = this.#server(event, request, response)
         const connection = this.clients.get(request.socket)
-        if (connection !== undefined) return this.#serveInTurn(connection, event, request, response)
+        if (connection === undefined) serve()
+        else this.#serveInTurn(connection, request, response, serve)
+        return true
       }
     }
     return super.emit(event, ...args)
   }
 
+  /** Returns a function that refuses a request or passes it to the listeners. */
+  #server(event: string, request: IncomingMessage, response: ServerResponse): () => void {
+    const starting = this.listenerCount("request") === 0
+    const refusal = starting && !isProbe(request, "healthz") ? "starting" : this.#refusal(request)
+    if (refusal !== undefined) return () => refuse(response, refusal)
+    if (starting) return () => respondAlive(response)
+    request.url = encodeSemicolons(request.url ?? "")
+    return () => void super.emit(event, request, response)
+  }
+
   /** Serves a request once the responses before it on its connection have been read. */
   #serveInTurn(
     connection: Connection,
-    event: string,
     request: IncomingMessage,
-    response: ServerResponse
-  ): boolean {
+    response: ServerResponse,
+    serve: () => void
+  ): void {
     const { socket } = request
     const before = connection.response
     if (before === undefined || (before.writableFinished && !connection.isQueueing)) {
       connection.response = response
-      this.#start(connection, event, request, response)
-      return true
+      this.#start(connection, request, response, serve)
+      return
     }
-    if (socket.destroyed) return true
+    if (socket.destroyed) return
     if (this.clients.hasTooManyWaiting(connection)) {
       this.clients.cut(socket, "pipelining")
-      return true
+      return
     }
     if (!connection.isQueueing) {
       connection.isQueueing = true
@@ -240,23 +252,45 @@ class GuardedServer extends Server {
       if (socket.destroyed) return
       connection.response = response
       response.once("finish", () => serveNext(connection))
-      this.#start(connection, event, request, response)
-    })
-    return true
-  }
-
-  #start({ client }: Connection, event: string, request: IncomingMessage, response: ServerResponse): void {
-    this.#pacer.start(client.limited ? client.key : this.#behindProxy(client, request), () => {
-      if (!request.socket.destroyed) super.emit(event, request, response)
+      this.#start(connection, request, response, serve)
     })
   }
 
-  /** Tells the clients behind a reverse proxy apart: by the address that it forwards, or else by their credentials. */
-  #behindProxy({ key }: Client, { headers, socket }: IncomingMessage): string {
+  /** Serves a request when the pacer starts it. A request whose connection closes no longer waits. */
+  #start(
+    { client }: Connection,
+    request: IncomingMessage,
+    response: ServerResponse,
+    serve: () => void
+  ): void {
+    const cancel = this.#pacer.start(this.#paceKey(client, request), {
+      start: serve,
+      isClosed: () => request.socket.destroyed,
+      refuse: () => refuse(response, "waiting")
+    })
+    if (cancel !== undefined) response.once("close", cancel)
+  }
+
+  /**
+   * The key by which a request is paced: the organization of a credential that was verified before, or else the network
+   * of the client's address. An invented credential is none. Probes wait for no other requests of their address, such as
+   * those that the same proxy or node sends.
+   */
+  #paceKey(client: Client, request: IncomingMessage): string {
+    const { authorization } = request.headers
+    const network = () => networkKey(client.limited ? client.key : this.#addressBehindProxy(client, request))
+    if (isProbe(request, "healthz", "readyz", "metrics")) return `probe ${network()}`
+    const organization =
+      authorization === undefined ? undefined : this.#credentials.organizationOf(authorization)
+    return organization ?? network()
+  }
+
+  /** The key of the address that a reverse proxy forwards; the proxy's own if it forwards none. */
+  #addressBehindProxy({ key }: Client, { headers, socket }: IncomingMessage): string {
     const peer = socket.remoteAddress ?? ""
     const forwarded = headers["x-forwarded-for"]
     const address = clientAddress(this.#forwarders, peer, Array.isArray(forwarded) ? undefined : forwarded)
-    return address === peer ? `${key} ${headers.authorization ?? headers.cookie ?? ""}` : addressKey(address)
+    return address === peer ? key : addressKey(address)
   }
 
   /** Nothing was read or written for a while: the connection is idle, its response is still being computed, or its client does not read. */
@@ -294,9 +328,15 @@ const serveNext = (connection: Connection): void => {
 const encodeSemicolons = (url: string): string =>
   url.includes(";") ? url.replace(/^[^?#]*/, (path) => path.replaceAll(";", "%3B")) : url
 
-/** Liveness is answered while the service starts: a long migration or crash recovery must not cause a restart. */
-const isHealthCheck = ({ method, url }: IncomingMessage): boolean =>
-  (method === "GET" || method === "HEAD") && /^\/healthz(?:\?|$)/.test(url ?? "")
+/**
+ * Whether a request is one of these probes. Liveness is answered while the service starts: a long migration or crash
+ * recovery must not cause a restart.
+ */
+const isProbe = ({ method, url = "" }: IncomingMessage, ...probes: ReadonlyArray<string>): boolean =>
+  (method === "GET" || method === "HEAD") &&
+  probes.some(
+    (probe) => url.startsWith(probe, 1) && (url.length === probe.length + 1 || url[probe.length + 1] === "?")
+  )
 
 const respondAlive = (response: ServerResponse): void => {
   const body = JSON.stringify(HEALTHY)
@@ -312,18 +352,28 @@ const respondAlive = (response: ServerResponse): void => {
 /** A host with an optional port, or nothing (RFC 9112, 3.2). Proxies could interpret anything else as different hosts. */
 const host = /^(?:[\w.~!$&'()*+,;=%-]+|\[[\da-fA-F:.]+\])?(?::\d*)?$/
 
-/** State that the server shares with the routes. */
+type Pacer = Pick<RequestPacer, "start">
+
+/** State that the server shares with the routes, and its pacer. */
 interface ServerState {
   readonly unsent: UnsentResponses
   readonly stopping: { readonly isStopping: boolean }
+  readonly credentials: VerifiedCredentials
+  readonly pacer: Pacer
   readonly observer: ConnectionObserver | undefined
 }
 
 /** A server with these limits; the caller makes it listen. */
 export const makeServer = (
   limits: ListenLimits = defaultListenLimits,
-  { observer, stopping = { isStopping: false }, unsent = makeUnsentResponses() }: Partial<ServerState> = {}
-): GuardedServer => new GuardedServer(limits, { observer, stopping, unsent })
+  {
+    credentials = makeVerifiedCredentials(),
+    observer,
+    pacer = new RequestPacer(),
+    stopping = { isStopping: false },
+    unsent = makeUnsentResponses()
+  }: Partial<ServerState> = {}
+): GuardedServer => new GuardedServer(limits, { credentials, observer, pacer, stopping, unsent })
 
 const refusalOf = (error: Error): Refusal => {
   switch ("code" in error ? error.code : undefined) {
@@ -362,7 +412,12 @@ export const layerListen = (options: {
     Effect.map(
       Effect.gen(function* () {
         const observer = observeConnections(yield* Effect.context<never>())
-        const state = { observer, stopping: yield* Stopping, unsent: yield* UnsentResponses }
+        const state = {
+          observer,
+          stopping: yield* Stopping,
+          unsent: yield* UnsentResponses,
+          credentials: yield* VerifiedCredentials
+        }
         return makeServer({ ...defaultListenLimits, ...options.limits }, state)
       }),
       (server) =>

@@ -12,14 +12,19 @@ import {
 import { uuidV7Hex } from "../../domain/Ids.ts"
 
 /**
- * The problems of requests that are refused before routing: by the HTTP parser, by a time-out, or because the service
- * is still starting. Node would answer them with a status and no body.
+ * The problems of requests that are refused before routing: by the HTTP parser, by a time-out, because too many wait, or
+ * because the service is still starting. Node would answer them with a status and no body.
  */
 const refusals = {
   starting: [Unavailable, "The service is starting; retry shortly.", { "retry-after": "1" }],
   connections: [
     Unavailable,
     "Too many connections. Close idle ones, or retry shortly.",
+    { "retry-after": "1" }
+  ],
+  waiting: [
+    Unavailable,
+    "Too many requests of this client wait to be started. Send fewer at once, or retry shortly.",
     { "retry-after": "1" }
   ],
   malformed: [InvalidRequest, "Malformed HTTP/1.1 request (RFC 9112).", {}],

@@ -1,12 +1,22 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { inTurns, makeLoopTurns, nextTurn, yieldingOnly } from "../../../src/server/concurrency/LoopTurns.ts"
+import {
+  inOrder,
+  inTurns,
+  makeLoopTurns,
+  nextTurn,
+  yieldingOnly
+} from "../../../src/server/concurrency/LoopTurns.ts"
 import { pass, virtualTime } from "../../support/virtualLoopTime.ts"
 
-/** Turns, and a log of the slices that took them. */
-const setUp = () => {
-  const { elapse, time, timersStarted, work } = virtualTime()
+/** Turns, and a log of the slices that took them. `isContended`: the event loop is busy, and the key `other` uses it too. */
+const setUp = ({ isContended = false }: { readonly isContended?: boolean } = {}) => {
+  const { elapse, pause, time, timersStarted, work } = virtualTime({ isBusy: isContended })
   const turns = makeLoopTurns(time)
+  if (isContended) {
+    pause(1_000)
+    turns.charge("other", 1_000)
+  }
   const log: Array<string> = []
   const slice = (key: string, name: string, millis = 0) =>
     Effect.tap(turns.take(key), () =>
@@ -21,7 +31,7 @@ const setUp = () => {
       const start = time.now()
       return Effect.map(elapse(effect), () => time.now() - start)
     })
-  return { turns, log, slice, timed, timersStarted }
+  return { turns, log, slice, timed, timersStarted, time }
 }
 
 describe("LoopTurns", () => {
@@ -65,78 +75,149 @@ describe("LoopTurns", () => {
   )
 
   it.effect(
-    "beside requests of another key, a key rests three times as long as it worked; alone it does not",
+    "under contention, a key waits three times as long as it worked; otherwise it does not wait",
     () =>
       Effect.gen(function* () {
-        const elapsed = (keys: ReadonlyArray<string>) => {
-          const { slice, timed, turns } = setUp()
-          for (const key of keys) turns.arrive(key)
+        const elapsed = (isContended: boolean) => {
+          const { slice, timed } = setUp({ isContended })
           return timed(Effect.forEach(["a1", "a2", "a3", "a4"], (name) => slice("a", name, 20)))
         }
-        // Three rests of 60 ms lie between four slices of 20 ms; at most 2 ms of each are owed.
-        const rested = yield* elapsed(["b", "a"])
-        assert.isAtLeast(rested, 4 * 20 + 3 * 57)
-        assert.isAtMost(rested, 4 * 20 + 3 * 60)
-        assert.strictEqual(yield* elapsed(["a"]), 4 * 20)
+        // Three waits of 60 ms lie between four slices of 20 ms; at most 2 ms of debt remain.
+        const throttled = yield* elapsed(true)
+        assert.isAtLeast(throttled, 4 * 20 + 3 * 57)
+        assert.isAtMost(throttled, 4 * 20 + 3 * 60)
+        assert.strictEqual(yield* elapsed(false), 4 * 20)
       })
   )
 
-  it.effect("beside requests of another key, small slices wait for no timer after each", () =>
+  it.effect(
+    "beside another key, a key gets part of the event loop, and beside one that only probes all of it",
+    () =>
+      Effect.gen(function* () {
+        /** The part of the time that a key uses, beside 150 requests of another one at intervals of 20 ms. */
+        const shareBeside = Effect.fnUntraced(function* (millis: number) {
+          const { slice, time, timed } = setUp()
+          const interval = Effect.callback<void>((resume) => void time.after(20, () => resume(Effect.void)))
+          let used = 0
+          const greedy = Effect.forever(Effect.tap(slice("a", "a", 2), () => Effect.sync(() => (used += 2))))
+          const all = yield* Effect.forkChild(
+            Effect.replicateEffect(greedy, 8, { concurrency: "unbounded", discard: true })
+          )
+          const elapsed = yield* timed(
+            Effect.replicateEffect(Effect.andThen(slice("b", "b", millis), interval), 150, { discard: true })
+          )
+          yield* Fiber.interrupt(all)
+          return used / elapsed
+        })
+        const share = yield* shareBeside(1)
+        assert.isAtLeast(share, 0.25)
+        assert.isAtMost(share, 0.35)
+        assert.isAtLeast(yield* shareBeside(0.03), 0.99)
+      })
+  )
+
+  it.effect("under contention, small slices wait for no timer after each", () =>
     Effect.gen(function* () {
-      const { slice, timed, timersStarted, turns } = setUp()
-      turns.arrive("b")
-      turns.arrive("a")
+      const { slice, timed, timersStarted } = setUp({ isContended: true })
       const elapsed = yield* timed(Effect.replicateEffect(slice("a", "a", 0.1), 200, { discard: true }))
-      // 20 ms of work and three times as much rest, at most 2 ms of which is owed. A timer after each slice would take 200 ms.
+      // 20 ms of work and three times as much debt, at most 2 ms of which remain. A timer after each slice would take 200 ms.
       assert.isBelow(elapsed, 4 * 20 + 5)
       assert.isAbove(elapsed, 4 * 20 - 5)
       assert.isAtMost(timersStarted(), 60)
     })
   )
 
-  it.effect("a key rests for charged work while another key has requests, and not alone", () =>
+  it.effect("under contention, a key waits for charged work; otherwise it does not", () =>
     Effect.gen(function* () {
-      const elapsed = (keys: ReadonlyArray<string>) => {
-        const { slice, timed, turns } = setUp()
-        for (const key of keys) turns.arrive(key)
-        assert.strictEqual(turns.hasCompany("a"), keys.includes("b"))
+      const elapsed = (isContended: boolean) => {
+        const { slice, timed, turns } = setUp({ isContended })
+        assert.strictEqual(turns.hasCompany("a"), isContended)
+        assert.strictEqual(turns.isContended("a"), isContended)
         turns.charge("a", 500)
         return timed(slice("a", "a1"))
       }
-      assert.isAtLeast(yield* elapsed(["b", "a"]), 490)
-      assert.strictEqual(yield* elapsed(["a"]), 0)
+      assert.isAtLeast(yield* elapsed(true), 490)
+      assert.strictEqual(yield* elapsed(false), 0)
     })
   )
 
-  it.effect("a slice does not wait for the rest of another key", () =>
+  it.effect("a long pause of the process is not charged to the key whose slice it interrupts", () =>
     Effect.gen(function* () {
-      const { slice, turns } = setUp()
-      turns.arrive("b")
-      turns.arrive("a")
-      yield* slice("a", "a1", 100)
-      const resting = yield* Effect.forkChild(slice("a", "a2"))
+      const { slice, timed } = setUp({ isContended: true })
+      const elapsed = yield* timed(Effect.andThen(slice("a", "interrupted", 1_000), slice("a", "next")))
+      assert.isAtMost(elapsed, 1_000 + 3 * 50)
+    })
+  )
+
+  it.effect("a slice does not wait for the debt of another key", () =>
+    Effect.gen(function* () {
+      const { log, slice, time } = setUp({ isContended: true })
+      yield* slice("a", "a1", 50)
+      const waiting = yield* Effect.forkChild(slice("a", "a2"))
       yield* Effect.yieldNow
+      const start = time.now()
       yield* slice("b", "b1")
-      assert.isUndefined(resting.pollUnsafe())
-      yield* Fiber.interrupt(resting)
+      assert.deepStrictEqual(log, ["a1", "b1"])
+      assert.strictEqual(time.now(), start)
+      yield* Fiber.interrupt(waiting)
     })
   )
 
   it.effect("a slice that waited too long gets no turn, and the next one does", () =>
     Effect.gen(function* () {
-      const { log, slice, timed, turns } = setUp()
-      turns.arrive("b")
-      turns.arrive("a")
+      const { log, slice, timed, turns } = setUp({ isContended: true })
       const all = Effect.all(
-        [slice("a", "a1", 100), turns.takeWithin("a", 200), turns.takeWithin("a", 1_000)],
+        [slice("a", "a1", 50), turns.takeWithin("a", 100), turns.takeWithin("a", 1_000)],
         { concurrency: "unbounded" }
       )
       let results: ReadonlyArray<unknown> = []
       const elapsed = yield* timed(Effect.map(all, (ended) => void (results = ended)))
       assert.deepStrictEqual(results.slice(1), [false, true])
       assert.deepStrictEqual(log, ["a1"])
-      assert.isAtLeast(elapsed, 100 + 298)
-      assert.isAtMost(elapsed, 100 + 300)
+      assert.isAtLeast(elapsed, 50 + 148)
+      assert.isAtMost(elapsed, 50 + 150)
+    })
+  )
+
+  it.effect("a slice behind one without a limit is refused at the end of its own limit", () =>
+    Effect.gen(function* () {
+      const { slice, timed, turns } = setUp({ isContended: true })
+      turns.charge("a", 500)
+      const unlimited = yield* Effect.forkChild(slice("a", "unlimited"))
+      yield* Effect.yieldNow
+      assert.strictEqual(yield* timed(turns.takeWithin("a", 200)), 200)
+      assert.isUndefined(unlimited.pollUnsafe())
+      yield* Fiber.interrupt(unlimited)
+    })
+  )
+
+  it.effect("a large request finishes before small requests of its key that start later", () =>
+    Effect.gen(function* () {
+      const { log, slice, timed } = setUp()
+      const large = inTurns(slice("a", "large", 3))(Effect.replicateEffect(nextTurn, 30, { discard: true }))
+      const small = Effect.forever(slice("a", "small", 0.5))
+      const smalls = yield* Effect.forkChild(
+        Effect.replicateEffect(small, 100, { concurrency: "unbounded", discard: true })
+      )
+      yield* Effect.yieldNow
+      const elapsed = yield* timed(large)
+      yield* Fiber.interrupt(smalls)
+      // The hundred that waited before come first.
+      assert.isAtMost(elapsed, 100 * 0.5 + 30 * 3 + 1)
+      assert.isAtMost(log.lastIndexOf("large") - log.indexOf("large"), 30)
+    })
+  )
+
+  it.effect("large requests of a key finish one after the other, the oldest first", () =>
+    Effect.gen(function* () {
+      const { log, slice, timed } = setUp()
+      const large = (name: string) =>
+        inTurns(slice("a", name, 3))(Effect.replicateEffect(nextTurn, 4, { discard: true }))
+      yield* timed(Effect.forEach(["a1", "a2", "a3"], large, { concurrency: "unbounded" }))
+      assert.deepStrictEqual(
+        log,
+        ["a1", "a2", "a3"].flatMap((name) => Array.from({ length: 4 }, () => name))
+      )
     })
   )
 
@@ -149,6 +230,16 @@ describe("LoopTurns", () => {
       yield* Fiber.interrupt(first)
       yield* Fiber.join(second)
       assert.deepStrictEqual(log.slice(-1), ["next"])
+    })
+  )
+
+  it.effect("the slices of a request have the place of its first one, also outside of nextTurn", () =>
+    Effect.gen(function* () {
+      const { log, slice, timed } = setUp()
+      const request = (name: string) =>
+        inOrder(Effect.andThen(slice("a", `${name}, first`), slice("a", `${name}, second`)))
+      yield* timed(Effect.forEach(["a1", "a2"], request, { concurrency: "unbounded" }))
+      assert.deepStrictEqual(log, ["a1, first", "a1, second", "a2, first", "a2, second"])
     })
   )
 

@@ -4,7 +4,7 @@ import { HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { RateLimited } from "../../../src/api/Problems.ts"
 import { OrgId } from "../../../src/domain/Ids.ts"
-import { LoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
+import { LoopTurns, nextTurn } from "../../../src/server/concurrency/LoopTurns.ts"
 import { makeFairReads } from "../../../src/server/http/FairReads.ts"
 import {
   defaultUnsentLimits,
@@ -22,14 +22,21 @@ const GET = { method: "GET" }
 /** Turns that are always free, so that only permits make a read wait. */
 const turnsWith = (options: {
   readonly hasCompany?: boolean
+  readonly isContended?: boolean
   readonly hasTurns?: boolean
   readonly onTake?: () => void
+  /** The wait for a turn within a request. */
+  readonly wait?: Effect.Effect<void>
   readonly onCharge?: (key: string, millis: number) => void
 }): LoopTurns => ({
-  arrive: () => undefined,
   hasCompany: () => options.hasCompany ?? false,
+  isContended: () => options.isContended ?? false,
   charge: (key, millis) => options.onCharge?.(key, millis),
-  take: () => Effect.sync(() => options.onTake?.()),
+  take: () =>
+    Effect.andThen(
+      options.wait ?? Effect.void,
+      Effect.sync(() => options.onTake?.())
+    ),
   takeWithin: () =>
     Effect.sync(() => {
       options.onTake?.()
@@ -112,13 +119,16 @@ describe("FairReads", () => {
       )
   )
 
-  it.effect("a write takes a turn while other organizations send requests", () =>
+  it.effect("a write takes a turn while the event loop is contended", () =>
     Effect.gen(function* () {
       const org = yield* OrgId.generate
       let taken = 0
-      const write = Effect.fnUntraced(function* (hasCompany: boolean) {
+      const write = Effect.fnUntraced(function* (isContended: boolean) {
         const reads = yield* makeFairReads.pipe(
-          Effect.provideService(LoopTurns, turnsWith({ hasCompany, onTake: () => taken++ }))
+          Effect.provideService(
+            LoopTurns,
+            turnsWith({ hasCompany: true, isContended, onTake: () => taken++ })
+          )
         )
         yield* reads.run(org, { method: "POST" })(ok)
         return taken
@@ -128,24 +138,27 @@ describe("FairReads", () => {
     })
   )
 
-  it.effect("a write without a turn for five seconds fails with 429, and is not executed", () => {
-    const refusals: Array<string> = []
-    return Effect.gen(function* () {
-      const reads = yield* makeFairReads
-      const org = yield* OrgId.generate
-      const problem = yield* Effect.flip(reads.run(org, { method: "POST" })(Effect.die("must not start")))
-      assert.instanceOf(problem, RateLimited)
-      assert.include(problem.detail, "waited 5 s for its turn")
-      assert.deepStrictEqual(refusals, ["event_loop_turns"])
-    }).pipe(
-      Effect.provideService(LoopTurns, turnsWith({ hasCompany: true, hasTurns: false })),
-      Effect.provideService(LimitUse, {
-        used: () => undefined,
-        refused: (limit) => void refusals.push(limit),
-        collect: Effect.void
-      })
-    )
-  })
+  it.effect.each(["POST", "GET"])(
+    "a %s without a turn for five seconds fails with 429, and is not executed",
+    (method) => {
+      const refusals: Array<string> = []
+      return Effect.gen(function* () {
+        const reads = yield* makeFairReads
+        const org = yield* OrgId.generate
+        const problem = yield* Effect.flip(reads.run(org, { method })(Effect.die("must not start")))
+        assert.instanceOf(problem, RateLimited)
+        assert.include(problem.detail, "waited 5 s for its turn")
+        assert.deepStrictEqual(refusals, ["event_loop_turns"])
+      }).pipe(
+        Effect.provideService(LoopTurns, turnsWith({ isContended: true, hasTurns: false })),
+        Effect.provideService(LimitUse, {
+          used: () => undefined,
+          refused: (limit) => void refusals.push(limit),
+          collect: Effect.void
+        })
+      )
+    }
+  )
 
   it.effect(
     "a read is charged for its time and the size of its response, up to a limit, and a write is",
@@ -170,6 +183,51 @@ describe("FairReads", () => {
         yield* Fiber.join(slow)
         assert.deepStrictEqual(charged, [1.5, 20, 0.5, 3.5])
       })
+  )
+
+  it.effect("a read is not charged for its waits for turns", () =>
+    Effect.gen(function* () {
+      const org = yield* OrgId.generate
+      const charged: Array<number> = []
+      const reads = yield* makeFairReads.pipe(
+        Effect.provideService(
+          LoopTurns,
+          turnsWith({ wait: Effect.sleep(100), onCharge: (_, millis) => charged.push(millis) })
+        )
+      )
+      const statement = Effect.sleep(5)
+      const read = yield* Effect.forkChild(
+        reads.run(org, GET)(Effect.andThen(Effect.all([nextTurn, statement, nextTurn]), ok))
+      )
+      for (const millis of [100, 5, 100]) {
+        yield* Effect.yieldNow
+        yield* TestClock.adjust(millis)
+      }
+      yield* Fiber.join(read)
+      assert.lengthOf(charged, 1)
+      assert.approximately(charged[0]!, 0.5 + 5 * 0.3, 0.001)
+    })
+  )
+
+  it.effect("a read that fails or is interrupted is charged too", () =>
+    Effect.gen(function* () {
+      const org = yield* OrgId.generate
+      const charged: Array<number> = []
+      const reads = yield* makeFairReads.pipe(
+        Effect.provideService(LoopTurns, turnsWith({ onCharge: (_, millis) => charged.push(millis) }))
+      )
+      const run = (read: Effect.Effect<HttpServerResponse.HttpServerResponse, string>) =>
+        Effect.forkChild(Effect.exit(reads.run(org, GET)(Effect.andThen(Effect.sleep(10), read))))
+      const failed = yield* run(Effect.fail("failed"))
+      yield* Effect.yieldNow
+      yield* TestClock.adjust(10)
+      yield* Fiber.join(failed)
+      const interrupted = yield* run(Effect.never)
+      yield* Effect.yieldNow
+      yield* TestClock.adjust(20)
+      yield* Fiber.interrupt(interrupted)
+      assert.deepStrictEqual(charged, [0.5 + 10 * 0.3, 0.5 + 20 * 0.3])
+    })
   )
 
   it.effect("the rows of a read are decoded in a turn of their own, also within the parts of an export", () =>

@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer, Queue } from "effect"
 import { HttpServer } from "effect/http"
 import { once } from "node:events"
 import type { RequestListener, Server } from "node:http"
@@ -11,15 +11,21 @@ import {
   makeServer
 } from "../../../src/server/http/listen.ts"
 import { loopbackNetworks } from "../../../src/server/http/listen/Connections.ts"
+import type { PacedRequest } from "../../../src/server/http/listen/RequestPacer.ts"
+import { makeVerifiedCredentials } from "../../../src/server/http/VerifiedCredentials.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type Exchange, exchange } from "../../support/rawSocket.ts"
 import { service } from "../../support/service.ts"
 
 /** A server on a free loopback port, until the scope closes. */
-const listening = (limits: Partial<ListenLimits> = {}, answer?: RequestListener) =>
+const listening = (
+  limits: Partial<ListenLimits> = {},
+  answer?: RequestListener,
+  state: Parameters<typeof makeServer>[1] = {}
+) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly server: Server; readonly port: number }>((resume) => {
-      const server = makeServer({ ...defaultListenLimits, ...limits })
+      const server = makeServer({ ...defaultListenLimits, ...limits }, state)
       if (answer !== undefined) server.on("request", answer)
       server.listen(0, "127.0.0.1", () => {
         const address = server.address()
@@ -84,23 +90,35 @@ describe("listen: slow clients", () => {
   )
 
   it.live.each([
-    ["one credential", {}, (index: number) => `Authorization: ${index < 100 ? "flood" : "other"}`],
+    ["one verified credential", {}, "Authorization: flood", "Authorization: other"],
+    ["invented credentials", {}, "Authorization: {n}", "Authorization: other"],
+    [
+      "invented credentials and malformed addresses",
+      { forwarders: loopbackNetworks },
+      "Authorization: {n}\r\nX-Forwarded-For: unknown {n}",
+      "Authorization: other"
+    ],
     [
       "many credentials of one forwarded address",
       { forwarders: loopbackNetworks },
-      (index: number) =>
-        `Authorization: ${index < 100 ? `flood ${index}` : "other"}\r\nX-Forwarded-For: 203.0.113.${index < 100 ? 1 : 2}`
-    ]
+      "Authorization: {n}\r\nX-Forwarded-For: 203.0.113.1",
+      "Authorization: another\r\nX-Forwarded-For: 203.0.113.2"
+    ],
+    ["one credential", {}, "Authorization: flood", "", "/healthz"],
+    ["no credential", { trustedProxies: [] }, "X-A: b", "X-A: b", "/readyz"]
   ] as const)(
-    "many connections with %s behind a proxy do not delay a request of another client",
-    ([, limits, headersOf]) =>
+    "many connections with %s behind a proxy do not delay a request of another client, or a probe",
+    ([, limits, flood, other, probe = "/"]) =>
       Effect.gen(function* () {
         const served: Array<string | undefined> = []
-        const { port } = yield* listening(limits, ({ headers }, response) => {
-          served.push(headers.authorization)
+        const credentials = makeVerifiedCredentials()
+        for (const credential of ["flood", "other"]) credentials.add(credential, `org_${credential}`)
+        const answer: RequestListener = ({ headers }, response) => {
+          served.push(headers["x-name"]?.toString())
           for (const end = performance.now() + 2; performance.now() < end;);
           response.end("ok")
-        })
+        }
+        const { port } = yield* listening(limits, answer, { credentials })
         const connect = Effect.callback<Socket>((resume) => {
           const socket = createConnection(port, "127.0.0.1", () => resume(Effect.succeed(socket)))
         })
@@ -108,7 +126,10 @@ describe("listen: slow clients", () => {
         const sockets = yield* Effect.all(Array.from({ length: 101 }, () => connect))
         const ended = sockets.map((socket) => once(socket.resume(), "close"))
         for (const [index, socket] of sockets.entries()) {
-          socket.write(`GET / HTTP/1.1\r\n${headersOf(index)}\r\n${CLOSE}\r\n`)
+          const [name, path, headers] =
+            index < 100 ? ["flood", "/", flood.replaceAll("{n}", String(index))] : ["other", probe, other]
+          const lines = [`GET ${path} HTTP/1.1`, `X-Name: ${name}`, ...(headers === "" ? [] : [headers])]
+          socket.write(`${lines.join("\r\n")}\r\n${CLOSE}\r\n`)
         }
         yield* Effect.promise(() => Promise.all(ended))
         assert.lengthOf(served, 101)
@@ -134,6 +155,116 @@ describe("listen: slow clients", () => {
         server.getConnections((_error, count) => resume(Effect.succeed(count)))
       })
       assert.strictEqual(open, 0)
+    })
+  )
+})
+
+/** A server whose pacer starts no request, and the requests that wait in it. */
+const paced = Effect.fnUntraced(function* (limits: Partial<ListenLimits>) {
+  const credentials = makeVerifiedCredentials()
+  credentials.add("Bearer verified", "org_1")
+  const arrived = yield* Queue.unbounded<{ readonly key: string; readonly request: PacedRequest }>()
+  const canceled = yield* Deferred.make<void>()
+  const pacer = {
+    start: (key: string, request: PacedRequest) => {
+      Queue.offerUnsafe(arrived, { key, request })
+      return () => Deferred.doneUnsafe(canceled, Effect.void)
+    }
+  }
+  const { port } = yield* listening(limits, ok, { credentials, pacer })
+  return { port, arrived, canceled }
+})
+
+describe("listen: pacing", () => {
+  const direct = { trustedProxies: [] }
+  const proxy = { forwarders: loopbackNetworks }
+  it.live.each([
+    ["by the client's address", direct, "GET / HTTP/1.1", "", "127.0.0.1"],
+    [
+      "an invented credential by the client's address",
+      direct,
+      "GET / HTTP/1.1",
+      "Authorization: Bearer invented",
+      "127.0.0.1"
+    ],
+    [
+      "a verified credential by its organization",
+      direct,
+      "GET / HTTP/1.1",
+      "Authorization: Bearer verified",
+      "org_1"
+    ],
+    ["a probe of liveness apart", direct, "GET /healthz HTTP/1.1", "", "probe 127.0.0.1"],
+    ["a probe of readiness apart", direct, "HEAD /readyz?a=b HTTP/1.1", "", "probe 127.0.0.1"],
+    ["metrics apart", direct, "GET /metrics HTTP/1.1", "Authorization: Bearer token", "probe 127.0.0.1"],
+    ["other paths not apart", direct, "GET /metrics/x HTTP/1.1", "", "127.0.0.1"],
+    ["other methods not apart", direct, "POST /healthz HTTP/1.1", "", "127.0.0.1"],
+    ["a refused request", direct, "GET / HTTP/1.1", "Host: other", "127.0.0.1"],
+    ["an unknown expectation", direct, "GET / HTTP/1.1", "Expect: payment", "127.0.0.1"],
+    ["by the forwarded address", proxy, "GET / HTTP/1.1", "X-Forwarded-For: 203.0.113.7", "203.0.113.7"],
+    [
+      "by a forwarded address with a port",
+      proxy,
+      "GET / HTTP/1.1",
+      "X-Forwarded-For: 203.0.113.7:5555",
+      "203.0.113.7"
+    ],
+    [
+      "by the forwarded network of 48 bits",
+      proxy,
+      "GET / HTTP/1.1",
+      "X-Forwarded-For: [2001:db8:1:2::3]:5555",
+      "8193:3512:1"
+    ],
+    [
+      "by the proxy if the forwarded address is malformed",
+      proxy,
+      "GET / HTTP/1.1",
+      "X-Forwarded-For: unknown",
+      "127.0.0.1"
+    ],
+    [
+      "by the proxy that forwards no address",
+      {},
+      "GET / HTTP/1.1",
+      "Authorization: Bearer invented",
+      "127.0.0.1"
+    ]
+  ] as const)("a request is paced: %s", ([, limits, line, header, key]) =>
+    Effect.gen(function* () {
+      const { arrived, port } = yield* paced(limits)
+      const lines = header === "" ? [line] : [line, header]
+      const exchanged = yield* Effect.forkChild(exchange(port, `${lines.join("\r\n")}\r\n${CLOSE}\r\n`))
+      const { key: given, request } = yield* Queue.take(arrived)
+      assert.strictEqual(given, key)
+      request.start()
+      yield* Fiber.join(exchanged)
+    })
+  )
+
+  it.live("a request whose connection closes no longer waits", () =>
+    Effect.gen(function* () {
+      const { arrived, canceled, port } = yield* paced(direct)
+      const socket = createConnection(port, "127.0.0.1")
+      socket.on("error", () => undefined)
+      socket.write(`GET / HTTP/1.1\r\n${HOST}\r\n`)
+      const { request } = yield* Queue.take(arrived)
+      assert.isFalse(request.isClosed())
+      socket.resetAndDestroy()
+      yield* Deferred.await(canceled)
+      assert.isTrue(request.isClosed())
+    })
+  )
+
+  it.live("a request beyond the limit of those that wait gets 503 with Retry-After", () =>
+    Effect.gen(function* () {
+      const { arrived, port } = yield* paced(direct)
+      const exchanged = yield* Effect.forkChild(exchange(port, `GET / HTTP/1.1\r\n${CLOSE}\r\n`))
+      const { request } = yield* Queue.take(arrived)
+      request.refuse()
+      const answer = yield* Fiber.join(exchanged)
+      assertProblem(answer, 503, "UNAVAILABLE")
+      assert.strictEqual(answer.headers.get("retry-after"), "1")
     })
   )
 })

@@ -189,3 +189,10 @@ export const addressKey = (address: string): string => {
   const parsed = NetAddress.ipv6FromString(address.replace(/%.*$/, ""))
   return Result.isSuccess(parsed) ? NetAddress.ipv6ToSegments(parsed.success).slice(0, 4).join(":") : address
 }
+
+/**
+ * The network of a client, by its key: of an IPv6 address the first 48 bits, which one client may have to itself, with
+ * 65,536 networks of 64 bits.
+ */
+export const networkKey = (key: string): string =>
+  key.includes(":") ? key.split(":").slice(0, 3).join(":") : key

@@ -1,4 +1,4 @@
-import { type LoopTime, makeCompany, processTime, restAfter } from "../../concurrency/Company.ts"
+import { LoopShares, type LoopTime, processTime } from "../../concurrency/LoopShares.ts"
 
 /** Time that starting requests may take per pass of the event loop: of one client, and of all. */
 const CLIENT_MILLIS = 2
@@ -7,14 +7,31 @@ const TOTAL_MILLIS = 8
 /** Time of a request outside of its start: Node.js reads and parses it, and writes the response. */
 const MILLIS_PER_REQUEST = 0.15
 
-/** Rest that a client may owe and still start requests, so that one with few requests at a time does not wait. */
-const OWED_MILLIS = 10
+/** The longest time that a start is charged for. A longer one was interrupted, such as by garbage collection. */
+const MAX_START_MILLIS = 5
+
+/** Debt that a client may have and still start requests, so that one with few requests at a time does not wait. */
+const ALLOWED_DEBT_MILLIS = 10
+
+/** How long a throttled client waits at most until the contention is checked again. */
+const CHECK_MILLIS = 100
+
+/** Requests of one client that wait, at most. They start within a few seconds. */
+const MAX_WAITING = 5_000
+
+/** A request before its start. */
+export interface PacedRequest {
+  readonly start: () => void
+  /** Whether its connection has closed: it is then not started. */
+  readonly isClosed: () => boolean
+  /** Answers a request that is not started, because too many of its client wait. */
+  readonly refuse: () => void
+}
 
 /** The requests of one client that wait for a later pass, and the time that its requests took in this pass. */
 interface ClientQueue {
-  readonly waiting: Array<() => void>
+  readonly waiting: Set<PacedRequest>
   millis: number
-  restsUntil: number
 }
 
 /**
@@ -22,72 +39,75 @@ interface ClientQueue {
  * a request takes up to half a millisecond, even without a key: a thousand connections of one client would delay all
  * others by half a second. Waiting requests keep their order, and clients take turns.
  *
- * While other clients send requests too, a client rests after its own, so that refused requests, which no rate limit
- * makes fewer, do not take up a whole processor.
+ * While the event loop is contended, a client is throttled ({@link LoopShares}), so that refused requests, which no rate
+ * limit makes fewer, do not take up a whole processor.
  */
 export class RequestPacer {
   readonly #time: LoopTime
-  readonly #company: ReturnType<typeof makeCompany>
+  readonly #shares: LoopShares
   readonly #queues = new Map<string, ClientQueue>()
   #millis = 0
   #isDue = false
-  /** When the timer for the end of a rest runs. */
-  #wakesAt = Number.POSITIVE_INFINITY
   #cancelTimer = (): void => undefined
 
   constructor(time: LoopTime = processTime) {
     this.#time = time
-    this.#company = makeCompany(time)
+    this.#shares = new LoopShares(time)
   }
 
-  /** Starts a request of a client, now or in a later pass. */
-  start(client: string, request: () => void): void {
-    this.#company.arrive(client)
-    const queue = this.#queues.get(client) ?? { waiting: [], millis: 0, restsUntil: 0 }
+  /** Requests that wait. */
+  get waiting(): number {
+    let count = 0
+    for (const { waiting } of this.#queues.values()) count += waiting.size
+    return count
+  }
+
+  /**
+   * Starts a request of a client, now or in a later pass. Returns a function that removes a waiting request from the
+   * queue.
+   */
+  start(client: string, request: PacedRequest): (() => void) | undefined {
+    const queue = this.#queues.get(client) ?? { waiting: new Set(), millis: 0 }
     this.#queues.set(client, queue)
-    try {
-      if (queue.waiting.length === 0 && this.#hasTime(queue)) this.#run(client, queue, request)
-      else queue.waiting.push(request)
-    } finally {
-      this.#passAt(nextStart(queue))
+    this.#passSoon()
+    const { waiting } = queue
+    if (waiting.size === 0 && this.#hasTime(client, queue)) {
+      this.#run(client, queue, request)
+      return undefined
     }
+    if (waiting.size >= MAX_WAITING) {
+      request.refuse()
+      return undefined
+    }
+    waiting.add(request)
+    return () => void waiting.delete(request)
   }
 
-  #hasTime({ millis, restsUntil }: ClientQueue): boolean {
+  #hasTime(client: string, { millis }: ClientQueue): boolean {
     return (
-      millis < CLIENT_MILLIS && this.#millis < TOTAL_MILLIS && restsUntil <= this.#time.now() + OWED_MILLIS
+      millis < CLIENT_MILLIS &&
+      this.#millis < TOTAL_MILLIS &&
+      this.#shares.debt(client) <= ALLOWED_DEBT_MILLIS
     )
   }
 
-  #run(client: string, queue: ClientQueue, request: () => void): void {
+  #run(client: string, queue: ClientQueue, request: PacedRequest): void {
+    if (request.isClosed()) return
     const start = this.#time.now()
     try {
-      request()
+      request.start()
     } finally {
-      const end = this.#time.now()
-      queue.millis += end - start
-      this.#millis += end - start
-      if (this.#company.has(client)) {
-        queue.restsUntil = restAfter(queue.restsUntil, end - start + MILLIS_PER_REQUEST, end)
-      }
+      const millis = this.#time.now() - start
+      queue.millis += millis
+      this.#millis += millis
+      this.#shares.charge(client, Math.min(millis, MAX_START_MILLIS) + MILLIS_PER_REQUEST)
     }
   }
 
-  /** Makes the next pass come no later than at this time. */
-  #passAt(at: number): void {
-    if (this.#isDue || at >= this.#wakesAt) return
-    this.#cancelTimer()
-    const rest = at - this.#time.now()
-    if (rest > 0) {
-      this.#wakesAt = at
-      this.#cancelTimer = this.#time.after(rest, () => {
-        this.#wakesAt = Number.POSITIVE_INFINITY
-        this.#passAt(0)
-      })
-      return
-    }
+  #passSoon(): void {
+    if (this.#isDue) return
     this.#isDue = true
-    this.#wakesAt = Number.POSITIVE_INFINITY
+    this.#cancelTimer()
     setImmediate(() => {
       this.#isDue = false
       this.#pass()
@@ -97,20 +117,20 @@ export class RequestPacer {
   /** Starts waiting requests, one of each client at a time, as long as the time of this pass suffices. */
   #pass(): void {
     this.#millis = 0
-    const now = this.#time.now()
     const waiting: Array<readonly [string, ClientQueue]> = []
     for (const [client, queue] of this.#queues) {
       queue.millis = 0
-      if (queue.waiting.length > 0) waiting.push([client, queue])
-      else if (queue.restsUntil <= now) this.#queues.delete(client)
+      if (queue.waiting.size > 0) waiting.push([client, queue])
+      else this.#queues.delete(client)
     }
     try {
       for (let hasRun = true; hasRun;) {
         hasRun = false
         for (const [client, queue] of waiting) {
-          if (!this.#hasTime(queue)) continue
-          const next = queue.waiting.shift()
+          if (!this.#hasTime(client, queue)) continue
+          const [next] = queue.waiting
           if (next === undefined) continue
+          queue.waiting.delete(next)
           hasRun = true
           // Clients that were not served in this pass come first in the next one.
           this.#queues.delete(client)
@@ -120,13 +140,19 @@ export class RequestPacer {
       }
     } finally {
       // Even if a request throws, the others are started in the next pass.
-      let next = Number.POSITIVE_INFINITY
-      for (const queue of this.#queues.values()) next = Math.min(next, nextStart(queue))
-      if (this.#queues.size > 0) this.#passAt(next)
+      this.#passLater()
     }
   }
-}
 
-/** When a client may start its next request; if none waits, when it is forgotten. */
-const nextStart = ({ restsUntil, waiting }: ClientQueue): number =>
-  waiting.length > 0 ? restsUntil - OWED_MILLIS : restsUntil
+  /** Schedules the next pass: immediately, or when the first debt of a client with waiting requests is low enough. */
+  #passLater(): void {
+    if (this.#queues.size === 0 || this.#isDue) return
+    let millis = CHECK_MILLIS
+    for (const [client, { waiting }] of this.#queues) {
+      const debt = waiting.size === 0 ? 0 : this.#shares.debt(client)
+      millis = Math.min(millis, debt - ALLOWED_DEBT_MILLIS)
+    }
+    if (millis > 0) this.#cancelTimer = this.#time.after(millis, () => this.#passSoon())
+    else this.#passSoon()
+  }
+}

@@ -1,0 +1,34 @@
+import { Context } from "effect"
+import { LruCache } from "../concurrency/LruCache.ts"
+
+/** Limits of the cache: entries, and bytes of credentials. */
+const MAX_CREDENTIALS = 10_000
+const MAX_BYTES = 2 * 2 ** 20
+
+/**
+ * The organizations of the credentials (headers `Authorization`) whose last authentication succeeded, by which requests
+ * are paced before they are authenticated. Only credentials that exist get in: inventing them brings no share of the
+ * event loop. It is not used to authenticate.
+ */
+export interface VerifiedCredentials {
+  readonly organizationOf: (credential: string) => string | undefined
+  readonly add: (credential: string, org_id: string) => void
+  readonly remove: (credential: string) => void
+}
+
+export const makeVerifiedCredentials = (): VerifiedCredentials => {
+  const cache = new LruCache<string>({ entries: MAX_CREDENTIALS, weight: MAX_BYTES })
+  return {
+    organizationOf: (credential) => cache.get(credential),
+    add: (credential, org_id) => {
+      if (cache.get(credential) !== org_id) cache.set(credential, org_id, credential.length)
+    },
+    remove: (credential) => void cache.delete(credential)
+  }
+}
+
+/** The verified credentials of this process, which its server and its authentication share. */
+export const VerifiedCredentials = Context.Reference<VerifiedCredentials>(
+  "countersign/server/http/VerifiedCredentials",
+  { defaultValue: makeVerifiedCredentials }
+)
