@@ -1,15 +1,23 @@
 /** JSON texts that cost much in relation to their size, as bodies of requests. */
 
+/** Nesting of values, which are in up to five containers of a body. */
+const LEVELS = 50
+
 /** The kinds, each as text of a JSON value with at most `values` values and `bytes` bytes. */
 export const values = {
   /** One object with many members. */
   members: (size: Size) => `{${members(size.names, size.bytes)}}`,
+  /** One object with many members, in an object in an object, as deep as allowed. */
+  nestedMembers: (size: Size) =>
+    `{"x":1,"deep":`.repeat(LEVELS) +
+    `{${members(size.names, size.bytes - LEVELS * 16)}}` +
+    "}".repeat(LEVELS),
   /** Many objects, each with one member of a name of its own. */
   shapes: (size: Size) =>
     list(Math.min(size.names, Math.floor(size.values / 2)), size.bytes, (index) => `{"k${index}":1}`),
   /** Lists in lists, as deep as allowed. */
   nested: (size: Size) =>
-    list(Math.floor(size.values / 50), size.bytes, () => "[".repeat(50) + "]".repeat(50)),
+    list(Math.floor(size.values / LEVELS), size.bytes, () => "[".repeat(LEVELS) + "]".repeat(LEVELS)),
   /** Empty lists. */
   empty: (size: Size) => list(size.values, size.bytes, () => "[]"),
   /** Numbers whose digits have to be compared. */

@@ -557,8 +557,8 @@ export const approvals: ReadonlyArray<ListedMutant> = [
   },
   {
     file: "domain/approvals/grantDigest.ts",
-    from: "if (content.arguments !== undefined) parts.push(content.arguments)",
-    to: "parts.push(content.arguments ?? null)",
+    from: "content.session_id,",
+    to: "",
     tests: grantAllowsTests
   },
   {

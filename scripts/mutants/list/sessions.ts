@@ -151,7 +151,7 @@ export const sessions: ReadonlyArray<ListedMutant> = [
   },
   {
     file: steps,
-    from: "yield* requireResumable(saved, digestOf(principal, session_id, request), request)",
+    from: "yield* requireResumable(saved, yield* texts.digestWith(saved), request)",
     to: "",
     tests: approvals
   },

@@ -39,68 +39,97 @@ export const canonicalJson = (value: Schema.Json): Result.Result<string, NotCano
   }
 }
 
-/** Values in one of the {@link canonicalParts}: about two milliseconds of work. */
-const VALUES_PER_PART = 4_096
+/** Work after which one of the {@link canonicalParts} ends: 1 for each value, and 1 for each name to sort. About a millisecond. */
+const WORK_PER_PART = 4_096
+
+/** Characters after which a part ends, whatever its work. About a millisecond. */
+const CHARACTERS_PER_PART = 256 * 1_024
 
 /**
- * The text of {@link canonicalJson} in parts, so that the caller can yield to other work between them. Joined, they are
- * that text. Throws {@link NotCanonical}. It recurses into containers with many values, so the value may not be deeper
- * than a request body.
+ * The text of {@link canonicalJson} in parts, so that the caller can yield to other work between them. Joined, they are that text. Throws
+ * {@link NotCanonical}. Each value is visited once, so all parts together cost as much as the undivided text, however deep it is nested.
+ *
+ * A part ends after the step that reaches a limit. Two steps are not divided: sorting the names of one object, and writing one string. With
+ * the largest body of a request, of 4 MiB and 20,000 names, either takes some 30 ms at most; 19,000 short names take some 5 ms.
+ *
+ * The value must be a tree, as `JSON.parse` makes it, and must not change before the last part. Depth is not limited.
  */
-export function* canonicalParts(value: Schema.Json, valuesPerPart = VALUES_PER_PART): Generator<string> {
-  if (typeof value !== "object" || value === null || countUpTo(value, valuesPerPart + 1) <= valuesPerPart) {
-    yield textOf(value)
-    return
-  }
-  const members: ReadonlyArray<Member> = isArray(value)
-    ? value.map((item) => ["", item])
-    : Object.entries(value).toSorted(byName)
-  let before = isArray(value) ? "[" : "{"
-  let together: Array<Member> = []
-  let count = 0
-  const partOfTogether = (): string => {
-    const container = isArray(value) ? together.map(([, item]) => item) : Object.fromEntries(together)
-    const part = before + textOf(container).slice(1, -1)
-    before = ","
-    together = []
-    count = 0
-    return part
-  }
-  for (const member of members) {
-    const [name, item] = member
-    const size = countUpTo(item, valuesPerPart + 1)
-    if (together.length > 0 && count + size > valuesPerPart) yield partOfTogether()
-    if (size <= valuesPerPart) {
-      together.push(member)
-      count += size
-      continue
-    }
-    yield isArray(value) ? before : `${before}${textOf(name)}:`
-    before = ","
-    yield* canonicalParts(item, valuesPerPart)
-  }
-  if (together.length > 0) yield partOfTogether()
-  yield isArray(value) ? "]" : "}"
+export function* canonicalParts(value: Schema.Json, workPerPart = WORK_PER_PART): Generator<string> {
+  const writer = new PartWriter(value)
+  do yield writer.next(workPerPart)
+  while (!writer.isComplete)
 }
 
-/** An item of an array, or a member of an object. */
-type Member = readonly [name: string, item: Schema.Json]
+/** An array or object of which a part is written. */
+type OpenContainer =
+  | { readonly items: ReadonlyArray<Schema.Json>; readonly names: undefined; index: number }
+  | { readonly members: Members; readonly names: ReadonlyArray<string>; index: number }
 
-const byName = ([left]: Member, [right]: Member): number => (left < right ? -1 : 1)
+type Members = { readonly [name: string]: Schema.Json }
+
+/** Writes a canonical text part by part. */
+class PartWriter {
+  /** From the outermost to the innermost, which is written next. */
+  readonly #open: Array<OpenContainer> = []
+  #text = ""
+  #work = 0
+
+  constructor(value: Schema.Json) {
+    this.#begin(value)
+  }
+
+  get isComplete(): boolean {
+    return this.#open.length === 0
+  }
+
+  /** The next part. */
+  next(maxWork: number): string {
+    for (;;) {
+      const innermost = this.#open.at(-1)
+      if (innermost === undefined || this.#work >= maxWork || this.#text.length >= CHARACTERS_PER_PART) break
+      const index = innermost.index++
+      if (index === (innermost.names ?? innermost.items).length) {
+        this.#text += innermost.names === undefined ? "]" : "}"
+        this.#open.pop()
+        continue
+      }
+      if (index > 0) this.#text += ","
+      if (innermost.names === undefined) {
+        this.#begin(innermost.items[index])
+      } else {
+        const name = innermost.names[index] ?? ""
+        this.#text += `${textOf(name)}:`
+        this.#begin(innermost.members[name])
+      }
+    }
+    const part = this.#text
+    this.#text = ""
+    this.#work = 0
+    return part
+  }
+
+  /** Writes a scalar, or the first character of a container. */
+  #begin(value: Schema.Json | undefined): void {
+    this.#work++
+    if (typeof value !== "object" || value === null) {
+      this.#text += textOf(value)
+    } else if (isArray(value)) {
+      this.#text += "["
+      this.#open.push({ items: value, names: undefined, index: 0 })
+    } else {
+      this.#text += "{"
+      // Sorts by UTF-16 code units.
+      const names = Object.keys(value).toSorted()
+      this.#work += names.length
+      this.#open.push({ members: value, names, index: 0 })
+    }
+  }
+}
 
 const isArray = (value: Schema.Json): value is ReadonlyArray<Schema.Json> => Array.isArray(value)
 
-const textOf = (value: Schema.Json): string => Result.getOrThrow(canonicalJson(value))
-
-/** The number of values in a value, itself included, but no more than `most`. */
-const countUpTo = (value: Schema.Json, most: number): number => {
-  const containers: Array<Schema.Json> = [value]
-  let count = 1
-  for (let next = containers.pop(); next !== undefined && count < most; next = containers.pop()) {
-    if (typeof next !== "object" || next === null) continue
-    const items: ReadonlyArray<Schema.Json> = isArray(next) ? next : Object.values(next)
-    count += items.length
-    for (const item of items) if (typeof item === "object" && item !== null) containers.push(item)
-  }
-  return Math.min(count, most)
+/** The text of a string, number or literal. */
+const textOf = (value: Schema.Json | undefined): string => {
+  if (value === undefined) throw new NotCanonical({ problem: "it is not a JSON value" })
+  return Result.getOrThrow(canonicalJson(value))
 }

@@ -24,7 +24,7 @@ import {
 import { approvalsRequired, awaitedGroups } from "../../domain/approvals/Quorum.ts"
 import type { ProposedArguments } from "../../domain/approvals/CounterProposal.ts"
 import { approvalTransitionedEvent } from "../../domain/approvals/SessionEvent.ts"
-import { proposalDigest } from "../../domain/approvals/StepDigest.ts"
+import { proposalDigestInSlices, stepDigestInSlices } from "../../domain/approvals/StepDigest.ts"
 import type { Grant } from "../../domain/approvals/Grant.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
@@ -41,6 +41,7 @@ import {
   toApproval,
   withState
 } from "./approvalRows.ts"
+import { digestInTurns } from "./digestInTurns.ts"
 import { insertProposal, proposalBytes } from "./proposalRows.ts"
 import {
   createGrant,
@@ -50,7 +51,7 @@ import {
   requireOnePerson
 } from "./Grants/createGrant.ts"
 import { findGrantOfApproval } from "./Grants/rows.ts"
-import { LoopTurns } from "../concurrency/LoopTurns.ts"
+import { LoopTurns, nextTurn } from "../concurrency/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"
@@ -128,22 +129,42 @@ export class Approvals extends Context.Service<
       })
 
       /**
-       * Decides in a transaction of its own, which waits for the locks. It works in every case. `propose` makes the counter-proposal
-       * of a rejection from the approval's row, `grantOf` the grant of an approval.
+       * The proposal of these arguments instead of the step's. It is made before the transaction, because large arguments are digested in
+       * turns. The digests cover members of the approval that never change.
        */
-      const decideInTransaction = <E = never, E2 = never>(
+      const prepareProposal = Effect.fnUntraced(function* (
+        { org_id }: Principal,
+        id: ApprovalId,
+        proposed: ProposedArguments
+      ): Effect.fn.Return<Proposal, NotFound | InvalidRequest> {
+        const row = yield* Effect.orDie(findApproval(sql, org_id, id))
+        if (row === undefined) return yield* notFound("approval")
+        const content = { ...row, arguments: proposed }
+        // The digest of the step is equal only if its arguments are.
+        const stepDigest = yield* digestInTurns(() => stepDigestInSlices(content))
+        if (stepDigest === row.arguments_digest) return yield* unchangedProposal
+        const digest = yield* digestInTurns(() => proposalDigestInSlices(content))
+        yield* nextTurn
+        return { arguments: JSON.stringify(proposed), digest }
+      })
+
+      /**
+       * Decides in a transaction of its own, which waits for the locks. It works in every case. `proposal` is the counter-proposal
+       * of a rejection, `grantOf` makes the grant of an approval.
+       */
+      const decideInTransaction = <E = never>(
         principal: Principal,
         id: ApprovalId,
         request: DecideRequest,
         {
           grantOf = () => Effect.undefined,
-          propose = () => noProposal
+          proposal
         }: {
-          readonly propose?: (row: ApprovalRow) => Effect.Effect<ProposalInput, E>
+          readonly proposal?: Proposal | undefined
           readonly grantOf?: (
             decided: ApprovalRow,
             at: { readonly isDecided: boolean; readonly now: Timestamp }
-          ) => Effect.Effect<Grant | undefined, E2>
+          ) => Effect.Effect<Grant | undefined, E>
         } = {}
       ) =>
         atomically(
@@ -151,7 +172,10 @@ export class Approvals extends Context.Service<
             const row = yield* lockApprovalForUpdate(sql, principal.org_id, id)
             if (row === undefined) return yield* notFound("approval")
             const now = yield* clock.now
-            const input = { ...decisionInput(principal, request), ...(yield* propose(row)) }
+            const input = {
+              ...decisionInput(principal, request),
+              ...(proposal === undefined ? {} : { proposal })
+            }
             const { refusal, transitions } = transition(stateOf(row), input, now)
             // Also if the decision is refused: windows that have passed are closed now, without waiting for the deadline worker.
             const decided = yield* recordTransitionsOf(
@@ -161,10 +185,10 @@ export class Approvals extends Context.Service<
               now
             )
             const event = decisionEventOf(transitions)
-            const { proposal } = stateOf(decided)
-            if (event !== undefined && proposal !== null) {
-              yield* insertProposal(sql, decided, proposal)
-              const bytes = proposalBytes(proposal)
+            const { proposal: proposed } = stateOf(decided)
+            if (event !== undefined && proposed !== null) {
+              yield* insertProposal(sql, decided, proposed)
+              const bytes = proposalBytes(proposed)
               yield* sql.afterCommit(Effect.sync(() => usage.add(principal.org_id, { bytes })))
             }
             if (event !== undefined)
@@ -275,16 +299,16 @@ export class Approvals extends Context.Service<
             if (refusal !== null) return yield* refused(refusal, approval)
             return { ...approval, ...(grant === undefined ? {} : { grant }) }
           }
+          const proposal =
+            proposed_arguments === undefined
+              ? undefined
+              : yield* prepareProposal(principal, id, proposed_arguments)
           const shared =
-            proposed_arguments !== undefined || (yield* isInTransaction)
+            proposal !== undefined || (yield* isInTransaction)
               ? undefined
               : yield* decideShared(principal, id, redacted)
           const { approval, refusal } =
-            shared ??
-            (yield* decideInTransaction(principal, id, redacted, {
-              propose: (row) =>
-                proposed_arguments === undefined ? noProposal : proposalOf(row, proposed_arguments)
-            }))
+            shared ?? (yield* decideInTransaction(principal, id, redacted, { proposal }))
           if (refusal !== null) return yield* refused(refusal, approval)
           return approval
         }),
@@ -311,22 +335,8 @@ const decisionInput = (
   comment: comment ?? null
 })
 
-/** The part of a decision's input that proposes other arguments. */
-type ProposalInput = Pick<ApprovalInput & { readonly _tag: "Decide" }, "proposal">
-
-const noProposal = Effect.succeed<ProposalInput>({})
-
-/** The proposal of these arguments instead of the step's. */
-const proposalOf = (
-  row: ApprovalRow,
-  proposed: ProposedArguments
-): Effect.Effect<ProposalInput, InvalidRequest> => {
-  const digest = proposalDigest({ ...row, arguments: proposed })
-  const { arguments: own } = toApproval(row)
-  return own !== undefined && digest === proposalDigest({ ...row, arguments: own })
-    ? unchangedProposal
-    : Effect.succeed({ proposal: { arguments: JSON.stringify(proposed), digest } })
-}
+/** Other arguments that a decision proposes. */
+type Proposal = NonNullable<(ApprovalInput & { readonly _tag: "Decide" })["proposal"]>
 
 const approvedProposal = Effect.fail(
   new InvalidRequest({

@@ -12,7 +12,7 @@ import {
   sentence
 } from "../../domain/approvals/describeDecision.ts"
 import type { GovernedStep } from "../../domain/approvals/AgentSession.ts"
-import { proposalDigest } from "../../domain/approvals/StepDigest.ts"
+import { proposalDigestInSlices } from "../../domain/approvals/StepDigest.ts"
 import {
   answerAsk,
   answerFault,
@@ -31,6 +31,7 @@ import { OrganizationMoves } from "../identity/OrganizationMoves.ts"
 import { Revocations } from "../identity/Revocations.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
+import { digestInTurns } from "./digestInTurns.ts"
 import { type DecisionWaitLimits, makeDecisionWaits } from "./Hooks/DecisionWaits.ts"
 import {
   findCallStep,
@@ -150,7 +151,8 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a member of a body that was decoded as JSON
         arguments: event.arguments as Schema.Json
       }
-      const digest = proposalDigest({ org_id: principal.org_id, session_id, ...content })
+      const proposed = { org_id: principal.org_id, session_id, ...content }
+      const digest = yield* digestInTurns(() => proposalDigestInSlices(proposed))
       const known =
         (yield* Effect.orDie(findCallStep(sql, call))) ??
         (yield* Effect.orDie(takeWaitingStep(sql, call, digest)))

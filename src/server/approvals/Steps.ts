@@ -18,7 +18,7 @@ import { ruleNewStep, Rules } from "./Rules.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import { type ResumedStep, SessionWriter } from "./SessionWriter.ts"
-import { digestOf, makeStepTexts, newStep, type StepOfTask, type StepTexts } from "./Steps/newStep.ts"
+import { makeRequestTexts, newStep, type RequestTexts, type StepOfTask } from "./Steps/newStep.ts"
 import { outcomeOf } from "./Steps/outcomeOf.ts"
 import { outcomeBytes, stepBytes } from "./Steps/storedBytes.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./Steps/spans.ts"
@@ -82,15 +82,15 @@ export class Steps extends Context.Service<
         principal: Principal,
         session_id: SessionId,
         request: StepRequest,
-        texts: Effect.Effect<StepTexts>
+        texts: RequestTexts
       ) {
         const { org_id } = principal
         const waiting = yield* writer.findWaitingStep({ org_id, session_id, step_id: request.step_id })
-        if (waiting !== undefined) return yield* resumeShared(principal, session_id, request, waiting)
+        if (waiting !== undefined) return yield* resumeShared(principal, session_id, request, texts, waiting)
         const step = yield* withTask(principal, session_id, request)
         if (step === undefined) return undefined
         const list = yield* rules.cached(org_id)
-        const known = yield* texts
+        const known = yield* texts.all
         const now = yield* clock.now
         const ruling = ruleNewStep(list, { ...step, arguments: request.arguments })
         const created = yield* newStep(principal, session_id, step, known, ruling, now)
@@ -119,7 +119,7 @@ export class Steps extends Context.Service<
           case "Written":
             return created.answer
           case "Saved":
-            return yield* resumeShared(principal, session_id, request, outcome.step)
+            return yield* resumeShared(principal, session_id, request, texts, outcome.step)
           case "NotWritten":
             return undefined
         }
@@ -130,15 +130,16 @@ export class Steps extends Context.Service<
         principal: Principal,
         session_id: SessionId,
         request: StepRequest,
+        texts: RequestTexts,
         saved: ResumedStep
       ) {
         const { org_id } = principal
         const { approval } = saved
         if (saved.session_closed) return undefined
+        yield* requireResumable(saved, yield* texts.digestWith(saved), request)
         yield* nextTurn
-        // After the read: the request may have waited for its batch while a window ended, or while a person decided.
+        // After the read: the request may have waited for its batch or its turns while a window ended, or while a person decided.
         const now = yield* clock.now
-        yield* requireResumable(saved, digestOf(principal, session_id, request), request)
         const list = yield* rules.cached(org_id)
         if (list.revision !== saved.rules_revision) return undefined
         // The digests are equal, so these are the arguments of the saved step.
@@ -220,11 +221,13 @@ export class Steps extends Context.Service<
         check: Effect.fn("Steps.check")(function* (session_id, step) {
           const principal = yield* Authorized("sessions.write")
           yield* requireCapacity(principal.org_id, session_id, step.step_id)
-          const texts = makeStepTexts(principal, session_id, step)
+          const texts = makeRequestTexts(principal, session_id, step)
           const answer = (yield* isInTransaction)
             ? undefined
             : yield* checkShared(principal, session_id, step, texts)
           if (answer !== undefined) return answer
+          // Not under the session's lock, where a repeated step is compared by it.
+          yield* texts.digestWith(step)
           yield* nextTurn
           return yield* yieldingOnly(inTransaction.check(principal, session_id, step, texts))
         }),

@@ -1,11 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Result, type Schema } from "effect"
 import * as fc from "fast-check"
+import { hash } from "node:crypto"
 import {
   proposalDigest,
   type StepContent,
   stepDigest,
   stepDigestInSlices
 } from "../../../src/domain/approvals/StepDigest.ts"
+import { canonicalJson } from "../../../src/domain/json/CanonicalJson.ts"
 
 const step: StepContent = {
   org_id: "org_1",
@@ -54,6 +57,15 @@ describe("stepDigest", () => {
     assert.isAtLeast(pauses, 10)
     assert.strictEqual(slice.value, "cc8369d43a3d34cc45a007854368d20e60a795ba39243de1ff8993f2f2552c4a")
     assert.strictEqual(stepDigest(large), slice.value)
+  })
+
+  it("deep and wide arguments have the digest of their undivided canonical text", () => {
+    let nested: Schema.Json = Object.fromEntries(
+      Array.from({ length: 19_900 }, (_, index) => [`k${index}`, index])
+    )
+    for (let level = 0; level < 60; level++) nested = { x: 1, deep: nested }
+    const text = `["countersign-step-v1","org_1","ses_1","step 1","refund","payment",${Result.getOrThrow(canonicalJson(nested))}]`
+    assert.strictEqual(stepDigest({ ...step, arguments: nested }), hash("sha256", text))
   })
 
   it("the digest equals that of a canonical text written by hand, as openssl computes it", () => {

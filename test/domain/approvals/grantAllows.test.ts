@@ -133,6 +133,14 @@ describe("grantDigest", () => {
     arguments: { a: 1, b: "2" }
   }
 
+  it("is that of a canonical text written by hand, as openssl computes it", () => {
+    // printf '["countersign-grant-v1","org","session","pay","write",{"a":1,"b":"2"}]' | openssl dgst -sha256
+    assert.strictEqual(
+      grantDigest(content),
+      "d33280ef7d25996f16739fbae52e97ea2fe2a5e0669733b314c337a64b6ecb00"
+    )
+  })
+
   it("is equal for equal content, in any order and notation", () => {
     assert.strictEqual(grantDigest(content), grantDigest({ ...content, arguments: { b: "2", a: 1.0 } }))
     assert.match(grantDigest(content), /^[0-9a-f]{64}$/)

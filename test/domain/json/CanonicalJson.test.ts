@@ -143,35 +143,127 @@ describe("canonicalJson", () => {
 })
 
 describe("canonicalParts", () => {
+  /** Names and texts that implementations of canonical JSON, or of objects, treat in different ways. */
+  const text = fc.oneof(
+    fc.constantFrom(
+      "__proto__",
+      "toJSON",
+      "constructor",
+      "length",
+      "",
+      "10",
+      "9",
+      "\ud83d\ude00",
+      "\ufb33",
+      '"\\\u0001'
+    ),
+    fc.string({ unit: "grapheme", maxLength: 3 })
+  )
+  const { value: anyValue } = fc.letrec<{ readonly value: unknown }>((tie) => ({
+    value: fc.oneof(
+      { depthSize: "medium", maxDepth: 5 },
+      fc.oneof(
+        text,
+        fc.double({ noNaN: true, noDefaultInfinity: true }),
+        fc.constantFrom(-0, null, true, false)
+      ),
+      fc.array(tie("value"), { maxLength: 6 }),
+      fc.dictionary(text, tie("value"), { maxKeys: 6 }),
+      // A wide object in a narrow one.
+      fc.tuple(fc.integer({ min: 20, max: 40 }), tie("value")).map(([count, deep]) => ({
+        x: 1,
+        deep: {
+          ...Object.fromEntries(Array.from({ length: count }, (_, index) => [`n${index}`, index])),
+          deep
+        }
+      }))
+    )
+  }))
+  // Parsed, so that `__proto__` is a name as any other. `JSON.stringify` would write -0 as 0.
+  const writeMinusZero = (_: string, value: unknown) => (Object.is(value, -0) ? "-0" : value)
+  const readMinusZero = (_: string, value: unknown) => (value === "-0" ? -0 : value)
+  const parsedValue = anyValue.map((made): Schema.Json =>
+    JSON.parse(JSON.stringify(made, writeMinusZero), readMinusZero)
+  )
+
   it("joined, the parts of any value are its canonical text", () => {
     fc.assert(
-      fc.property(
-        fc.jsonValue({ depthSize: "large", maxDepth: 8 }),
-        fc.integer({ min: 1, max: 12 }),
-        (json, size) => {
-          // Names as in a parsed text, among them `__proto__`.
-          const value: Schema.Json = JSON.parse(JSON.stringify(json))
-          assert.strictEqual([...canonicalParts(value, size)].join(""), canonical(value))
-        }
-      ),
+      fc.property(parsedValue, fc.integer({ min: 1, max: 12 }), (value, size) => {
+        assert.strictEqual([...canonicalParts(value, size)].join(""), canonical(value))
+      }),
       { numRuns: 2_000 }
     )
   })
 
-  it("a small value is one part, and no part of a large one has more values than allowed", () => {
+  it("a small value is one part, and a part of a large one ends with the step that reaches the limit", () => {
     const small = { b: [1, 2, { a: null }], a: "x" }
     assert.deepStrictEqual([...canonicalParts(small)], [canonical(small)])
     const records = Array.from({ length: 100 }, (_, id) => ({ id, name: `n${id}`, __proto__2: [id] }))
     const large = { z: records, a: records, "10": Object.fromEntries(records.map(({ id }) => [id, id])) }
     const parts = [...canonicalParts(large, 50)]
     assert.strictEqual(parts.join(""), canonical(large))
-    assert.isAbove(parts.length, 15)
-    // A record has five values, so that ten are together, of at most 40 bytes each.
-    for (const part of parts) assert.isAtMost(part.length, 10 * 45)
+    assert.isAbove(parts.length, 30)
+    // A value has at most 20 characters, with its name.
+    for (const part of parts) assert.isAtMost(part.length, 50 * 20)
+  })
+
+  it("a part ends after 256 KiB of text, however few values that is", () => {
+    const value = Array.from({ length: 10 }, () => "x".repeat(100 * 1_024))
+    const parts = [...canonicalParts(value)]
+    assert.strictEqual(parts.join(""), canonical(value))
+    assert.lengthOf(parts, 4)
+  })
+
+  /** The value, and the number of its members and names that were read since. */
+  const counted = <A extends object>(target: A) => {
+    const reads = { count: 0 }
+    const value = new Proxy(target, {
+      get: (object, name, receiver): unknown => {
+        reads.count++
+        return Reflect.get(object, name, receiver)
+      },
+      ownKeys: (object) => {
+        const names = Reflect.ownKeys(object)
+        reads.count += names.length
+        return names
+      }
+    })
+    return { reads, value }
+  }
+
+  it("a wide object is read once, however deep it is nested", () => {
+    const names = 10_000
+    const wide = Object.fromEntries(Array.from({ length: names }, (_, index) => [`k${index}`, index]))
+    for (const levels of [0, 60]) {
+      const { reads, value } = counted(wide)
+      let nested: Schema.Json = value
+      for (let level = 0; level < levels; level++) nested = { x: 1, deep: nested }
+      const parts = [...canonicalParts(nested)]
+      // Each name in the list of names, and each member.
+      assert.isAtMost(reads.count, 2 * names, `${levels} levels`)
+      assert.strictEqual(parts.join(""), canonical(nested))
+    }
+  })
+
+  it("handles any depth", () => {
+    let value: Schema.Json = 1
+    for (let level = 0; level < 100_000; level++) value = [value]
+    const parts = [...canonicalParts(value)]
+    assert.isAtLeast(parts.length, 20)
+    assert.strictEqual(parts.join(""), canonical(value))
   })
 
   it("a value without a canonical form throws, wherever it is", () => {
-    const values = Array.from({ length: 20 }, (_, index) => [index, "\ud800".slice(index === 15 ? 0 : 1)])
-    assert.throws(() => [...canonicalParts({ values }, 3)], NotCanonical)
+    for (const fault of ["\ud800", "\udfff!", Number.NaN, Number.NEGATIVE_INFINITY]) {
+      for (const item of [
+        fault,
+        [fault],
+        { a: fault },
+        ...(typeof fault === "string" ? [{ [fault]: 1 }] : [])
+      ]) {
+        const values = Array.from({ length: 20 }, (_, index) => [index, index === 15 ? item : "a"])
+        assert.throws(() => [...canonicalParts({ values }, 3)], NotCanonical)
+      }
+    }
   })
 })

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { NewGrant } from "../../../api/Grants.ts"
 import { GrantNotAllowed, InvalidRequest, LimitReached } from "../../../api/Problems.ts"
 import type { GrantConditions } from "../../../domain/approvals/grantAllows.ts"
-import { grantDigest } from "../../../domain/approvals/grantDigest.ts"
+import { grantDigestInSlices } from "../../../domain/approvals/grantDigest.ts"
 import {
   DEFAULT_GRANT_SECONDS,
   type Grant,
@@ -19,6 +19,7 @@ import { formatTimestamp, type Timestamp } from "../../../domain/Time.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import { rowBytes, type StoredUsage } from "../../identity/StoredUsage.ts"
 import type { ApprovalRow } from "../approvalRows.ts"
+import { digestInTurns } from "../digestInTurns.ts"
 import { compileConditions } from "./compileConditions.ts"
 import { countOpenGrants, findGrant, insertGrant } from "./rows.ts"
 
@@ -123,7 +124,7 @@ export const createGrant = Effect.fnUntraced(function* (
       scope: request.scope,
       tool: approval.tool,
       action_class: approval.action_class,
-      content_digest: request.scope === "arguments" ? contentDigest(approval, stepArguments) : null,
+      content_digest: request.scope === "arguments" ? yield* contentDigest(approval, stepArguments) : null,
       conditions: conditionsText,
       reason: request.reason ?? "",
       max_uses,
@@ -152,14 +153,16 @@ export const createGrant = Effect.fnUntraced(function* (
 export const contentDigest = (
   step: Pick<ApprovalRow, "org_id" | "session_id" | "tool" | "action_class">,
   stepArguments: Schema.Json | undefined
-): string =>
-  grantDigest({
-    org_id: step.org_id,
-    session_id: step.session_id,
-    tool: step.tool,
-    action_class: step.action_class,
-    ...(stepArguments === undefined ? {} : { arguments: stepArguments })
-  })
+): Effect.Effect<string> =>
+  digestInTurns(() =>
+    grantDigestInSlices({
+      org_id: step.org_id,
+      session_id: step.session_id,
+      tool: step.tool,
+      action_class: step.action_class,
+      ...(stepArguments === undefined ? {} : { arguments: stepArguments })
+    })
+  )
 
 const limitReached = (owner: string, limit: number) =>
   new LimitReached({

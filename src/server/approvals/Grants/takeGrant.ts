@@ -38,7 +38,9 @@ export interface TakenGrant {
 }
 
 /** A step that asks, in a session whose row the caller has locked. */
-export interface GrantRequest extends AskingStep {
+export interface GrantRequest extends Omit<AskingStep, "contentDigest"> {
+  /** Its `grantDigest`. */
+  readonly contentDigest: Effect.Effect<string>
   readonly org_id: OrgId
   readonly session_id: SessionId
   readonly now: Timestamp
@@ -101,6 +103,10 @@ export const makeTakeGrant = (sql: SqlClient.SqlClient) => {
 
   return Effect.fnUntraced(function* (request: GrantRequest): Effect.fn.Return<TakenGrant | undefined> {
     const candidates = yield* Effect.orDie(findCandidates(request))
+    // Once for all grants: the arguments can be large.
+    const contentDigest = candidates.some(({ scope }) => scope === "arguments")
+      ? yield* request.contentDigest
+      : ""
     for (const row of candidates) {
       const isAllowed = grantAllows(
         {
@@ -115,7 +121,7 @@ export const makeTakeGrant = (sql: SqlClient.SqlClient) => {
             groups: row.groups
           }
         },
-        request
+        { ...request, contentDigest: () => contentDigest }
       )
       if (isAllowed && (yield* Effect.orDie(countUse(request, row.grant_id)))) {
         return { grant_id: row.grant_id, reason: row.reason }

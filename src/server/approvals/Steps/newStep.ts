@@ -9,12 +9,13 @@ import {
   stepGovernedEvent
 } from "../../../domain/approvals/SessionEvent.ts"
 import { shadowColumns } from "../../../domain/approvals/ShadowDifference.ts"
-import { type StepContent, stepDigest, stepDigestInSlices } from "../../../domain/approvals/StepDigest.ts"
+import { stepDigestInSlices } from "../../../domain/approvals/StepDigest.ts"
 import { ApprovalId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
 import { type ApprovalRow, toApproval } from "../approvalRows.ts"
+import { digestInTurns } from "../digestInTurns.ts"
 import type { TakenGrant } from "../Grants/takeGrant.ts"
 import type { OpenProposal } from "../proposalRows.ts"
 import type { StepRuling } from "../Rules.ts"
@@ -41,23 +42,49 @@ export interface StepTexts {
   readonly argumentsJson: string | null
 }
 
-/** Computes the texts of a step in turns, once: a step that needs a transaction has them already. */
-export const makeStepTexts = (
-  principal: Principal,
+/** A tool and an action class. */
+type Call = Pick<StepRequest, "tool" | "action_class">
+
+/** The texts of one request, each computed in turns, and kept for the transaction that may have to follow. */
+export interface RequestTexts {
+  /** What the first request of the step writes. */
+  readonly all: Effect.Effect<StepTexts>
+  /** The digest of the request with this tool and action class: its own ones, or those of the saved step that it repeats. */
+  readonly digestWith: (call: Call) => Effect.Effect<string>
+}
+
+/** Prepares the texts of a request. */
+export const makeRequestTexts = (
+  { org_id }: Principal,
   session_id: SessionId,
   step: StepRequest
-): Effect.Effect<StepTexts> => {
+): RequestTexts => {
+  let digested: (Call & { readonly digest: string }) | undefined
   let texts: StepTexts | undefined
+
+  const digestWith = Effect.fnUntraced(function* ({ action_class, tool }: Call) {
+    if (digested?.tool === tool && digested.action_class === action_class) return digested.digest
+    const content = {
+      org_id,
+      session_id,
+      step_id: step.step_id,
+      ...contentOf({ ...step, tool, action_class })
+    }
+    const digest = yield* digestInTurns(() => stepDigestInSlices(content))
+    digested = { tool, action_class, digest }
+    return digest
+  })
+
   const compute = Effect.gen(function* () {
-    yield* nextTurn
-    const slices = stepDigestInSlices(digestedContent(principal, session_id, step)(step))
-    let slice = slices.next()
-    for (; slice.done !== true; slice = slices.next()) yield* nextTurn
-    const digest = slice.value
+    const digest = yield* digestWith(step)
     yield* nextTurn
     return (texts = { digest, argumentsJson: argumentsText(step) })
   })
-  return Effect.suspend(() => (texts === undefined ? compute : Effect.succeed(texts)))
+
+  return {
+    all: Effect.suspend(() => (texts === undefined ? compute : Effect.succeed(texts))),
+    digestWith
+  }
 }
 
 /** The decision in advance about a step whose ruling requires an approval. At most one of them. */
@@ -165,22 +192,4 @@ const decisionOf = (
   return effect === "require_approval"
     ? { decision: "pending", decision_source: null, grant_id: null, reason }
     : { decision: effect, decision_source: "rule", grant_id: null, reason }
-}
-
-/** The content of a step with this id and these arguments, under a tool and an action class. */
-const digestedContent =
-  ({ org_id }: Principal, session_id: SessionId, step: StepRequest) =>
-  ({ action_class, tool }: Pick<StepRequest, "tool" | "action_class">): StepContent => ({
-    org_id,
-    session_id,
-    step_id: step.step_id,
-    tool,
-    action_class,
-    ...(step.arguments === undefined ? {} : { arguments: step.arguments })
-  })
-
-/** The digest of a step with this id and these arguments, under a tool and an action class. */
-export const digestOf = (principal: Principal, session_id: SessionId, step: StepRequest) => {
-  const contentUnder = digestedContent(principal, session_id, step)
-  return (called: Pick<StepRequest, "tool" | "action_class">): string => stepDigest(contentUnder(called))
 }

@@ -9,7 +9,6 @@ import {
   StepNotAllowed
 } from "../../../api/Problems.ts"
 import { stepMismatches } from "../../../domain/approvals/StepDecision.ts"
-import type { digestOf } from "./newStep.ts"
 import type { SavedStep } from "./rows.ts"
 
 /** Why a check gets no decision. */
@@ -34,13 +33,16 @@ export const stepNotAllowed = Effect.fail(
   })
 )
 
-/** Fails unless a resumed step equals the saved step and has no outcome yet. */
+/**
+ * Fails unless a resumed step equals the saved step and has no outcome yet. `digest`: that of the resumed step with the saved tool and action
+ * class.
+ */
 export const requireResumable = (
   saved: SavedStep,
-  digest: ReturnType<typeof digestOf>,
+  digest: string,
   step: StepRequest
 ): Effect.Effect<void, StepMismatch | StepAlreadyCompleted> => {
-  const mismatched = stepMismatches(saved, step, digest)
+  const mismatched = stepMismatches(saved, step, () => digest)
   if (mismatched.length > 0) {
     const differ = mismatched.length === 1 ? "differs" : "differ"
     const detail = `${listOf(mismatched)} ${differ} from the saved step; the saved step is unchanged.`

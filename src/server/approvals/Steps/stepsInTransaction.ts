@@ -6,7 +6,7 @@ import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import { transition } from "../../../domain/approvals/ApprovalState.ts"
 import { stepGovernedEvent, toolOutcomeEvent } from "../../../domain/approvals/SessionEvent.ts"
 import { currentDecision } from "../../../domain/approvals/StepDecision.ts"
-import { proposalDigest } from "../../../domain/approvals/StepDigest.ts"
+import { proposalDigestInSlices } from "../../../domain/approvals/StepDigest.ts"
 import type { OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -16,6 +16,7 @@ import { atomic } from "../../store/transaction.ts"
 import { requireTask } from "../../tasks/requireTask.ts"
 import { type RecordDeps, recordTransitionsOf } from "../Approvals/recordTransitions.ts"
 import { insertApproval, lockApprovalForUpdate, stateOf, toApproval } from "../approvalRows.ts"
+import { digestInTurns } from "../digestInTurns.ts"
 import { ruleNewStep, type Rules } from "../Rules.ts"
 import { contentDigest } from "../Grants/createGrant.ts"
 import { canHaveGrants } from "../Grants/rows.ts"
@@ -23,7 +24,7 @@ import { makeTakeGrant } from "../Grants/takeGrant.ts"
 import { findProposal, useProposal } from "../proposalRows.ts"
 import { type LockedSession, lockSessionForUpdate } from "../Sessions/rows.ts"
 import { outcomeOf } from "./outcomeOf.ts"
-import { contentOf, digestOf, newStep, type StepTexts } from "./newStep.ts"
+import { contentOf, newStep, type RequestTexts } from "./newStep.ts"
 import {
   findStep,
   insertStep,
@@ -98,15 +99,17 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     proposals_until === null ||
     DateTime.isLessThanOrEqualTo(proposals_until, now)
       ? Effect.undefined
-      : Effect.suspend(() =>
-          findProposal(sql, {
-            org_id,
-            session_id,
-            digest: proposalDigest({ org_id, session_id, ...contentOf(step) }),
-            terms: ruling.terms,
-            requesters: [created_by_id, actor.id],
-            now
-          })
+      : Effect.flatMap(
+          digestInTurns(() => proposalDigestInSlices({ org_id, session_id, ...contentOf(step) })),
+          (digest) =>
+            findProposal(sql, {
+              org_id,
+              session_id,
+              digest,
+              terms: ruling.terms,
+              requesters: [created_by_id, actor.id],
+              now
+            })
         )
 
   /** Counts a use of the grant that allows a new step whose ruling requires an approval; undefined if there is none. */
@@ -126,7 +129,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
           tool: step.tool,
           action_class: step.action_class,
           arguments: step.arguments,
-          contentDigest: () => contentDigest({ org_id, session_id, ...step }, step.arguments),
+          contentDigest: contentDigest({ org_id, session_id, ...step }, step.arguments),
           requesters: [actor.id, created_by_id],
           ruling,
           now
@@ -137,7 +140,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     principal: Principal,
     session_id: SessionId,
     step: StepRequest,
-    texts: Effect.Effect<StepTexts>,
+    texts: RequestTexts,
     session: LockedSession
   ) {
     const { org_id } = principal
@@ -150,7 +153,8 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     const proposal = yield* proposalFor(principal, session_id, step, session, ruling, now)
     const grant =
       proposal === undefined ? yield* grantFor(principal, session_id, step, session, ruling, now) : undefined
-    const created = yield* newStep(principal, session_id, { ...step, task_id }, yield* texts, ruled, now, {
+    const known = yield* texts.all
+    const created = yield* newStep(principal, session_id, { ...step, task_id }, known, ruled, now, {
       proposal,
       grant
     })
@@ -167,12 +171,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
   })
 
   return {
-    check: (
-      principal: Principal,
-      session_id: SessionId,
-      step: StepRequest,
-      texts: Effect.Effect<StepTexts>
-    ) =>
+    check: (principal: Principal, session_id: SessionId, step: StepRequest, texts: RequestTexts) =>
       atomically(
         Effect.gen(function* () {
           const { org_id } = principal
@@ -180,7 +179,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
           if (session.closed) return yield* sessionClosed
           const saved = Option.getOrUndefined(yield* findStep(sql, org_id, session_id, step.step_id))
           if (saved === undefined) return yield* insert(principal, session_id, step, texts, session)
-          yield* requireResumable(saved, digestOf(principal, session_id, step), step)
+          yield* requireResumable(saved, yield* texts.digestWith(saved), step)
           const now = yield* clock.now
           // The digests are equal, so these are the arguments of the saved step.
           const { answer } = yield* resolveDecision(org_id, saved, Effect.succeed(step.arguments), now)
