@@ -166,8 +166,9 @@ export const makeRetention = (
         DELETE FROM delivery_attempts_default
         WHERE ctid = ANY(ARRAY(
           SELECT ctid
-          FROM delivery_attempts_default
+          FROM delivery_attempts_default a
           WHERE started_at < ${DateTime.toDateUtc(cutoff)}
+            AND ${notFenced(sql, "a")}
           LIMIT ${STEP_ROWS}::int
         ))
         RETURNING 1 AS removed
@@ -184,6 +185,7 @@ export const makeRetention = (
         FROM delivery_destinations d
         -- One index probe per destination; as NOT EXISTS it might be planned as a scan of the whole index.
         WHERE (SELECT true FROM deliveries l WHERE l.org_id = d.org_id AND l.destination_id = d.destination_id LIMIT 1) IS NULL
+          AND ${notFenced(sql, "d")}
         LIMIT ${STEP_ROWS}::int
         FOR UPDATE OF d SKIP LOCKED
       ))
