@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Schema, Stream } from "effect"
+import { Clock, Deferred, Duration, Effect, Fiber, Schema, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { RateLimited } from "../../../src/api/Problems.ts"
 import { OrgId } from "../../../src/domain/Ids.ts"
-import { LoopTurns, nextTurn } from "../../../src/server/concurrency/LoopTurns.ts"
+import { LoopTurns, makeLoopTurns, nextTurn } from "../../../src/server/concurrency/LoopTurns.ts"
 import { makeFairReads } from "../../../src/server/http/FairReads.ts"
 import {
   defaultUnsentLimits,
@@ -14,6 +14,7 @@ import {
 import { LimitUse } from "../../../src/server/observability/LimitUse.ts"
 import { WorkLimits } from "../../../src/server/http/WorkLimits.ts"
 import { rowsOf } from "../../../src/server/store/rows.ts"
+import { virtualTime } from "../../support/virtualLoopTime.ts"
 
 const ok = Effect.succeed(HttpServerResponse.text("ok"))
 
@@ -207,6 +208,43 @@ describe("FairReads", () => {
       assert.lengthOf(charged, 1)
       assert.approximately(charged[0]!, 0.5 + 5 * 0.3, 0.001)
     })
+  )
+
+  it.effect(
+    "beside an organization with few requests, reads are not throttled below a fifth of the event loop",
+    () =>
+      Effect.gen(function* () {
+        const { elapse, time, work } = virtualTime()
+        const clock: Clock.Clock = Object.assign({}, yield* Clock.Clock, {
+          monotonicTimeNanosUnsafe: () => BigInt(Math.round(time.now() * 1e6)),
+          sleep: (duration: Duration.Duration) => sleep(Duration.toMillis(duration))
+        })
+        const sleep = (millis: number) =>
+          Effect.callback<void>((resume) => {
+            const cancel = time.after(millis, () => resume(Effect.void))
+            return Effect.sync(cancel)
+          })
+        const reads = yield* makeFairReads.pipe(Effect.provideService(LoopTurns, makeLoopTurns(time)))
+        const [org, other] = [yield* OrgId.generate, yield* OrgId.generate]
+        const step = Effect.andThen(
+          nextTurn,
+          Effect.sync(() => work(1))
+        )
+        let done = 0
+        const read = (org_id: OrgId) =>
+          reads.run(org_id, GET)(Effect.andThen(Effect.all([sleep(5), step, step]), ok))
+        const reader = Effect.forever(Effect.tap(read(org), () => Effect.sync(() => done++)))
+        const run = Effect.gen(function* () {
+          const readers = yield* Effect.forkChild(
+            Effect.replicateEffect(reader, 8, { concurrency: "unbounded", discard: true })
+          )
+          yield* Effect.replicateEffect(Effect.andThen(read(other), sleep(400)), 10, { discard: true })
+          yield* Fiber.interrupt(readers)
+        })
+        yield* Effect.provideService(elapse(run), Clock.Clock, clock)
+        // Each takes two milliseconds of it. If they were charged for their waits, they would get 3 %.
+        assert.isAtLeast((2 * done) / time.now(), 0.2)
+      })
   )
 
   it.effect("a read that fails or is interrupted is charged too", () =>
