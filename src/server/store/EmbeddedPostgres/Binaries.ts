@@ -177,6 +177,8 @@ const installedBinaries = Effect.fn("EmbeddedPostgres.installedBinaries")(functi
       command: programs[name],
       args: ["--version"],
       account,
+      // The account may not be able to enter this process's working directory.
+      cwd: directory,
       capture: true
     })
     const major = new RegExp(`^${name} \\(PostgreSQL\\) (\\d+)`).exec(output)?.[1]

@@ -26,6 +26,17 @@ const openDirectory = Effect.acquireRelease(
   (made) => Effect.promise(() => rm(made, { recursive: true, force: true }))
 )
 
+/** A directory with links to the packaged programs, as Debian and Homebrew make them: the server finds its files from the program that a link leads to. */
+const programLinks = Effect.fnUntraced(function* (dataDir: string) {
+  const bin = yield* openDirectory
+  const packaged = yield* locateBinaries({ dataDir, account: undefined, installedIn: undefined })
+  for (const program of ["postgres", "initdb"])
+    yield* Effect.promise(() =>
+      symlink(path.join(path.dirname(packaged.postgres), program), path.join(bin, program))
+    )
+  return bin
+})
+
 /** Directories of PostgreSQL servers that packages have installed on this machine. */
 const installed = [
   ["/usr/lib/postgresql", ""],
@@ -45,13 +56,7 @@ describe("a PostgreSQL that is installed on the machine", () => {
   it.live("runs as the embedded PostgreSQL if its directory is set", () =>
     Effect.gen(function* () {
       const dataDir = yield* dataDirectory
-      const bin = yield* openDirectory
-      const packaged = yield* locateBinaries({ dataDir, account: undefined, installedIn: undefined })
-      // As Debian and Homebrew link them: the server finds its files from the program that the link leads to.
-      for (const program of ["postgres", "initdb"])
-        yield* Effect.promise(() =>
-          symlink(path.join(path.dirname(packaged.postgres), program), path.join(bin, program))
-        )
+      const bin = yield* programLinks(dataDir)
       const { url } = yield* hold(dataDir, bin)
       assert.deepEqual(yield* query(url, "SELECT 1 AS one"), [{ one: 1 }])
       const pid = yield* Effect.promise(() => readPostmasterPid(dataDir))
@@ -62,6 +67,23 @@ describe("a PostgreSQL that is installed on the machine", () => {
         capture: true
       })
       assert.isTrue(output.startsWith(`${path.join(bin, "postgres")} `), output)
+    })
+  )
+
+  it.live.runIf(process.getuid?.() === 0)("runs in a working directory that only root can enter", () =>
+    Effect.gen(function* () {
+      const bins = [yield* programLinks(yield* dataDirectory), ...installed]
+      const closed = yield* openDirectory
+      yield* Effect.promise(() => chmod(closed, 0o700))
+      const before = process.cwd()
+      yield* Effect.acquireRelease(
+        Effect.sync(() => process.chdir(closed)),
+        () => Effect.sync(() => process.chdir(before))
+      )
+      for (const bin of bins) {
+        const { url } = yield* hold(yield* dataDirectory, bin)
+        assert.deepEqual(yield* query(url, "SELECT 1 AS one"), [{ one: 1 }])
+      }
     })
   )
 
