@@ -712,6 +712,7 @@ layer(
         const reviewer = yield* seedReader
         const open = Effect.provideService(feed.open, Authorized("approvals.read"), reviewer)
         const frames = { slow: 0, quick: 0 }
+        const isHeartbeat = (frame: Uint8Array) => Buffer.from(frame).includes("event: ping")
         const resume = yield* Latch.make()
         const slow = yield* Effect.forkChild(
           Stream.runForEach(yield* open, () => {
@@ -720,11 +721,12 @@ layer(
           })
         )
         const quick = yield* Effect.forkChild(
-          Stream.runForEach(yield* open, () => Effect.sync(() => frames.quick++))
+          // Others, such as one after a reconnection to the database, may come too.
+          Stream.runForEach(Stream.filter(yield* open, isHeartbeat), () => Effect.sync(() => frames.quick++))
         )
         const heartbeats = 2_500
         yield* TestClock.adjust(Duration.seconds(10 * heartbeats))
-        assert.strictEqual(frames.quick, 1 + heartbeats)
+        assert.strictEqual(frames.quick, heartbeats)
         yield* resume.open
         yield* Fiber.join(slow)
         assert.isAtMost(frames.slow, 2_001)

@@ -16,7 +16,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("makeOnOwnConnection
       const sql = yield* SqlClient.SqlClient
       const holder = yield* sql.reserve
       const write = makeOnOwnConnection(sql, 2)(sql`SELECT pg_advisory_xact_lock(${LOCK})::text`)
-      yield* holder.execute("SELECT pg_advisory_lock($1)::text", [LOCK], undefined)
+      // A lock of the transaction: through a pooler, sessions have none.
+      yield* holder.execute("BEGIN", [], undefined)
+      yield* holder.execute("SELECT pg_advisory_xact_lock($1)::text", [LOCK], undefined)
       const writes = yield* Effect.all([Effect.forkChild(write), Effect.forkChild(write)])
       const waiting = Effect.flatMap(
         holder.execute(
@@ -34,7 +36,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("makeOnOwnConnection
         [undefined, undefined]
       )
 
-      yield* holder.execute("SELECT pg_advisory_unlock($1)", [LOCK], undefined)
+      yield* holder.execute("COMMIT", [], undefined)
       yield* Fiber.joinAll(writes)
     }).pipe(Effect.scoped)
   )
