@@ -106,6 +106,8 @@ in
       wants = [ "network-online.target" ];
       after = [ "network-online.target" ] ++ optional cfg.database.createLocally "postgresql.target";
       requires = optional cfg.database.createLocally "postgresql.target";
+      # The service exits while its database is down; by default a unit that fails 5 times in 10 seconds stays failed.
+      startLimitIntervalSec = 0;
 
       environment = {
         NODE_ENV = "production";
@@ -123,7 +125,7 @@ in
         StateDirectoryMode = "0700";
         WorkingDirectory = "%S/countersign";
         Restart = "always";
-        RestartSec = 1;
+        RestartSec = 5;
         # The service drains for COUNTERSIGN_STOP_SECONDS, 8 by default.
         TimeoutStopSec = 20;
         # Only the service is told to stop; what it started it stops itself.

@@ -17,7 +17,19 @@ const valuesOf = (name: string) =>
     .filter((line) => line.startsWith(`${name}=`))
     .map((line) => line.slice(name.length + 1))
 
+/** The lines of a section. */
+const sectionOf = (name: string) => text.split(`[${name}]\n`)[1]?.split(/^\[/m)[0] ?? ""
+
 describe("the systemd unit", () => {
+  it("restarts the service without limit, every few seconds, as the NixOS module does", () => {
+    // By systemd's default, a unit that fails 5 times in 10 seconds stays failed, even if the database is back a minute later.
+    assert.match(sectionOf("Unit"), /^StartLimitIntervalSec=0$/m)
+    assert.match(sectionOf("Service"), /^Restart=always$/m)
+    assert.deepStrictEqual(valuesOf("RestartSec"), ["5"])
+    const module = readFileSync(path.join(root, "nix", "module.nix"), "utf8")
+    assert.match(module, /^ {6}startLimitIntervalSec = 0;$/m)
+  })
+
   it("starts the service with the flags of npm start, and loads secrets as credentials of their names", () => {
     assert.include(valuesOf("ExecStart")[0], ` ${nodeFlags.join(" ")} /opt/`)
     const credentials = valuesOf("LoadCredential").map((value) => value.split(":"))
@@ -36,13 +48,14 @@ describe("the systemd unit", () => {
 
   it("confines the service as the NixOS module does", () => {
     const module = readFileSync(path.join(root, "nix", "module.nix"), "utf8")
-    // `Name = true;` and `Name = "text";` of serviceConfig.
-    const settings = [...module.matchAll(/^ {8}([A-Z][A-Za-z]+) = (?:(true)|"([^"]*)");$/gm)]
+    // `Name = true;`, `Name = 5;` and `Name = "text";` of serviceConfig.
+    const [, serviceConfig = ""] = module.split("serviceConfig = {")
+    const settings = [...serviceConfig.matchAll(/^ {8}([A-Z][A-Za-z]+) = (?:(true)|(\d+)|"([^"]*)");$/gm)]
     assert.isAbove(settings.length, 25)
     const own = new Set(["User", "WorkingDirectory"])
-    for (const [, name = "", flag, value] of settings) {
+    for (const [, name = "", flag, number, value] of settings) {
       if (own.has(name)) continue
-      assert.deepStrictEqual(valuesOf(name), [flag === undefined ? (value ?? "") : "yes"], name)
+      assert.deepStrictEqual(valuesOf(name), [flag === undefined ? (number ?? value ?? "") : "yes"], name)
     }
   })
 
