@@ -8,12 +8,12 @@ export const supportBundleCommand = Command.make(
   {
     output: Flag.String("output").pipe(
       Flag.withDescription(
-        "The file to write; default: countersign-support-TIME.tar.gz in the working directory"
+        "The file to write; - for standard output. Default: countersign-support-TIME.tar.gz in the working directory"
       ),
       Flag.optional
     ),
     log: Flag.String("log").pipe(
-      Flag.withDescription("A file with the service's JSON log, whose end is included"),
+      Flag.withDescription("A file with the service's JSON log, whose end is included; - for standard input"),
       Flag.optional
     )
   },
@@ -29,6 +29,10 @@ export const supportBundleCommand = Command.make(
     {
       command: "countersign support-bundle --log /var/log/countersign.log --output bundle.tar.gz",
       description: "Include the end of the service's log"
+    },
+    {
+      command: "kubectl exec deploy/countersign -- countersign support-bundle --output - > bundle.tar.gz",
+      description: "Get a bundle from a pod, which has no file system to write to"
     }
   ])
 )

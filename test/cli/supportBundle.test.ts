@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import { execFileSync } from "node:child_process"
+import { execFile, execFileSync } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -13,6 +13,7 @@ import { Countersign } from "../../src/testing/index.ts"
 import { cliWithCode } from "../support/cli.ts"
 import { Hunt } from "../support/leaks/hunt.ts"
 import { cloneDatabase } from "../support/postgres.ts"
+import { entryPoint } from "../support/process.ts"
 import { send } from "../support/service.ts"
 
 /** A directory for one test. */
@@ -199,6 +200,55 @@ describe("countersign support-bundle", () => {
       ])
       assert.include(missing.err, "the log /nowhere/x.log cannot be read (ENOENT)")
     }).pipe(Effect.scoped)
+  )
+
+  it.live("is written to standard output, with the end of a log from standard input", () =>
+    Effect.gen(function* () {
+      const directory = yield* temporary
+      const line = (number: number) => `${JSON.stringify({ message: `line ${number}`, level: "INFO" })}\n`
+      // More than the MiB that is kept.
+      const log = Array.from({ length: 60_000 }, (_, index) => line(index)).join("")
+      const { archive, err } = yield* Effect.promise(
+        () =>
+          new Promise<{ archive: Buffer; err: string }>((done, fail) => {
+            const child = execFile(
+              process.execPath,
+              [entryPoint(), "support-bundle", "--output", "-", "--log", "-"],
+              { encoding: "buffer", env: { PATH: process.env["PATH"] }, cwd: directory },
+              (error, stdout, stderr) =>
+                error === null ? done({ archive: stdout, err: stderr.toString() }) : fail(error)
+            )
+            // A process that ends early closes its input.
+            child.stdin?.on("error", () => undefined).end(log)
+          })
+      )
+      assert.deepStrictEqual(readdirSync(directory), [])
+      assert.match(err, /^Wrote \d+ files \(README\.txt, .*service\.log\)/m)
+      execFileSync("tar", ["-xzf", "-", "-C", directory], { input: archive })
+      const lines = readFileSync(path.join(directory, "service.log"), "utf8").trimEnd().split("\n")
+      assert.strictEqual(lines.at(-1), `{"level":"INFO","message":"line 59999","annotations":{}}`)
+      // Only whole lines: none was left out for not being JSON.
+      assert.notInclude(lines.join("\n"), "left out")
+      const kept = lines.length * line(59_999).length
+      assert.isAbove(kept, 1024 * 1024 - 100)
+      assert.isAtMost(kept, 1024 * 1024)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("is not written to a terminal", () =>
+    Effect.gen(function* () {
+      const own = Object.getOwnPropertyDescriptor(process.stdout, "isTTY")
+      Object.defineProperty(process.stdout, "isTTY", { value: true, configurable: true })
+      const outcome = yield* Effect.ensuring(
+        cliWithCode(["support-bundle", "--output", "-"]),
+        Effect.sync(() => {
+          if (own === undefined) Reflect.deleteProperty(process.stdout, "isTTY")
+          else Object.defineProperty(process.stdout, "isTTY", own)
+        })
+      )
+      assert.strictEqual(outcome.code, 1)
+      assert.include(outcome.err, "redirect it, as in --output - > bundle.tar.gz")
+    })
   )
 
   it("removes the password of a URL as it is written and as it is decoded", () => {

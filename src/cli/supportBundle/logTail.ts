@@ -69,9 +69,35 @@ const showLine = (text: string, scrub: (text: string) => string): string | undef
   )
 }
 
-/** The end of a file, from the beginning of a line. Fails with the error's code. */
+/** The end of a stream, from the beginning of a line. Holds little more than that end in memory. */
+const readStreamTail = async (stream: AsyncIterable<unknown>): Promise<string> => {
+  const chunks: Array<Buffer> = []
+  let length = 0
+  let isWhole = true
+  for await (const part of stream) {
+    const chunk = part instanceof Uint8Array ? Buffer.from(part) : Buffer.from(String(part))
+    chunks.push(chunk)
+    length += chunk.length
+    for (
+      let [first] = chunks;
+      first !== undefined && length - first.length >= MAX_TAIL_BYTES;
+      [first] = chunks
+    ) {
+      chunks.shift()
+      length -= first.length
+      isWhole = false
+    }
+  }
+  const all = Buffer.concat(chunks)
+  if (isWhole && all.length <= MAX_TAIL_BYTES) return all.toString("utf8")
+  const text = all.toString("utf8", Math.max(0, all.length - MAX_TAIL_BYTES))
+  return text.slice(text.indexOf("\n") + 1)
+}
+
+/** The end of a file, or of standard input for `-`, from the beginning of a line. Fails with the system's error. */
 export const readTail = (file: string) =>
   Effect.tryPromise(async () => {
+    if (file === "-") return readStreamTail(process.stdin)
     const handle = await open(file, "r")
     try {
       const { size } = await handle.stat()

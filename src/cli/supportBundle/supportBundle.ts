@@ -126,7 +126,7 @@ const collect = Effect.fnUntraced(function* (logFile: string | undefined) {
       readTail(logFile),
       ({ cause }) =>
         new BundleFailed({
-          message: `the log ${logFile} cannot be read (${errnoCode(cause) ?? "unknown error"})`
+          message: `the log ${logFile === "-" ? "on standard input" : logFile} cannot be read (${errnoCode(cause) ?? "unknown error"})`
         })
     )
     files.push({ name: "service.log", text: showLog(tail, scrub) })
@@ -134,27 +134,56 @@ const collect = Effect.fnUntraced(function* (logFile: string | undefined) {
   return files
 })
 
-/** Writes the bundle to a new file that only its owner may read, and prints its path and content. */
+/** Writes the bundle to a new file that only its owner may read, and prints its path. */
+const writeBundle = Effect.fnUntraced(function* (file: string, archive: Uint8Array) {
+  yield* Effect.tryPromise({
+    try: () => writeFile(file, archive, { flag: "wx", mode: 0o600 }),
+    catch: (cause) => new BundleFailed({ message: whyUnwritable(file, errnoCode(cause)) })
+  })
+  yield* Console.log(file)
+})
+
+const whyUnwritable = (file: string, code: string | undefined): string =>
+  code === "EEXIST"
+    ? `${file} exists: name another file with --output`
+    : `${file} cannot be written (${code ?? "unknown error"}): name another file with --output` +
+      (code === "EROFS" ? ", or write to standard output with --output -" : "")
+
+/** Writes the bundle to standard output, which must not be a terminal. */
+const printBundle = (archive: Uint8Array) =>
+  Effect.callback<void, BundleFailed>((resume) => {
+    process.stdout.write(archive, (error) =>
+      resume(
+        error === null || error === undefined
+          ? Effect.void
+          : Effect.fail(
+              new BundleFailed({ message: "standard output was closed before the bundle was written" })
+            )
+      )
+    )
+  })
+
+/** Writes the bundle to a file or to standard output, and prints what it contains to stderr. */
 export const supportBundle = Effect.fnUntraced(function* (flags: {
   readonly output: Option.Option<string>
   readonly log: Option.Option<string>
 }) {
+  const isPrinted = Option.contains(flags.output, "-")
+  if (isPrinted && process.stdout.isTTY) {
+    return yield* new BundleFailed({
+      message: "the bundle is not written to a terminal: redirect it, as in --output - > bundle.tar.gz"
+    })
+  }
   const files = yield* collect(Option.getOrUndefined(flags.log))
   const now = new Date()
   const stamp = now.toISOString().slice(0, 19).replaceAll(":", "-")
-  const file = Option.getOrElse(flags.output, () => `countersign-support-${stamp}Z.tar.gz`)
   const archive = makeArchive(files, now.getTime())
-  yield* Effect.tryPromise({
-    try: () => writeFile(file, archive, { flag: "wx", mode: 0o600 }),
-    catch: (cause) =>
-      new BundleFailed({
-        message:
-          errnoCode(cause) === "EEXIST"
-            ? `${file} exists: name another file with --output`
-            : `${file} cannot be written (${errnoCode(cause) ?? "unknown error"}): name another file with --output`
-      })
-  })
-  yield* Console.log(file)
+  yield* isPrinted
+    ? printBundle(archive)
+    : writeBundle(
+        Option.getOrElse(flags.output, () => `countersign-support-${stamp}Z.tar.gz`),
+        archive
+      )
   yield* Console.error(
     `Wrote ${files.length} files (${files.map(({ name }) => name).join(", ")}). Look through them before you pass the bundle on.`
   )
