@@ -2,7 +2,7 @@ import { Console, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { unknownVariables } from "../../server/config/Settings/readVariables.ts"
 import { type ConfigRow, settingsTable, reportSettings } from "../../server/config/Settings/reportSettings.ts"
-import { layerSecrets } from "../../server/main/layerKeys.ts"
+import { layerVerifiedSecrets } from "../../server/main/layerKeys.ts"
 import { SecretBox } from "../../server/secrets/SecretBox.ts"
 import { readOnlyError } from "../../server/store/databaseErrors.ts"
 import { ProcessEnvironment, readSettings } from "../environment.ts"
@@ -38,10 +38,10 @@ export const config = Effect.fnUntraced(function* (flags: {
   }
   // Also reports faults in combinations of variables, so that a configuration can be checked before a deployment.
   const { settings } = yield* readSettings
-  if (flags.check) yield* Effect.provide(checkDatabase, layerSecrets(settings.store))
+  if (flags.check) yield* Effect.provide(checkDatabase, layerVerifiedSecrets(settings.store))
 })
 
-/** The layer fails unless the database exists, has this version's schema and no secret of an unknown master key. */
+/** The layer fails unless the database exists, has this version's schema and no secret of an unknown master key. It changes nothing. */
 const checkDatabase = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [primary, ...older] = (yield* SecretBox).keyIds

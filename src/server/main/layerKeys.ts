@@ -8,7 +8,12 @@ import { Revocations } from "../identity/Revocations.ts"
 import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
 import type { Settings, StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { layerMatchingStore, layerStore } from "./layerStore.ts"
+import {
+  layerMatchingStore,
+  layerMatchingStoreWithoutKeys,
+  layerReadOnlyStore,
+  layerStoreWithoutKeys
+} from "./layerStore.ts"
 import { layerMigrated } from "../store/migrate.ts"
 
 /** The database, and what its keys' email addresses need. */
@@ -24,17 +29,20 @@ const layerKeysOf = ({ verification }: KeySettings) =>
 
 /** The services for API keys, on an existing database with this version's schema. For the command line. */
 export const layerKeys = (settings: KeySettings) =>
-  layerKeysOf(settings).pipe(Layer.provide(layerMatchingStore(settings.store)))
+  layerKeysOf(settings).pipe(Layer.provide(layerMatchingStoreWithoutKeys(settings.store)))
 
 /** The same for creating keys. It creates and migrates the database if needed, so that a key can be created before the first start. */
 export const layerBootstrapKeys = (settings: KeySettings) =>
-  layerKeysOf(settings).pipe(Layer.provide(layerMigrated), Layer.provide(layerStore(settings.store)))
+  layerKeysOf(settings).pipe(
+    Layer.provide(layerMigrated),
+    Layer.provide(layerStoreWithoutKeys(settings.store))
+  )
 
 /** The hash chain of the audit log, on an existing database with this version's schema. For the command line. */
 export const layerAuditChain = (store: StoreSettings) =>
   Layer.merge(AuditChain.layer, Organizations.layer).pipe(
     Layer.provide(StoreClock.layer),
-    Layer.provide(layerMatchingStore(store))
+    Layer.provide(layerMatchingStoreWithoutKeys(store))
   )
 
 /** The database and its checked master keys, for moving an organization to or from it. */
@@ -50,3 +58,7 @@ export const layerSecrets = (store: StoreSettings) =>
     Layer.provide(StoreClock.layer),
     Layer.provideMerge(layerMatchingStore(store))
   )
+
+/** The database and the verified master keys, for a check that changes nothing. */
+export const layerVerifiedSecrets = (store: StoreSettings) =>
+  Layer.effectDiscard(MasterKeys.verifyMasterKeys()).pipe(Layer.provideMerge(layerReadOnlyStore(store)))

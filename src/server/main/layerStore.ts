@@ -1,12 +1,12 @@
 import type { PgClient } from "@effect/sql-pg"
-import { Array as Arr, Effect, Layer, Schema } from "effect"
+import { Array as Arr, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Database from "../store/Database.ts"
 import * as DatabaseHealth from "../store/DatabaseHealth.ts"
 import { requireUsableDatabase } from "../store/Database/preparePooler.ts"
 import { hasTables, requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { EmbeddedPostgres, embeddedStoreExists } from "../store/EmbeddedPostgres.ts"
-import { loadOrCreateMasterKey } from "../secrets/MasterKeyFile.ts"
+import { loadOrCreateMasterKey, masterKeyPath, readMasterKey } from "../secrets/MasterKeyFile.ts"
 import { listUsedKeyIds } from "../secrets/MasterKeys.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import type { StoreSettings } from "../config/Settings.ts"
@@ -29,6 +29,17 @@ export const layerStore = (
   store.kind === "external"
     ? layerExternalStore(store)
     : Layer.unwrap(Effect.as(requireDatabase(store), layerEmbeddedStore(store)))
+
+/**
+ * The database client alone, for commands that need no secret: they run under accounts that cannot read the master key. Creates a missing
+ * database or role if the settings allow it, and no master key.
+ */
+export const layerStoreWithoutKeys = (
+  store: StoreSettings
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, StoreFailure> =>
+  store.kind === "external"
+    ? layerExternalDatabase(store)
+    : Layer.unwrap(Effect.as(requireDatabase(store), layerEmbeddedDatabase(store)))
 
 /** Why there is no database. */
 type StoreFailure =
@@ -61,29 +72,52 @@ const requireTables = Effect.gen(function* () {
   if (!(yield* hasTables(sql))) return yield* new DatabaseMissing({ dataDir: null })
 })
 
-const layerExternalStore = ({
-  create,
-  directUrl,
-  masterKeys,
-  url
-}: Extract<StoreSettings, { readonly kind: "external" }>) =>
-  Layer.merge(
-    Layer.effectDiscard(create ? Effect.void : requireTables).pipe(
-      Layer.provideMerge(layerUsableDatabase({ url, directUrl }))
-    ),
-    SecretBox.layer({ masterKeys })
+type ExternalStore = Extract<StoreSettings, { readonly kind: "external" }>
+
+const layerExternalDatabase = ({ create, directUrl, url }: ExternalStore) =>
+  Layer.effectDiscard(create ? Effect.void : requireTables).pipe(
+    Layer.provideMerge(layerUsableDatabase({ url, directUrl }))
+  )
+
+const layerExternalStore = (store: ExternalStore) =>
+  Layer.merge(layerExternalDatabase(store), SecretBox.layer({ masterKeys: store.masterKeys }))
+
+const layerEmbeddedDatabase = (store: EmbeddedStore) =>
+  Layer.unwrap(Effect.map(EmbeddedPostgres, ({ url }) => layerDatabase({ url }))).pipe(
+    Layer.provide(EmbeddedPostgres.layer(store))
   )
 
 const layerEmbeddedStore = (store: EmbeddedStore) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      const { url } = yield* EmbeddedPostgres
-      const database = layerDatabase({ url })
-      const used = Effect.provide(listUsedKeyIds, database)
+      const used = Effect.provide(listUsedKeyIds, yield* Effect.context<SqlClient.SqlClient>())
       const masterKeys = store.masterKeys ?? Arr.of(yield* loadOrCreateMasterKey(store.dataDir, used))
-      return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))
+      return SecretBox.layer({ masterKeys })
     })
-  ).pipe(Layer.provide(EmbeddedPostgres.layer(store)))
+  ).pipe(Layer.provideMerge(layerEmbeddedDatabase(store)))
+
+/** An existing database and its key ring. A missing master key is not created. */
+const layerStoreWithPresentKeys = (
+  store: StoreSettings
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient | SecretBox, StoreFailure | MasterKeyAbsent> =>
+  store.kind === "external"
+    ? layerExternalStore({ ...store, create: true })
+    : Layer.unwrap(
+        Effect.gen(function* () {
+          const key = store.masterKeys ?? (yield* readMasterKey(store.dataDir))
+          if (key === undefined) return yield* new MasterKeyAbsent({ file: masterKeyPath(store.dataDir) })
+          return SecretBox.layer({ masterKeys: Redacted.isRedacted(key) ? Arr.of(key) : key })
+        })
+      ).pipe(Layer.provideMerge(layerEmbeddedDatabase(store)))
+
+/** The data directory has a database, but no master key yet. */
+export class MasterKeyAbsent extends Schema.TaggedError<MasterKeyAbsent>()("MasterKeyAbsent", {
+  file: Schema.String
+}) {
+  override get message(): string {
+    return `the master key ${this.file} does not exist: start the service once, which creates it if no secret was sealed yet, or restore the file from a backup`
+  }
+}
 
 /** The configured data directory contains no database. */
 export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissing", {
@@ -94,20 +128,33 @@ export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissi
   }
 }
 
-/**
- * `layerStore` for an existing database: a wrong data directory fails instead of getting a new database. An external
- * database may be empty.
- */
+/** Fails if the data directory has no database: a wrong one must not get a new database. An external database may be empty. */
+const requireStore = Effect.fnUntraced(function* (store: StoreSettings) {
+  if (store.kind === "embedded" && !(yield* embeddedStoreExists(store.dataDir))) {
+    return yield* new StoreMissing({ dataDir: store.dataDir })
+  }
+})
+
+/** {@link layerStore} for an existing database. */
 export const layerExistingStore = (store: StoreSettings) =>
-  Layer.unwrap(
-    Effect.gen(function* () {
-      if (store.kind === "embedded" && !(yield* embeddedStoreExists(store.dataDir))) {
-        return yield* new StoreMissing({ dataDir: store.dataDir })
-      }
-      return layerStore({ ...store, create: true })
-    })
-  )
+  Layer.unwrap(Effect.as(requireStore(store), layerStore({ ...store, create: true })))
+
+const layerSameSchema = Layer.effectDiscard(requireSameSchema)
 
 /** An existing database with this version's schema, for commands that must neither create nor migrate one. */
 export const layerMatchingStore = (store: StoreSettings) =>
-  Layer.effectDiscard(requireSameSchema).pipe(Layer.provideMerge(layerExistingStore(store)))
+  layerSameSchema.pipe(Layer.provideMerge(layerExistingStore(store)))
+
+/** {@link layerMatchingStore} without the master keys. */
+export const layerMatchingStoreWithoutKeys = (store: StoreSettings) =>
+  layerSameSchema.pipe(
+    Layer.provideMerge(
+      Layer.unwrap(Effect.as(requireStore(store), layerStoreWithoutKeys({ ...store, create: true })))
+    )
+  )
+
+/** {@link layerMatchingStore} for a command that only reads. */
+export const layerReadOnlyStore = (store: StoreSettings) =>
+  layerSameSchema.pipe(
+    Layer.provideMerge(Layer.unwrap(Effect.as(requireStore(store), layerStoreWithPresentKeys(store))))
+  )

@@ -1,4 +1,4 @@
-import { Effect, Layer, Option, Schema } from "effect"
+import { type Array as Arr, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { transaction } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -6,7 +6,7 @@ import { withoutTimeouts } from "../store/withoutTimeouts.ts"
 import { OrgId } from "../../domain/Ids.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"
 import { placeOf, type SealedColumn, sealedColumns } from "./SecretBox/sealedColumns.ts"
-import { prefixOf } from "./SecretBox/Sealed.ts"
+import { keyIdOf, PREFIX_BYTES, prefixOf, VERSION_PREFIX } from "./SecretBox/Sealed.ts"
 
 /** A stored secret was sealed with a master key that is not configured. The message is one line and names keys by their ids. */
 export class MasterKeyMissing extends Schema.TaggedError<MasterKeyMissing>()("MasterKeyMissing", {
@@ -15,6 +15,23 @@ export class MasterKeyMissing extends Schema.TaggedError<MasterKeyMissing>()("Ma
 }) {
   override get message(): string {
     return `the database contains secrets sealed with master key ${this.key_id} (${this.where}), which is not configured: add it after the first key in COUNTERSIGN_MASTER_KEY, or restore the file master-key of the data directory`
+  }
+}
+
+/**
+ * The database is registered for a master key that is not configured, although no stored secret needs it yet. Running replicas may seal with
+ * it at any time, so another key is refused: else replicas would seal with different keys.
+ */
+export class MasterKeyDiffers extends Schema.TaggedError<MasterKeyDiffers>()("MasterKeyDiffers", {
+  key_id: Schema.String,
+  configured: Schema.String
+}) {
+  override get message(): string {
+    return (
+      `the database was first used with master key ${this.key_id}, but ${this.configured} is configured: set COUNTERSIGN_MASTER_KEY to that ` +
+      `key, list it after the new one to rotate, or restore the file master-key of the data directory; if it is lost, nothing is sealed ` +
+      `with it: stop every replica, and run DELETE FROM master_keys WHERE key_id = '${this.key_id}' in the database`
+    )
   }
 }
 
@@ -37,26 +54,76 @@ export const listUsedKeyIds: Effect.Effect<
   return rows.map(({ key_id }) => key_id)
 })
 
+/** Why a ring of keys must not be used although no stored secret needs another one; undefined if it may be. Ids are listed newest first. */
+export const findDifference = (
+  keyIds: Arr.NonEmptyReadonlyArray<string>,
+  registered: ReadonlyArray<string>
+): MasterKeyDiffers | undefined => {
+  const [newest] = registered
+  return newest === undefined || registered.some((id) => keyIds.includes(id))
+    ? undefined
+    : new MasterKeyDiffers({ key_id: newest, configured: keyIds[0] })
+}
+
+/** Fails if the database is registered for master keys of which the key ring has none. */
+const requireRegisteredKey = (
+  { keyIds }: SecretBox["Service"],
+  registered: ReadonlyArray<string>
+): Effect.Effect<void, MasterKeyDiffers> => findDifference(keyIds, registered) ?? Effect.void
+
 /**
- * Fails if the key ring lacks a key that still seals a stored secret. Registers the newest key, and deletes the records of keys that no
- * longer seal anything.
+ * Fails if a stored secret was sealed with a key that the key ring lacks, or if the database is registered for other keys only. Only reads.
+ * `columns` are the columns that are read; default: all. Returns the registered keys that the ring lacks: they seal nothing there.
  */
-export const checkMasterKeys = Effect.gen(function* () {
+export const verifyMasterKeys = Effect.fn("MasterKeys.verifyMasterKeys")(function* (
+  columns: ReadonlyArray<SealedColumn> = sealedColumns
+) {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
-  const missing = (yield* listUsedKeyIds).filter((id) => !box.keyIds.includes(id))
-  for (const key_id of missing) {
-    const sealed = yield* findSealedWith(sql, key_id)
-    if (sealed !== undefined) {
-      return yield* new MasterKeyMissing({ key_id, where: `${sealed.table}.${sealed.column}` })
-    }
-    yield* sql`DELETE FROM master_keys WHERE key_id = ${key_id}`
-  }
+  const registered = yield* listUsedKeyIds
+  const foreign = yield* findSealedElsewhere(sql, box, columns)
+  if (foreign !== undefined) return yield* new MasterKeyMissing(foreign)
+  yield* requireRegisteredKey(box, registered)
+  return registered.filter((id) => !box.keyIds.includes(id))
+})
+
+/** The columns that are read at every start. Deliveries and responses can be millions of rows, and expire. */
+const lastingColumns = sealedColumns.filter(({ expires }) => expires !== true)
+
+/**
+ * Checks the key ring as {@link verifyMasterKeys} does, and registers the sealing key before this process seals with it. The first key of a
+ * database wins: a process with another key is refused, also if both start at the same time. Columns whose rows expire are read only if a
+ * key is registered that the ring lacks, or none is.
+ */
+export const checkMasterKeys = Effect.gen(function* () {
+  const box = yield* SecretBox
   const [primary] = box.keyIds
+  const registered = yield* listUsedKeyIds
+  const isUsual = registered.includes(primary) && registered.every((id) => box.keyIds.includes(id))
+  const unused = yield* verifyMasterKeys(isUsual ? lastingColumns : sealedColumns)
+  if (isUsual) return
+  yield* registerPrimary(unused).pipe(transaction)
+})
+
+/**
+ * Registers the sealing key, and deletes the records of `unused` keys unless replicas run: one of them could still seal with such a key.
+ * The lock makes concurrent starts register one after the other, each with the keys that the others have registered.
+ */
+const registerPrimary = Effect.fnUntraced(function* (unused: ReadonlyArray<string>) {
+  const sql = yield* SqlClient.SqlClient
+  const box = yield* SecretBox
+  yield* sql`LOCK TABLE master_keys IN SHARE ROW EXCLUSIVE MODE`
+  yield* requireRegisteredKey(box, yield* listUsedKeyIds)
   yield* sql`
     INSERT INTO master_keys (key_id, first_used_at)
-    VALUES (${primary}, now())
+    VALUES (${box.keyIds[0]}, now())
     ON CONFLICT (key_id) DO NOTHING
+  `
+  if (unused.length === 0) return
+  yield* sql`
+    DELETE FROM master_keys
+    WHERE key_id IN ${sql.in(unused)}
+      AND NOT EXISTS (SELECT FROM delivery_owners WHERE lease_until > clock_timestamp())
   `
 })
 
@@ -67,21 +134,36 @@ export const layerCheckMasterKeys = Layer.effectDiscard(checkMasterKeys)
 const runPatiently = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E>) =>
   withoutTimeouts(statement).pipe(transaction, Effect.provideService(SqlClient.SqlClient, sql))
 
-/** Finds a column with a value that this key sealed. Reads whole tables, so call it only for keys that are not configured. */
-const findSealedWith = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, key_id: string) {
-  for (const sealed of sealedColumns) {
-    const rows = yield* runPatiently(
-      sql,
-      sql`
-        SELECT 1 AS found
-        FROM ${sql(sealed.table)}
-        WHERE substr(${sql(sealed.column)}, 1, 9) = ${prefixOf({ id: key_id })}
-        LIMIT 1
-      `
-    )
-    if (rows.length > 0) return sealed
-  }
-  return undefined
+/**
+ * Finds a value that a key outside of the ring sealed. Reads whole tables. A value that is not in the format of a sealed one is no reason to
+ * refuse a start: see {@link rotateMasterKey}.
+ */
+const findSealedElsewhere = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  box: SecretBox["Service"],
+  columns: ReadonlyArray<SealedColumn>
+) {
+  const known = sql.in(box.keyIds.map((id) => prefixOf({ id })))
+  const searches = columns.map(({ column, table }) => {
+    const prefix = sql.literal(`substr("${column}", 1, ${PREFIX_BYTES})`)
+    return sql`(
+      SELECT ${sql.literal(`'${table}.${column}'::text`)} AS place, ${prefix} AS prefix
+      FROM ${sql(table)}
+      WHERE NOT (${prefix} IN ${known}) AND substr(${sql(column)}, 1, 1) = ${VERSION_PREFIX}
+      LIMIT 1
+    )`
+  })
+  const [search, ...others] = searches
+  if (search === undefined) return undefined
+  const rows = yield* runPatiently(
+    sql,
+    sql<{ readonly place: string; readonly prefix: Uint8Array }>`
+      ${others.reduce((all, other) => sql`${all} UNION ALL ${other}`, search)}
+      LIMIT 1
+    `
+  )
+  const [row] = rows
+  return row === undefined ? undefined : { where: row.place, key_id: keyIdOf(row.prefix) ?? "unknown" }
 })
 
 /** Rows per batch: short transactions, because the service is running. */

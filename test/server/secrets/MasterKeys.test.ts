@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Array as Arr, Cause, Effect, Exit, Redacted } from "effect"
+import { Array as Arr, Cause, Effect, Exit, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import * as Database from "../../../src/server/store/Database.ts"
@@ -16,6 +16,12 @@ const first = newKey()
 const second = newKey()
 
 const unrecorded = () => Effect.void
+
+/** The id of a master key. */
+const keyIdsOf = (key: string) =>
+  Effect.map(SecretBox, ({ keyIds }) => keyIds).pipe(
+    Effect.provide(SecretBox.layer({ masterKeys: [Redacted.make(key)] }), { local: true })
+  )
 
 /** More rows than one batch. */
 const ENDPOINTS = 30
@@ -202,7 +208,6 @@ describe("MasterKeys", () => {
         CREATE VIEW provider_keys AS SELECT 'org_' || repeat('0', 32) AS org_id, 'task' AS task_id, 'url' AS base_url, slow() AS api_key,
           NULL::bytea AS headers
       `
-        yield* sql`INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())`
         yield* checkMasterKeys
         const { unreadable } = yield* rotateMasterKey(unrecorded)
         assert.deepStrictEqual(
@@ -313,6 +318,137 @@ describe("MasterKeys", () => {
       )
       const started = yield* Effect.exit(start(second, Effect.void))
       assert.include(Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started", "MasterKeyMissing")
+    })
+  )
+
+  it.live(
+    "a start with another key is refused although nothing is sealed yet, and config --check writes nothing",
+    () =>
+      Effect.gen(function* () {
+        const databaseUrl = yield* cloneDatabase
+        const start = <A, E>(ring: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
+          use.pipe(
+            Effect.provide(
+              Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: ring } }),
+              {
+                local: true
+              }
+            ),
+            Effect.scoped
+          )
+        const operator = (ring: string, ...args: ReadonlyArray<string>) =>
+          cli(args, { DATABASE_URL: Redacted.value(databaseUrl), COUNTERSIGN_MASTER_KEY: ring })
+        yield* start(
+          first,
+          Effect.gen(function* () {
+            const sql = yield* SqlClient.SqlClient
+            const registered = sql`SELECT key_id, first_used_at::text AS at FROM master_keys`
+            const before = yield* registered
+            const checked = yield* operator(second, "config", "--check")
+            assert.isFalse(checked.ok)
+            assert.match(
+              checked.err,
+              /the database was first used with master key [0-9a-f]{16}, but [0-9a-f]{16} is configured: set COUNTERSIGN_MASTER_KEY to that key/
+            )
+            const refused = yield* Effect.exit(start(second, Effect.void))
+            assert.include(
+              Exit.isFailure(refused) ? Cause.pretty(refused.cause) : "it started",
+              "MasterKeyDiffers"
+            )
+            const rotating = yield* operator(`${second},${first}`, "config", "--check")
+            assert.isTrue(rotating.ok, rotating.err)
+            assert.deepStrictEqual(yield* registered, before)
+          })
+        )
+        // It is refused also when no replica runs.
+        const later = yield* Effect.exit(start(second, Effect.void))
+        assert.include(Exit.isFailure(later) ? Cause.pretty(later.cause) : "it started", "MasterKeyDiffers")
+      })
+  )
+
+  it.live(
+    "of concurrent first starts with different keys, one registers its key and the others are refused",
+    () =>
+      Effect.gen(function* () {
+        const url = yield* cloneDatabase
+        const keys = Arr.makeBy(6, newKey)
+        const results = yield* Effect.forEach(
+          keys,
+          (key) =>
+            checkMasterKeys.pipe(
+              Effect.provide(SecretBox.layer({ masterKeys: [Redacted.make(key)] }), { local: true }),
+              Effect.result
+            ),
+          { concurrency: "unbounded" }
+        ).pipe(Effect.provide(Database.layer({ url })))
+        assert.deepStrictEqual(
+          results.map((result) => (Result.isSuccess(result) ? "ok" : result.failure._tag)).toSorted(),
+          [...Array.from({ length: keys.length - 1 }, () => "MasterKeyDiffers"), "ok"]
+        )
+      })
+  )
+
+  it.live("a start is refused by a sealed secret whose key was never registered", () =>
+    Effect.gen(function* () {
+      const databaseUrl = yield* cloneDatabase
+      const start = <A, E>(ring: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
+        use.pipe(
+          Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: ring } }), {
+            local: true
+          }),
+          Effect.scoped
+        )
+      yield* start(
+        first,
+        Effect.gen(function* () {
+          const { notification_endpoints } = yield* (yield* Countersign).client()
+          yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+          // What releases did that let the start of a replica with another key replace this one's record.
+          const sql = yield* SqlClient.SqlClient
+          yield* sql`UPDATE master_keys SET key_id = ${(yield* keyIdsOf(second))[0]}`
+        })
+      )
+      const started = yield* Effect.exit(start(second, Effect.void))
+      const [sealing] = yield* keyIdsOf(first)
+      assert.include(
+        Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started",
+        `sealed with master key ${sealing} (notification_endpoints.url)`
+      )
+      const checked = yield* cli(["config", "--check"], {
+        DATABASE_URL: Redacted.value(databaseUrl),
+        COUNTERSIGN_MASTER_KEY: second
+      })
+      assert.isFalse(checked.ok)
+      assert.include(checked.err, `sealed with master key ${sealing}`)
+    })
+  )
+
+  it.live("the record of a key that seals nothing any more is deleted once no replica runs", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const under = (...keys: Arr.NonEmptyReadonlyArray<string>) =>
+          Effect.provide(SecretBox.layer({ masterKeys: Arr.map(keys, (key) => Redacted.make(key)) }), {
+            local: true
+          })
+        const registered = Effect.map(sql<{ key_id: string }>`SELECT key_id FROM master_keys`, (rows) =>
+          rows.map(({ key_id }) => key_id).toSorted()
+        )
+        const [old] = yield* keyIdsOf(first)
+        const [current] = yield* keyIdsOf(second)
+        yield* checkMasterKeys.pipe(under(first))
+        yield* checkMasterKeys.pipe(under(second, first))
+        yield* sql`
+          INSERT INTO delivery_owners (owner, lease_until)
+          VALUES ('a', clock_timestamp() + interval '1 minute')
+        `
+        yield* checkMasterKeys.pipe(under(second))
+        assert.deepStrictEqual(yield* registered, [old, current].toSorted())
+        yield* sql`DELETE FROM delivery_owners`
+        yield* checkMasterKeys.pipe(under(second))
+        assert.deepStrictEqual(yield* registered, [current])
+      }).pipe(Effect.provide(Database.layer({ url })))
     })
   )
 })

@@ -27,7 +27,10 @@ const TAG_BYTES = 16
 const TEXT_START = TAG_START + TAG_BYTES
 
 /** The version and the key id: the first nine bytes. */
-const PREFIX_BYTES = NONCE_START
+export const PREFIX_BYTES = NONCE_START
+
+/** The first byte of every sealed value. */
+export const VERSION_PREFIX: Uint8Array = Buffer.from([VERSION])
 
 /** Bytes that sealing adds to a value. */
 const OVERHEAD_BYTES = TEXT_START

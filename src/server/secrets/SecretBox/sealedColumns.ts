@@ -9,6 +9,8 @@ export interface SealedColumn {
   readonly key: ReadonlyArray<string>
   /** Set if the column contains credentials of the organization, which redaction removes from texts: see `KnownSecrets`. */
   readonly credentials?: Credentials
+  /** Set if rows are deleted within days, of which there can be millions. */
+  readonly expires?: true
 }
 
 /** How the credentials in a column are read. */
@@ -61,8 +63,8 @@ export const sealedColumns: ReadonlyArray<SealedColumn> = [
   },
   { table: "telemetry_destinations", column: "url", key: ["destination_id"] },
   { table: "telemetry_destinations", column: "headers", key: ["destination_id"], credentials: headerValues },
-  { table: "telemetry_batches", column: "payload", key: ["batch_id"] },
-  { table: "idempotency_keys", column: "answer", key: ["operation", "key"] },
+  { table: "telemetry_batches", column: "payload", key: ["batch_id"], expires: true },
+  { table: "idempotency_keys", column: "answer", key: ["operation", "key"], expires: true },
   { table: "end_user_peppers", column: "pepper", key: [] }
 ]
 
