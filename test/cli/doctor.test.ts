@@ -137,7 +137,7 @@ describe("countersign doctor", () => {
       yield* query(url, "DELETE FROM schema_migrations WHERE migration_id IN (9999, 3)")
       const older = yield* diagnose(variables)
       assert.strictEqual(older.check("migrations").status, "failure")
-      assert.match(older.check("migrations").summary, /1 migrations are pending \(0003_/)
+      assert.match(older.check("migrations").summary, /1 migration is pending \(0003_/)
       assert.include(older.check("migrations").advice ?? "", "countersign migrate")
       assert.strictEqual(older.code, 1)
     }).pipe(Effect.scoped)
@@ -163,15 +163,108 @@ describe("countersign doctor", () => {
       const second = newKey()
       const rotating = yield* diagnose({ ...variables, COUNTERSIGN_MASTER_KEY: `${second},${masterKey}` })
       assert.strictEqual(rotating.check("keys").status, "warning")
-      assert.match(rotating.check("keys").summary, /[1-9]\d* secrets are still sealed with an older key/)
+      assert.match(
+        rotating.check("keys").summary,
+        /[1-9]\d* secrets? (is|are) still sealed with an older key/
+      )
       assert.include(rotating.check("keys").advice ?? "", "rotate-master")
       const lost = yield* diagnose({ ...variables, COUNTERSIGN_MASTER_KEY: second })
       assert.strictEqual(lost.check("keys").status, "failure")
       assert.include(lost.check("keys").summary, "notification_endpoints.secret")
+      // The id comes from the sealed values: no record of the key is needed.
+      yield* query(url, "DELETE FROM master_keys")
+      const unregistered = yield* diagnose({ ...variables, COUNTERSIGN_MASTER_KEY: second })
+      assert.match(unregistered.check("keys").summary, /a key that is not configured \([0-9a-f]{16}\)$/)
       for (const { out } of [rotating, lost]) {
         assert.notInclude(out, second)
         assert.notInclude(out, masterKey)
       }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("fails if the database was first used with another master key, although nothing is sealed", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      yield* query(url, "INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())")
+      const { check } = yield* diagnose(variables)
+      assert.strictEqual(check("keys").status, "failure")
+      assert.include(check("keys").summary, "first used with master key 0123456789abcdef")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("on a database without tables, skips the checks that need them, and does not fail", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      yield* query(url, "DROP SCHEMA public CASCADE")
+      yield* query(url, "CREATE SCHEMA public")
+      const { check, code, out } = yield* diagnose(variables)
+      assert.strictEqual(check("migrations").status, "warning")
+      for (const name of ["keys", "replicas", "moves", "deliveries", "collectors"]) {
+        assert.strictEqual(check(name).status, "skipped", out)
+        assert.include(check(name).summary, "no tables yet")
+      }
+      assert.strictEqual(check("size").status, "ok")
+      assert.strictEqual(code, 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("skips checks whose tables a pending migration creates", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      yield* query(url, "DROP TABLE telemetry_destinations CASCADE")
+      yield* query(url, "DELETE FROM schema_migrations WHERE migration_id = 12")
+      const { check } = yield* diagnose(variables)
+      assert.strictEqual(check("migrations").status, "failure")
+      assert.strictEqual(check("collectors").summary, "it needs migrations that are pending")
+      assert.strictEqual(check("keys").summary, "it needs migrations that are pending")
+      assert.strictEqual(check("replicas").status, "warning")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("names transactions that run for minutes", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      assert.strictEqual((yield* diagnose(variables)).check("size").status, "ok")
+      const other = yield* PgConnection.make({ url, applicationName: "nightly-report" })
+      const held = yield* other.pin
+      yield* held.query("BEGIN")
+      yield* held.query("SELECT 1")
+      // A view of the same name, found first, stands for the time that passes.
+      const name = new URL(Redacted.value(url)).pathname.slice(1)
+      yield* query(url, "CREATE SCHEMA later")
+      yield* query(
+        url,
+        `CREATE VIEW later.pg_stat_activity AS
+         SELECT pid, application_name, datname, usename, backend_type, xact_start - interval '6 minutes 30 seconds' AS xact_start
+         FROM pg_catalog.pg_stat_activity`
+      )
+      yield* query(url, `ALTER DATABASE "${name}" SET search_path = later, pg_catalog, public`)
+      const { check, out } = yield* diagnose(variables)
+      assert.strictEqual(check("size").status, "warning", out)
+      assert.match(check("size").summary, /and 1 transaction runs: pid \d+ \(nightly-report\) for 6 minutes$/)
+      assert.include(check("size").advice ?? "", "pg_terminate_backend")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("warns of deliveries that have been due for minutes, unless their destination is in cooldown", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      yield* query(
+        url,
+        `INSERT INTO delivery_queue
+           (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
+         SELECT 0, 'org_1', 'nep_' || minutes, 'dlv_' || minutes, 'webhook', 'evt', now() - minutes * interval '1 minute', 0, 0
+         FROM unnest(ARRAY[1, 7, 90]) AS minutes`
+      )
+      const late = yield* diagnose(variables)
+      assert.strictEqual(late.check("deliveries").status, "warning", late.out)
+      assert.strictEqual(late.check("deliveries").summary, "2 deliveries have been due for up to 90 minutes")
+      yield* query(
+        url,
+        `INSERT INTO delivery_destinations (org_id, destination_id, cooldown_until)
+         SELECT org_id, destination_id, now() + interval '1 minute' FROM delivery_queue`
+      )
+      assert.strictEqual((yield* diagnose(variables)).check("deliveries").status, "ok")
     }).pipe(Effect.scoped)
   )
 
@@ -379,7 +472,9 @@ describe("countersign doctor", () => {
       )
       assert.isUndefined(yield* Effect.promise(() => readPostmasterPid(dataDir)))
       const { check, code } = yield* diagnose(variables)
-      assert.include(check("database").summary, "the embedded PostgreSQL does not run")
+      assert.strictEqual(check("database").status, "warning")
+      assert.include(check("database").summary, "the service does not run")
+      assert.include(check("database").advice ?? "", path.join(dataDir, "postgres.log"))
       assert.strictEqual(code, 0)
       assert.isUndefined(yield* Effect.promise(() => readPostmasterPid(dataDir)))
     }).pipe(Effect.scoped)
@@ -390,7 +485,7 @@ describe("countersign doctor", () => {
       const { code, err, out } = yield* cliWithCode(["doctor"], { COUNTERSIGN_DNS_SERVERS: "127.0.0.1:9" })
       assert.match(out, /^failure {2}dns +127\.0\.0\.1:9 does not answer/m)
       assert.match(out, /^ +Correct COUNTERSIGN_DNS_SERVERS/m)
-      assert.match(out, /^17 checks: /m)
+      assert.match(out, /^18 checks: \d+ ok, \d+ warnings?, 1 failure, \d+ skipped$/m)
       assert.strictEqual(code, 1)
       assert.strictEqual(err, "checks failed: dns")
     })

@@ -23,6 +23,10 @@ export const skipped = (summary: string): Finding => ({ status: "skipped", summa
 export const warning = (summary: string, advice: string): Finding => ({ status: "warning", summary, advice })
 export const failure = (summary: string, advice: string): Finding => ({ status: "failure", summary, advice })
 
+/** A number with its noun, and verb if there is one. */
+export const plural = (count: number, one: string, several: string): string =>
+  `${count} ${count === 1 ? one : several}`
+
 /** Longest duration of one check. */
 const CHECK_MILLIS = 10_000
 

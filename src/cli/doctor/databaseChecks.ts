@@ -3,19 +3,19 @@ import { SqlClient, type SqlError } from "effect/sql"
 import type { StoreSettings } from "../../server/config/Settings.ts"
 import { ENGINE_CONNECTIONS } from "../../server/delivery/Delivery.ts"
 import * as KeyRing from "../../server/secrets/KeyRing.ts"
-import { readMasterKey } from "../../server/secrets/MasterKeyFile.ts"
-import { listUsedKeyIds } from "../../server/secrets/MasterKeys.ts"
-import { prefixOf } from "../../server/secrets/SecretBox/Sealed.ts"
+import { isForbidden, readMasterKey } from "../../server/secrets/MasterKeyFile.ts"
+import { findDifference, listUsedKeyIds } from "../../server/secrets/MasterKeys.ts"
+import { keyIdOf, PREFIX_BYTES, prefixOf } from "../../server/secrets/SecretBox/Sealed.ts"
 import { sealedColumns } from "../../server/secrets/SecretBox/sealedColumns.ts"
 import { MAX_CONNECTIONS } from "../../server/store/Database.ts"
 import { sessionDifferences } from "../../server/store/Database/preparePooler.ts"
 import { hasTables } from "../../server/store/Database/schemaVersion.ts"
 import { describeDatabaseError } from "../../server/store/databaseErrors.ts"
-import { embeddedServerUrl, embeddedStoreExists } from "../../server/store/EmbeddedPostgres.ts"
+import { embeddedServerUrl, embeddedStoreExists, serverLogPath } from "../../server/store/EmbeddedPostgres.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { migrations } from "../../server/store/migrations/index.ts"
 import { databaseAdvice } from "../errorMessage.ts"
-import { failure, type Finding, ok, skipped, warning } from "./Check.ts"
+import { failure, type Finding, ok, plural, skipped, warning } from "./Check.ts"
 import { formatBytes } from "./machineChecks.ts"
 
 /** The URL of the database, or why there is none to connect to. Starts and creates nothing. */
@@ -29,7 +29,10 @@ export const findDatabase = (store: StoreSettings): Effect.Effect<Redacted.Redac
   }).pipe(
     Effect.catch(({ phrase }) =>
       Effect.succeed(
-        failure(phrase, "Run the command as the account of the service, or correct COUNTERSIGN_DATA_DIR.")
+        failure(
+          phrase,
+          "Run the command as root or as the account of the service, or correct COUNTERSIGN_DATA_DIR."
+        )
       )
     )
   )
@@ -42,7 +45,10 @@ const MIN_SERVER_VERSION = 150_000
 export const databaseFinding = (store: StoreSettings, error: SqlError.SqlError): Finding => {
   const code = errnoCode(error.reason.cause)
   if (store.kind === "embedded" && (code === "ENOENT" || code === "ECONNREFUSED")) {
-    return skipped("the embedded PostgreSQL does not run; it starts with the service")
+    return warning(
+      "the service does not run: its embedded PostgreSQL is stopped",
+      `Start the service, if it should run; the reason is in its log, or in ${serverLogPath(store.dataDir)}.`
+    )
   }
   const advice = databaseAdvice(error)
   return failure(
@@ -102,27 +108,35 @@ export const checkSessions = (store: StoreSettings) =>
     )
   })
 
-/** Migrations of this version that the database lacks, and migrations that this version does not know. */
-export const checkMigrations = Effect.gen(function* () {
+/** Applied migrations, by their numbers, and those that this version has and the database lacks, by their names; undefined: no tables. */
+export const readMigrations = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  if (!(yield* hasTables(sql))) {
-    return warning("the database has no tables yet", "Start the service once, or run `countersign migrate`.")
-  }
+  if (!(yield* hasTables(sql))) return undefined
   const rows = yield* sql<{ readonly id: number }>`SELECT migration_id::int AS id FROM schema_migrations`
   const applied = new Set(rows.map(({ id }) => id))
   const known = new Map(Object.keys(migrations).map((name) => [Number.parseInt(name, 10), name] as const))
   const pending = [...known].flatMap(([id, name]) => (applied.has(id) ? [] : [name])).toSorted()
+  return { applied, known, pending }
+})
+
+/** Migrations of this version that the database lacks, and migrations that this version does not know. */
+export const checkMigrations = Effect.gen(function* () {
+  const state = yield* readMigrations
+  if (state === undefined) {
+    return warning("the database has no tables yet", "Start the service once, or run `countersign migrate`.")
+  }
+  const { applied, known, pending } = state
   const unknown = [...applied].filter((id) => !known.has(id)).toSorted((a, b) => a - b)
   const version = `schema version ${Math.max(0, ...applied)}`
   if (pending.length > 0) {
     return failure(
-      `${version}: ${pending.length} migrations are pending (${pending[0]}${pending.length > 1 ? " and later" : ""})`,
+      `${version}: ${plural(pending.length, "migration is", "migrations are")} pending (${pending[0]}${pending.length > 1 ? " and later" : ""})`,
       "Run `countersign migrate`, or start this version of the service."
     )
   }
   return unknown.length > 0
     ? warning(
-        `${version}: this version does not know ${unknown.length} migrations (${unknown.join(", ").slice(0, 100)})`,
+        `${version}: this version does not know ${plural(unknown.length, "migration", "migrations")} (${unknown.join(", ").slice(0, 100)})`,
         "A newer version migrated the database: finish its roll-out, and use its command line."
       )
     : ok(`${version}, all ${known.size} migrations are applied`)
@@ -203,7 +217,7 @@ export const checkReplicas = Effect.gen(function* () {
   const running = row?.running ?? 0
   return running === 0
     ? warning("no replica of the service runs", "Start the service, if it should run.")
-    : ok(`${running} ${running === 1 ? "replica runs" : "replicas run"}`)
+    : ok(plural(running, "replica runs", "replicas run"))
 })
 
 /**
@@ -235,21 +249,19 @@ export const checkMoves = Effect.gen(function* () {
 /** Age at which transactions of the oldest table approach the wraparound, at which PostgreSQL stops accepting writes. */
 const OLD_XID_AGE = 1_000_000_000
 
-/** How long a transaction may run until it is worth a look: vacuum cannot remove rows that it may see. */
-const LONG_TRANSACTION_SECONDS = 3_600
+/** How long a transaction may run until it is worth a look: a migration waits for it, and vacuum keeps rows that it may see. */
+const LONG_TRANSACTION_SECONDS = 300
+
+/** The longest application name that a summary shows. */
+const MAX_APPLICATION_LENGTH = 40
 
 /** The size of the database, and what keeps it from being vacuumed. */
 export const checkSize = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{ readonly bytes: number; readonly age: number; readonly seconds: number }>`
+  const [row] = yield* sql<{ readonly bytes: number; readonly age: number }>`
     SELECT
       pg_database_size(current_database())::float8 AS bytes,
-      (SELECT age(datfrozenxid)::int FROM pg_database WHERE datname = current_database()) AS age,
-      coalesce((
-        SELECT max(extract(epoch FROM clock_timestamp() - xact_start))
-        FROM pg_stat_activity
-        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
-      ), 0)::float8 AS seconds
+      (SELECT age(datfrozenxid)::int FROM pg_database WHERE datname = current_database()) AS age
   `
   if (row === undefined) return failure("the server shows no size", "Look at the log of PostgreSQL.")
   const summary = `the database has ${formatBytes(row.bytes)}`
@@ -259,12 +271,26 @@ export const checkSize = Effect.gen(function* () {
       "Find out why autovacuum does not freeze the tables: at 2,000,000,000 PostgreSQL accepts no more writes."
     )
   }
-  return row.seconds > LONG_TRANSACTION_SECONDS
-    ? warning(
-        `${summary}, and a transaction has run for ${Math.round(row.seconds / 60)} minutes`,
-        "End it if nobody needs it (pg_stat_activity, pg_terminate_backend): vacuum waits for it."
-      )
-    : ok(summary)
+  const long = yield* sql<{ readonly pid: number; readonly application: string; readonly seconds: number }>`
+    SELECT pid, coalesce(application_name, '') AS application,
+      extract(epoch FROM clock_timestamp() - xact_start)::float8 AS seconds
+    FROM pg_stat_activity
+    WHERE datname = current_database()
+      AND backend_type = 'client backend'
+      AND pid <> pg_backend_pid()
+      AND xact_start < clock_timestamp() - make_interval(secs => ${LONG_TRANSACTION_SECONDS})
+    ORDER BY xact_start
+  `
+  if (long.length === 0) return ok(summary)
+  const named = long.slice(0, MAX_NAMED).map(({ application, pid, seconds }) => {
+    const name = application === "" ? "no application name" : application.slice(0, MAX_APPLICATION_LENGTH)
+    return `pid ${pid} (${name}) for ${plural(Math.floor(seconds / 60), "minute", "minutes")}`
+  })
+  const others = long.length - named.length
+  return warning(
+    `${summary}, and ${plural(long.length, "transaction runs", "transactions run")}: ${named.join(", ")}${others > 0 ? `, and ${others} more` : ""}`,
+    "End it with SELECT pg_terminate_backend(pid) if nobody needs it: a migration would wait for it, and so does vacuum."
+  )
 })
 
 /** The configured master keys; undefined: the embedded database has no key yet. */
@@ -274,6 +300,9 @@ const masterKeysOf = Effect.fnUntraced(function* (store: StoreSettings) {
   return key === undefined ? undefined : ([key] satisfies Arr.NonEmptyReadonlyArray<Redacted.Redacted>)
 })
 
+/** The most keys or transactions that a summary names. */
+const MAX_NAMED = 3
+
 /** The most values that are counted in one column. */
 const MAX_COUNTED = 1_000
 
@@ -282,6 +311,8 @@ export const checkKeys = (store: StoreSettings) =>
   Effect.gen(function* () {
     const texts = yield* Effect.result(masterKeysOf(store))
     if (Result.isFailure(texts)) {
+      // The service read the file before it changed from root to its own account.
+      if (isForbidden(texts.failure)) return skipped(texts.failure.message)
       return failure(texts.failure.message, "Correct the file, as the account of the service.")
     }
     if (texts.success === undefined) {
@@ -292,40 +323,77 @@ export const checkKeys = (store: StoreSettings) =>
     const { byId, primary } = parsed.success
     const sql = yield* SqlClient.SqlClient
     if (!(yield* hasTables(sql))) return skipped("the database has no tables yet")
-    const used = yield* listUsedKeyIds
     const prefixes = [...byId.values()].map((key) => prefixOf(key))
     const unreadable: Array<string> = []
+    const missing = new Set<string>()
     let old = 0
     for (const { column, table } of sealedColumns) {
-      const [count] = yield* sql<{ readonly old: number; readonly unreadable: number }>`
+      const prefix = sql.literal(`substr("${column}", 1, ${PREFIX_BYTES})`)
+      const [count] = yield* sql<{ readonly old: number; readonly foreign: ReadonlyArray<string> }>`
         SELECT
           count(*)::int AS old,
-          count(*) FILTER (WHERE NOT readable)::int AS unreadable
+          coalesce(array_agg(DISTINCT encode(prefix, 'hex')) FILTER (WHERE NOT readable), '{}') AS foreign
         FROM (
-          SELECT ${sql.literal(`substr("${column}", 1, 9)`)} IN ${sql.in(prefixes)} AS readable
+          SELECT ${prefix} AS prefix, ${prefix} IN ${sql.in(prefixes)} AS readable
           FROM ${sql(table)}
-          WHERE ${sql.literal(`substr("${column}", 1, 9)`)} <> ${prefixOf(primary)}
+          WHERE ${prefix} <> ${prefixOf(primary)}
           LIMIT ${MAX_COUNTED}
         ) sealed
       `
       old += count?.old ?? 0
-      if ((count?.unreadable ?? 0) > 0) unreadable.push(`${table}.${column}`)
+      for (const hex of count?.foreign ?? []) {
+        unreadable.push(`${table}.${column}`)
+        missing.add(keyIdOf(Buffer.from(hex, "hex")) ?? "unknown: damaged values")
+      }
     }
-    const missing = used.filter((id) => !byId.has(id))
     if (unreadable.length > 0) {
       return failure(
-        `secrets in ${unreadable.join(", ")} were sealed with a key that is not configured (${missing.join(", ") || "unknown"})`,
+        `secrets in ${[...new Set(unreadable)].join(", ")} were sealed with a key that is not configured (${[...missing].slice(0, MAX_NAMED).join(", ")})`,
         "Add the key after the first one in COUNTERSIGN_MASTER_KEY, or restore the file master-key of the data directory."
+      )
+    }
+    const differs = findDifference([primary.id, ...byId.keys()], yield* listUsedKeyIds)
+    if (differs !== undefined) {
+      return failure(
+        `the database was first used with master key ${differs.key_id}, but ${primary.id} is configured`,
+        "Set COUNTERSIGN_MASTER_KEY to that key, or list it after the new one; `countersign config --check` says what to do if it is lost."
       )
     }
     const ring = `${byId.size} ${byId.size === 1 ? "key" : "keys"} (${primary.id} seals)`
     return old > 0
       ? warning(
-          `${ring}; ${old >= MAX_COUNTED ? "at least " : ""}${old} secrets are still sealed with an older key`,
+          `${ring}; ${old >= MAX_COUNTED ? "at least " : ""}${plural(old, "secret is", "secrets are")} still sealed with an older key`,
           "Run `countersign keys rotate-master`, then remove the older keys."
         )
       : ok(`${ring}; every secret is sealed with it`)
   })
+
+/** How long a due delivery may wait, in seconds. An idle service sends it at once. */
+const LATE_SECONDS = 300
+
+/** Deliveries that have been due for minutes, although their destination is not in cooldown and their organization does not move. */
+export const checkDeliveries = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly late: number; readonly seconds: number }>`
+    SELECT count(*)::int AS late, coalesce(max(seconds), 0)::float8 AS seconds
+    FROM (
+      SELECT extract(epoch FROM clock_timestamp() - q.due_at) AS seconds
+      FROM delivery_queue q
+      LEFT JOIN delivery_destinations h ON h.org_id = q.org_id AND h.destination_id = q.destination_id
+      WHERE q.due_at < clock_timestamp() - make_interval(secs => ${LATE_SECONDS})
+        AND (h.cooldown_until IS NULL OR h.cooldown_until < clock_timestamp())
+        AND NOT EXISTS (SELECT FROM organization_moves m WHERE m.org_id = q.org_id AND m.is_fenced)
+      LIMIT ${MAX_COUNTED}
+    ) late
+  `
+  const { late, seconds } = row ?? { late: 0, seconds: 0 }
+  return late === 0
+    ? ok("no delivery is late")
+    : warning(
+        `${late >= MAX_COUNTED ? "at least " : ""}${plural(late, "delivery has", "deliveries have")} been due for up to ${plural(Math.floor(seconds / 60), "minute", "minutes")}`,
+        "Start the service if it does not run; else look in its log and metrics for slow destinations, or for a database or processor at its limit."
+      )
+})
 
 /** How long a destination may deliver nothing although spans wait, in seconds. */
 const STUCK_SECONDS = 3_600
@@ -347,9 +415,9 @@ export const checkCollectors = Effect.gen(function* () {
   const { all, cooling, stuck } = row ?? { all: 0, cooling: 0, stuck: 0 }
   if (all === 0) return skipped("no organization exports spans")
   return cooling + stuck === 0
-    ? ok(`${all} organizations export spans`)
+    ? ok(plural(all, "organization exports", "organizations export") + " spans")
     : warning(
-        `${all} organizations export spans; ${cooling} collectors are in cooldown, ${stuck} took nothing for an hour although spans wait`,
+        `${plural(all, "organization exports", "organizations export")} spans; ${plural(cooling, "collector is", "collectors are")} in cooldown, ${stuck} took nothing for an hour although spans wait`,
         "Their organizations see the reason at their telemetry destination; check the machine's outgoing connections if it is most of them."
       )
 })

@@ -1,7 +1,8 @@
-import { Effect, Exit, Layer, Redacted, Result } from "effect"
+import { Effect, Exit, Layer, Option, Redacted, Result } from "effect"
 import { SqlError } from "effect/sql"
 import { VERSION } from "../../domain/Version.ts"
 import * as Database from "../../server/store/Database.ts"
+import { sqlState } from "../../server/store/databaseErrors.ts"
 import { ProcessEnvironment, readSettings } from "../environment.ts"
 import { type CheckResult, type CheckStatus, failure, type Finding, runCheck, skipped } from "./Check.ts"
 import * as database from "./databaseChecks.ts"
@@ -32,8 +33,28 @@ const databaseChecks = {
   size: () => database.checkSize,
   replicas: () => database.checkReplicas,
   moves: () => database.checkMoves,
+  deliveries: () => database.checkDeliveries,
   collectors: () => database.checkCollectors
 } as const
+
+/** The checks that need the tables of the service. `keys` reports a missing table by itself. */
+const tableChecks: ReadonlySet<string> = new Set(["replicas", "moves", "deliveries", "collectors"])
+
+/** Why a check of tables cannot run in a database without tables. */
+const NO_TABLES = "the database has no tables yet; the first start, or `countersign migrate`, creates them"
+
+/** Skips a check that fails because pending migrations create what it reads. */
+const skipUnmigrated = <E, R>(check: Effect.Effect<Finding, E, R>): Effect.Effect<Finding, E, R> =>
+  check.pipe(
+    Effect.catch((error) =>
+      SqlError.isSqlError(error) && UNDEFINED.has(sqlState(error))
+        ? Effect.succeed(skipped("it needs migrations that are pending"))
+        : Effect.fail(error)
+    )
+  )
+
+/** An undefined table or column. */
+const UNDEFINED: ReadonlySet<string> = new Set(["42P01", "42703"])
 
 const skipAll = (names: ReadonlyArray<string>, why: string): ReadonlyArray<CheckResult> =>
   names.map((name) => ({ name, ...skipped(why), ms: 0 }))
@@ -123,9 +144,17 @@ const checkDatabase = Effect.fnUntraced(function* (store: Parameters<typeof data
         return [first, ...skipAll(names, "the database cannot be used")]
       }
       const results = [first]
+      const migrations = yield* Effect.option(Effect.provide(database.readMigrations, built.value))
+      const hasNoTables = Option.isSome(migrations) && migrations.value === undefined
+      const isPending = Option.isSome(migrations) && (migrations.value?.pending.length ?? 0) > 0
       for (const [name, check] of Object.entries(databaseChecks)) {
+        if (hasNoTables && tableChecks.has(name)) {
+          results.push({ name, ...skipped(NO_TABLES), ms: 0 })
+          continue
+        }
+        const provided = Effect.provide(check(store), built.value)
         results.push(
-          yield* runCheck(name, withDatabaseFindings(store, Effect.provide(check(store), built.value)))
+          yield* runCheck(name, withDatabaseFindings(store, isPending ? skipUnmigrated(provided) : provided))
         )
       }
       return results

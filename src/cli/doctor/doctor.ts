@@ -1,7 +1,7 @@
 import { Console, Effect, Schema } from "effect"
 import { styleText } from "node:util"
 import { escapeInvisible } from "../escapeInvisible.ts"
-import type { CheckResult, CheckStatus } from "./Check.ts"
+import { type CheckResult, type CheckStatus, plural } from "./Check.ts"
 import { diagnose, type Diagnosis } from "./diagnose.ts"
 
 /** A check found a failure. */
@@ -30,7 +30,7 @@ export const formatDiagnosis = ({ checks }: Diagnosis): string => {
   return [
     ...checks.map(formatCheck),
     "",
-    `${checks.length} checks: ${count("ok")} ok, ${count("warning")} warnings, ${count("failure")} failures, ${count("skipped")} skipped`
+    `${checks.length} checks: ${count("ok")} ok, ${plural(count("warning"), "warning", "warnings")}, ${plural(count("failure"), "failure", "failures")}, ${count("skipped")} skipped`
   ].join("\n")
 }
 

@@ -45,7 +45,10 @@ export const checkEgress = (variables: Environment): Effect.Effect<Finding> =>
     const names = set.join(" and ")
     return textOfVariable(variables, "NODE_ENV") === "production"
       ? failure(`NODE_ENV=production refuses ${names}`, `Unset ${names}.`)
-      : warning(`${names} weaken the rules of outgoing requests`, `Unset ${names} before production.`)
+      : warning(
+          `${names} ${set.length === 1 ? "weakens" : "weaken"} the rules of outgoing requests`,
+          `Unset ${names} before production.`
+        )
   })
 
 const MEBIBYTE = 2 ** 20
@@ -82,7 +85,7 @@ export const checkDisk = (store: StoreSettings): Effect.Effect<Finding> => {
       if (errnoCode(cause) === "ENOENT" && parent !== directory) return look(parent)
       return failure(
         `${store.dataDir} cannot be read (${errnoCode(cause) ?? "unknown error"})`,
-        "Run the command as the account of the service, or correct COUNTERSIGN_DATA_DIR."
+        "Run the command as root or as the account of the service, or correct COUNTERSIGN_DATA_DIR."
       )
     }
   }

@@ -20,14 +20,39 @@ export class MasterKeyFileFailed extends Schema.TaggedError<MasterKeyFileFailed>
 /** The path of the generated master key in a data directory. */
 export const masterKeyPath = (dataDir: string): string => path.join(dataDir, "master-key")
 
-const attempt = <A>(doing: string, run: () => Promise<A>) =>
-  Effect.tryPromise({
-    try: run,
-    catch: (cause) =>
-      new MasterKeyFileFailed({
-        phrase: `${doing} failed (${errnoCode(cause) ?? String(cause)}): check its permissions, or set COUNTERSIGN_MASTER_KEY`,
-        cause
-      })
+/** Whether this account may not read the file, which belongs to root if root started the service. */
+export const isForbidden = ({ cause }: MasterKeyFileFailed): boolean => {
+  const code = errnoCode(cause)
+  return code === "EACCES" || code === "EPERM"
+}
+
+const attempt = <A>(doing: string, file: string, run: () => Promise<A>) =>
+  Effect.tryPromise({ try: run, catch: (cause) => cause }).pipe(
+    Effect.catch((cause) =>
+      Effect.flatMap(adviceFor(file, cause), (advice) =>
+        Effect.fail(
+          new MasterKeyFileFailed({
+            phrase: `${doing} ${file} failed (${errnoCode(cause) ?? String(cause)}): ${advice}`,
+            cause
+          })
+        )
+      )
+    )
+  )
+
+/** What to do about a failed system call. Opening the file to another account would reveal the key. */
+const adviceFor = (file: string, cause: unknown) =>
+  Effect.promise(async () => {
+    const code = errnoCode(cause)
+    if (code !== "EACCES" && code !== "EPERM")
+      return "check the file and its directory, or set COUNTERSIGN_MASTER_KEY"
+    const owner = await stat(file).then(
+      ({ uid }) => uid,
+      () => undefined
+    )
+    return owner === undefined || owner === 0
+      ? "run the command as root, or set COUNTERSIGN_MASTER_KEY"
+      : `run the command as root or as the account with uid ${owner}, or set COUNTERSIGN_MASTER_KEY`
   })
 
 /**
@@ -38,7 +63,7 @@ export const writeMasterKeyFile = Effect.fnUntraced(function* (
   file: string,
   key: Redacted.Redacted
 ): Effect.fn.Return<void, MasterKeyFileFailed> {
-  yield* attempt(`creating the master key ${file}`, async () => {
+  yield* attempt("creating the master key", file, async () => {
     const temporary = `${file}.new-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
     try {
       await makeDirectories(path.dirname(file), 0o700)
@@ -60,7 +85,7 @@ export const writeMasterKeyFile = Effect.fnUntraced(function* (
 
 /** The file's text and mode, or `undefined` if the file does not exist. */
 const read = (file: string) =>
-  attempt(`reading the master key ${file}`, async () => {
+  attempt("reading the master key", file, async () => {
     try {
       return { text: (await readFile(file, "utf8")).trim(), mode: (await stat(file)).mode }
     } catch (cause) {
