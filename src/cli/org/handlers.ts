@@ -68,7 +68,6 @@ const writeFile = Effect.fnUntraced(function* <A, E, R>(
             })
         }),
         (writer) => write({ org_id, name: flags.org }, writer),
-        // Without effect on a file that is complete.
         (writer) => Effect.sync(writer.abort)
       )
     })

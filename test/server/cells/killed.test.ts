@@ -90,17 +90,10 @@ describe("a move that is killed", () => {
 
         // Killed while it fences, and while it writes the file.
         const key = yield* there.run("org", "prepare")
-        const exportTo = (file: string) => [
-          "org",
-          "export",
-          "acme",
-          "--for",
-          key,
-          "--to",
-          path.join(directory, file)
-        ]
-        for (const [index, when] of [fenced(20), running("FETCH FORWARD")].entries()) {
-          yield* here.kill(when, ...exportTo(`killed-${index}`))
+        const file = path.join(directory, "acme.move")
+        const exportAll = ["org", "export", "acme", "--for", key, "--to", file]
+        for (const when of [fenced(20), running("FETCH FORWARD")]) {
+          yield* here.kill(when, ...exportAll)
           assert.deepStrictEqual(yield* active, [0, 0])
         }
         // What it wrote is no file, and an abort makes the organization active again.
@@ -108,8 +101,7 @@ describe("a move that is killed", () => {
         assert.deepStrictEqual(yield* active, [1, 0])
         assert.strictEqual(yield* here.count(fenced(0)), 0)
 
-        const file = path.join(directory, "acme.move")
-        yield* here.run(...exportTo("acme.move"))
+        yield* here.run(...exportAll)
         for (const when of [fenced(20), running('INSERT INTO "run_metadata"')]) {
           yield* there.kill(when, "org", "import", file)
           assert.deepStrictEqual(yield* active, [0, 0])
@@ -164,8 +156,8 @@ describe("a move that is killed", () => {
         const digests = here.count("SELECT count(*) FROM organization_copy_rows")
         const metadata = there.count("SELECT count(*) FROM run_metadata")
 
-        yield* here.kill(running("FETCH FORWARD"), ...write("copy", "killed-0"))
-        yield* here.kill(running("INSERT INTO organization_copy_rows"), ...write("copy", "killed-1"))
+        yield* here.kill(running("FETCH FORWARD"), ...write("copy", "copy"))
+        yield* here.kill(running("INSERT INTO organization_copy_rows"), ...write("copy", "copy"))
         assert.strictEqual(yield* digests, 0)
         assert.strictEqual(yield* here.count("SELECT count(*) FROM organization_copies"), 0)
         yield* here.run(...write("copy", "copy"))
@@ -185,7 +177,7 @@ describe("a move that is killed", () => {
         yield* here.query("DELETE FROM run_metadata WHERE run_id LIKE '%3'")
         yield* here.query("UPDATE run_metadata SET run_id = run_id || 'x' WHERE run_id LIKE '%4'")
         const since = ["--since-copy", loaded]
-        yield* here.kill(running("CREATE TEMPORARY TABLE"), ...write("export", "killed-2", ...since))
+        yield* here.kill(running("CREATE TEMPORARY TABLE"), ...write("export", "move", ...since))
         assert.deepStrictEqual(yield* active, [0, 0])
         yield* here.run(...write("export", "move", ...since))
         const file = path.join(directory, "move")

@@ -45,7 +45,10 @@ describe("a move of an organization", () => {
         // The same command again would discard the codes of this export, and has no file to write to.
         const repeated = yield* here.cli("org", "export", "acme", "--for", transferKey, "--to", file)
         assert.isFalse(repeated.ok)
-        assert.match(repeated.err, /Could not create .*EEXIST.* Nothing was changed\./)
+        assert.match(
+          repeated.err,
+          /Could not create .*: it exists already\. Remove it.* Nothing was changed\./
+        )
 
         // Frozen: reads go on, writes get 503 and the time to retry after.
         const read = yield* here.run(send("/v1/tasks", { key }))

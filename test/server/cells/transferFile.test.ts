@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
-import fs, { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import fs, { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { Writable } from "node:stream"
 import { CHUNK_BYTES } from "../../../src/server/cells/transfer/sealedChunks.ts"
-import { openWriter, readFile } from "../../../src/server/cells/transfer/transferFile.ts"
+import { makeWriter, openWriter, readFile } from "../../../src/server/cells/transfer/transferFile.ts"
 import { makeTransferKey, parseTransferKey } from "../../../src/server/cells/transfer/TransferKey.ts"
 import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
 
@@ -59,7 +60,10 @@ describe("the file of an exported organization", () => {
       const content = readFileSync(file)
       assert.isFalse(content.includes(lines[0]?.slice(0, 100) ?? ""))
       // An existing file is not replaced.
-      assert.match(yield* Effect.promise(() => failureOf(write(file, makeTransferKey(box), lines))), /EEXIST/)
+      assert.match(
+        yield* Effect.promise(() => failureOf(write(file, makeTransferKey(box), lines))),
+        /exists already/
+      )
     }).pipe(Effect.scoped)
   )
 
@@ -129,8 +133,57 @@ describe("the file of an exported organization", () => {
         () => Effect.sync(() => void (fs.fsync = original))
       )
       yield* Effect.promise(() => write(path.join(made, "file"), makeTransferKey(box), lines))
-      assert.deepStrictEqual(synced, [path.join(made, "file")])
+      assert.deepStrictEqual(synced, [path.join(made, "file.partial")])
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("has its name when it is complete, and replaces one that a killed command left", () =>
+    Effect.gen(function* () {
+      const made = yield* directory
+      const box = yield* makeBox
+      const file = path.join(made, "file")
+      const key = parseTransferKey(makeTransferKey(box))
+      const open = () => openWriter(file, key._tag === "Some" ? key.value : assert.fail("a key"))
+      const killed = open()
+      yield* Effect.promise(() => killed.write(lines.join("")))
+      const writer = open()
+      assert.deepStrictEqual(readdirSync(made), ["file.partial"])
+      for (const line of lines) yield* Effect.promise(() => writer.write(line))
+      // The other command runs still: it cannot complete this one's file.
+      assert.match(
+        yield* Effect.promise(() => failureOf(killed.end())),
+        /another command has replaced or removed/
+      )
+      killed.abort()
+      assert.deepStrictEqual(readdirSync(made), ["file.partial"])
+      yield* Effect.promise(writer.end)
+      writer.abort()
+      assert.deepStrictEqual(readdirSync(made), ["file"])
+      assert.deepStrictEqual(yield* Effect.promise(() => linesOf(file, box)), lines)
+      assert.throws(open, /exists already/)
+      // A command that fails leaves nothing.
+      const failed = openWriter(path.join(made, "other"), key._tag === "Some" ? key.value : new Uint8Array())
+      failed.abort()
+      assert.deepStrictEqual(readdirSync(made), ["file"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("ends with an error when what reads the pipe hangs, but not when it is slow", () =>
+    Effect.gen(function* () {
+      const key = parseTransferKey(makeTransferKey(yield* makeBox))
+      const transferKey = key._tag === "Some" ? key.value : assert.fail("a key")
+      const send = async (delay: number | undefined) => {
+        const output = new Writable({
+          highWaterMark: 1,
+          write: (_, __, done) => void (delay === undefined ? undefined : setTimeout(done, delay))
+        })
+        const writer = makeWriter(output, transferKey, { ends: true, maxStallMillis: 300 })
+        for (const line of lines) await writer.write(line)
+        await writer.end()
+      }
+      assert.match(yield* Effect.promise(() => failureOf(send(undefined))), /no byte could be written/)
+      yield* Effect.promise(() => send(150))
+    })
   )
 
   it.effect("is not written for a malformed transfer key", () =>

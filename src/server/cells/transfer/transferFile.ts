@@ -5,8 +5,16 @@
  */
 import { Effect, Option, Schema } from "effect"
 import { once } from "node:events"
-import { createReadStream, createWriteStream, openSync } from "node:fs"
-import { open } from "node:fs/promises"
+import {
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  fstatSync,
+  openSync,
+  rmSync,
+  statSync
+} from "node:fs"
+import { open, rename } from "node:fs/promises"
 import path from "node:path"
 import { pipeline } from "node:stream/promises"
 import type { Readable, Writable } from "node:stream"
@@ -57,7 +65,7 @@ export interface LineWriter {
   readonly write: (line: string) => Promise<void>
   /** Ends the file, and resolves when it is on the disk: the commands that follow may delete all other copies. */
   readonly end: () => Promise<void>
-  /** Stops writing; the file stays incomplete. */
+  /** Stops writing, and removes what was written. Without effect on a file that is complete. */
   readonly abort: () => void
   /** Bytes written so far. */
   readonly bytes: () => number
@@ -74,29 +82,97 @@ const syncEntry = async (file: string): Promise<void> => {
   }
 }
 
+/** A file that gets its name when it is complete. */
+interface PartialFile {
+  readonly output: Writable
+  /** Renames it. Throws if another command has replaced it meanwhile. */
+  readonly complete: () => Promise<void>
+  readonly remove: () => void
+}
+
 /**
- * Creates a file, or opens standard output for `-`, to write an export that only the owner of the transfer key can read. Throws if the file
- * exists or cannot be created.
+ * Creates `<file>.partial`. Replaces one that a killed command left, so that the command can be repeated with the same name; throws if the file
+ * itself exists.
  */
-export const openWriter = (file: string, transferKey: Uint8Array): LineWriter => {
+const createPartial = (file: string): PartialFile => {
+  if (existsSync(file)) throw new Error("it exists already. Remove it, or write to another file")
+  const partial = `${file}.partial`
+  rmSync(partial, { force: true })
+  const fd = openSync(partial, "wx", 0o600)
+  const { ino } = fstatSync(fd)
+  const isOurs = () => statSync(partial, { throwIfNoEntry: false })?.ino === ino
+  return {
+    output: createWriteStream(partial, { fd, flush: true }),
+    complete: async () => {
+      if (!isOurs()) throw new Error(`another command has replaced or removed ${partial}`)
+      await rename(partial, file)
+      await syncEntry(file)
+    },
+    remove: () => {
+      if (isOurs()) rmSync(partial, { force: true })
+    }
+  }
+}
+
+/** How long no byte may be written, in milliseconds: the reader of a pipe hangs, and the command has locked tables meanwhile. */
+const MAX_STALL_MILLIS = 5 * 60_000
+
+/** Options of a writer. */
+export interface WriterOptions {
+  /** How long no byte may be written, in milliseconds. Default five minutes. */
+  readonly maxStallMillis?: number
+}
+
+/** Writes an export to a stream, that only the owner of the transfer key can read. `complete` runs when all bytes are written. */
+export const makeWriter = (
+  output: Writable,
+  transferKey: Uint8Array,
+  {
+    complete = async () => undefined,
+    ends,
+    maxStallMillis = MAX_STALL_MILLIS,
+    remove = () => undefined
+  }: WriterOptions & Partial<Omit<PartialFile, "output">> & { readonly ends: boolean }
+): LineWriter => {
   const { ephemeral, key } = sealFor(transferKey)
   const header = Buffer.concat([MAGIC, transferKey, ephemeral])
-  const output: Writable =
-    file === "-" ? process.stdout : createWriteStream(file, { fd: openSync(file, "wx", 0o600), flush: true })
   const compress = createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: 3 } })
   let bytes = header.length
   const encrypt = encryptChunks(key, header, (length) => void (bytes += length))
   output.write(header)
-  const finished = pipeline(compress, encrypt, output, { end: file !== "-" })
+  const finished = pipeline(compress, encrypt, output, { end: ends })
   // Reported by the write or the end that follows.
   let failure: unknown
   finished.catch((error: unknown) => void (failure = error))
+  let isComplete = false
+  /** Waits for an event of the stream, as long as bytes are written meanwhile. */
+  const whileWriting = async (event: PromiseLike<unknown>) => {
+    let written = bytes
+    let timer: NodeJS.Timeout | undefined
+    const stalled = new Promise<never>((_, reject) => {
+      timer = setInterval(() => {
+        if (bytes === written) {
+          reject(
+            new Error(
+              `no byte could be written for ${Math.round(maxStallMillis / 60_000)} minutes. Does what reads the pipe still run?`
+            )
+          )
+        }
+        written = bytes
+      }, maxStallMillis)
+    })
+    try {
+      await Promise.race([event, finished, stalled])
+    } finally {
+      clearInterval(timer)
+    }
+  }
   let block = ""
   const flush = async () => {
     if (failure !== undefined) throw failure
     const text = block
     block = ""
-    if (!compress.write(text)) await Promise.race([once(compress, "drain"), finished])
+    if (!compress.write(text)) await whileWriting(once(compress, "drain"))
   }
   return {
     write: async (line) => {
@@ -106,12 +182,31 @@ export const openWriter = (file: string, transferKey: Uint8Array): LineWriter =>
     end: async () => {
       if (block !== "") await flush()
       compress.end()
-      await finished
-      if (file !== "-") await syncEntry(file)
+      await whileWriting(finished)
+      await complete()
+      isComplete = true
     },
-    abort: () => compress.destroy(),
+    abort: () => {
+      if (isComplete) return
+      compress.destroy()
+      remove()
+    },
     bytes: () => bytes
   }
+}
+
+/**
+ * Creates a file, or opens standard output for `-`, to write an export. A file has the name `<file>.partial` until it is complete. Throws if the
+ * file exists or cannot be created.
+ */
+export const openWriter = (
+  file: string,
+  transferKey: Uint8Array,
+  options: WriterOptions = {}
+): LineWriter => {
+  if (file === "-") return makeWriter(process.stdout, transferKey, { ...options, ends: false })
+  const { output, ...partial } = createPartial(file)
+  return makeWriter(output, transferKey, { ...options, ...partial, ends: true })
 }
 
 /** Reads exactly `length` bytes, and leaves the others in the stream. */
