@@ -57,5 +57,5 @@ export type CopyEnd = typeof CopyEnd.Type
 /** Begins the rows of a table. */
 export const TableStart = Schema.Struct({ table: Schema.String })
 
-/** The key of a row that the copy has, and that is gone or different now. These lines precede the rows of a table. */
+/** The key of a row that the copy has, and that was deleted or is different now. These lines precede the rows of a table. */
 export const RemovedRow = Schema.Struct({ removed: Schema.Array(Schema.String) })

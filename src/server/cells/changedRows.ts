@@ -34,7 +34,7 @@ export const storeCopiedRows = Effect.fnUntraced(function* (
 
 /**
  * Compares the rows of a table with the copied ones by their digests, so that every change counts, whatever made it. Passes the keys of
- * rows that are gone or different, then the lines of rows that are new or different, and returns the digest of all present rows. Rows of a
+ * deleted and different rows, then the lines of rows that are new or different, and returns the digest of all present rows. Rows of a
  * parent are updated in place: deleting them would delete their children. Runs in a transaction of the caller, which drops the temporary
  * tables.
  */
@@ -70,11 +70,12 @@ export const readChanges = Effect.fnUntraced(function* <E, R>(
   )
   const removed = table.isParent ? "is_copied AND place IS NULL" : "is_copied"
   yield* readLines(sql, `SELECT key AS line FROM pg_temp.moved_changes WHERE ${removed}`, use.removed)
-  // By their places, which do not change while the transaction has locked the table and the organization is frozen. By their keys, the planner
+  // By their places, which do not change while the transaction has locked the table and the organization is frozen. If they did, another
+  // organization's row may be there now: it is not exported, and the import refuses the difference. By their keys, the planner
   // might choose another index than that of the key, which has many rows for each.
   yield* readLines(
     sql,
-    `SELECT ${lineOf(table)} AS line ${from} JOIN pg_temp.moved_changes AS changed ON moved.ctid = changed.place`,
+    `SELECT ${lineOf(table)} AS line ${from} JOIN pg_temp.moved_changes AS changed ON moved.ctid = changed.place WHERE moved.org_id = '${org_id}'`,
     use.rows
   )
   return digest
