@@ -3,6 +3,7 @@ import { isCliError } from "effect/cli/CliError"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
 import { DirectDatabaseFailed, isRefusedParameter } from "../server/store/Database/preparePooler.ts"
 import { describeDatabaseError, sqlState } from "../server/store/databaseErrors.ts"
+import { permissionAdvice } from "../server/store/EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 import { errnoCode } from "../server/store/errnoCode.ts"
 import { FailedWithCode } from "./exitCode.ts"
 
@@ -18,6 +19,8 @@ export const errorMessage = (cause: Cause.Cause<unknown>): string | undefined =>
       error instanceof DirectDatabaseFailed ? "COUNTERSIGN_DIRECT_DATABASE_URL" : "DATABASE_URL"
     return describeDatabaseFailure(oneLine(error.message), error.cause, variable)
   }
+  // Its advice differs: another account is not to get access to the key.
+  if ("_tag" in error && error._tag === "MasterKeyFileFailed") return oneLine(error.message)
   const root = rootCause(error)
   return describeSystemError(root) ?? oneLine(error.message === "" ? error.name : error.message)
 }
@@ -81,7 +84,7 @@ const describeSystemError = (error: Error): string | undefined => {
       }
       return path === undefined
         ? oneLine(error.message)
-        : `permission denied for ${path} (${call}): give ${account()} access; ${OTHER_DIRECTORY}`
+        : `permission denied for ${path} (${call}): ${permissionAdvice(path)}; ${OTHER_DIRECTORY}`
     case "EROFS":
       return path === undefined
         ? oneLine(error.message)
@@ -89,12 +92,6 @@ const describeSystemError = (error: Error): string | undefined => {
     default:
       return undefined
   }
-}
-
-/** The account of this process. */
-const account = (): string => {
-  const uid = process.getuid?.()
-  return uid === undefined ? "this account" : `this account (uid ${uid})`
 }
 
 /** Whether a failure is a defect of this program, whose stack trace should be printed. */

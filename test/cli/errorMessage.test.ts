@@ -2,6 +2,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause } from "effect"
 import { CliError } from "effect/cli"
 import { HttpServerError } from "effect/http"
+import { chownSync, mkdtempSync, rmdirSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { permissionAdvice } from "../../src/server/store/EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 import { isDefect, errorMessage } from "../../src/cli/errorMessage.ts"
 import { NotFound } from "../../src/api/Problems.ts"
 import { SettingsInvalid } from "../../src/server/config/Settings.ts"
@@ -49,6 +53,23 @@ describe("errorMessage", () => {
       assert.notInclude(message, "PORT")
     }
   })
+
+  it.skipIf(process.getuid?.() !== 0)(
+    "names the account of a directory instead of asking for access to it",
+    () => {
+      const directory = mkdtempSync(path.join(tmpdir(), "permission-"))
+      try {
+        chownSync(directory, 4711, 4711)
+        assert.strictEqual(
+          permissionAdvice(path.join(directory, "postgres", "PG_VERSION"), 65_534),
+          "run this as root or as the service's account (uid 4711), not as uid 65534"
+        )
+        assert.strictEqual(permissionAdvice(directory, 4711), "give this account (uid 4711) access")
+      } finally {
+        rmdirSync(directory)
+      }
+    }
+  )
 
   it("returns nothing if the command line already printed the error", () => {
     assert.strictEqual(

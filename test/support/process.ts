@@ -39,12 +39,14 @@ export const entryPoint = (): string =>
 export const spawnCli = (
   args: ReadonlyArray<string>,
   environment: Readonly<Record<string, string>> = {},
-  program: string = entryPoint()
+  program: string = entryPoint(),
+  account: { readonly uid?: number; readonly gid?: number } = {}
 ): Effect.Effect<CliProcess, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
       Effect.sync(() =>
         spawn(process.execPath, [program, ...args], {
+          ...account,
           stdio: ["pipe", "pipe", "pipe"],
           env: {
             PATH: process.env["PATH"],

@@ -9,10 +9,10 @@ import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
 import type { Settings, StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import {
+  layerBootstrapStore,
   layerMatchingStore,
   layerMatchingStoreWithoutKeys,
-  layerReadOnlyStore,
-  layerStoreWithoutKeys
+  layerReadOnlyStore
 } from "./layerStore.ts"
 import { layerMigrated } from "../store/migrate.ts"
 
@@ -33,10 +33,7 @@ export const layerKeys = (settings: KeySettings) =>
 
 /** The same for creating keys. It creates and migrates the database if needed, so that a key can be created before the first start. */
 export const layerBootstrapKeys = (settings: KeySettings) =>
-  layerKeysOf(settings).pipe(
-    Layer.provide(layerMigrated),
-    Layer.provide(layerStoreWithoutKeys(settings.store))
-  )
+  layerKeysOf(settings).pipe(Layer.provide(layerMigrated), Layer.provide(layerBootstrapStore(settings.store)))
 
 /** The hash chain of the audit log, on an existing database with this version's schema. For the command line. */
 export const layerAuditChain = (store: StoreSettings) =>

@@ -41,6 +41,21 @@ export const layerStoreWithoutKeys = (
     ? layerExternalDatabase(store)
     : Layer.unwrap(Effect.as(requireDatabase(store), layerEmbeddedDatabase(store)))
 
+/**
+ * {@link layerStoreWithoutKeys}, which also creates the master key if it creates an embedded database: the key of an installation that root
+ * starts is root's.
+ */
+export const layerBootstrapStore = (
+  store: StoreSettings
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, StoreFailure> =>
+  store.kind === "external"
+    ? layerExternalDatabase(store)
+    : Layer.unwrap(
+        Effect.map(embeddedStoreExists(store.dataDir), (exists) =>
+          exists ? layerStoreWithoutKeys(store) : layerStore(store)
+        )
+      )
+
 /** Why there is no database. */
 type StoreFailure =
   | DatabaseMissing

@@ -12,7 +12,7 @@ import { type Account } from "../../../src/server/store/EmbeddedPostgres/Account
 import { runCommand } from "../../../src/server/store/EmbeddedPostgres/runCommand.ts"
 import { readPostmasterPid, sendSignal } from "../../support/embeddedPostgres.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
-import { spawnCli } from "../../support/process.ts"
+import { entryPoint, spawnCli } from "../../support/process.ts"
 
 /** An account that every system has, and that no program of a test machine runs as. */
 const NAME = "daemon"
@@ -123,6 +123,31 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
         // Secrets of the service that the database's processes, of the same account, must not reach.
         for (const file of [path.join(dataDir, "master-key"), `/proc/${service.pid}/environ`])
           assert.isFalse(yield* canRead({ uid, gid }, file), file)
+
+        // Commands beside the service: as its account they need no master key, and other accounts learn which account to use.
+        const beside = { COUNTERSIGN_DATA_DIR: dataDir, COUNTERSIGN_USER: NAME }
+        for (const args of [
+          ["keys", "create", "--preset", "admin"],
+          ["keys", "list"]
+        ]) {
+          const done = yield* (yield* spawnCli(args, beside, entryPoint(), { uid, gid })).ended
+          assert.strictEqual(done.code, 0, done.err)
+        }
+        const doctor = yield* (yield* spawnCli(["doctor"], beside, entryPoint(), { uid, gid })).ended
+        assert.match(doctor.out, /^skipped +keys +.*\(EACCES\): run the command as root/m)
+        assert.match(doctor.out, /^ok +replicas/m)
+        for (const args of [
+          ["keys", "list"],
+          ["backup", "--to", path.join(tmpdir(), "countersign-no-backup")]
+        ]) {
+          const denied = yield* (yield* spawnCli(args, beside, entryPoint(), stranger)).ended
+          assert.strictEqual(denied.code, 1)
+          assert.include(
+            denied.err,
+            `run this as root or as the service's account (uid ${uid}), not as uid 65534`
+          )
+          assert.notInclude(denied.err, "access")
+        }
 
         // The debugger stays closed: the port is Node's default.
         sendSignal(service.pid, "SIGUSR1")

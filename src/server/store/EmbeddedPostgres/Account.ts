@@ -92,7 +92,7 @@ export const serverAccount = Effect.fn("EmbeddedPostgres.serverAccount")(functio
   }
   if (owner !== undefined && owner.uid !== processUid) {
     return yield* new EmbeddedPostgresFailed({
-      phrase: `${cluster} belongs to another account (uid ${owner.uid}): start this service as that account, ${OTHER_OPTIONS}`
+      phrase: `${cluster} belongs to another account (uid ${owner.uid}): run this as that account or as root, ${OTHER_OPTIONS}`
     })
   }
   return undefined

@@ -1,4 +1,6 @@
 import { Effect, Schema } from "effect"
+import { statSync } from "node:fs"
+import path from "node:path"
 import { errnoCode } from "../errnoCode.ts"
 
 /**
@@ -21,11 +23,37 @@ export class EmbeddedPostgresFailed extends Schema.TaggedError<EmbeddedPostgresF
 export const OTHER_OPTIONS =
   "or set COUNTERSIGN_DATA_DIR to another directory, or DATABASE_URL to a PostgreSQL of your own"
 
+/** The owner of a path, or of its nearest parent that this account can look at; undefined if there is none. */
+const ownerOf = (target: string): number | undefined => {
+  for (let at = path.resolve(target); ; at = path.dirname(at)) {
+    try {
+      return statSync(at).uid
+    } catch {
+      if (at === path.dirname(at)) return undefined
+    }
+  }
+}
+
+/**
+ * What to do if this account may not use a path. What belongs to another account than root is that of a service, whose PostgreSQL does not
+ * start if other accounts may enter its directory: so the command changes its account, not the directory.
+ */
+export const permissionAdvice = (target: string, uid: number | undefined = process.getuid?.()): string => {
+  const owner = ownerOf(target)
+  if (uid === undefined) return "give this account access"
+  return owner === undefined || owner === 0 || owner === uid
+    ? `give this account (uid ${uid}) access`
+    : `run this as root or as the service's account (uid ${owner}), not as uid ${uid}`
+}
+
+/** The path of a failed system call. */
+const pathOf = (cause: unknown): string | undefined =>
+  cause instanceof Error && "path" in cause && typeof cause.path === "string" ? cause.path : undefined
+
 const phrases: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full: free some space",
   EDQUOT: "the disk quota is used up: free some space",
   EROFS: "the file system is read-only: make it writable",
-  EACCES: "permission denied: give this account permission",
   EPERM: "the operation is not permitted for this account: give it permission",
   ENOENT: "a parent directory is missing and cannot be created: create it",
   ENOTDIR: "a part of the path is a file, not a directory: move it away",
@@ -36,6 +64,9 @@ const phrases: Readonly<Record<string, string>> = {
 /** Why a system call failed, and what to do, for the operator. */
 export const describeSystemCall = (cause: unknown): string => {
   const code = errnoCode(cause)
+  const at = pathOf(cause)
+  if (code === "EACCES")
+    return `permission denied: ${at === undefined ? "give this account permission" : permissionAdvice(at)}`
   return (
     (code === undefined ? undefined : phrases[code]) ??
     `it failed with ${code ?? String(cause)}: fix the cause`
