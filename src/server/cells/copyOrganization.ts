@@ -9,13 +9,10 @@ import { latestMigration, requireSameSchema } from "../store/Database/schemaVers
 import { storeCopiedRows } from "./changedRows.ts"
 import type { CopyEnd, CopyHeader } from "./Manifest.ts"
 import { listMovedTables } from "./movedTables.ts"
-import { codeDigest, makeCode, MoveRefused } from "./moveState.ts"
+import { codeDigest, lockCopies, makeCode, MoveRefused } from "./moveState.ts"
 import { readTable } from "./readTable.ts"
 import type { RowsDigest } from "./rowsDigest.ts"
 import { type LineWriter, tryFile } from "./transfer/transferFile.ts"
-
-/** "csoc" in ASCII: the seed of the advisory locks of copies, one per organization. */
-const COPY_LOCK = 0x63_73_6f_63
 
 /**
  * Writes most of what an organization has to a file while it works, from one snapshot of the database, and keeps a digest of each row. The
@@ -37,20 +34,23 @@ export const copyOrganization = Effect.fnUntraced(function* (
 
   const copyAll = Effect.gen(function* () {
     yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
-    const [lock] = yield* sql<{ readonly acquired: boolean }>`
-      SELECT pg_try_advisory_xact_lock(hashtextextended(${org_id}::text, ${COPY_LOCK}::bigint)) AS acquired
-    `
-    if (lock?.acquired !== true) {
-      return yield* new MoveRefused({ message: `Another command is copying ${name}. Wait until it ends.` })
-    }
+    yield* lockCopies(sql, organization)
     // Migrations wait for this transaction, which has read their table.
     yield* requireSameSchema
-    // Not locked: an export may begin meanwhile.
-    const moving =
-      yield* sql`SELECT 1 AS found FROM organization_moves WHERE org_id = ${org_id} AND is_fenced`
-    if (moving.length > 0) {
+    const [moving] = yield* sql<{ readonly state: string }>`
+      SELECT state
+      FROM organization_moves
+      WHERE org_id = ${org_id}
+        AND is_fenced
+    `
+    if (moving !== undefined) {
       return yield* new MoveRefused({
-        message: `${name} is moving already. Continue with countersign org export, or end the move with countersign org abort.`
+        message:
+          moving.state === "frozen"
+            ? `${name} is frozen already. Continue with countersign org export, or end the move with countersign org abort.`
+            : moving.state === "moved"
+              ? `${name} has moved. Delete its copy here with countersign org finish, or export it again if it is active nowhere.`
+              : `${name} is not active here: its import is not finished. Run countersign org activate or countersign org abort.`
       })
     }
     const tables = (yield* listMovedTables(sql)).filter(({ isCopied }) => isCopied)

@@ -11,7 +11,15 @@ import { installFence, moveEnded } from "./fence.ts"
 import type { FileEnd, FileHeader } from "./Manifest.ts"
 import { readChanges } from "./changedRows.ts"
 import { listMovedTables } from "./movedTables.ts"
-import { codeDigest, findCopy, findMoveById, makeCode, MoveRefused, type MoveRow } from "./moveState.ts"
+import {
+  codeDigest,
+  findCopy,
+  findMoveById,
+  lockCopies,
+  makeCode,
+  MoveRefused,
+  type MoveRow
+} from "./moveState.ts"
 import { readTable } from "./readTable.ts"
 import { readReports, silentReplicas } from "./replicaReports.ts"
 import { makeRowsDigest, type RowsDigest } from "./rowsDigest.ts"
@@ -90,6 +98,8 @@ const codesAgain = Effect.fnUntraced(function* (
 const freeze = (sql: SqlClient.SqlClient, org_id: OrgId, name: string, options: ExportOptions) =>
   transaction(
     Effect.gen(function* () {
+      // A copy that ended later would replace the digests that an export after an earlier one compares with.
+      yield* lockCopies(sql, { org_id, name })
       const now = toDate(yield* (yield* StoreClock).now)
       const before = yield* findMoveById(sql, org_id)
       if (before?.state === "moved") {
@@ -161,12 +171,28 @@ const checkCopy = Effect.fnUntraced(function* (
   return copy.copy_id
 })
 
-/** Fails if the digests of the copy's rows were replaced or deleted. Its row is locked until the transaction ends. */
-const holdCopy = (sql: SqlClient.SqlClient, org_id: OrgId, copy_id: string) =>
-  Effect.flatMap(
-    sql`SELECT 1 AS found FROM organization_copies WHERE org_id = ${org_id} AND copy_id = ${copy_id} FOR SHARE`,
-    (found) => (found.length === 0 ? Effect.fail(moveEnded) : Effect.void)
+/** The digests of the copy's rows were replaced or deleted during the export. */
+const copyEnded = (name: string) =>
+  refuse(
+    `Another command copied ${name} again, or ended its copy, during the export. Run countersign org export without --since-copy, or ` +
+      "run countersign org abort in both installations and begin with a new copy."
   )
+
+/** Fails if the digests of the copy's rows were replaced or deleted. Its row is locked until the transaction ends. */
+const lockCopyForShare = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { name, org_id }: { readonly org_id: OrgId; readonly name: string },
+  move_id: string,
+  copy_id: string
+) {
+  const found =
+    yield* sql`SELECT 1 AS found FROM organization_copies WHERE org_id = ${org_id} AND copy_id = ${copy_id} FOR SHARE`
+  if (found.length > 0) return
+  // An abort ends both.
+  const isCurrent =
+    yield* sql`SELECT 1 AS found FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move_id} AND is_fenced`
+  return yield* isCurrent.length > 0 ? copyEnded(name) : moveEnded
+})
 
 /** Options of an export. */
 export interface ExportOptions {
@@ -243,7 +269,7 @@ export const exportOrganization = Effect.fnUntraced(function* (
           // A migration changes rows of frozen organizations too. It waits for this transaction, and ends the export before the next table.
           yield* requireSameSchema
           if (since !== undefined && table.isCopied) {
-            yield* holdCopy(sql, org_id, since)
+            yield* lockCopyForShare(sql, organization, codes.move_id, since)
             return yield* readChanges(sql, table, org_id, {
               removed: (keys) => writeLines(keys.map((key) => `{"removed":${key}}`)),
               rows: writeLines

@@ -119,6 +119,24 @@ export const listCopies = (sql: SqlClient.SqlClient) =>
     LIMIT ${MAX_LISTED}
   `)
 
+/** "csoc" in ASCII: the seed of the advisory locks of copies, one per organization. */
+const COPY_LOCK = 0x63_73_6f_63
+
+/** Until the transaction ends, no other command copies the organization, and no export freezes it. Refused if another command has the lock. */
+export const lockCopies = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { name, org_id }: { readonly org_id: OrgId; readonly name: string }
+) {
+  const [lock] = yield* sql<{ readonly acquired: boolean }>`
+    SELECT pg_try_advisory_xact_lock(hashtextextended(${org_id}::text, ${COPY_LOCK}::bigint)) AS acquired
+  `
+  if (lock?.acquired !== true) {
+    return yield* new MoveRefused({
+      message: `Another command is copying ${name}. Wait until it ends, or end it. Nothing was changed.`
+    })
+  }
+})
+
 /** Deletes what is kept of a copy here. */
 export const deleteCopy = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
   // This row first, which an export locks.

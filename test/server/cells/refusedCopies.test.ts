@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Cause } from "effect"
+import { copyOrganization } from "../../../src/server/cells/copyOrganization.ts"
+import { exportOrganization } from "../../../src/server/cells/exportOrganization.ts"
 import { abortMove } from "../../../src/server/cells/finishMove.ts"
 import { importOrganization } from "../../../src/server/cells/importOrganization.ts"
 import { listMovedTables } from "../../../src/server/cells/movedTables.ts"
@@ -10,9 +12,11 @@ import {
   countFences,
   exportFrom,
   idOf,
+  makeFile,
   reading,
   startCommandCell,
-  stateOf
+  stateOf,
+  TRANSFER_KEY
 } from "../../support/cellCommands.ts"
 
 const importTo = (cell: CommandCell, lines: ReadonlyArray<string>) =>
@@ -121,6 +125,42 @@ describe("a copy of an organization", () => {
         // An abort in the old cell ends the copy too.
         assert.strictEqual(yield* here.command(abortMove("acme")), "active")
         assert.match(yield* refusal(exportSince(forged.receipt)), /not that of the last copy of acme/)
+
+        // No export begins while a copy is made.
+        const organization = { org_id: yield* idOf(here), name: "acme" }
+        /** A file in memory; `effect` runs before its line that begins like this. */
+        const writing = (start: string, effect: Effect.Effect<unknown, unknown>) => {
+          const { lines, writer } = makeFile()
+          const write = async (line: string) => {
+            if (line.startsWith(start)) await Effect.runPromise(effect)
+            await writer.write(line)
+          }
+          return { lines, writer: { ...writer, write } }
+        }
+        const early: Array<string> = []
+        const exportEarly = Effect.map(refusal(exportFrom(here)), (message) => early.push(message))
+        const { lines: newest, writer } = writing('{"end":', exportEarly)
+        yield* here.command(copyOrganization(organization, writer, TRANSFER_KEY))
+        assert.match(
+          early.join(),
+          /^MoveRefused: Another command is copying acme\. .* Nothing was changed\.$/
+        )
+        assert.strictEqual(yield* stateOf(here), "none")
+
+        // A copy that is replaced while an export compares with it.
+        yield* there.command(abortMove("acme"))
+        const { receipt: sinceCopy } = yield* importTo(there, newest)
+        const replace = here.sql`UPDATE organization_copies SET copy_id = 'another'`
+        const exporting = exportOrganization(
+          organization,
+          writing('{"table":"run_metadata"}', replace).writer,
+          {
+            transferKey: TRANSFER_KEY,
+            sinceCopy
+          }
+        )
+        assert.match(yield* refusal(here.command(exporting)), /copied acme again, or ended its copy/)
+        assert.strictEqual(yield* here.command(abortMove("acme")), "active")
         yield* copyFrom(here)
         assert.strictEqual(yield* here.command(abortMove("acme")), "uncopied")
         assert.deepStrictEqual(yield* here.sql`SELECT 1 FROM organization_copy_rows`, [])
