@@ -54,6 +54,9 @@ export const databaseAdvice = (error: SqlError): string | undefined => {
     case "53100":
       return "free disk space on the database server"
     case "":
+      if (describeDatabaseError(error).includes("does not support TLS")) {
+        return "turn TLS on in PostgreSQL (ssl = on, with a certificate), or, on a network that you trust, set sslmode=prefer or disable in DATABASE_URL"
+      }
       return error.reason._tag === "ConnectionError"
         ? "check that PostgreSQL runs at the host and port of DATABASE_URL and accepts connections from here"
         : undefined

@@ -318,6 +318,18 @@ describe("countersign doctor", () => {
       }).pipe(Effect.scoped)
   )
 
+  it.live("says what to do if the server has no TLS", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      const overTls = new URL(Redacted.value(url))
+      overTls.searchParams.set("sslmode", "require")
+      const { check, out } = yield* diagnose({ ...variables, DATABASE_URL: overTls.href })
+      assert.strictEqual(check("database").status, "failure", out)
+      assert.include(check("database").summary, "does not support TLS")
+      assert.include(check("database").advice ?? "", "Turn TLS on in PostgreSQL")
+    }).pipe(Effect.scoped)
+  )
+
   it.live("reports that no connection is left", () =>
     Effect.gen(function* () {
       const { url, variables } = yield* migrated
@@ -424,6 +436,8 @@ describe("countersign doctor", () => {
       assert.notInclude(invalid.out, "hunter2")
       const egress = { COUNTERSIGN_EGRESS_ALLOW: "10.0.0.0/8", COUNTERSIGN_EGRESS_HTTP: "true" }
       assert.strictEqual((yield* diagnose(egress)).check("egress").status, "warning")
+      const one = yield* diagnose({ COUNTERSIGN_EGRESS_HTTP: "true" })
+      assert.include(one.check("egress").summary, "COUNTERSIGN_EGRESS_HTTP weakens the rules")
       const production = yield* diagnose({ ...egress, NODE_ENV: "production" })
       assert.strictEqual(production.check("egress").status, "failure")
       assert.include(

@@ -181,6 +181,8 @@ describe("Settings from an invalid value: the error names the variable and what 
       "postgres://u:hunter2@a:5432,b:5433/x?target_session_attrs=read-write",
       /must name one host/
     ],
+    ["DATABASE_URL", "postgres://u:hunter2%@db/x", /write %25 for a %/],
+    ["DATABASE_URL", "postgres://u:hunter2%ff@db/x", /write %25 for a %/],
     ["DATABASE_URL", "postgres:///x?host=a,b&password=hunter2", /must name one host/],
     ["DATABASE_URL", "postgres://u:hunter2@a/x?target_session_attrs=standby", /remove target_session_attrs/],
     ["COUNTERSIGN_DIRECT_DATABASE_URL", "postgres://u:hunter2@a,b/x", /must name one host/],
@@ -203,6 +205,8 @@ describe("Settings from an invalid value: the error names the variable and what 
     ["COUNTERSIGN_TELEMETRY_SAMPLE_RATIO", "1.5", /from 0 to 1/],
     ["COUNTERSIGN_STOP_SECONDS", "forever", /whole number/],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "hunter2", /http or https URL/],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://ann:hunter2@collector:4318", /set OTEL_EXPORTER_OTLP_HEADERS/],
+    ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://hunter2@collector/v1/traces", /without user and password/],
     ["OTEL_EXPORTER_OTLP_HEADERS", "hunter2", /name=value/],
     ["OTEL_SERVICE_NAME", "a\u0000b", /one line/],
     ["OTEL_RESOURCE_ATTRIBUTES", "team=%zz", /percent-encoded/],
@@ -324,6 +328,14 @@ describe("Settings warnings", () => {
   })
 
   it("variables without the service's prefix have no warning", () => {
+    assert.deepStrictEqual(accepted({ COUNTERSIGN_FOO: "x", COUNTERSIGN_PROT: "1" }).warnings, [
+      "Unknown variable COUNTERSIGN_FOO (ignored)",
+      "Unknown variable COUNTERSIGN_PROT (ignored)"
+    ])
+    assert.deepStrictEqual(accepted({ COUNTERSIGN_PORT: "1", COUNTERSIGN_USERS: "x" }).warnings, [
+      "Unknown variable COUNTERSIGN_PORT (ignored); did you mean PORT?",
+      "Unknown variable COUNTERSIGN_USERS (ignored); did you mean COUNTERSIGN_USER?"
+    ])
     assert.deepStrictEqual(accepted({ PATH: "/bin", COUNTERSIGN_TEST_DATABASE_URL: "x" }).warnings, [])
   })
 })

@@ -35,13 +35,22 @@ export const readVariables = (
   return faults.length === 0 ? Result.succeed(values as Values) : Result.fail(faults)
 }
 
+/** The prefix of the service's own variables. */
+const PREFIX = "COUNTERSIGN_"
+
+/** The variables by the part of their names that is compared. */
+const withoutPrefix: ReadonlyMap<string, VariableName> = new Map(
+  variableNames.map((name) => [name.startsWith(PREFIX) ? name.slice(PREFIX.length) : name, name])
+)
+
 /** A warning for each variable with the prefix of the service that it does not have. */
 export const unknownVariables = (environment: Environment): ReadonlyArray<string> =>
   Object.keys(environment)
-    .filter((name) => name.startsWith("COUNTERSIGN_") && !(name in variables) && !otherVariables.has(name))
+    .filter((name) => name.startsWith(PREFIX) && !(name in variables) && !otherVariables.has(name))
     .toSorted()
     .map((name) => {
-      const meant = nearestName(name, variableNames)
+      const nearest = nearestName(name.slice(PREFIX.length), [...withoutPrefix.keys()])
+      const meant = nearest === undefined ? undefined : withoutPrefix.get(nearest)
       return `Unknown variable ${JSON.stringify(name).slice(1, -1)} (ignored)${
         meant === undefined ? "" : `; did you mean ${meant}?`
       }`

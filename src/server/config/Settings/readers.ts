@@ -117,6 +117,9 @@ const hasSeveralHosts = (text: string): boolean => {
 /** Values of `target_session_attrs` of a server that accepts writes, which the service requires at its start anyway. */
 const WRITABLE = new Set(["any", "read-write", "primary"])
 
+/** Whether the percent-encoding of a text is that of UTF-8. */
+const isDecodable = (text: string): boolean => Result.isSuccess(Result.try(() => decodeURIComponent(text)))
+
 /** The connection URL of one PostgreSQL server. */
 const postgresUrl = (label: string): Reader<Redacted.Redacted> => {
   const read = secretUrl(
@@ -128,6 +131,11 @@ const postgresUrl = (label: string): Reader<Redacted.Redacted> => {
     if (hasSeveralHosts(text)) {
       return Result.fail(
         "must name one host: use an address that leads to the current primary, such as a proxy, a virtual IP address, or the writer endpoint of a managed database"
+      )
+    }
+    if (/%(?![0-9a-f]{2})/iu.test(text) || !isDecodable(text)) {
+      return Result.fail(
+        "must be percent-encoded: write %25 for a % in the user, the password or the database, such as p%25ss for p%ss"
       )
     }
     const target = URL.parse(text)?.searchParams.get("target_session_attrs") ?? "any"
@@ -150,8 +158,22 @@ export const smtpUrl = secretUrl(
   "a URL such as smtps://user:password@host:465"
 )
 
-const collector = (name: string, path: string) =>
-  secretUrl(name, ["http:", "https:"], `an http or https URL such as http://localhost:4318${path}`)
+const collector = (name: string, path: string): Reader<Redacted.Redacted> => {
+  const read = secretUrl(
+    name,
+    ["http:", "https:"],
+    `an http or https URL such as http://localhost:4318${path}`
+  )
+  return (text) => {
+    const url = URL.parse(text)
+    // fetch refuses such a URL, so nothing would be exported.
+    return url !== null && url.username + url.password !== ""
+      ? Result.fail(
+          "must be without user and password: set OTEL_EXPORTER_OTLP_HEADERS to authorization=Basic%20 and the base64 of user:password"
+        )
+      : read(text)
+  }
+}
 
 /** The base URL of a collector. */
 export const collectorUrl = collector("OTEL_EXPORTER_OTLP_ENDPOINT", "")
