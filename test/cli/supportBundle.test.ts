@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { execFile, execFileSync } from "node:child_process"
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { randomBytes } from "node:crypto"
@@ -154,7 +154,7 @@ describe("countersign support-bundle", () => {
           const [line] = text("service.log").split("\n")
           assert.include(line ?? "", '"route":"/v1/agent-sessions"')
           assert.include(line ?? "", "TypeError\\n    at parse (file.ts:1:1)")
-          assert.include(text("service.log"), "(1 lines that are not JSON were left out)")
+          assert.include(text("service.log"), "(1 line that is not JSON was left out)")
         }).pipe(
           Effect.provide(
             Countersign.layer({
@@ -183,6 +183,34 @@ describe("countersign support-bundle", () => {
       }
       assert.match(text("settings.json"), /"variable": "PORT",\s+"state": "invalid",\s+"value": null/)
     }).pipe(Effect.scoped)
+  )
+
+  it.live(
+    "has the log of PostgreSQL with invalid settings too, and no secret that the service generated",
+    () =>
+      Effect.gen(function* () {
+        const dataDir = yield* temporary
+        const masterKey = randomBytes(32).toString("base64")
+        const password = randomBytes(24).toString("base64url")
+        writeFileSync(path.join(dataDir, "master-key"), `${masterKey}\n`, { mode: 0o600 })
+        mkdirSync(path.join(dataDir, "postgres"))
+        writeFileSync(path.join(dataDir, "postgres", "countersign-password"), password)
+        writeFileSync(path.join(dataDir, "postgres.log"), `LOG: starting with ${password}\n`)
+        const log = path.join(dataDir, "service.log")
+        writeFileSync(
+          log,
+          `${JSON.stringify({ message: "failed", annotations: { reason: `key ${masterKey}` } })}\n`
+        )
+        for (const port of ["0", "invalid"]) {
+          const { names, text } = yield* bundle({ COUNTERSIGN_DATA_DIR: dataDir, PORT: port }, "--log", log)
+          assert.include(text("postgres.log"), "LOG: starting with [REDACTED]")
+          assert.include(text("service.log"), "key [REDACTED]")
+          for (const name of names) {
+            assert.notInclude(text(name), masterKey)
+            assert.notInclude(text(name), password)
+          }
+        }
+      }).pipe(Effect.scoped)
   )
 
   it.live("does not replace a file, and names a log that cannot be read", () =>

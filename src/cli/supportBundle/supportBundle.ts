@@ -3,14 +3,15 @@ import { writeFile } from "node:fs/promises"
 import * as os from "node:os"
 import { VERSION } from "../../domain/Version.ts"
 import { addressUrl, type Settings } from "../../server/config/Settings.ts"
+import { textOfVariable } from "../../server/config/Settings/readVariables.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
-import { serverLogPath } from "../../server/store/EmbeddedPostgres.ts"
+import { defaultDataDir, serverLogPath } from "../../server/store/EmbeddedPostgres.ts"
 import { findDatabase } from "../doctor/databaseChecks.ts"
 import { diagnose, type Diagnosis } from "../doctor/diagnose.ts"
 import { ProcessEnvironment, readSettings } from "../environment.ts"
 import { databaseFacts } from "./databaseFacts.ts"
 import { readTail, showLog } from "./logTail.ts"
-import { makeScrub } from "./scrub.ts"
+import { makeScrub, readGeneratedSecrets } from "./scrub.ts"
 import { showSettings } from "./shownSettings.ts"
 import { type ArchiveFile, makeArchive } from "./tar.ts"
 
@@ -78,8 +79,10 @@ const versions = () => ({
 
 /** The bundle's files. */
 const collect = Effect.fnUntraced(function* (logFile: string | undefined) {
-  const { variables } = yield* ProcessEnvironment
-  const scrub = makeScrub(variables)
+  const { machine, variables } = yield* ProcessEnvironment
+  // Also if the settings are invalid, which may be why the service does not run.
+  const dataDir = textOfVariable(variables, "COUNTERSIGN_DATA_DIR") ?? defaultDataDir(machine)
+  const scrub = makeScrub(variables, yield* readGeneratedSecrets(dataDir))
   const files: Array<ArchiveFile> = [{ name: "README.txt", text: README }]
   const add = (name: string, content: unknown) =>
     void files.push({
@@ -116,10 +119,10 @@ const collect = Effect.fnUntraced(function* (logFile: string | undefined) {
         )
       )
     }
-    if (settings.store.kind === "embedded") {
-      const tail = yield* Effect.option(readTail(serverLogPath(settings.store.dataDir)))
-      if (Option.isSome(tail)) add("postgres.log", tail.value)
-    }
+  }
+  if (textOfVariable(variables, "DATABASE_URL") === undefined) {
+    const tail = yield* Effect.option(readTail(serverLogPath(dataDir)))
+    if (Option.isSome(tail)) add("postgres.log", tail.value)
   }
   if (logFile !== undefined) {
     const tail = yield* Effect.mapError(

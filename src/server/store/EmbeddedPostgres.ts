@@ -8,6 +8,7 @@ import {
   DATABASE,
   ensureCluster,
   clusterExists,
+  PASSWORD_FILE,
   prepareDataDir,
   readCluster,
   restoredDirectory,
@@ -118,6 +119,10 @@ export const embeddedServerUrl = Effect.fnUntraced(function* (
   const { directory, password, port } = yield* readCluster(clusterDirectory(dataDir))
   return connectionUrl({ host: socketHost(directory), port, password })
 })
+
+/** The file with the password of a data directory's server. */
+export const passwordPath = (dataDir: string): string =>
+  path.join(clusterDirectory(path.resolve(dataDir)), PASSWORD_FILE)
 
 /** The log of a data directory's server. */
 export const serverLogPath = (dataDir: string): string => path.join(path.resolve(dataDir), LOG_FILE)

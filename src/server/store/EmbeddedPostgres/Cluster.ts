@@ -43,7 +43,8 @@ const BACKUP_RIGHTS =
 /** Exists if the cluster has the rights: clusters of older versions lack them. */
 const BACKUP_RIGHTS_FILE = "countersign-backup-rights"
 
-const PASSWORD_FILE = "countersign-password"
+/** Has the password of the role. */
+export const PASSWORD_FILE = "countersign-password"
 const PORT_FILE = "countersign-port"
 
 /** Creates the data directory, and lets the server's account enter it, but not list it. */
