@@ -33,24 +33,27 @@ export const backup = Effect.fnUntraced(function* (flags: {
   if (!(yield* embeddedStoreExists(store.dataDir))) return yield* new StoreMissing({ dataDir: store.dataDir })
   if (Option.isSome(flags.masterKeyTo)) yield* copyMasterKey(store, flags.masterKeyTo.value, flags.to)
   const now = yield* Clock.currentTimeMillis
-  const { directory, manifest } = yield* withProgress({ unit: "MB", hasOutput: false }, (report) =>
-    // The layer keeps the server running for the time of the backup, also if the service stops.
-    Effect.provide(
-      Effect.andThen(
-        EmbeddedPostgres,
-        backUp(store.dataDir, {
-          to: flags.to,
-          compress: flags.compress,
-          now,
-          onProgress: reportBytes(report)
-        })
-      ),
-      EmbeddedPostgres.layer(store)
-    )
+  const { directory, manifest, storedBytes } = yield* withProgress(
+    { unit: "MB", hasOutput: false },
+    (report) =>
+      // The layer keeps the server running for the time of the backup, also if the service stops.
+      Effect.provide(
+        Effect.andThen(
+          EmbeddedPostgres,
+          backUp(store.dataDir, {
+            to: flags.to,
+            compress: flags.compress,
+            now,
+            onProgress: reportBytes(report)
+          })
+        ),
+        EmbeddedPostgres.layer(store)
+      )
   )
   const removed = Option.isSome(flags.keep) ? yield* removeOldBackups(flags.to, flags.keep.value) : []
   yield* Console.error(
     `${manifest.files.toLocaleString("en")} files, ${formatMegabytes(manifest.bytes)}` +
+      (flags.compress ? ` (${formatMegabytes(storedBytes)} compressed)` : "") +
       (removed.length === 0 ? "" : `; removed ${removed.length} older`)
   )
   if (Option.isNone(flags.masterKeyTo) && manifest.master_key_ids.length > 0) {

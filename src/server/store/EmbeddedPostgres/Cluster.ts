@@ -280,6 +280,8 @@ export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(functio
   if (!(yield* clusterExists(directory)) && !(yield* finishRestore(dataDir, directory))) {
     yield* makeCluster(options)
   }
+  // Such as of a restore that was killed. What this account may not remove does not keep the database from starting.
+  yield* Effect.ignore(removeStaleTempFiles(dataDir))
   const major = (yield* readClusterFile(directory, "PG_VERSION")).trim()
   if (major !== String(options.binaries.major)) {
     const [programs, remedy] =

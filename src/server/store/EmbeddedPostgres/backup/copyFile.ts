@@ -31,9 +31,10 @@ const readChunks = async function* (file: string, signal?: AbortSignal): AsyncGe
   }
 }
 
-/** The checksum of stored bytes, and the size of the content without compression. */
+/** The checksum and the number of stored bytes, and the size of the content without compression. */
 export interface CopiedFile {
   readonly digest: string
+  readonly storedBytes: number
   readonly bytes: number
 }
 
@@ -68,7 +69,11 @@ export const copyFile = async (
   const { conversion, onBytes, signal } = options
   const hash = createHash("sha256")
   let bytes = 0
-  const digest = observe((chunk) => void hash.update(chunk))
+  let storedBytes = 0
+  const digest = observe((chunk) => {
+    storedBytes += chunk.length
+    hash.update(chunk)
+  })
   const count = observe((chunk) => {
     bytes += chunk.length
     onBytes?.(chunk.length)
@@ -81,7 +86,7 @@ export const copyFile = async (
   } else if (conversion === "expand") {
     await pipeline(source, digest, createGunzip(), count, target, { signal })
   } else await pipeline(source, count, digest, target, { signal })
-  return { digest: hash.digest("hex"), bytes }
+  return { digest: hash.digest("hex"), storedBytes, bytes }
 }
 
 /** The checksum of a file. */

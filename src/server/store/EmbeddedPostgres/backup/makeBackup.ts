@@ -55,6 +55,8 @@ export interface BackupOptions {
 export interface Backup {
   readonly directory: string
   readonly manifest: BackupManifest
+  /** Bytes of the stored files of the cluster: less than the manifest's if they are compressed. */
+  readonly storedBytes: number
 }
 
 const OLDER_SERVER =
@@ -129,13 +131,14 @@ const makeWriter = (target: string, compress: boolean, onBytes: (done: number) =
   const lines: Array<string> = []
   let files = 0
   let bytes = 0
+  let storedBytes = 0
   return {
     /** Copies a file of the cluster, or writes content in memory under its name. */
     add: async (file: string, from: string | Buffer, signal: AbortSignal): Promise<void> => {
       const stored = compress ? `${file}${COMPRESSED_SUFFIX}` : file
       let added = 0
       try {
-        const { digest } = await copyFile(from, path.join(target, stored), {
+        const copied = await copyFile(from, path.join(target, stored), {
           conversion: compress ? "compress" : "none",
           signal,
           onBytes: (more) => {
@@ -145,14 +148,15 @@ const makeWriter = (target: string, compress: boolean, onBytes: (done: number) =
           }
         })
         files++
-        lines.push(checksumLine(digest, `${CLUSTER_DIRECTORY}/${stored}`))
+        storedBytes += copied.storedBytes
+        lines.push(checksumLine(copied.digest, `${CLUSTER_DIRECTORY}/${stored}`))
       } catch (cause) {
         bytes -= added
         await rm(path.join(target, stored), { force: true })
         throw cause
       }
     },
-    written: () => ({ lines, files, bytes })
+    written: () => ({ lines, files, bytes, storedBytes })
   }
 }
 
@@ -234,12 +238,12 @@ const neededSegments = (label: string, end: string, segmentBytes: bigint): Reado
   })
 }
 
-/** Copies the cluster of a running server into a directory, and returns the manifest. */
+/** Copies the cluster of a running server into a directory, and returns its manifest and size. */
 const copyRunningServer = Effect.fnUntraced(function* (
   cluster: Cluster,
   options: BackupOptions,
   directory: string
-): Effect.fn.Return<BackupManifest, BackupFailed | SqlError.SqlError, Scope.Scope> {
+): Effect.fn.Return<Omit<Backup, "directory">, BackupFailed | SqlError.SqlError, Scope.Scope> {
   const { compress, onProgress } = options
   const source = cluster.directory
   const target = path.join(directory, CLUSTER_DIRECTORY)
@@ -266,7 +270,7 @@ const copyRunningServer = Effect.fnUntraced(function* (
       await writer.add(`pg_wal/${segment}`, path.join(source, "pg_wal", segment), signal)
     }
     await writer.add("backup_label", Buffer.from(label), signal)
-    const { bytes, files, lines } = writer.written()
+    const { bytes, files, lines, storedBytes } = writer.written()
     const manifest = BackupManifest.make({
       format: BACKUP_FORMAT,
       countersign: VERSION,
@@ -286,22 +290,33 @@ const copyRunningServer = Effect.fnUntraced(function* (
     const checksums = [...lines.toSorted(), checksumLine(digest, MANIFEST_FILE)].join("")
     await copyFile(Buffer.from(checksums), path.join(directory, CHECKSUMS_FILE), { conversion: "none" })
     await syncTree(directory)
-    return manifest
+    return { manifest, storedBytes }
   })
 })
+
+/** A path without symbolic links, of which the last parts may be missing. */
+const resolveMissing = async (target: string): Promise<string> => {
+  try {
+    return await realpath(target)
+  } catch (cause) {
+    const parent = path.dirname(target)
+    if (errnoCode(cause) !== "ENOENT" || parent === target) throw cause
+    return path.join(await resolveMissing(parent), path.basename(target))
+  }
+}
 
 /** The directory of backups, as an absolute path without symbolic links. It must not be inside the data directory. */
 const prepareTarget = (to: string, cluster: string) =>
   tryFiles(`making the directory ${to}`, async () => {
-    await makeDirectories(path.resolve(to), 0o700)
-    const target = await realpath(to)
+    const target = await resolveMissing(path.resolve(to))
     const dataDir = path.dirname(cluster)
     if (target === dataDir || target.startsWith(`${dataDir}${path.sep}`)) {
       throw new BackupFailed({
         phrase: `${to} is in the data directory ${dataDir}, and would be lost with it: name a directory elsewhere, best on another disk`
       })
     }
-    return target
+    await makeDirectories(target, 0o700)
+    return realpath(target)
   })
 
 /**
@@ -319,14 +334,14 @@ export const makeBackup = Effect.fn("EmbeddedPostgres.makeBackup")(function* (
   const temporary = tempPathFor(directory)
   const copy = Effect.gen(function* () {
     yield* tryFiles(`making ${temporary}`, () => mkdir(temporary, { mode: 0o700 }))
-    const manifest = yield* Effect.scoped(copyRunningServer(cluster, options, temporary))
+    const copied = yield* Effect.scoped(copyRunningServer(cluster, options, temporary))
     yield* tryFiles(`renaming ${temporary} to ${directory}`, async () => {
       if (await exists(directory))
         throw new BackupFailed({ phrase: `${directory} exists: repeat the backup` })
       await rename(temporary, directory)
     })
     yield* syncDirectory(parent)
-    return { directory, manifest }
+    return { directory, ...copied }
   })
   return yield* Effect.ensuring(
     copy,

@@ -85,7 +85,16 @@ export const verifyBackup = Effect.fn("EmbeddedPostgres.verifyBackup")(function*
   onProgress: (done: number, total: number) => void
 ): Effect.fn.Return<VerifiedBackup, BackupFailed> {
   const reading = `reading the backup ${requested}`
-  const directory = yield* tryFiles(reading, () => realpath(requested))
+  const directory = yield* tryFiles(reading, async () => {
+    try {
+      return await realpath(requested)
+    } catch (cause) {
+      if (errnoCode(cause) !== "ENOENT") throw cause
+      throw new BackupFailed({
+        phrase: `${requested} does not exist: name a directory that countersign backup printed`
+      })
+    }
+  })
   const { listed, sums, text } = yield* tryFiles(reading, async () => ({
     sums: await readList(directory, CHECKSUMS_FILE),
     text: await readList(directory, MANIFEST_FILE),

@@ -204,6 +204,31 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
     })
   )
 
+  it.live("a start removes what a killed restore left", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const child = spawn("true")
+      yield* Effect.promise(() => new Promise((resolve) => child.once("exit", resolve)))
+      const left = path.join(dataDir, `postgres.new-${child.pid}-0123456789ab`)
+      const active = path.join(dataDir, `postgres.new-${process.pid}-0123456789ab`)
+      for (const directory of [left, active]) {
+        yield* Effect.promise(() => mkdir(path.join(directory, "base"), { recursive: true }))
+      }
+      assert.strictEqual(yield* markerOf(dataDir), 1)
+      assert.isFalse(existsSync(left))
+      assert.isTrue(existsSync(active))
+    })
+  )
+
+  it.live("a compressed backup prints the size of the database and that of its files", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const { err } = yield* commands(dataDir)(["backup", "--to", yield* temporaryDirectory, "--compress"])
+      const [, whole, stored] = /, (\d+) MB \((\d+) MB compressed\)/.exec(err) ?? assert.fail(err)
+      assert.isBelow(Number(stored), Number(whole))
+    })
+  )
+
   it.live("a start completes a restore that was killed between its two renames", () =>
     Effect.gen(function* () {
       const dataDir = yield* storeWith(1)
@@ -462,6 +487,12 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
         const store = yield* storeWith(1)
         const inside = yield* commands(store)(["backup", "--to", path.join(store, "postgres", "backups")])
         assert.match(inside.err, /is in the data directory .* name a directory elsewhere/)
+        assert.isFalse(existsSync(path.join(store, "postgres", "backups")))
+        const missing = yield* commands(store)(["restore", "--from", "/nope"])
+        assert.strictEqual(
+          missing.err,
+          "/nope does not exist: name a directory that countersign backup printed"
+        )
       })
   )
 })
