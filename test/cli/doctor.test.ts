@@ -432,7 +432,8 @@ describe("countersign doctor", () => {
     Effect.gen(function* () {
       const invalid = yield* diagnose({ PORT: "abc", DATABASE_URL: "postgres://u:hunter2@db/x" })
       assert.strictEqual(invalid.check("settings").status, "failure")
-      assert.strictEqual(invalid.check("database").summary, "the settings are invalid")
+      assert.strictEqual(invalid.check("database").summary, "settings that it needs are invalid")
+      assert.notStrictEqual(invalid.check("dns").status, "skipped", invalid.out)
       assert.notInclude(invalid.out, "hunter2")
       const egress = { COUNTERSIGN_EGRESS_ALLOW: "10.0.0.0/8", COUNTERSIGN_EGRESS_HTTP: "true" }
       assert.strictEqual((yield* diagnose(egress)).check("egress").status, "warning")
@@ -446,6 +447,37 @@ describe("countersign doctor", () => {
       )
       const misspelt = yield* diagnose({ COUNTERSIGN_DATADIR: "/x" })
       assert.strictEqual(misspelt.check("settings").status, "warning")
+    })
+  )
+
+  it.live("runs the checks that do not depend on an invalid setting", () =>
+    Effect.gen(function* () {
+      const { variables } = yield* migrated
+      const port = yield* diagnose({ ...variables, PORT: "abc", COUNTERSIGN_DNS_SERVERS: "ns.example" })
+      assert.strictEqual(port.check("settings").status, "failure")
+      assert.strictEqual(port.check("database").status, "ok", port.out)
+      assert.strictEqual(port.check("migrations").status, "ok")
+      for (const name of ["dns", "public_url"]) {
+        assert.strictEqual(port.check(name).summary, "settings that it needs are invalid")
+      }
+      assert.strictEqual(port.code, 1)
+      // Nothing stands in for the database of an invalid URL.
+      const database = yield* diagnose({ ...variables, DATABASE_URL: "mysql://u:hunter2@db/x" })
+      assert.strictEqual(database.check("database").status, "skipped")
+      assert.strictEqual(database.check("disk").status, "skipped")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("warns of links without TLS in production", () =>
+    Effect.gen(function* () {
+      const urlCheck = (variables: Environment) =>
+        Effect.map(diagnose(variables), ({ check }) => check("public_url").status)
+      assert.strictEqual(yield* urlCheck({}), "skipped")
+      assert.strictEqual(yield* urlCheck({ NODE_ENV: "production" }), "warning")
+      assert.strictEqual(
+        yield* urlCheck({ NODE_ENV: "production", COUNTERSIGN_PUBLIC_URL: "https://approve.example" }),
+        "ok"
+      )
     })
   )
 
@@ -499,7 +531,7 @@ describe("countersign doctor", () => {
       const { code, err, out } = yield* cliWithCode(["doctor"], { COUNTERSIGN_DNS_SERVERS: "127.0.0.1:9" })
       assert.match(out, /^failure {2}dns +127\.0\.0\.1:9 does not answer/m)
       assert.match(out, /^ +Correct COUNTERSIGN_DNS_SERVERS/m)
-      assert.match(out, /^18 checks: \d+ ok, \d+ warnings?, 1 failure, \d+ skipped$/m)
+      assert.match(out, /^19 checks: \d+ ok, \d+ warnings?, 1 failure, \d+ skipped$/m)
       assert.strictEqual(code, 1)
       assert.strictEqual(err, "checks failed: dns")
     })

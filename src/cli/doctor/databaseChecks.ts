@@ -220,6 +220,20 @@ export const checkReplicas = Effect.gen(function* () {
     : ok(plural(running, "replica runs", "replicas run"))
 })
 
+/** Copies for a later move that are older than a week: their digests take space, and the export after them longer. */
+const countOldCopies = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  const [table] = yield* sql<{
+    readonly found: boolean
+  }>`SELECT to_regclass('organization_copies') IS NOT NULL AS found`
+  if (table?.found !== true) return 0
+  const [row] = yield* sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM organization_copies
+    WHERE created_at < now() - interval '7 days'
+  `
+  return row?.count ?? 0
+})
+
 /**
  * Organizations that move to or from another installation, by their states, without their names. A release from before moves would send
  * their deliveries a second time.
@@ -238,11 +252,27 @@ export const checkMoves = Effect.gen(function* () {
     ORDER BY state
   `
   const count = states.reduce((sum, one) => sum + one.count, 0)
-  if (count === 0) return ok("no organization is moving")
+  const old = yield* countOldCopies(sql)
   const list = states.map((one) => `${one.count} ${one.state}`).join(", ")
+  const found = [
+    ...(count === 0
+      ? []
+      : [`${count} ${count === 1 ? "organization is" : "organizations are"} moving: ${list}`]),
+    ...(old === 0
+      ? []
+      : [`${old} ${old === 1 ? "copy of an organization is" : "copies of organizations are"} older than a week`])
+  ]
+  if (found.length === 0) return ok("no organization is moving")
   return warning(
-    `${count} ${count === 1 ? "organization is" : "organizations are"} moving: ${list}`,
-    "Finish or abort the moves that `countersign org moves` lists, before you go back to an earlier release."
+    found.join("; "),
+    [
+      ...(count === 0
+        ? []
+        : [
+            "Finish or abort the moves that `countersign org moves` lists, before you go back to an earlier release."
+          ]),
+      ...(old === 0 ? [] : ["End copies that you do not need with `countersign org abort`, in both installations."])
+    ].join(" ")
   )
 })
 

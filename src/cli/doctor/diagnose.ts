@@ -1,6 +1,8 @@
 import { Effect, Exit, Layer, Option, Redacted, Result } from "effect"
 import { SqlError } from "effect/sql"
 import { VERSION } from "../../domain/Version.ts"
+import { decode, type Environment, type ProcessFacts } from "../../server/config/Settings.ts"
+import { textOfVariable } from "../../server/config/Settings/readVariables.ts"
 import * as Database from "../../server/store/Database.ts"
 import { sqlState } from "../../server/store/databaseErrors.ts"
 import { ProcessEnvironment, readSettings } from "../environment.ts"
@@ -21,7 +23,55 @@ export interface Diagnosis {
 const STATEMENT_MILLIS = 4_000
 
 /** The checks that need nothing but the settings. */
-const settingsChecks = ["disk", "dns", "smtp", "telemetry"] as const
+const settingsChecks = ["public_url", "disk", "dns", "smtp", "telemetry"] as const
+
+/** The variables that the checks of the database and of its disk depend on. */
+const STORE_VARIABLES = [
+  "DATABASE_URL",
+  "COUNTERSIGN_DIRECT_DATABASE_URL",
+  "COUNTERSIGN_MASTER_KEY",
+  "COUNTERSIGN_DATA_DIR"
+]
+
+/** The variables that the other checks depend on. */
+const variablesOf: Readonly<Record<(typeof settingsChecks)[number], ReadonlyArray<string>>> = {
+  public_url: ["COUNTERSIGN_PUBLIC_URL", "HOST", "PORT"],
+  disk: STORE_VARIABLES,
+  dns: ["COUNTERSIGN_DNS_SERVERS"],
+  smtp: ["COUNTERSIGN_SMTP_URL", "COUNTERSIGN_MAIL_FROM"],
+  telemetry: [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_SDK_DISABLED"
+  ]
+}
+
+/** Variables that require another one, which may be missing. */
+const requiredBy: Readonly<Record<string, string>> = {
+  COUNTERSIGN_MASTER_KEY: "DATABASE_URL",
+  COUNTERSIGN_MAIL_FROM: "COUNTERSIGN_SMTP_URL"
+}
+
+/** The most variables that are left out. */
+const MAX_INVALID = 50
+
+/** The settings without invalid variables, and the names of these; undefined if there are none that are valid together. */
+const validSettings = (environment: Environment, machine: ProcessFacts) => {
+  const variables: Record<string, string | undefined> = { ...environment }
+  const invalid = new Set<string>()
+  while (invalid.size < MAX_INVALID) {
+    const decoded = decode(variables, machine)
+    if (Result.isSuccess(decoded)) return { settings: decoded.success.settings, invalid }
+    const { variable } = decoded.failure
+    const name = textOfVariable(variables, variable) === undefined ? requiredBy[variable] : variable
+    if (name === undefined || textOfVariable(variables, name) === undefined) return undefined
+    invalid.add(variable).add(name)
+    delete variables[name]
+  }
+  return undefined
+}
 
 /** The checks that need the database, after `database` itself. */
 const databaseChecks = {
@@ -72,7 +122,7 @@ const withDatabaseFindings = <E, R>(
 
 /** Runs every check. Changes nothing, and neither starts nor keeps running an embedded database. */
 export const diagnose = Effect.gen(function* () {
-  const { variables } = yield* ProcessEnvironment
+  const { machine: machineFacts, variables } = yield* ProcessEnvironment
   const decoded = yield* Effect.result(readSettings)
   const common = [
     yield* runCheck("versions", machine.checkVersions),
@@ -89,25 +139,36 @@ export const diagnose = Effect.gen(function* () {
     ),
     yield* runCheck("egress", machine.checkEgress(variables))
   ]
-  if (Result.isFailure(decoded)) {
-    return summarize([
-      ...common,
-      ...skipAll([...settingsChecks, "database", ...Object.keys(databaseChecks)], "the settings are invalid")
-    ])
+  const databaseNames = ["database", ...Object.keys(databaseChecks)]
+  const valid = validSettings(variables, machineFacts)
+  if (valid === undefined) {
+    return summarize([...common, ...skipAll([...settingsChecks, ...databaseNames], INVALID)])
   }
-  const { settings } = decoded.success
+  const { invalid, settings } = valid
   const { store } = settings
-  const ofMachine = yield* Effect.all(
-    [
-      runCheck("disk", machine.checkDisk(store)),
-      runCheck("dns", machine.checkDns(settings)),
-      runCheck("smtp", machine.checkMail(settings)),
-      runCheck("telemetry", machine.checkOwnTelemetry(settings.ownTelemetry))
-    ],
+  const checks: Readonly<Record<(typeof settingsChecks)[number], Effect.Effect<Finding>>> = {
+    public_url: machine.checkPublicUrl(variables, settings),
+    disk: machine.checkDisk(store),
+    dns: machine.checkDns(settings),
+    smtp: machine.checkMail(settings),
+    telemetry: machine.checkOwnTelemetry(settings.ownTelemetry)
+  }
+  const ofMachine = yield* Effect.forEach(
+    settingsChecks,
+    (name) =>
+      variablesOf[name].some((variable) => invalid.has(variable))
+        ? Effect.succeed({ name, ...skipped(INVALID), ms: 0 })
+        : runCheck(name, checks[name]),
     { concurrency: "unbounded" }
   )
-  return summarize([...common, ...ofMachine, ...(yield* checkDatabase(store))])
+  const ofDatabase = STORE_VARIABLES.some((variable) => invalid.has(variable))
+    ? skipAll(databaseNames, INVALID)
+    : yield* checkDatabase(store)
+  return summarize([...common, ...ofMachine, ...ofDatabase])
 })
+
+/** Why a check is skipped whose settings are invalid. */
+const INVALID = "settings that it needs are invalid"
 
 const checkDatabase = Effect.fnUntraced(function* (store: Parameters<typeof database.checkKeys>[0]) {
   const url = yield* database.findDatabase(store)

@@ -51,6 +51,18 @@ export const checkEgress = (variables: Environment): Effect.Effect<Finding> =>
         )
   })
 
+/** The URL of links and of the console, which production should serve over TLS. It is not shown: a support bundle has no host names. */
+export const checkPublicUrl = (variables: Environment, { publicUrl }: Settings): Effect.Effect<Finding> =>
+  Effect.sync(() => {
+    if (publicUrl.startsWith("https:")) return ok("links lead to an https URL")
+    return textOfVariable(variables, "NODE_ENV") === "production"
+      ? warning(
+          "links lead to a URL without TLS: API keys and cookies would travel in clear text",
+          "Set COUNTERSIGN_PUBLIC_URL to the https URL of the reverse proxy, under which people open the console."
+        )
+      : skipped("links lead to a URL without TLS, which is for development")
+  })
+
 const MEBIBYTE = 2 ** 20
 const GIBIBYTE = 2 ** 30
 

@@ -117,7 +117,11 @@ export const showLog = (text: string, scrub: (text: string) => string): string =
   const omitted = lines.length - shown.length
   return [
     ...shown,
-    ...(omitted === 0 ? [] : [`(${omitted} ${omitted === 1 ? "line that is not JSON was" : "lines that are not JSON were"} left out)`]),
+    ...(omitted === 0
+      ? []
+      : [
+          `(${omitted} ${omitted === 1 ? "line that is not JSON was" : "lines that are not JSON were"} left out)`
+        ]),
     ""
   ].join("\n")
 }
