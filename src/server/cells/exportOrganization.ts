@@ -208,6 +208,8 @@ export interface ExportOptions {
 /** The result of an export. */
 export interface ExportedOrganization {
   readonly rows: number
+  /** Keys of rows that were deleted or changed since the copy. */
+  readonly removed: number
   readonly bytes: number
   /** Whether the organization has moved already, and the file of its export was written again. */
   readonly isRepeated: boolean
@@ -254,10 +256,13 @@ export const exportOrganization = Effect.fnUntraced(function* (
   yield* write(JSON.stringify(header))
   const digests: Record<string, RowsDigest> = {}
   let rows = 0
-  const writeLines = (lines: ReadonlyArray<string>) =>
+  let removed = 0
+  const writeLines = (lines: ReadonlyArray<string>, isRows: boolean) =>
     tryFile(async () => {
       for (const line of lines) await writer.write(line)
-      onProgress?.((rows += lines.length))
+      if (isRows) rows += lines.length
+      else removed += lines.length
+      onProgress?.(rows + removed)
     })
   for (const table of tables) {
     yield* write(JSON.stringify({ table: table.name }))
@@ -271,14 +276,18 @@ export const exportOrganization = Effect.fnUntraced(function* (
           if (since !== undefined && table.isCopied) {
             yield* lockCopyForShare(sql, organization, codes.move_id, since)
             return yield* readChanges(sql, table, org_id, {
-              removed: (keys) => writeLines(keys.map((key) => `{"removed":${key}}`)),
-              rows: writeLines
+              removed: (keys) =>
+                writeLines(
+                  keys.map((key) => `{"removed":${key}}`),
+                  false
+                ),
+              rows: (lines) => writeLines(lines, true)
             })
           }
           const digest = makeRowsDigest()
           yield* readTable(sql, table, org_id, (lines) => {
             lines.forEach(digest.add)
-            return writeLines(lines)
+            return writeLines(lines, true)
           })
           return digest.result()
         })
@@ -309,6 +318,7 @@ export const exportOrganization = Effect.fnUntraced(function* (
   if (current.length === 0) return yield* moveEnded
   const result: ExportedOrganization = {
     rows,
+    removed,
     bytes: writer.bytes(),
     isRepeated,
     frozenMillis: (yield* clock.now).epochMilliseconds - startedAt.epochMilliseconds

@@ -1,4 +1,4 @@
-import { Effect, Option, Result, Schema } from "effect"
+import { Data, Effect, Option, Result, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
@@ -7,7 +7,7 @@ import { MOVE_POLL_MILLIS } from "../identity/OrganizationMoves.ts"
 import { latestMigration, requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { int4Array, textArray } from "../store/pgArrays.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { atomicWithoutRetry, transaction } from "../store/transaction.ts"
+import { atomicWithoutRetry, isLostRace, transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
 import { installFence, moveEnded, passFence } from "./fence.ts"
 import { addRemovedKeys, createRemovedKeys, removeRows } from "./changedRows.ts"
@@ -68,13 +68,22 @@ const decodeRemoved = Schema.decodeUnknownOption(Schema.fromJsonString(RemovedRo
 const checkHeader = Effect.fnUntraced(function* (header: Header, tables: ReadonlyArray<MovedTable>) {
   if (header.schema !== latestMigration) {
     return yield* refuse(
-      `The file has schema version ${header.schema}, and this installation ${latestMigration}. Upgrade the older one, then export again.`
+      `The file has schema version ${header.schema}, and this installation ${latestMigration}. Upgrade the older one, then ` +
+        `${isCopy(header) ? "copy" : "export"} again.`
     )
   }
   const own = tables.map(({ columns, name }) => [name, ...columns.map((column) => column.name)].join())
   const given = header.tables.map(({ columns, name }) => [name, ...columns].join())
   if (own.join(";") !== given.join(";")) {
-    return yield* refuse("The tables of the file differ from those of this installation.")
+    const differing = [...tables, ...header.tables].find(({ name }) => {
+      const starts = (table: string) => table.split(",", 1)[0] === name
+      return own.find(starts) !== given.find(starts)
+    })
+    return yield* refuse(
+      `The tables of the file differ from those of this installation${differing === undefined ? "" : `, such as ${differing.name}`}. ` +
+        "A table with a column org_id, or a column, is not of this version in one of them: remove it there, then " +
+        `${isCopy(header) ? "copy" : "export"} again.`
+    )
   }
 })
 
@@ -192,6 +201,9 @@ const explainConstraint = (table: string) => (error: SqlError.SqlError) => {
     : error
 }
 
+/** An import and another command waited for each other's locks, such as an abort that deletes the rows of a copy. */
+class LostRace extends Data.TaggedError("LostRace")<{ readonly cause: unknown }> {}
+
 /** The result of an import. */
 export interface ImportedOrganization {
   readonly org_id: OrgId
@@ -242,7 +254,10 @@ export const importOrganization = Effect.fnUntraced(function* (
   if (since === null) yield* waitForReplicas(sql, header, begunMillis, maxNoticeMillis)
 
   /** Reads the rows of one table, and returns the line that follows them. */
-  const insertTable = Effect.fnUntraced(function* (table: MovedTable, count: (rows: number) => void) {
+  const insertTable = Effect.fnUntraced(function* (
+    table: MovedTable,
+    count: (rows: number, keys: number) => void
+  ) {
     const orgColumn = table.columns.findIndex((column) => column.name === "org_id")
     const hasSecrets = table.columns.some(({ sealed }) => sealed !== undefined)
     let removed: Array<string> = []
@@ -259,7 +274,7 @@ export const importOrganization = Effect.fnUntraced(function* (
       if (rows.length > 0) {
         yield* Effect.mapError(insertRows(sql, table, rows, since), explainConstraint(table.name))
       }
-      count(keys.length + rows.length)
+      count(rows.length, keys.length)
     })
     /** Before the first row is inserted. */
     const remove = Effect.suspend(() => {
@@ -302,10 +317,11 @@ export const importOrganization = Effect.fnUntraced(function* (
     yield* passFence(sql)
     yield* createRemovedKeys(sql)
     let rows = 0
+    let lines = 0
     const digests = new Map<string, RowsDigest>()
-    const count = (added: number) => {
-      rows += added
-      onProgress(rows)
+    const count = (addedRows: number, removedKeys: number) => {
+      rows += addedRows
+      onProgress((lines += addedRows + removedKeys))
     }
     let line = yield* next
     for (const table of tables) {
@@ -330,7 +346,7 @@ export const importOrganization = Effect.fnUntraced(function* (
           `The rows of ${table.name} differ from those of the file. Nothing was imported.` +
             (since === null
               ? ""
-              : " Run countersign org abort in both installations, and begin with a new copy.")
+              : " Run countersign org abort here, then import a whole export: countersign org export without --since-copy.")
         )
       }
     }
@@ -357,5 +373,20 @@ export const importOrganization = Effect.fnUntraced(function* (
     return imported
   })
   // Not retried: the lines can be read only once.
-  return yield* atomicWithoutRetry(sql)(withoutTimeouts(importAll))
+  return yield* atomicWithoutRetry(sql)(
+    withoutTimeouts(Effect.catchIf(importAll, isLostRace, (cause) => Effect.fail(new LostRace({ cause }))))
+  ).pipe(
+    Effect.catchTag("LostRace", ({ cause }) =>
+      Effect.flatMap(
+        Effect.orDie(sql`
+          SELECT 1 AS found
+          FROM organization_moves
+          WHERE org_id = ${org_id}
+            AND move_id = ${header.move_id}
+            AND state = 'importing'
+        `),
+        (current) => (current.length === 0 ? Effect.fail(moveEnded) : Effect.die(cause))
+      )
+    )
+  )
 })

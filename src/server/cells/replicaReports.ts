@@ -40,7 +40,15 @@ export const readReports = Effect.fnUntraced(function* (
       greatest(0, (SELECT count(*) FROM delivery_owners WHERE lease_until > clock_timestamp()) - replicas)::int AS silent,
       coalesce(in_flight, 0)::int AS in_flight
     FROM reports
-    WHERE EXISTS (SELECT FROM organization_moves WHERE org_id = ${org_id} AND move_id = ${move_id} AND is_fenced)
+    WHERE EXISTS (
+      SELECT
+      FROM organization_moves
+      WHERE org_id = ${org_id}
+        AND move_id = ${move_id}
+        AND is_fenced
+        -- In other states, replicas do not report.
+        AND state IN ('frozen', 'importing')
+    )
   `)
   return reports ?? (yield* moveEnded)
 })
