@@ -90,7 +90,7 @@ export const exportTo = Effect.fnUntraced(function* (
   flags: FileFlags & { readonly sinceCopy: Option.Option<string> }
 ) {
   const sinceCopy = Option.isNone(flags.sinceCopy) ? undefined : yield* readCode(flags.sinceCopy.value)
-  const { bytes, frozenMillis, isRepeated, rows } = yield* withProgress(
+  const { bytes, frozenMillis, isRepeated, removed, rows } = yield* withProgress(
     { unit: "rows", hasOutput: false },
     (onProgress) =>
       writeFile(flags, (organization, writer) =>
@@ -102,7 +102,11 @@ export const exportTo = Effect.fnUntraced(function* (
       )
   )
   yield* Console.error(
-    `Exported ${formatCount(rows)} rows of ${flags.org} in ${formatSeconds(frozenMillis)}, ${formatCount(bytes)} bytes. ` +
+    `Exported ${formatCount(rows)} rows of ${flags.org}` +
+      (sinceCopy === undefined
+        ? ""
+        : ` and the keys of ${formatCount(removed)} that were deleted or changed since the copy`) +
+      ` in ${formatSeconds(frozenMillis)}, ${formatCount(bytes)} bytes. ` +
       (isRepeated
         ? "The organization has moved, and the file has the codes of its last export. Import it in the other installation."
         : "The organization is frozen. Import the file in the other installation, or run countersign org abort.")
@@ -150,11 +154,16 @@ export const activate = Effect.fnUntraced(function* (flags: {
   readonly release: string
 }) {
   const release = yield* readCode(flags.release)
-  const code = yield* onCell(activateMove(flags.org, release))
-  yield* Console.error(
-    `${flags.org} is active here. The code that deletes the old copy, with countersign org finish in the other installation:`
+  yield* onCell(
+    activateMove(flags.org, release, (code) =>
+      Effect.andThen(
+        Console.error(
+          `${flags.org} is active here. The code that deletes the old copy, with countersign org finish in the other installation:`
+        ),
+        Console.log(code)
+      )
+    )
   )
-  yield* Console.log(code)
 })
 
 /** `org finish` */

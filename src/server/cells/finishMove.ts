@@ -83,8 +83,15 @@ export const commitMove = Effect.fnUntraced(function* (
   )
 })
 
-/** Where the organization arrives: activates it, with the code of the commit. Returns the proof of that. */
-export const activateMove = Effect.fnUntraced(function* (name: string, release: string) {
+/**
+ * Where the organization arrives: activates it, with the code of the commit. Passes the proof of that on before it waits for the tables whose
+ * triggers it drops, and returns it.
+ */
+export const activateMove = Effect.fnUntraced(function* (
+  name: string,
+  release: string,
+  onActive: (activation: string) => Effect.Effect<void> = () => Effect.void
+) {
   const sql = yield* SqlClient.SqlClient
   const audit = yield* Audit
   const move = yield* inTransaction(
@@ -113,11 +120,13 @@ export const activateMove = Effect.fnUntraced(function* (name: string, release: 
       return { ...found, isLater }
     })
   )
+  const activation = move.activation_code ?? ""
+  yield* onActive(activation)
   if (!move.isLater) {
     yield* removeFence(sql, move.org_id)
     yield* sql`DELETE FROM organization_move_replicas WHERE org_id = ${move.org_id}`
   }
-  return move.activation_code ?? ""
+  return activation
 })
 
 /** Where the organization left: deletes the copy, with the proof that the organization is active in the other installation. */
@@ -172,9 +181,9 @@ export const abortMove = Effect.fnUntraced(function* (name: string) {
   const sql = yield* SqlClient.SqlClient
   const copy = yield* findCopyByName(sql, name)
   if (copy !== undefined) {
-    // Only a copy was made; the organization may have arrived in an earlier move.
+    // Only a copy was made; the organization may have arrived in an earlier move. One that has left may have a copy if its deletion was killed.
     const last = yield* inTransaction(sql, findMoveById(sql, copy.org_id))
-    if (last === undefined || last.state === "arrived") {
+    if (last === undefined || last.state === "arrived" || last.state === "left") {
       yield* dropCopy(sql, copy.org_id)
       return "uncopied" as const
     }

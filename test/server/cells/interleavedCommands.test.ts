@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
-import { Cause, DateTime, Effect, Exit, Fiber } from "effect"
+import { Cause, DateTime, Deferred, Effect, Exit, Fiber } from "effect"
 import { deleteRows } from "../../../src/server/cells/deleteRows.ts"
 import { copyOrganization } from "../../../src/server/cells/copyOrganization.ts"
 import { exportOrganization } from "../../../src/server/cells/exportOrganization.ts"
@@ -56,8 +56,14 @@ describe("commands of a move that run at the same time", () => {
         const reader = yield* PgConnection.make({ url: there.url })
         yield* reader.query("BEGIN")
         yield* reader.query("LOCK TABLE delivery_destinations IN ACCESS SHARE MODE")
-        const activating = yield* Effect.forkChild(there.command(activateMove("acme", release)))
-        yield* eventually(stateOf(there), (state) => state === "arrived open")
+        const activation = yield* Deferred.make<string>()
+        const activating = yield* Effect.forkChild(
+          there.command(
+            activateMove("acme", release, (code) => Effect.asVoid(Deferred.succeed(activation, code)))
+          )
+        )
+        const code = yield* Deferred.await(activation)
+        assert.strictEqual(yield* stateOf(there), "arrived open")
         const write = there.sql`
           INSERT INTO delivery_destinations (org_id, destination_id)
           VALUES (${org_id}, 'x')
@@ -65,7 +71,7 @@ describe("commands of a move that run at the same time", () => {
         `
         assert.strictEqual((yield* write).length, 1)
         yield* reader.query("COMMIT")
-        yield* Fiber.join(activating)
+        assert.strictEqual(yield* Fiber.join(activating), code)
         assert.strictEqual(yield* countFences(there), 0)
 
         // An abort of the first import, suspended until now, deletes nothing of what is active.
@@ -275,6 +281,47 @@ describe("commands of a move that run at the same time", () => {
   )
 
   it.live(
+    "an import after a copy that is aborted while it reads ends with that reason, and leaves no rows",
+    () =>
+      Effect.gen(function* () {
+        const here = yield* startCommandCell
+        const there = yield* startCommandCell
+        yield* here.createOrganization
+        yield* here.sql`
+          INSERT INTO run_metadata (org_id, task_id, digest, run_id)
+          SELECT org_id, 'tsk', decode(md5(i::text), 'hex'), 'run_' || i
+          FROM organizations, generate_series(1, 10) AS i
+        `
+        const { receipt: sinceCopy } = yield* there.command(
+          importOrganization(reading(yield* copyFrom(here)))
+        )
+        yield* here.sql`DELETE FROM run_metadata WHERE run_id LIKE '%1'`
+        const lines = yield* exportFrom(here, { sinceCopy })
+        // The abort waits for a row that the import has deleted, and then the import for the row of the move.
+        let aborting: Fiber.Fiber<unknown, unknown> | undefined
+        const abort = Effect.gen(function* () {
+          aborting = yield* Effect.forkDetach(there.command(abortMove("acme")))
+          yield* eventually(
+            there.sql`
+              SELECT 1
+              FROM pg_stat_activity
+              WHERE datname = current_database()
+                AND wait_event_type = 'Lock'
+                AND query LIKE 'WITH deleted AS%'
+            `,
+            (rows) => rows.length > 0
+          )
+        })
+        const aborted = yield* Effect.exit(there.command(importOrganization(reading(lines, abort))))
+        assert.deepStrictEqual(aborted, Exit.fail(moveEnded))
+        assert.strictEqual(yield* Fiber.join(aborting ?? assert.fail("no abort")), "discarded")
+        assert.deepStrictEqual(yield* there.sql`SELECT FROM run_metadata`, [])
+        assert.strictEqual(yield* stateOf(there), "discarded open")
+      }).pipe(Effect.scoped),
+    120_000
+  )
+
+  it.live(
     "a replica that stops while an import reads does not make it fail",
     () =>
       Effect.gen(function* () {
@@ -319,6 +366,12 @@ describe("commands of a move that run at the same time", () => {
         assert.strictEqual(yield* there.command(activateMove("acme", release)), activation)
         yield* here.command(finishMove("acme", activation))
         assert.deepStrictEqual(yield* here.sql`SELECT FROM organizations WHERE name = 'acme'`, [])
+        // The digests of a copy, if the deletion was killed before them.
+        yield* here.sql`
+          INSERT INTO organization_copies (org_id, copy_id, name, created_at, schema_version, row_count, receipt)
+          SELECT org_id, 'copy', 'acme', now(), 1, 0, 'receipt' FROM organization_moves
+        `
+        assert.strictEqual(yield* here.command(abortMove("acme")), "uncopied")
       }).pipe(Effect.scoped),
     180_000
   )
