@@ -255,12 +255,10 @@ export const checkMoves = Effect.gen(function* () {
   const old = yield* countOldCopies(sql)
   const list = states.map((one) => `${one.count} ${one.state}`).join(", ")
   const found = [
-    ...(count === 0
-      ? []
-      : [`${count} ${count === 1 ? "organization is" : "organizations are"} moving: ${list}`]),
+    ...(count === 0 ? [] : [`${plural(count, "organization is", "organizations are")} moving: ${list}`]),
     ...(old === 0
       ? []
-      : [`${old} ${old === 1 ? "copy of an organization is" : "copies of organizations are"} older than a week`])
+      : [`${plural(old, "copy of an organization is", "copies of organizations are")} older than a week`])
   ]
   if (found.length === 0) return ok("no organization is moving")
   return warning(
@@ -271,7 +269,9 @@ export const checkMoves = Effect.gen(function* () {
         : [
             "Finish or abort the moves that `countersign org moves` lists, before you go back to an earlier release."
           ]),
-      ...(old === 0 ? [] : ["End copies that you do not need with `countersign org abort`, in both installations."])
+      ...(old === 0
+        ? []
+        : ["End copies that you do not need with `countersign org abort`, in both installations."])
     ].join(" ")
   )
 })
