@@ -1,6 +1,6 @@
 import { Clock, Context, type Duration, Effect, Fiber, Layer, Redacted, Scope } from "effect"
 import { HttpServer } from "effect/http"
-import { randomUUID } from "node:crypto"
+import { createHash, randomUUID } from "node:crypto"
 import { tmpdir } from "node:os"
 import type { NewApiKey } from "../api/ApiKeys.ts"
 import { Client, type ClientCalls } from "../client/Client.ts"
@@ -9,7 +9,6 @@ import { processClock } from "../server/concurrency/processClock.ts"
 import { ApiKeys } from "../server/identity/ApiKeys.ts"
 import { StoreClock } from "../server/store/StoreClock.ts"
 import { EmbeddedPostgres } from "../server/store/EmbeddedPostgres.ts"
-import { generateMasterKey } from "../server/secrets/SecretBox.ts"
 import * as Server from "../server/Server.ts"
 import * as Settings from "../server/config/Settings.ts"
 import { explainSlowStart } from "./explainSlowStart.ts"
@@ -156,7 +155,7 @@ const settings = Effect.fnUntraced(function* (options: Pick<TestOptions, "databa
     {
       PORT: "0",
       DATABASE_URL: Redacted.value(url),
-      COUNTERSIGN_MASTER_KEY: Redacted.value(yield* generateMasterKey),
+      COUNTERSIGN_MASTER_KEY: masterKeyOf(url),
       COUNTERSIGN_EGRESS_ALLOW: "127.0.0.0/8",
       COUNTERSIGN_EGRESS_HTTP: "true",
       COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
@@ -180,6 +179,12 @@ const settings = Effect.fnUntraced(function* (options: Pick<TestOptions, "databa
   )
   return (yield* Effect.orDie(Effect.fromResult(decoded))).settings
 })
+
+/** The default master key of a test's database: a second service on it, which could not start with another key, gets the same. */
+const masterKeyOf = (url: Redacted.Redacted): string =>
+  createHash("sha256")
+    .update(`countersign-testing\0${URL.parse(Redacted.value(url))?.pathname ?? ""}`)
+    .digest("base64")
 
 /** Starts an embedded PostgreSQL that is stopped and deleted with the scope, or when this process ends; returns its URL. */
 const temporaryDatabase = Effect.gen(function* () {

@@ -61,7 +61,24 @@ export const secrets: ReadonlyArray<ListedMutant> = [
     tests: fileTests
   },
   { file: rotation, from: "AND ${column} = ${value} RETURNING", to: "RETURNING", tests: rotationTests },
-  { file: rotation, from: "if (sealed !== undefined) {", to: "if (false) {", tests: rotationTests },
+  {
+    file: rotation,
+    from: "if (foreign !== undefined) return",
+    to: "if (false) return",
+    tests: rotationTests
+  },
+  {
+    file: rotation,
+    from: "yield* sql`LOCK TABLE master_keys IN SHARE ROW EXCLUSIVE MODE`",
+    to: "",
+    tests: rotationTests
+  },
+  {
+    file: rotation,
+    from: "AND NOT EXISTS (SELECT FROM delivery_owners WHERE lease_until > clock_timestamp())",
+    to: "",
+    tests: rotationTests
+  },
   {
     file: rotation,
     from: "after: rows.length < BATCH_ROWS ? undefined : rows.at(-1)?.place",

@@ -55,7 +55,8 @@ export const checkEgress = (variables: Environment): Effect.Effect<Finding> =>
 export const checkPublicUrl = (variables: Environment, { publicUrl }: Settings): Effect.Effect<Finding> =>
   Effect.sync(() => {
     if (publicUrl.startsWith("https:")) return ok("links lead to an https URL")
-    return textOfVariable(variables, "NODE_ENV") === "production"
+    const isProduction = textOfVariable(variables, "NODE_ENV") === "production"
+    return isProduction
       ? warning(
           "links lead to a URL without TLS: API keys and cookies would travel in clear text",
           "Set COUNTERSIGN_PUBLIC_URL to the https URL of the reverse proxy, under which people open the console."
