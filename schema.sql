@@ -1742,7 +1742,7 @@ CREATE TABLE organization_move_replicas (
 COMMENT ON TABLE organization_move_replicas IS 'Running replicas, and what they still work on for an organization that is frozen.';
 COMMENT ON COLUMN organization_move_replicas.org_id IS 'Organization that moves.';
 COMMENT ON COLUMN organization_move_replicas.replica IS 'Random id of the process.';
-COMMENT ON COLUMN organization_move_replicas.in_flight IS 'Writing requests and deliveries in progress.';
+COMMENT ON COLUMN organization_move_replicas.in_flight IS 'Requests and deliveries in progress.';
 COMMENT ON COLUMN organization_move_replicas.seen_at IS 'When the replica last reported.';
 
 CREATE TABLE organization_moves (

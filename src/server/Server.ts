@@ -81,7 +81,7 @@ import { EmailAddresses } from "./identity/EmailAddresses.ts"
 import { VerificationPolicy } from "./identity/VerificationPolicy.ts"
 import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
 import { layerOrganizationMoves } from "./identity/OrganizationMoves.ts"
-import { holdFenced } from "./cells/holdFenced.ts"
+import { withholdFencedDeliveries } from "./cells/withholdFencedDeliveries.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { StoredUsage } from "./identity/StoredUsage.ts"
 import { Revocations } from "./identity/Revocations.ts"
@@ -281,7 +281,7 @@ export const layerServices = (settings: ServiceSettings) =>
     ),
     Layer.provideMerge(
       Delivery.layer(
-        holdFenced(
+        withholdFencedDeliveries(
           Effect.all([
             WebhookChannel.make(settings.notifications),
             MailChannel.make(settings),

@@ -232,7 +232,7 @@ export const removeFence = Effect.fnUntraced(function* (sql: SqlClient.SqlClient
 })
 
 /** Lets the current transaction write rows of fenced organizations, without the triggers that would add to imported rows. */
-export const passFence = (sql: SqlClient.SqlClient) => sql`
+export const bypassFence = (sql: SqlClient.SqlClient) => sql`
   SELECT
     set_config('countersign.moving', 'on', true),
     set_config('countersign.importing', 'on', true),

@@ -9,7 +9,7 @@ import { int4Array, textArray } from "../store/pgArrays.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomicWithoutRetry, isLostRace, transaction } from "../store/transaction.ts"
 import { withoutTimeouts } from "../store/withoutTimeouts.ts"
-import { installFence, moveEnded, passFence } from "./fence.ts"
+import { bypassFence, installFence, moveEnded } from "./fence.ts"
 import { addRemovedKeys, createRemovedKeys, removeRows } from "./changedRows.ts"
 import { CopyEnd, CopyHeader, FileEnd, FileHeader, RemovedRow, TableStart } from "./Manifest.ts"
 import { listMovedTables, type MovedTable, quoted } from "./movedTables.ts"
@@ -314,7 +314,7 @@ export const importOrganization = Effect.fnUntraced(function* (
     yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
     // Migrations wait for this transaction, which has read their table: they would not change rows that it has not committed.
     yield* requireSameSchema
-    yield* passFence(sql)
+    yield* bypassFence(sql)
     yield* createRemovedKeys(sql)
     let rows = 0
     let lines = 0

@@ -23,6 +23,10 @@ export default Effect.andThen(
         export_activation: "Where it leaves: the activation code in the file, to write it again."
       }
     ],
+    organization_move_replicas: [
+      "Running replicas, and what they still work on for an organization that is frozen.",
+      { in_flight: "Requests and deliveries in progress." }
+    ],
     organization_copies: [
       "The last copy of an organization that another installation may have, until its move ends. Not moved itself.",
       { transfer_key: "The key that the copy is encrypted for; null: it was not recorded." }

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Queue } from "effect"
 import type { OrgId } from "../../../src/domain/Ids.ts"
-import { holdFenced } from "../../../src/server/cells/holdFenced.ts"
+import { withholdFencedDeliveries } from "../../../src/server/cells/withholdFencedDeliveries.ts"
 import { AttemptHeld, type Channel } from "../../../src/server/delivery/Channel.ts"
 import { OrganizationMoves } from "../../../src/server/identity/OrganizationMoves.ts"
 import {
@@ -17,7 +17,7 @@ import {
 const start = Effect.fnUntraced(function* (change: (channel: Channel) => Channel = (channel) => channel) {
   const inFlight: Array<OrgId> = []
   const { attempts, channel } = yield* manualChannel(quickPolicy())
-  const [held] = yield* holdFenced(Effect.succeed([change(channel)])).pipe(
+  const [held] = yield* withholdFencedDeliveries(Effect.succeed([change(channel)])).pipe(
     Effect.provideService(OrganizationMoves, {
       refusalOf: () => undefined,
       isFenced: () => false,

@@ -6,7 +6,7 @@ import { AttemptHeld, type Channel } from "../delivery/Channel.ts"
  * An attempt is in flight until its result is recorded, not only until it was sent: a fence in between would refuse the result, and the
  * other installation would send the delivery again.
  */
-const holdOne = (channel: Channel, { begin, isFenced }: OrganizationMovesShape): Channel => {
+const withholdFenced = (channel: Channel, { begin, isFenced }: OrganizationMovesShape): Channel => {
   /** End the attempts whose results are not recorded yet, by the ids of their deliveries. */
   const ends = new Map<string, () => void>()
   const end = (delivery_id: string) => {
@@ -37,12 +37,12 @@ const holdOne = (channel: Channel, { begin, isFenced }: OrganizationMovesShape):
 }
 
 /**
- * Channels that hold the deliveries of organizations that move to or from another installation, and count the attempts whose results are not
+ * Channels that withhold the deliveries of organizations that move to or from another installation, and count the attempts whose results are not
  * recorded yet.
  */
-export const holdFenced = <E, R>(
+export const withholdFencedDeliveries = <E, R>(
   channels: Effect.Effect<ReadonlyArray<Channel>, E, R>
 ): Effect.Effect<ReadonlyArray<Channel>, E, R> =>
   Effect.flatMap(OrganizationMoves, (moves) =>
-    Effect.map(channels, (list) => list.map((channel) => holdOne(channel, moves)))
+    Effect.map(channels, (list) => list.map((channel) => withholdFenced(channel, moves)))
   )
