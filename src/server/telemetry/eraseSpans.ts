@@ -144,6 +144,7 @@ const finishSearch = Effect.fnUntraced(function* (
         FROM erased_traces
         WHERE org_id = ${org_id}
           AND due_at <= ${toDate(startedAt)}
+          AND ${notFenced(sql, "erased_traces")}
         ORDER BY trace_id
         LIMIT ${BATCH_TRACES}
         FOR UPDATE
