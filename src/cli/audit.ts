@@ -1,6 +1,7 @@
 import { Argument, Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
 import { org } from "./organization.ts"
+import { fileArgument, pathFlag } from "./path.ts"
 
 const handlers = () => import("./audit/handlers.ts")
 
@@ -39,10 +40,10 @@ const checkpoint = Command.make(
 const verify = Command.make(
   "verify",
   {
-    file: Argument.String("file").pipe(
+    file: fileArgument("file").pipe(
       Argument.withDescription("Output of `countersign audit export`; - for standard input")
     ),
-    checkpoints: Flag.String("checkpoints").pipe(
+    checkpoints: pathFlag("checkpoints").pipe(
       Flag.withDescription("File with the output of `countersign audit checkpoint`, a line each"),
       Flag.optional
     )

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
+import { pathFlag } from "./path.ts"
 
 /** Backups that `--keep` keeps at most: more are a mistyped number. */
 const MAX_KEPT = 10_000
@@ -8,7 +9,7 @@ const MAX_KEPT = 10_000
 export const backupCommand = Command.make(
   "backup",
   {
-    to: Flag.String("to").pipe(
+    to: pathFlag("to", "directory").pipe(
       Flag.withDescription(
         "Directory that gets the backup, as a directory named by the time; outside of the data directory"
       )
@@ -22,7 +23,7 @@ export const backupCommand = Command.make(
       Flag.withDescription("Afterwards remove the oldest backups in the directory, except this many"),
       Flag.optional
     ),
-    masterKeyTo: Flag.String("master-key-to").pipe(
+    masterKeyTo: pathFlag("master-key-to").pipe(
       Flag.withDescription(
         "Also copy the generated master key to this file. Store it apart from the backups: it unseals their secrets"
       ),

@@ -2,6 +2,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { DatasetId, TaskId } from "../domain/Ids.ts"
 import { lazily } from "./lazily.ts"
 import { org } from "./organization.ts"
+import { fileArgument } from "./path.ts"
 
 const handlers = () => import("./datasets/handlers.ts")
 const importExamples = lazily(async () => (await handlers()).importExamples)
@@ -15,7 +16,7 @@ const importCommand = Command.make(
       Flag.withDescription("Task id (tsk_ and 32 hex digits)"),
       Flag.withSchema(TaskId)
     ),
-    file: Argument.String("file").pipe(
+    file: fileArgument("file").pipe(
       Argument.withDescription(
         'JSON Lines file with {"input": {…}, "answer": {…}} per line; - for standard input'
       )

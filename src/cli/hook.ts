@@ -3,6 +3,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import type { HookVendor } from "../domain/hooks/hookVendors.ts"
 import { lazily } from "./lazily.ts"
 import { DEFAULT_URL, DEFAULT_WAIT } from "./hook/hookOptions.ts"
+import { pathFlag } from "./path.ts"
 
 const flags = {
   url: Flag.String("url").pipe(
@@ -11,7 +12,7 @@ const flags = {
     ),
     Flag.optional
   ),
-  keyFile: Flag.String("key-file").pipe(
+  keyFile: pathFlag("key-file").pipe(
     Flag.withDescription(
       "File with the API key, of the preset runtime. Default: the variable COUNTERSIGN_KEY"
     ),
@@ -24,7 +25,7 @@ const flags = {
     ),
     Flag.optional
   ),
-  state: Flag.String("state").pipe(
+  state: pathFlag("state", "directory").pipe(
     Flag.withDescription(
       "Directory for the hook's files; default: countersign/hooks in XDG_STATE_HOME or ~/.local/state"
     ),

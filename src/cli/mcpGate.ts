@@ -1,5 +1,6 @@
 import { Argument, Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
+import { pathFlag } from "./path.ts"
 import { endsBySignal } from "./run.ts"
 import { secretFlags } from "./secretFlag.ts"
 
@@ -55,7 +56,7 @@ export const mcpGateCommand = Command.make(
       Flag.withDescription("Agent session (ses_…) that the calls belong to; default: one of the gate's own"),
       Flag.optional
     ),
-    state: Flag.String("state").pipe(
+    state: pathFlag("state", "directory").pipe(
       Flag.withDescription(
         "Directory of the gate's files; default: countersign/mcp-gate in the user's data directory"
       ),

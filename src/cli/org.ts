@@ -1,5 +1,6 @@
 import { Argument, Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
+import { fileArgument, pathFlag } from "./path.ts"
 
 const handlers = () => import("./org/handlers.ts")
 
@@ -22,7 +23,7 @@ const file = {
   for: Flag.String("for").pipe(
     Flag.withDescription("Output of `countersign org prepare` in the installation that imports")
   ),
-  to: Flag.String("to").pipe(Flag.withDescription("New file; - for standard output"))
+  to: pathFlag("to").pipe(Flag.withDescription("New file; - for standard output"))
 }
 
 const copy = Command.make(
@@ -80,7 +81,7 @@ const exportCommand = Command.make(
 const importCommand = Command.make(
   "import",
   {
-    file: Argument.String("file").pipe(
+    file: fileArgument("file").pipe(
       Argument.withDescription(
         "Output of `countersign org copy` or `countersign org export`; - for standard input"
       )

@@ -1,10 +1,13 @@
 import { Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
+import { pathFlag } from "./path.ts"
 
 export const restoreCommand = Command.make(
   "restore",
   {
-    from: Flag.String("from").pipe(Flag.withDescription("The backup: a directory that backup printed")),
+    from: pathFlag("from", "directory").pipe(
+      Flag.withDescription("The backup: a directory that backup printed")
+    ),
     force: Flag.Boolean("force").pipe(
       Flag.withDescription("Replace the database of the data directory, and keep it under another name"),
       Flag.withDefault(false)
@@ -13,7 +16,7 @@ export const restoreCommand = Command.make(
       Flag.withDescription("Only verify the backup, and change nothing"),
       Flag.withDefault(false)
     ),
-    masterKey: Flag.String("master-key").pipe(
+    masterKey: pathFlag("master-key").pipe(
       Flag.withDescription("File with the master key, for a data directory that has none"),
       Flag.optional
     )

@@ -1,5 +1,6 @@
 import { Argument, Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
+import { fileArgument } from "./path.ts"
 import { secretFlags } from "./secretFlag.ts"
 
 /** Where the commands find their API key. */
@@ -17,9 +18,7 @@ const connection = {
   ...secretFlags(rulesKey)
 }
 
-const path = Argument.String("file").pipe(
-  Argument.withDescription("File with the rules: .yaml, .yml or .json")
-)
+const path = fileArgument("file").pipe(Argument.withDescription("File with the rules: .yaml, .yml or .json"))
 
 const handlers = () => import("./rules/handlers.ts")
 

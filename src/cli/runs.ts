@@ -1,6 +1,7 @@
 import { Argument, Command, Flag } from "effect/cli"
 import { TaskId } from "../domain/Ids.ts"
 import { lazily } from "./lazily.ts"
+import { fileArgument } from "./path.ts"
 import { secretFlags } from "./secretFlag.ts"
 
 /** Where `runs import` finds its API key. */
@@ -24,7 +25,7 @@ const importCommand = Command.make(
       Flag.withDescription("Task id (tsk_ and 32 hex digits)"),
       Flag.withSchema(TaskId)
     ),
-    path: Argument.String("file").pipe(
+    path: fileArgument("file").pipe(
       Argument.withDescription(
         'JSON Lines file with {"id": "…", "input": {…}, "answer": {…}, …} per line; - for standard input'
       )

@@ -1,6 +1,7 @@
 import { Console, Effect, Option, Redacted, Schema, Stream } from "effect"
 import { Flag } from "effect/cli"
 import { ProcessEnvironment } from "./environment.ts"
+import { pathFlag } from "./path.ts"
 import { readLines } from "./readLines.ts"
 
 /** The longest secret in a file, in characters. */
@@ -33,7 +34,7 @@ export const secretFlags = ({ flag, variable, what }: SecretSources) => ({
     Flag.withDescription(`${what}. Other accounts can see it in the list of processes: prefer ${variable}`),
     Flag.optional
   ),
-  file: Flag.String(`${flag}-file`).pipe(
+  file: pathFlag(`${flag}-file`).pipe(
     Flag.withDescription(`File that contains it; - for standard input. Default: the variable ${variable}`),
     Flag.optional
   )

@@ -1,18 +1,19 @@
 import { Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
+import { pathFlag } from "./path.ts"
 
 const supportBundle = lazily(async () => (await import("./supportBundle/supportBundle.ts")).supportBundle)
 
 export const supportBundleCommand = Command.make(
   "support-bundle",
   {
-    output: Flag.String("output").pipe(
+    output: pathFlag("output").pipe(
       Flag.withDescription(
         "The file to write; - for standard output. Default: countersign-support-TIME.tar.gz in the working directory"
       ),
       Flag.optional
     ),
-    log: Flag.String("log").pipe(
+    log: pathFlag("log").pipe(
       Flag.withDescription("A file with the service's JSON log, whose end is included; - for standard input"),
       Flag.optional
     )

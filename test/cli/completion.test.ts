@@ -20,6 +20,19 @@ describe("countersign completion", () => {
     })
   )
 
+  it.effect("leaves paths to the shell's own completion", () =>
+    Effect.gen(function* () {
+      const { out } = yield* cli(["completion", "bash"])
+      const declaration = execFileSync("bash", ["--norc", "-c", `${out}\ncomplete -p countersign`], {
+        encoding: "utf8"
+      })
+      assert.match(declaration, /^complete -o default -F /)
+      assert.match((yield* cli(["completion", "zsh"])).out, /--master-key-to\[.+\]:file:_files'$/m)
+      // -F: the value is a file.
+      assert.match((yield* cli(["completion", "fish"])).out, /from restore;.+ -l from .+ -r -F$/m)
+    })
+  )
+
   it.effect("prints scripts for zsh and fish, and refuses other shells", () =>
     Effect.gen(function* () {
       assert.include((yield* cli(["completion", "zsh"])).out, "#compdef countersign")
