@@ -19,7 +19,7 @@ const withGlobalFlags = (command: Completions.CommandDescriptor): Completions.Co
 
 /**
  * Lets readline complete paths: it adds a slash to a directory instead of a space, and quotes names. It also completes files for values
- * that the script has no words for. Bash 3.2, which has no `compopt`, offers files in place of directories.
+ * that the script has no words for, and in place of directories if none matches, as zsh does. Bash 3.2 has no `compopt`: it offers both.
  */
 const pathsByReadline = (script: string): string => {
   const helper = /^(\S+--paths)\(\)$/m.exec(script)?.[1]
@@ -29,7 +29,7 @@ const pathsByReadline = (script: string): string => {
     () => `${helper}()
 {
   COMPREPLY=()
-  [[ "$1" != -d ]] || compopt -o dirnames +o default 2>/dev/null
+  [[ "$1" != -d ]] || compopt -o dirnames 2>/dev/null
 }
 
 complete -o default -F `
