@@ -27,8 +27,8 @@ export const isForbidden = ({ cause }: MasterKeyFileFailed): boolean => {
 }
 
 const attempt = <A>(doing: string, file: string, run: () => Promise<A>) =>
-  Effect.tryPromise({ try: run, catch: (cause) => cause }).pipe(
-    Effect.catch((cause) =>
+  Effect.tryPromise(run).pipe(
+    Effect.catch(({ cause }) =>
       Effect.flatMap(adviceFor(file, cause), (advice) =>
         Effect.fail(
           new MasterKeyFileFailed({
