@@ -5,6 +5,7 @@ import fs, { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } fro
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { Writable } from "node:stream"
+import { vi } from "vitest"
 import { CHUNK_BYTES } from "../../../src/server/cells/transfer/sealedChunks.ts"
 import { makeWriter, openWriter, readFile } from "../../../src/server/cells/transfer/transferFile.ts"
 import { makeTransferKey, parseTransferKey } from "../../../src/server/cells/transfer/TransferKey.ts"
@@ -172,18 +173,27 @@ describe("the file of an exported organization", () => {
     Effect.gen(function* () {
       const key = parseTransferKey(makeTransferKey(yield* makeBox))
       const transferKey = key._tag === "Some" ? key.value : assert.fail("a key")
-      const send = async (delay: number | undefined) => {
-        const output = new Writable({
-          highWaterMark: 1,
-          write: (_, __, done) => void (delay === undefined ? undefined : setTimeout(done, delay))
-        })
+      const send = async (write: (done: () => void) => void) => {
+        const output = new Writable({ highWaterMark: 1, write: (_, __, done) => write(done) })
         const writer = makeWriter(output, transferKey, { ends: true, maxStallMillis: 300 })
         for (const line of lines) await writer.write(line)
         await writer.end()
       }
-      assert.match(yield* Effect.promise(() => failureOf(send(undefined))), /no byte could be written/)
-      yield* Effect.promise(() => send(150))
-    })
+      assert.match(yield* Effect.promise(() => failureOf(send(() => undefined))), /no byte could be written/)
+      yield* Effect.acquireRelease(
+        Effect.sync(() => vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] })),
+        () => Effect.sync(() => vi.useRealTimers())
+      )
+      let writes = 0
+      // Slow: a third of the limit passes with every write.
+      const slowly = (done: () => void) => {
+        writes++
+        vi.advanceTimersByTime(100)
+        setImmediate(done)
+      }
+      yield* Effect.promise(() => send(slowly))
+      assert.isAbove(writes * 100, 300)
+    }).pipe(Effect.scoped)
   )
 
   it.effect("is not written for a malformed transfer key", () =>
