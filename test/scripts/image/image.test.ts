@@ -1,7 +1,7 @@
 import { Ajv } from "ajv"
 import { Effect, Exit, Redacted, Schema, Scope } from "effect"
 import { spawn, spawnSync } from "node:child_process"
-import { createHash, randomBytes } from "node:crypto"
+import { createHash, randomBytes, randomInt } from "node:crypto"
 import { once } from "node:events"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
 import { createServer } from "node:net"
@@ -67,13 +67,22 @@ const digestOf = (bytes: Uint8Array) => createHash("sha256").update(bytes).diges
 
 const Manifests = Schema.Struct({ manifests: Schema.Array(Schema.Struct({ digest: Schema.String })) })
 
+/**
+ * A port that no other process uses, below those that Linux gives out for port 0: another test's service could have that before the
+ * container does.
+ */
 const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === "string") throw new Error("no port")
-  return address.port
+  for (;;) {
+    const port = randomInt(20_000, 32_000)
+    const server = createServer().listen(port, "127.0.0.1")
+    try {
+      await once(server, "listening")
+    } catch {
+      continue
+    }
+    await new Promise((resolve) => server.close(resolve))
+    return port
+  }
 }
 
 const isReady = async (port: number): Promise<boolean> => {
