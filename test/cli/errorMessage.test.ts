@@ -14,6 +14,9 @@ const addressInUse = Object.assign(new Error("listen EADDRINUSE: address already
   code: "EADDRINUSE"
 })
 
+const isRoot = process.getuid?.() === 0
+if (!isRoot) process.stderr.write("A test of permissions is skipped: it needs root, to change owners\n")
+
 describe("errorMessage", () => {
   it("returns a failure's own message on one line", () => {
     assert.strictEqual(
@@ -54,22 +57,19 @@ describe("errorMessage", () => {
     }
   })
 
-  it.skipIf(process.getuid?.() !== 0)(
-    "names the account of a directory instead of asking for access to it",
-    () => {
-      const directory = mkdtempSync(path.join(tmpdir(), "permission-"))
-      try {
-        chownSync(directory, 4711, 4711)
-        assert.strictEqual(
-          permissionAdvice(path.join(directory, "postgres", "PG_VERSION"), 65_534),
-          "run this as root or as the service's account (uid 4711), not as uid 65534"
-        )
-        assert.strictEqual(permissionAdvice(directory, 4711), "give this account (uid 4711) access")
-      } finally {
-        rmdirSync(directory)
-      }
+  it.skipIf(!isRoot)("names the account of a directory instead of asking for access to it", () => {
+    const directory = mkdtempSync(path.join(tmpdir(), "permission-"))
+    try {
+      chownSync(directory, 4711, 4711)
+      assert.strictEqual(
+        permissionAdvice(path.join(directory, "postgres", "PG_VERSION"), 65_534),
+        "run this as root or as the service's account (uid 4711), not as uid 65534"
+      )
+      assert.strictEqual(permissionAdvice(directory, 4711), "give this account (uid 4711) access")
+    } finally {
+      rmdirSync(directory)
     }
-  )
+  })
 
   it("returns nothing if the command line already printed the error", () => {
     assert.strictEqual(

@@ -27,6 +27,17 @@ const keyIdsOf = (key: string) =>
 const ENDPOINTS = 30
 const ANSWERS = 250
 
+/** Runs against a service on a database with a ring of keys, as after a start. */
+const startOn =
+  (databaseUrl: Redacted.Redacted) =>
+  <A, E>(ring: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
+    use.pipe(
+      Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: ring } }), {
+        local: true
+      }),
+      Effect.scoped
+    )
+
 describe("MasterKeys", () => {
   it.live(
     "a rotation beside a running service reseals every secret, and afterwards the service needs only the new key",
@@ -299,13 +310,7 @@ describe("MasterKeys", () => {
           `ALTER DATABASE "${new URL(Redacted.value(databaseUrl)).pathname.slice(1)}" SET search_path = own`
         )
       }).pipe(Effect.provide(Database.layer({ url: databaseUrl }), { local: true }))
-      const start = <A, E>(key: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
-        use.pipe(
-          Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: key } }), {
-            local: true
-          }),
-          Effect.scoped
-        )
+      const start = startOn(databaseUrl)
       yield* start(
         first,
         Effect.gen(function* () {
@@ -391,13 +396,7 @@ describe("MasterKeys", () => {
   it.live("a start is refused by a sealed secret whose key was never registered", () =>
     Effect.gen(function* () {
       const databaseUrl = yield* cloneDatabase
-      const start = <A, E>(ring: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
-        use.pipe(
-          Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: ring } }), {
-            local: true
-          }),
-          Effect.scoped
-        )
+      const start = startOn(databaseUrl)
       yield* start(
         first,
         Effect.gen(function* () {
