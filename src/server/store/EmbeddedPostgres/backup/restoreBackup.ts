@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { chown, lstat, mkdir, readdir, rename, rm } from "node:fs/promises"
 import path from "node:path"
 import { latestMigration } from "../../Database/schemaVersion.ts"
+import { errnoCode } from "../../errnoCode.ts"
 import { syncDirectory } from "../../syncDirectory.ts"
 import type { Account } from "../Account.ts"
 import type { Binaries } from "../Binaries.ts"
@@ -135,6 +136,26 @@ const requireStopped = Effect.fnUntraced(function* (directory: string) {
   })
 })
 
+/** Replaced clusters of one second that are kept. */
+const MAX_KEPT = 100
+
+/**
+ * Keeps a cluster under a name that no other kept cluster has, and returns the name. The rename itself decides: it fails if another
+ * cluster has the name, such as that of a restore in the same second.
+ */
+const keepReplaced = async (directory: string, name: string): Promise<string> => {
+  for (let number = 1; ; number++) {
+    const kept = number === 1 ? name : `${name}-${number}`
+    try {
+      await rename(directory, kept)
+      return kept
+    } catch (cause) {
+      const code = errnoCode(cause)
+      if (number === MAX_KEPT || (code !== "ENOTEMPTY" && code !== "EEXIST")) throw cause
+    }
+  }
+}
+
 /**
  * Puts a complete cluster in the place of the present one. A process that is killed between the two renames leaves the new one under
  * `restoredDirectory`, from where the next start takes it.
@@ -146,11 +167,11 @@ const replaceCluster = Effect.fnUntraced(function* (
 ) {
   const restored = restoredDirectory(directory)
   const stamp = new Date(now).toISOString().slice(0, 19).replaceAll(":", "-")
-  const replaced = `${directory}.before-restore-${stamp}Z`
   yield* tryFiles(`renaming ${staged} to ${restored}`, () => rename(staged, restored))
   yield* syncDirectory(dataDir)
   yield* requireStopped(directory)
-  yield* tryFiles(`renaming ${directory} to ${replaced}`, () => rename(directory, replaced))
+  const name = `${directory}.before-restore-${stamp}Z`
+  const replaced = yield* tryFiles(`renaming ${directory} to ${name}`, () => keepReplaced(directory, name))
   if (yield* isServerRunning({ directory: replaced })) {
     // A service has started between the check and the rename.
     yield* tryFiles(`renaming ${replaced} to ${directory}`, () => rename(replaced, directory))

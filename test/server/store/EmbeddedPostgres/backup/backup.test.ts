@@ -5,7 +5,12 @@ import { mkdtemp, mkdir, readdir, readFile, rename, rm, symlink, truncate, write
 import { existsSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { backUp, EmbeddedPostgres, verifyBackup } from "../../../../../src/server/store/EmbeddedPostgres.ts"
+import {
+  backUp,
+  EmbeddedPostgres,
+  restore,
+  verifyBackup
+} from "../../../../../src/server/store/EmbeddedPostgres.ts"
 import { BackupManifest } from "../../../../../src/server/store/EmbeddedPostgres/backup/BackupManifest.ts"
 import { checkPrograms } from "../../../../../src/server/store/EmbeddedPostgres/backup/restoreBackup.ts"
 import { locateBinaries } from "../../../../../src/server/store/EmbeddedPostgres/Binaries.ts"
@@ -201,6 +206,28 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
         /\.new-|\.restored/.test(name)
       )
       assert.deepEqual(left, [])
+    })
+  )
+
+  it.live("restores that start in the same second each keep the database that they replace", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const { out } = yield* commands(dataDir)(["backup", "--to", yield* temporaryDirectory])
+      const backup = yield* verifyBackup(out, () => {})
+      const options = { force: true, now: 0, onProgress: () => {} }
+      const replaced: Array<string | undefined> = []
+      for (const number of [2, 3]) {
+        yield* setMarker(dataDir, number)
+        replaced.push((yield* restore({ dataDir }, backup, options)).replaced)
+        assert.strictEqual(yield* markerOf(dataDir), 1)
+      }
+      const name = path.join(dataDir, "postgres.before-restore-1970-01-01T00-00-00Z")
+      assert.deepEqual(replaced, [name, `${name}-2`])
+      yield* Effect.promise(async () => {
+        await rm(path.join(dataDir, "postgres"), { recursive: true })
+        await rename(name, path.join(dataDir, "postgres"))
+      })
+      assert.strictEqual(yield* markerOf(dataDir), 2)
     })
   )
 
