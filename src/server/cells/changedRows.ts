@@ -7,7 +7,7 @@ import { inPageOrder, readLines } from "./readTable.ts"
 import { digestOf, keyOf, lineOf } from "./rowExpressions.ts"
 import { readRowsDigest } from "./rowsDigest.ts"
 
-/** Memory of a sort or join of all rows of a table; what needs more spills to temporary files. */
+/** Memory of a sort or join of all rows of a table; a larger one spills to temporary files. */
 const QUERY_MEMORY = "64MB"
 
 /**

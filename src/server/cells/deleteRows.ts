@@ -9,8 +9,8 @@ import type { MoveRow } from "./moveState.ts"
 
 /**
  * Deletes the rows of an organization, children of foreign keys first, in a transaction a table. Returns their number. Each transaction
- * checks that this move still has this state: a command that was suspended meanwhile must not delete what a later move, or a later import
- * of the same file, brought here.
+ * checks that this move still has this state: a command that was suspended meanwhile must not delete the rows of a later move, or of
+ * a later import of the same file.
  */
 export const deleteRows = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -31,7 +31,7 @@ export const MoveRow = Schema.Struct({
   receipt: Schema.NullOr(Schema.String),
   release_code: Schema.NullOr(Schema.String),
   activation_code: Schema.NullOr(Schema.String),
-  /** Where it leaves: what the file of the export is written again with. */
+  /** Where it leaves: the key and codes of the export, with which its file can be written again. */
   transfer_key: Schema.NullOr(Schema.String),
   export_receipt: Schema.NullOr(Schema.String),
   export_activation: Schema.NullOr(Schema.String),
@@ -137,7 +137,7 @@ export const lockCopies = Effect.fnUntraced(function* (
   }
 })
 
-/** Deletes what is kept of a copy here. */
+/** Deletes the records of a copy here. */
 export const deleteCopy = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
   // This row first, which an export locks.
   yield* sql`DELETE FROM organization_copies WHERE org_id = ${org_id}`

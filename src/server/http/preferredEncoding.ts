@@ -25,7 +25,7 @@ export const preferredEncoding = (
     if (coding !== "") weights.set(coding === "x-gzip" ? "gzip" : coding, weightOf(parameters))
   }
   let chosen: ContentCoding | "identity" = "identity"
-  // What a client does not name it accepts uncompressed, if nothing better is there.
+  // A client that does not name `identity` accepts it, but prefers every coding that it names.
   let best = weights.get("identity") ?? 0
   for (const coding of available) {
     const weight = weights.get(coding) ?? weights.get("*") ?? 0

@@ -58,7 +58,7 @@ const batchRows = rowsOf(Schema.Struct({ batch_id: Schema.String, payload: Schem
  * Returns the number of organizations with erased traces that were due: one or none. Batches of scores have no content.
  *
  * A batch keeps its number of spans, because the counts of its destination contain it. Batches that are in progress are
- * sent as they are. It is safe to run it on several replicas, and to end it at any time: what was due stays due until all
+ * sent as they are. It is safe to run it on several replicas, and to end it at any time: a due trace stays due until all
  * batches were searched.
  */
 export const runOnce = Effect.fn("eraseSpans.runOnce")(function* () {

@@ -27,7 +27,7 @@ const outcomes: Record<ReplayOutcome, readonly [Tone, string]> = {
 const repeatable: ReadonlySet<ReplayOutcome> = new Set(["queue_full", "endpoint_disabled"])
 
 /**
- * A dialog that replays deliveries and then shows the result of each. After a failed request it can be sent again: what was queued by it is
+ * A dialog that replays deliveries and then shows the result of each. After a failed request it can be sent again: deliveries that it queued are
  * not queued twice.
  */
 export const ReplaySheet = ({

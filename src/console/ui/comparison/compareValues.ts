@@ -1,8 +1,8 @@
 /**
  * What values of several records have in common and where they differ, for acting on them together.
  *
- * Equal values are listed once. A difference is traced down to the member or item that differs, so that what a reader has to compare is
- * small. Together the two lists hold every value of every record, except of the records in `incomplete`.
+ * Equal values are listed once. A difference is traced down to the member or item that differs, so that a reader compares
+ * little. Together the two lists hold every value of every record, except of the records in `incomplete`.
  */
 import { JsonPointer, Result, type Schema } from "effect"
 import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"

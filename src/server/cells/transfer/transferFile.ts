@@ -65,7 +65,7 @@ export interface LineWriter {
   readonly write: (line: string) => Promise<void>
   /** Ends the file, and resolves when it is on the disk: the commands that follow may delete all other copies. */
   readonly end: () => Promise<void>
-  /** Stops writing, and removes what was written. Without effect on a file that is complete. */
+  /** Stops writing, and removes the incomplete file. Without effect on a complete file. */
   readonly abort: () => void
   /** Bytes written so far. */
   readonly bytes: () => number

@@ -154,7 +154,7 @@ export const makeLanes = (
       if (loadedRows.has(row.seq) || owned === undefined || reads.isStale(row.seq, row.attempt))
         return undefined
       // The shard was lost and regained during the read: another owner may have sent the row meanwhile. The sweep that
-      // follows a claim reads what is left.
+      // follows a claim reads the remaining rows.
       if (readBeganAt < owned.claimedAt) return undefined
       const delivery = toQueuedDelivery(row, now)
       const lane = laneFor(row, owned, delivery, now)

@@ -14,13 +14,13 @@ export interface Heartbeat {
   readonly draining: boolean
 }
 
-/** What a heartbeat found. */
+/** Replicas and shards that a heartbeat found. */
 export interface HeartbeatResult {
   /** Live replicas besides this one, of any release. */
   readonly peers: number
   /** Those among them that share the virtual shards. */
   readonly sharers: number
-  /** How many of these come before this replica, in the order of their names: the first ones get what does not divide evenly. */
+  /** How many of these come before this replica, in the order of their names: the first ones get the remainder of the division. */
   readonly rank: number
   /** Shards of the queue whose virtual shards can be owned. */
   readonly sharedShards: number
@@ -83,8 +83,8 @@ export interface ShardStore {
 /**
  * The leases of `owner`, a name that no other process ever has.
  *
- * Only claims and acquisitions wait for the disk, because the epochs that they raise must not be used again. What a crash or a
- * failover of the database loses of the others makes a lease end earlier than its owner assumes, or later than it was released.
+ * Only claims and acquisitions wait for the disk, because the epochs that they raise must not be used again. A crash or a failover of the
+ * database can lose the other writes: a lease then ends earlier than its owner assumes, or later than it was released.
  * They neither wait for a busy disk nor for a missing standby: while results wait there, leases do not run out, and a
  * stopping replica hands its shards over.
  */

@@ -137,7 +137,7 @@ export const makeShards = (store: ShardStore, clock: Clock.Clock, options: Lease
   /** When the lease ends, in milliseconds on the monotonic clock. */
   let leaseUntil = Number.NEGATIVE_INFINITY
 
-  /** Brings `positions` up to date after a change of what is owned. */
+  /** Brings `positions` up to date after a change of the owned shards. */
   const updateParts = (): void => {
     const parts = new Map<number, number>()
     for (const one of owned.values()) {

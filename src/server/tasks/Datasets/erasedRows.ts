@@ -220,8 +220,8 @@ const countErased = (
 
 /**
  * Deletes examples with what is known of their data subjects, and then their results in all comparisons: a comparison
- * that is recording results locks their examples, so none is recorded after this. Returns the counted size of what it
- * deleted.
+ * that is recording results locks their examples, so none is recorded after this. Returns the counted size of the deleted
+ * rows.
  */
 export const deleteExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
