@@ -1,7 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
-import { DateTime, Effect, Layer } from "effect"
+import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import { gzipSync } from "node:zlib"
 import { OrgId } from "../../../src/domain/Ids.ts"
 import { installFence } from "../../../src/server/cells/fence.ts"
 import { expireEvents } from "../../../src/server/delivery/expireEvents.ts"
@@ -9,8 +11,11 @@ import { makeRetention } from "../../../src/server/delivery/Delivery/Retention.t
 import * as Idempotency from "../../../src/server/http/Idempotency/Retention.ts"
 import * as ApiKeys from "../../../src/server/identity/ApiKeys/Retention.ts"
 import * as Audit from "../../../src/server/identity/Audit/Retention.ts"
+import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import * as FeedbackTokens from "../../../src/server/tasks/FeedbackTokens/Retention.ts"
+import * as SpanErasure from "../../../src/server/telemetry/eraseSpans.ts"
+import { payloadPlace } from "../../../src/server/telemetry/Spans/storeBatches.ts"
 import * as Telemetry from "../../../src/server/telemetry/Telemetry/Retention.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
@@ -39,7 +44,11 @@ const rows: Readonly<Record<string, string>> = {
     `SELECT $1, ${id("key")}, $1 || n, sha256(($1 || n)::bytea), n, 'admin', ${old}, ${old}, 'x', 'x'`
 }
 
-layer(Layer.provideMerge(StoreClock.layer, TestDatabase.layerSql), {
+const layerSecretBox = SecretBox.layer({
+  masterKeys: [Redacted.make(randomBytes(32).toString("base64"))]
+})
+
+layer(Layer.provideMerge(Layer.merge(StoreClock.layer, layerSecretBox), TestDatabase.layerSql), {
   excludeTestServices: true,
   timeout: "60 seconds"
 })("retention beside an organization that moves", (it) => {
@@ -96,5 +105,43 @@ layer(Layer.provideMerge(StoreClock.layer, TestDatabase.layerSql), {
         assert.deepStrictEqual(found, [{ moving: ROWS, others: 0 }], table)
       }
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("the search for erased spans ends when its organization starts to move meanwhile", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const org_id = yield* OrgId.generate
+      // As many as one statement changes: when the fence skips them, the search must not take them for progress.
+      yield* sql`
+        INSERT INTO erased_traces (org_id, trace_id, erased_at, due_at)
+        SELECT ${org_id}, lpad(n::text, 32, '0'), now() - interval '1 hour', now() - interval '1 hour'
+        FROM generate_series(1, 5000) AS n
+      `
+      const payload = yield* (yield* SecretBox).sealBytes(
+        payloadPlace(org_id, "evt_1"),
+        gzipSync(`{"resourceSpans":[]}`)
+      )
+      yield* sql`
+        INSERT INTO telemetry_batches (org_id, batch_id, destination_id, spans, payload)
+        VALUES (${org_id}, 'evt_1', 'x', 1, ${payload})
+      `
+      const freeze = Effect.gen(function* () {
+        yield* sql`
+          INSERT INTO organization_moves (org_id, move_id, name, state, is_fenced, started_at, changed_at)
+          VALUES (${org_id}, 'move', 'acme', 'frozen', true, now(), now())
+        `
+        yield* installFence(sql, { org_id, move_id: "move" })
+      })
+      const searched = yield* SpanErasure.runOnce().pipe(
+        Effect.updateService(SecretBox, (box) => ({
+          ...box,
+          unsealBytes: (place, bytes) => Effect.andThen(Effect.orDie(freeze), box.unsealBytes(place, bytes))
+        }))
+      )
+      assert.strictEqual(searched, 1)
+      const due = yield* sql`SELECT FROM erased_traces WHERE org_id = ${org_id} AND due_at <= now()`
+      assert.lengthOf(due, 5_000)
+      assert.strictEqual(yield* SpanErasure.runOnce(), 0)
+    })
   )
 })
