@@ -2,6 +2,7 @@ import { Clock, Context, Effect, type Fiber, Tracer } from "effect"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import { CurrentRequestFacts } from "../../observability/RequestFacts.ts"
 import { NO_REQUEST, RequestId } from "../../observability/RequestId.ts"
+import { describeStatement } from "./describeStatement.ts"
 
 /** From which duration a statement is slow, in milliseconds; 0: never. */
 export const SlowStatementMillis = Context.Reference<number>(
@@ -30,19 +31,6 @@ const callerOf = (fiber: Fiber.Fiber<unknown, unknown>): string | null => {
 /** A slow database makes every statement slow. At most so many lines per window; the next window's first line counts the rest. */
 const MAX_LINES = 20
 const WINDOW_MILLIS = 10_000
-
-/**
- * The action of a statement, such as `UPDATE approvals`: its first keyword, or that of its first change if it begins with `WITH`, and its first
- * table. Never more of its text, although values are sent apart from it.
- */
-export const describeStatement = (text: string): string => {
-  // Tables are in lower case, so that a row lock (`FOR UPDATE SKIP LOCKED`) is no change.
-  const change = /\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+"?([a-z_][a-z0-9_]*)"?/.exec(text)
-  if (change?.[1] !== undefined) return `${change[1].split(/\s/)[0]} ${change[2]}`
-  const keyword = /^\s*([A-Z]+)\b/.exec(text)?.[1] ?? "statement"
-  const table = /\bFROM\s+"?([a-z_][a-z0-9_]*)\b"?(?!\s*\()/.exec(text)?.[1]
-  return table === undefined ? keyword : `${keyword === "WITH" ? "SELECT" : keyword} ${table}`
-}
 
 /**
  * Logs slow statements: their action, their duration, and the operation, span and request that they belong to. The duration is that of the

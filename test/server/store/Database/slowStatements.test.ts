@@ -5,7 +5,6 @@ import { TestClock } from "effect/testing"
 import { CurrentRequestFacts } from "../../../../src/server/observability/RequestFacts.ts"
 import { RequestId } from "../../../../src/server/observability/RequestId.ts"
 import {
-  describeStatement,
   makeSlowStatementLog,
   SlowStatementMillis
 } from "../../../../src/server/store/Database/slowStatements.ts"
@@ -109,23 +108,4 @@ describe("a slow statement", () => {
       }).pipe(Effect.provideService(SlowStatementMillis, SLOW_MILLIS), Effect.provide(log.layer))
     })
   )
-})
-
-describe("the description of a statement", () => {
-  it("is its kind and its first table", () => {
-    assert.strictEqual(describeStatement("\n  SELECT id\n FROM runs r WHERE text = $1"), "SELECT runs")
-    assert.strictEqual(describeStatement("INSERT INTO audit_log (id) VALUES ($1)"), "INSERT audit_log")
-    assert.strictEqual(
-      describeStatement("WITH due AS (SELECT 1 FROM queue FOR NO KEY UPDATE SKIP LOCKED) SELECT * FROM due"),
-      "SELECT queue"
-    )
-    assert.strictEqual(
-      describeStatement("WITH due AS (SELECT 1 FROM queue) UPDATE deliveries SET a = $1"),
-      "UPDATE deliveries"
-    )
-    assert.strictEqual(describeStatement("COMMIT"), "COMMIT")
-    assert.strictEqual(describeStatement("SELECT pg_advisory_xact_lock($1)"), "SELECT")
-    assert.strictEqual(describeStatement("select 's3cret'"), "statement")
-    assert.strictEqual(describeStatement("SELECT a FROM unnest($1::text[]) a"), "SELECT")
-  })
 })
