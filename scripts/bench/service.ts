@@ -188,6 +188,8 @@ export const startService = async (
       DATABASE_URL: Redacted.value(databaseUrl),
       COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
       COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
+      // On by default in production; off as in earlier measurements, and because the other side logs nothing.
+      COUNTERSIGN_LOG_REQUESTS: "false",
       COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
       COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "0",
       // A run opens more sessions than an organization may have; counting them is still measured.

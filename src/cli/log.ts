@@ -1,7 +1,8 @@
-import { Cause, Formatter, Layer, Logger, References, Result } from "effect"
+import { Cause, Console, Formatter, Layer, Logger, References, Result } from "effect"
 import { type LogFormat, logFormat } from "../server/config/Settings/logFormat.ts"
 import { logLevel } from "../server/config/Settings/logLevel.ts"
 import { errorsOf } from "../server/observability/errorsOf.ts"
+import { formatLogTime, formatRequestLine } from "./formatRequestLine.ts"
 import { originalStack } from "./originalStack.ts"
 
 /**
@@ -52,6 +53,16 @@ const jsonLine = Logger.map(Logger.formatStructured, ({ annotations, message, ..
   })
 })
 
+/** Lines for people: one for each request, and all other lines as Effect formats them. */
+const prettyLogger = (colors: boolean): Logger.Logger<unknown, void> => {
+  const other = discreet(Logger.consolePretty({ colors, formatDate: formatLogTime, mode: "tty" }), showError)
+  return Logger.make((options) => {
+    const line = formatRequestLine(options, colors)
+    if (line === undefined) other.log(options)
+    else options.fiber.getRef(Console.Console).error(line)
+  })
+}
+
 /**
  * Logs go to stderr, in the format of `COUNTERSIGN_LOG_FORMAT`, by default formatted for people on a terminal and as JSON elsewhere; the
  * settings report an invalid one. Stdout has the output of the command.
@@ -60,7 +71,7 @@ export const layerLog = (format?: string): Layer.Layer<never> =>
   Layer.mergeAll(
     Logger.layer([
       formatOf(format) === "pretty"
-        ? discreet(Logger.consolePretty({ colors: process.stderr.isTTY }), showError)
+        ? prettyLogger(process.stderr.isTTY)
         : Logger.withConsoleError(discreet(jsonLine, (error) => ({ error: showError(error) })))
     ]),
     Layer.succeed(Logger.LogToStderr)(true)

@@ -447,6 +447,9 @@ describe("countersign doctor", () => {
       )
       const misspelt = yield* diagnose({ COUNTERSIGN_DATADIR: "/x" })
       assert.strictEqual(misspelt.check("settings").status, "warning")
+      const hidden = yield* diagnose({ COUNTERSIGN_LOG_REQUESTS: "true", COUNTERSIGN_LOG_LEVEL: "error" })
+      assert.strictEqual(hidden.check("settings").status, "warning")
+      assert.include(hidden.check("settings").summary, "which the log level error hides")
     })
   )
 

@@ -25,9 +25,9 @@ const keyIn = (out: string): string | undefined => /csk_[0-9A-Za-z_]+/.exec(out)
 /** Starts the service; returns its output when it is ready. */
 const startService = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
   const service = yield* spawnCli(["serve"], variables)
-  // The announcement is one write; it ends with the documentation, the database or the key.
+  // The announcement is one write; it ends with the log of requests or the key.
   const out = yield* service.waitForStdout(
-    /database +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n|\n {2}COUNTERSIGN_ADMIN_KEY is.*\n)?/
+    /requests +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n|\n {2}COUNTERSIGN_ADMIN_KEY is.*\n)?/
   )
   return { service, out, url: addressIn(out) }
 })
@@ -46,6 +46,7 @@ describe("countersign serve", () => {
             const key = keyIn(out)
             if (key === undefined) return assert.fail(`no key in: ${out}`)
             assert.include(out, `docs       ${url}/docs`)
+            assert.include(out, "requests   not logged; to log them, set COUNTERSIGN_LOG_REQUESTS=true")
             const listed = yield* Effect.promise(async () => {
               await using client = connect({ url, key })
               return await client.api_keys.list()
@@ -61,6 +62,7 @@ describe("countersign serve", () => {
               .split("\n")
               .flatMap((line) => /"message":"Countersign is (\w+)".*"state":"\1"/.exec(line)?.[1] ?? [])
             assert.deepStrictEqual(states, ["ready", "stopping", "stopped"])
+            assert.notInclude(err, '"route":"/v1/api-keys"')
 
             const second = yield* startService(variables)
             assert.strictEqual(keyIn(second.out), undefined, "the key is printed once")
@@ -86,6 +88,62 @@ describe("countersign serve", () => {
             return await client.api_keys.list()
           })
           assert.lengthOf(listed.keys, 1)
+        })
+      ),
+    timeout
+  )
+
+  const statusOf = (url: string) => Effect.promise(async () => (await fetch(`${url}/healthz`)).status)
+
+  it.live(
+    "in production, requests are logged and the start says so, unless COUNTERSIGN_LOG_REQUESTS is false",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const variables = { ...(yield* environment), NODE_ENV: "production", COUNTERSIGN_USER: "root" }
+          const logging = yield* startService(variables)
+          const logged = "logged; to log none, set COUNTERSIGN_LOG_REQUESTS=false"
+          assert.include(logging.out, `requests   ${logged}`)
+          assert.strictEqual(yield* statusOf(logging.url), 200)
+          const err = yield* logging.service.waitForStderr(/"message":"GET \/healthz 200"/)
+          assert.include(err, `"requests":"${logged}"`)
+          yield* logging.service.kill("SIGTERM")
+          yield* logging.service.ended
+
+          const silent = yield* startService({ ...variables, COUNTERSIGN_LOG_REQUESTS: "false" })
+          assert.match(silent.out, /requests +not logged; to log them, set COUNTERSIGN_LOG_REQUESTS=true/)
+          assert.strictEqual(yield* statusOf(silent.url), 200)
+          yield* silent.service.kill("SIGTERM")
+          assert.notInclude((yield* silent.service.ended).err, "GET /healthz")
+        })
+      ),
+    timeout
+  )
+
+  it.live(
+    "warns of COUNTERSIGN_LOG_REQUESTS=true with a log level that hides the lines, and not of the default in production",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const variables = { ...(yield* environment), COUNTERSIGN_USER: "root" }
+          const start = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
+            const { out, service, url } = yield* startService({ ...variables, ...more })
+            assert.strictEqual(yield* statusOf(url), 200)
+            yield* service.kill("SIGTERM")
+            const { err } = yield* service.ended
+            assert.notInclude(err, "GET /healthz")
+            return { out, err }
+          })
+          for (const level of ["warn", "error"]) {
+            const hidden = yield* start({ COUNTERSIGN_LOG_REQUESTS: "true", COUNTERSIGN_LOG_LEVEL: level })
+            assert.match(hidden.out, new RegExp(`requests +not logged at the level ${level}; to log them`))
+            assert.include(
+              hidden.err,
+              `which the log level ${level} hides: set COUNTERSIGN_LOG_LEVEL=info, or`
+            )
+          }
+          const { err } = yield* start({ NODE_ENV: "production", COUNTERSIGN_LOG_LEVEL: "warn" })
+          assert.notInclude(err, "COUNTERSIGN_LOG_REQUESTS")
         })
       ),
     timeout

@@ -50,7 +50,7 @@ const receiver = Effect.gen(function* () {
 /** Starts the service on a database; returns its address and, if it created one, its first key. */
 const serve = Effect.fnUntraced(function* (variables: Record<string, string>) {
   const service = yield* spawnCli(["serve"], variables)
-  const out = yield* service.waitForStdout(/database +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n)?/)
+  const out = yield* service.waitForStdout(/requests +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n)?/)
   const url = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
   return { service, url, key: /csk_\w+/.exec(out)?.[0] ?? "" }
 })

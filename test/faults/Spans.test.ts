@@ -33,7 +33,7 @@ const startDeployment = Effect.fnUntraced(function* (
   const replica = (more: Readonly<Record<string, string>> = {}): Effect.Effect<Replica, never, Scope.Scope> =>
     Effect.gen(function* () {
       const process = yield* spawnCli(["serve"], { ...shared, ...more })
-      const out = yield* process.waitForStdout(/database +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n)?/)
+      const out = yield* process.waitForStdout(/requests +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n)?/)
       const url = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
       key = /csk_\w+/.exec(out)?.[0] ?? key
       const client = yield* Effect.acquireRelease(

@@ -1,7 +1,13 @@
 import { Effect, Exit, Layer, Option, Redacted, Result } from "effect"
 import { SqlError } from "effect/sql"
 import { VERSION } from "../../domain/Version.ts"
-import { decode, type Environment, type ProcessFacts } from "../../server/config/Settings.ts"
+import {
+  decode,
+  type DecodedSettings,
+  type Environment,
+  type ProcessFacts
+} from "../../server/config/Settings.ts"
+import { hiddenRequestLog } from "../../server/config/Settings/describeRequestLog.ts"
 import { textOfVariable } from "../../server/config/Settings/readVariables.ts"
 import * as Database from "../../server/store/Database.ts"
 import { sqlState } from "../../server/store/databaseErrors.ts"
@@ -120,6 +126,12 @@ const withDatabaseFindings = <E, R>(
     )
   )
 
+/** The warnings that `serve` logs at its start. */
+const startWarnings = ({ settings, warnings }: DecodedSettings): ReadonlyArray<string> => {
+  const hidden = hiddenRequestLog(settings.log, settings.log.level)
+  return hidden === undefined ? warnings : [...warnings, hidden]
+}
+
 /** Runs every check. Changes nothing, and neither starts nor keeps running an embedded database. */
 export const diagnose = Effect.gen(function* () {
   const { machine: machineFacts, variables } = yield* ProcessEnvironment
@@ -129,7 +141,7 @@ export const diagnose = Effect.gen(function* () {
     yield* runCheck(
       "settings",
       Result.isSuccess(decoded)
-        ? machine.checkSettings(variables, decoded.success.warnings)
+        ? machine.checkSettings(variables, startWarnings(decoded.success))
         : Effect.succeed(
             failure(
               decoded.failure.message.replaceAll("\n", "; "),

@@ -1,4 +1,4 @@
-import { Console, Context, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { Console, Context, Duration, Effect, Layer, Option, Redacted, References } from "effect"
 import { HttpServer } from "effect/http"
 import { NetAddress } from "effect/net"
 import { VERSION } from "../../domain/Version.ts"
@@ -7,6 +7,7 @@ import { AccountAfterListening } from "../../server/http/changeAccount.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
 import * as Server from "../../server/Server.ts"
 import { addressUrl, type Settings } from "../../server/config/Settings.ts"
+import { describeRequestLog, hiddenRequestLog } from "../../server/config/Settings/describeRequestLog.ts"
 import { textOfVariable } from "../../server/config/Settings/readVariables.ts"
 import { ProcessEnvironment, readSettings } from "../environment.ts"
 import { DEFAULT_ORGANIZATION } from "../organization.ts"
@@ -19,6 +20,13 @@ import { prepareOwnAccount } from "./ownAccount.ts"
 export const serve = Effect.fnUntraced(function* () {
   const { settings: decoded, warnings } = yield* readSettings
   yield* Effect.forEach(warnings, (line) => Effect.logWarning(line), { discard: true })
+  // That of the flag `--log-level`, or else of the variable.
+  const logLevel = yield* References.MinimumLogLevel
+  const hidden = hiddenRequestLog(decoded.log, logLevel)
+  if (hidden !== undefined) {
+    // Also at a level that hides warnings: it is about that level.
+    yield* Effect.provideService(Effect.logWarning(hidden), References.MinimumLogLevel, "Warn")
+  }
   const { machine, variables } = yield* ProcessEnvironment
   const otherDataDir = yield* warnOfOtherDataDir(decoded.store, machine)
   if (otherDataDir !== undefined) yield* Effect.logWarning(otherDataDir)
@@ -57,9 +65,10 @@ export const serve = Effect.fnUntraced(function* () {
     )
   }
   const url = localUrl(settings, Context.get(running, HttpServer.HttpServer))
-  yield* Console.log(announcement(settings, url, first))
+  const requests = describeRequestLog(settings.log, logLevel)
+  yield* Console.log(announcement(settings, { url, requests, first }))
   isReady = true
-  yield* logLifecycle("ready", { url, version: VERSION, pid: process.pid })
+  yield* logLifecycle("ready", { url, version: VERSION, pid: process.pid, requests })
   yield* Effect.addFinalizer(() => logLifecycle("stopping", {}))
   if (warning !== undefined) yield* Effect.logWarning(warning)
   // Added last, so it runs first: a database that does not respond must not delay the shutdown indefinitely.
@@ -96,7 +105,18 @@ const localUrl = (settings: Settings, { address }: HttpServer.HttpServer["Servic
 const openableHost = (host: string): string => (host === "0.0.0.0" || host === "::" ? "localhost" : host)
 
 /** The message when the service is ready. */
-const announcement = (settings: Settings, url: string, first: Option.Option<CreatedKey>): string =>
+const announcement = (
+  settings: Settings,
+  {
+    first,
+    requests,
+    url
+  }: {
+    readonly url: string
+    readonly requests: string
+    readonly first: Option.Option<CreatedKey>
+  }
+): string =>
   [
     `Countersign ${VERSION} is ready`,
     "",
@@ -104,6 +124,7 @@ const announcement = (settings: Settings, url: string, first: Option.Option<Crea
     `  console    ${url}/console`,
     `  docs       ${url}/docs`,
     `  database   ${describeDatabase(settings.store)}`,
+    `  requests   ${requests}`,
     ...firstKeyLines(settings, first),
     ""
   ].join("\n")

@@ -1,4 +1,4 @@
-import { type Array as Arr, Duration, Redacted, Result, Schema } from "effect"
+import { type Array as Arr, Duration, type LogLevel, Redacted, Result, Schema } from "effect"
 import type { IpNetwork } from "effect/net"
 import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
 import type { ClientCredential, SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
@@ -104,6 +104,10 @@ export interface Settings {
   readonly log: {
     /** Whether requests have a line each; without it only slow ones have. */
     readonly requests: boolean
+    /** Whether the operator has set `requests`, instead of its default. */
+    readonly isRequestsSet: boolean
+    /** The least severe level that is logged, if the flag `--log-level` sets no other. */
+    readonly level: LogLevel.LogLevel
     /** The share of requests that have a line. */
     readonly sampleRatio: number
     /** From which duration a request is slow, in milliseconds; 0: never. */
@@ -183,7 +187,7 @@ export const decode = (
   const contradictions = findContradictions(values, production)
   if (contradictions.length > 0) return Result.fail(settingsInvalid(contradictions))
   return Result.succeed({
-    settings: assemble(values, machine),
+    settings: assemble(values, machine, production),
     warnings: [...unknownVariables(environment), ...findWarnings(values, production)]
   })
 }
@@ -360,7 +364,7 @@ const findWarnings = (values: Values, production: boolean): ReadonlyArray<string
 const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || host.startsWith("127.")
 
-const assemble = (values: Values, machine: ProcessFacts): Settings => {
+const assemble = (values: Values, machine: ProcessFacts, production: boolean): Settings => {
   const publicUrl = values.COUNTERSIGN_PUBLIC_URL ?? addressUrl(values.HOST, values.PORT)
   const { COUNTERSIGN_SMTP_URL: smtp, COUNTERSIGN_MAIL_FROM: sender } = values
   return {
@@ -416,7 +420,9 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
       payloadRetention: values.COUNTERSIGN_TELEMETRY_PAYLOAD_HOURS
     },
     log: {
-      requests: values.COUNTERSIGN_LOG_REQUESTS,
+      requests: values.COUNTERSIGN_LOG_REQUESTS ?? production,
+      isRequestsSet: values.COUNTERSIGN_LOG_REQUESTS !== undefined,
+      level: values.COUNTERSIGN_LOG_LEVEL,
       sampleRatio: values.COUNTERSIGN_LOG_REQUESTS_SAMPLE_RATIO,
       slowRequestMillis: values.COUNTERSIGN_SLOW_REQUEST_MILLIS,
       slowStatementMillis: values.COUNTERSIGN_SLOW_STATEMENT_MILLIS

@@ -306,6 +306,16 @@ describe("Settings warnings", () => {
     assert.include(warnings[0], "COUNTERSIGN_POSTGRES_BIN")
   })
 
+  it("requests are logged in production unless COUNTERSIGN_LOG_REQUESTS says otherwise", () => {
+    const requests = (environment: Environment) => accepted(environment).settings.log.requests
+    assert.isFalse(requests({}))
+    assert.isFalse(requests({ NODE_ENV: "development" }))
+    assert.isTrue(requests({ NODE_ENV: "production" }))
+    assert.isTrue(requests({ NODE_ENV: "production", COUNTERSIGN_LOG_REQUESTS: "" }))
+    assert.isFalse(requests({ NODE_ENV: "production", COUNTERSIGN_LOG_REQUESTS: "false" }))
+    assert.isTrue(requests({ COUNTERSIGN_LOG_REQUESTS: "true" }))
+  })
+
   it("settings of the embedded PostgreSQL have a warning if DATABASE_URL disables them", () => {
     const { warnings } = accepted({
       DATABASE_URL: "postgres://u@db/x",

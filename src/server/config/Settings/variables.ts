@@ -458,10 +458,11 @@ export const variables = {
     defaultText: "unset: pretty on a terminal, else json",
     read: logFormat
   }),
-  COUNTERSIGN_LOG_REQUESTS: withDefault("false", {
+  COUNTERSIGN_LOG_REQUESTS: optional({
     description:
-      "Logs a line per request: method, route, status, duration, bytes of the answer, and the ids of request, trace, organization and key",
+      "Logs a line per request, of level info: method, route, status, duration, bytes of the answer, and the ids of request, trace, organization and key",
     unit: "true or false",
+    defaultText: "true with NODE_ENV=production, else false",
     read: read.boolean
   }),
   COUNTERSIGN_LOG_REQUESTS_SAMPLE_RATIO: withDefault("1", {
@@ -478,7 +479,7 @@ export const variables = {
   }),
   COUNTERSIGN_SLOW_STATEMENT_MILLIS: withDefault("1000", {
     description:
-      "From which duration a statement of the database is logged as slow, with its kind, table and operation, without its values. 0: none",
+      "From which duration a statement of the database is logged as slow, with its verb, table and operation, without its values. 0: none",
     unit: "milliseconds",
     read: read.wholeNumber(0, 600_000)
   }),
