@@ -1,6 +1,6 @@
 /**
- * Installs Helm and kubeconform below node_modules/.cache, with Go, and runs the tests of the Helm chart with them (`npm run chart`). The
- * gate runs the installed ones.
+ * Installs Helm, kubeconform and promtool below node_modules/.cache, with Go, and runs the tests of the Helm chart with them
+ * (`npm run chart`). The first build of promtool takes minutes. The gate runs the installed ones.
  */
 import { spawnSync } from "node:child_process"
 import { mkdirSync } from "node:fs"
@@ -8,7 +8,11 @@ import path from "node:path"
 import { chartTools, root } from "./deploy/chartTools.ts"
 import { parseOptions } from "./parseOptions.ts"
 
-const MODULES = ["helm.sh/helm/v3/cmd/helm@v3.22.0", "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"]
+const MODULES = [
+  "helm.sh/helm/v3/cmd/helm@v3.22.0",
+  "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
+  "github.com/prometheus/prometheus/cmd/promtool@v0.316.0"
+]
 
 parseOptions(import.meta.filename, { options: {} })
 

@@ -3,20 +3,27 @@ import { Ajv } from "ajv"
 import { Schema } from "effect"
 import { IpNetwork, NetAddress } from "effect/net"
 import fc from "fast-check"
-import { spawnSync } from "node:child_process"
-import { readdirSync, readFileSync } from "node:fs"
+import { readdirSync } from "node:fs"
 import path from "node:path"
-import { parse, parseAllDocuments } from "yaml"
-import { findTool, root } from "../../../scripts/deploy/chartTools.ts"
+import { findTool } from "../../../scripts/deploy/chartTools.ts"
 import { ACCOUNT } from "../../../scripts/image/variants.ts"
 import { isPublic } from "../../../src/domain/network/PublicAddress.ts"
 import { VERSION } from "../../../src/domain/Version.ts"
 import { variableNames, variables } from "../../../src/server/config/Settings/variables.ts"
+import {
+  AnyObject,
+  chart,
+  helm,
+  KUBERNETES,
+  readChartFile as read,
+  readChartYaml,
+  resources,
+  run,
+  template
+} from "../../support/helmChart.ts"
 
-const chart = path.join(root, "scripts", "deploy", "helm", "countersign")
-const read = (...name: ReadonlyArray<string>) => readFileSync(path.join(chart, ...name), "utf8")
-const AnyObject = Schema.Record(Schema.String, Schema.Unknown)
-const readYaml = (...name: ReadonlyArray<string>) => Schema.decodeUnknownSync(AnyObject)(parse(read(...name)))
+const readYaml = (...name: ReadonlyArray<string>) =>
+  Schema.decodeUnknownSync(AnyObject)(readChartYaml(...name))
 const templates = readdirSync(path.join(chart, "templates"))
 const valuesFiles = ["minimal-values.yaml", "full-values.yaml"]
 
@@ -53,6 +60,13 @@ describe("the Helm chart", () => {
       ["/secretEnv/COUNTERSIGN_SMTP_URL", { secretEnv: { COUNTERSIGN_SMTP_URL: "smtp://" } }],
       ["/autoscaling/minReplicas", { autoscaling: { minReplicas: 1 } }],
       ["/ingress/host", { ingress: { enabled: true } }],
+      // The Deployment selects its pods by these labels.
+      ["/podLabels", { podLabels: { "app.kubernetes.io/component": "web" } }],
+      ["/metrics/prometheusRule/alerts", { metrics: { prometheusRule: { alerts: { deliveryLaet: {} } } } }],
+      [
+        "/metrics/prometheusRule/alerts/deliveryLate/threshold",
+        { metrics: { prometheusRule: { alerts: { deliveryLate: { threshold: "1m" } } } } }
+      ],
       ["", { replica: 3 }]
     ]
     for (const [place, values] of mistakes) {
@@ -114,27 +128,12 @@ describe("the Helm chart", () => {
   })
 })
 
-const helm = findTool("helm")
 const kubeconform = findTool("kubeconform")
 const missing = helm === undefined ? "helm" : kubeconform === undefined ? "kubeconform" : undefined
 if (missing !== undefined)
   process.stdout.write(
     `the Helm chart is not rendered: ${missing} is not installed; npm run chart installs it\n`
   )
-
-const run = (program: string, args: ReadonlyArray<string>, input = "") => {
-  const { error, status, stderr, stdout } = spawnSync(program, args, { encoding: "utf8", input })
-  return { ok: status === 0, out: stdout, err: error?.message ?? stderr }
-}
-
-/** Helm that `go install` builds has an old Kubernetes as its default. */
-const KUBERNETES = "1.34.2"
-
-const template = (values: string, ...more: ReadonlyArray<string>) =>
-  run(helm ?? "", [
-    ...["template", "countersign", chart, "--namespace", "apps", "--kube-version", KUBERNETES],
-    ...["--values", path.join(chart, "ci", values), ...more]
-  ])
 
 const Container = Schema.Struct({
   name: Schema.String,
@@ -154,6 +153,14 @@ const PodTemplate = Schema.Struct({
     securityContext: Schema.Unknown,
     terminationGracePeriodSeconds: Schema.optionalKey(Schema.Number),
     volumes: Schema.optionalKey(Schema.Array(AnyObject)),
+    topologySpreadConstraints: Schema.optionalKey(
+      Schema.Array(
+        Schema.Struct({
+          topologyKey: Schema.String,
+          matchLabelKeys: Schema.optionalKey(Schema.Array(Schema.String))
+        })
+      )
+    ),
     containers: Schema.NonEmptyArray(Container)
   })
 })
@@ -166,10 +173,14 @@ const Workload = Schema.Struct({
   })
 })
 
-const resources = (yaml: string) =>
-  parseAllDocuments(yaml)
-    .map((document) => Schema.decodeUnknownSync(Schema.NullOr(AnyObject))(document.toJS()))
-    .filter((one) => one !== null)
+const NetworkPolicy = Schema.Struct({
+  metadata: Schema.Struct({ annotations: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)) }),
+  spec: Schema.Struct({
+    podSelector: Schema.Struct({ matchLabels: Schema.Record(Schema.String, Schema.String) }),
+    ingress: Schema.optionalKey(Schema.Array(Schema.Unknown)),
+    egress: Schema.Array(Schema.Unknown)
+  })
+})
 
 const workload = (yaml: string, kind: string) =>
   Schema.decodeUnknownSync(Workload)(resources(yaml).find((one) => one["kind"] === kind))
@@ -189,7 +200,7 @@ describe.skipIf(missing !== undefined)("the rendered Helm chart", () => {
       )
     const checked = check(rendered.out)
     assert.isTrue(checked.ok, checked.out + checked.err)
-    assert.match(checked.out, values === "full-values.yaml" ? /Valid: 8/ : /Valid: 5/)
+    assert.match(checked.out, values === "full-values.yaml" ? /Valid: 10/ : /Valid: 6/)
     // The schemas are strict: a misspelt member is an error.
     assert.isFalse(check(rendered.out.replace("readOnlyRootFilesystem", "readOnlyRootFileSystem")).ok)
     assert.isFalse(check(rendered.out.replace("maxUnavailable: 0", "maxUnavailable: {}")).ok)
@@ -258,6 +269,54 @@ describe.skipIf(missing !== undefined)("the rendered Helm chart", () => {
           )
   })
 
+  it("spreads the replicas of each revision, so that a roll-out does not end with all of them on one node", () => {
+    const { topologySpreadConstraints = [] } = workload(template("minimal-values.yaml").out, "Deployment")
+      .spec.template.spec
+    assert.deepStrictEqual(
+      topologySpreadConstraints.map(({ matchLabelKeys, topologyKey }) => [topologyKey, matchLabelKeys]),
+      [
+        ["kubernetes.io/hostname", ["pod-template-hash"]],
+        ["topology.kubernetes.io/zone", ["pod-template-hash"]]
+      ]
+    )
+  })
+
+  it("lets the migration reach the database of the new values before they apply to the service", () => {
+    const { out } = template("full-values.yaml")
+    const policies = resources(out)
+      .filter((one) => one["kind"] === "NetworkPolicy")
+      .map((one) => Schema.decodeUnknownSync(NetworkPolicy)(one))
+    const selects = (kind: string) => {
+      const { labels } = workload(out, kind).spec.template.metadata
+      return policies.filter(({ spec }) =>
+        Object.entries(spec.podSelector.matchLabels).every(([name, value]) => labels[name] === value)
+      )
+    }
+    const [ofService, ...moreOfService] = selects("Deployment")
+    const [ofMigration, ...moreOfMigration] = selects("Job")
+    assert.deepStrictEqual([moreOfService, moreOfMigration], [[], []])
+    assert.isUndefined(ofService?.metadata.annotations)
+    const job = workload(out, "Job").metadata.annotations ?? {}
+    const policy = ofMigration?.metadata.annotations ?? {}
+    for (const name of ["helm.sh/hook", "helm.sh/hook-delete-policy"])
+      assert.strictEqual(policy[name], job[name], name)
+    assert.isBelow(Number(policy["helm.sh/hook-weight"]), Number(job["helm.sh/hook-weight"]))
+    // It serves nothing, and reaches what the service reaches except public addresses.
+    assert.deepStrictEqual(ofMigration?.spec.ingress ?? [], [])
+    assert.deepStrictEqual(
+      ofMigration?.spec.egress,
+      ofService?.spec.egress.filter((rule) => !JSON.stringify(rule).includes("0.0.0.0/0"))
+    )
+    assert.notInclude(
+      resources(template("full-values.yaml", "--set", "migrate.enabled=false").out).map(
+        (one) =>
+          Schema.decodeUnknownSync(Schema.Struct({ metadata: Schema.Struct({ name: Schema.String }) }))(one)
+            .metadata.name
+      ),
+      "countersign-migrate"
+    )
+  })
+
   it("refuses values that cannot work, in a sentence", () => {
     const refused = (sentence: RegExp, ...more: ReadonlyArray<string>) => {
       const { err, ok } = template("minimal-values.yaml", ...more)
@@ -266,6 +325,11 @@ describe.skipIf(missing !== undefined)("the rendered Helm chart", () => {
     }
     refused(/set networkPolicy\.database\.to, such as/, "--set-json", "networkPolicy.database.to=[]")
     refused(/set secretEnv\.COUNTERSIGN_METRICS_TOKEN/, "--set", "metrics.serviceMonitor.enabled=true")
+    refused(/set secretEnv\.COUNTERSIGN_METRICS_TOKEN/, "--set", "metrics.prometheusRule.enabled=true")
     refused(/publicUrl/, "--set", "publicUrl=example.com")
+    refused(
+      /autoscaling\.maxReplicas must be at least autoscaling\.minReplicas/,
+      ...["--set", "autoscaling.enabled=true,autoscaling.minReplicas=7"]
+    )
   })
 })

@@ -123,6 +123,24 @@ volumeMounts:
 {{- end }}
 {{- end -}}
 
+{{/* The egress rules for the database and the name servers. */}}
+{{- define "countersign.databaseEgress" -}}
+- to:
+    {{- toYaml .Values.networkPolicy.database.to | nindent 4 }}
+  ports:
+    {{- range .Values.networkPolicy.database.ports }}
+    - port: {{ . }}
+      protocol: TCP
+    {{- end }}
+- to:
+    {{- toYaml .Values.networkPolicy.dns.to | nindent 4 }}
+  ports:
+    - port: 53
+      protocol: UDP
+    - port: 53
+      protocol: TCP
+{{- end -}}
+
 {{/* The networks that the service does not take for public: src/domain/network/PublicAddress.ts. */}}
 {{- define "countersign.nonPublicIPv4" -}}
 {{- range list "0.0.0.0/8" "10.0.0.0/8" "100.64.0.0/10" "127.0.0.0/8" "168.63.129.16/32" "169.254.0.0/16" "172.16.0.0/12" "192.0.0.0/24" "192.0.2.0/24" "192.31.196.0/24" "192.52.193.0/24" "192.88.99.0/24" "192.168.0.0/16" "192.175.48.0/24" "198.18.0.0/15" "198.51.100.0/24" "203.0.113.0/24" "224.0.0.0/3" }}
