@@ -1,11 +1,12 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, DateTime, Effect, Fiber, Option, Redacted, Tracer } from "effect"
+import { Array as Arr, DateTime, Deferred, Effect, Fiber, Option, Redacted, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
 import { base62Checksum, generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import { ApiKeys, type CreatedKey, MAX_GENERATIONS } from "../../../src/server/identity/ApiKeys.ts"
 import { Revocations } from "../../../src/server/identity/Revocations.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { waitForBlockedStatements } from "../../support/eventually.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
 
 layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
@@ -186,14 +187,26 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const other = yield* countersign.client({}, "last admin")
       const { keys } = yield* admin.api_keys.list({})
       assert.lengthOf(keys, 2)
-      const outcomes = yield* Effect.forEach(
-        [0, 1].map((index) => keys[index]?.id),
-        (id) =>
-          id === undefined
-            ? Effect.die("two keys")
-            : Effect.result(other.api_keys.revoke({ params: { id } })),
-        { concurrency: "unbounded" }
+      const sql = yield* SqlClient.SqlClient
+      // Another transaction blocks both, so that neither is authenticated after the other has revoked its key.
+      const locked = yield* Deferred.make<void>()
+      const released = yield* Deferred.make<void>()
+      const lock = yield* sql`SELECT 1 FROM organizations WHERE name = 'last admin' FOR UPDATE`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(released)),
+        transaction,
+        Effect.forkChild
       )
+      yield* Deferred.await(locked)
+      const revocations = yield* Effect.forEach(
+        keys,
+        ({ id }) => Effect.result(other.api_keys.revoke({ params: { id } })),
+        { concurrency: "unbounded" }
+      ).pipe(Effect.forkChild)
+      yield* waitForBlockedStatements(2)
+      yield* Deferred.succeed(released, undefined)
+      yield* Fiber.join(lock)
+      const outcomes = yield* Fiber.join(revocations)
       const failures = outcomes.filter(({ _tag }) => _tag === "Failure")
       assert.lengthOf(failures, 1)
       assert.propertyVal(failures[0]?._tag === "Failure" ? failures[0].failure : {}, "_tag", "LAST_ADMIN_KEY")
