@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs"
 import path from "node:path"
+import { fileFailed } from "./fileFailure.ts"
 import { errnoCode } from "../server/store/errnoCode.ts"
 import { type Environment, textOfVariable } from "../server/config/Settings/readVariables.ts"
 import { variableNames, variables } from "../server/config/Settings/variables.ts"
@@ -13,7 +14,7 @@ const readCredential = (file: string): string | undefined => {
     return readFileSync(file, "utf8").replace(/\r?\n$/, "")
   } catch (error) {
     if (errnoCode(error) === "ENOENT") return undefined
-    throw error
+    throw fileFailed(file, error)
   }
 }
 

@@ -5,13 +5,15 @@ import { DirectDatabaseFailed, isRefusedParameter } from "../server/store/Databa
 import { describeDatabaseError, sqlState } from "../server/store/databaseErrors.ts"
 import { permissionAdvice } from "../server/store/EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 import { errnoCode } from "../server/store/errnoCode.ts"
-import { FailedWithCode } from "./exitCode.ts"
+import { FailedWithCode, FailureLogged } from "./exitCode.ts"
+import { describePathFailure, FileFailed } from "./fileFailure.ts"
+import { describeServiceFailure } from "./serviceFailure.ts"
 
 /** Describes a failure for the operator; undefined if it was already reported. */
 export const errorMessage = (cause: Cause.Cause<unknown>): string | undefined => {
   const squashed = Cause.squash(cause)
   const error = squashed instanceof FailedWithCode ? squashed.cause : squashed
-  if (isCliError(error)) return undefined
+  if (isCliError(error) || error instanceof FailureLogged) return undefined
   if (isSqlError(error)) return describeDatabaseFailure("cannot use the database", error)
   if (!(error instanceof Error)) return oneLine(String(error))
   if (isSqlError(error.cause)) {
@@ -19,10 +21,17 @@ export const errorMessage = (cause: Cause.Cause<unknown>): string | undefined =>
       error instanceof DirectDatabaseFailed ? "COUNTERSIGN_DIRECT_DATABASE_URL" : "DATABASE_URL"
     return describeDatabaseFailure(oneLine(error.message), error.cause, variable)
   }
+  if (error instanceof FileFailed) return oneLine(error.message)
+  const failedService = describeServiceFailure(error)
+  if (failedService !== undefined) return failedService
   // Its advice differs: another account is not to get access to the key.
   if ("_tag" in error && error._tag === "MasterKeyFileFailed") return oneLine(error.message)
   const root = rootCause(error)
-  return describeSystemError(root) ?? oneLine(error.message === "" ? error.name : error.message)
+  return (
+    describeSystemError(root) ??
+    (root === error ? describePathFailure(root) : undefined) ??
+    oneLine(error.message === "" ? error.name : error.message)
+  )
 }
 
 const describeDatabaseFailure = (what: string, error: SqlError, variable = "DATABASE_URL"): string => {

@@ -7,6 +7,9 @@ export class FailedWithCode extends Data.TaggedError("FailedWithCode")<{
   readonly cause: unknown
 }> {}
 
+/** A failure that was reported already, as a line of the log. */
+export class FailureLogged extends Data.TaggedError("FailureLogged") {}
+
 /** Exit code of a command that could not do its work, if 1 means a result of that work, as of `diff` and `grep`. */
 export const TROUBLE = 2
 

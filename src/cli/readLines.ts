@@ -1,19 +1,15 @@
 import { Stream } from "effect"
 import { createReadStream } from "node:fs"
-
-/** A file cannot be read. The message is Node's, which names the file. */
-export class FileUnreadable extends Error {
-  override readonly name = "FileUnreadable"
-}
+import { type FileFailed, fileFailed } from "./fileFailure.ts"
 
 /**
  * Streams the lines of a file, or of standard input for `-`, as UTF-8 without line endings. A line longer than `longest` characters is cut
  * after one character more and ends the stream: the consumer rejects it.
  */
-export const readLines = (file: string, longest: number): Stream.Stream<string, FileUnreadable> =>
+export const readLines = (file: string, longest: number): Stream.Stream<string, FileFailed> =>
   Stream.fromAsyncIterable(
     bounded(() => (file === "-" ? process.stdin : createReadStream(file)), longest),
-    (error) => new FileUnreadable(error instanceof Error ? error.message : String(error), { cause: error })
+    (error) => fileFailed(file, error)
   )
 
 /** The file is opened when the first line is pulled: an earlier failure would be unhandled. */

@@ -1,10 +1,11 @@
 import { Command } from "effect/cli"
+import { logFailure } from "./failureLog.ts"
 import { lazily } from "./lazily.ts"
 import { endsBySignal } from "./run.ts"
 
 const serve = lazily(async () => (await import("./serve/serve.ts")).serve)
 
-export const serveCommand = Command.make("serve", {}, () => endsBySignal(serve())).pipe(
+export const serveCommand = Command.make("serve", {}, () => logFailure(endsBySignal(serve()))).pipe(
   Command.withShortDescription("Run the service"),
   Command.withDescription(
     "Run the service until SIGTERM or Ctrl-C. The first start with an empty database prints an admin key once."

@@ -14,6 +14,8 @@ export class ServiceUnreachable extends ClientError {
   override readonly code = "SERVICE_UNREACHABLE"
   /** The HTTP method of the request. */
   readonly method: string
+  /** The origin of the service: scheme, host and port. */
+  readonly origin: string
   /** The path of the request, without its query. */
   readonly path: string
   /** The cause's code, such as `ECONNREFUSED`; `TIMEOUT` after the client's own timeout; `UNKNOWN` if the runtime tells nothing. */
@@ -23,6 +25,7 @@ export class ServiceUnreachable extends ClientError {
     const message = `Cannot reach the service at ${url.origin}: ${description} (${method} ${url.pathname})`
     super("ServiceUnreachable", message, operation)
     this.method = method
+    this.origin = url.origin
     this.path = url.pathname
     this.reason = reason
   }

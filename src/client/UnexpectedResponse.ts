@@ -6,6 +6,8 @@ export class UnexpectedResponse extends ClientError {
   override readonly code = "UNEXPECTED_RESPONSE"
   /** The HTTP method of the request. */
   readonly method: string
+  /** The origin of the server: scheme, host and port. */
+  readonly origin: string
   /** The path of the request, without its query. */
   readonly path: string
   /** The HTTP status of the response. */
@@ -15,6 +17,7 @@ export class UnexpectedResponse extends ClientError {
     const message = `Unexpected response from ${url.origin}, status ${status}: ${description} (${method} ${url.pathname})`
     super("UnexpectedResponse", message, operation)
     this.method = method
+    this.origin = url.origin
     this.path = url.pathname
     this.status = status
   }

@@ -61,7 +61,10 @@ describe("credentials", () => {
     withDirectory({}, (directory) => {
       mkdirSync(path.join(directory, "DATABASE_URL"))
       chmodSync(directory, 0o700)
-      assert.throws(() => withCredentials({ CREDENTIALS_DIRECTORY: directory }), /EISDIR/)
+      assert.throws(
+        () => withCredentials({ CREDENTIALS_DIRECTORY: directory }),
+        /DATABASE_URL is a directory: /
+      )
     })
   })
 

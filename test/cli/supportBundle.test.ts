@@ -226,7 +226,7 @@ describe("countersign support-bundle", () => {
         "--log",
         "/nowhere/x.log"
       ])
-      assert.include(missing.err, "the log /nowhere/x.log cannot be read (ENOENT)")
+      assert.include(missing.err, "--log: /nowhere/x.log does not exist: check the path.")
     }).pipe(Effect.scoped)
   )
 

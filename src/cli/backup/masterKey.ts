@@ -11,6 +11,7 @@ import {
 } from "../../server/secrets/MasterKeyFile.ts"
 import { BackupFailed } from "../../server/store/EmbeddedPostgres.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
+import { describeFileFailure } from "../fileFailure.ts"
 
 type EmbeddedStore = Extract<StoreSettings, { readonly kind: "embedded" }>
 
@@ -55,8 +56,7 @@ const readKeyFile = (file: string) =>
         throw cause
       }
     },
-    catch: (cause) =>
-      new BackupFailed({ phrase: `reading ${file} failed (${errnoCode(cause) ?? "unknown error"})`, cause })
+    catch: (cause) => new BackupFailed({ phrase: describeFileFailure(file, cause), cause })
   })
 
 /** Reads the file of `--master-key`, and checks that the data directory has no other key. */

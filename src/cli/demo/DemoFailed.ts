@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import { oneLine, rootCause } from "../errorMessage.ts"
+import { describeServiceFailure } from "../serviceFailure.ts"
 
 /** The demo failed; the message has the place and the reason in one line. */
 export class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", {
@@ -15,6 +16,8 @@ export const during =
     )
 
 const reasonOf = (error: unknown): string => {
+  const failedService = describeServiceFailure(error)
+  if (failedService !== undefined) return failedService
   const root = rootCause(error)
   const code = error instanceof Error && "code" in error ? `${String(error.code)}: ` : ""
   const message = error instanceof Error && error !== root ? `${error.message}: ` : ""

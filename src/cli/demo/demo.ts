@@ -1,6 +1,7 @@
 import { Console, Effect, Option } from "effect"
 import { demoKey } from "../demo.ts"
 import { findSecret, type GivenSecret } from "../secretFlag.ts"
+import { readServiceKey, readServiceUrl } from "../serviceClient.ts"
 import { DemoFailed } from "./DemoFailed.ts"
 import { playDemo } from "./playDemo.ts"
 import { startReceiver } from "./receiverProcess.ts"
@@ -13,13 +14,14 @@ interface DemoFlags extends GivenSecret {
 /** Returns the service named by the flags, or starts one for the demo. */
 const resolveService = Effect.fnUntraced(function* (flags: DemoFlags, receiverPort: number) {
   if (Option.isNone(flags.url)) return yield* startService(allowReceiver(receiverPort))
+  const url = yield* readServiceUrl(flags.url.value)
   const key = yield* findSecret(demoKey, flags)
   if (Option.isNone(key)) {
     return yield* new DemoFailed({
       message: "--url requires an admin key of that service: set COUNTERSIGN_ADMIN_KEY, or use --key-file"
     })
   }
-  const service: DemoService = { url: flags.url.value, key: key.value, about: "already running" }
+  const service: DemoService = { url, key: yield* readServiceKey(key.value), about: "already running" }
   return service
 })
 

@@ -2,6 +2,8 @@ import { homedir } from "node:os"
 import path from "node:path"
 import { parseArgs } from "node:util"
 import type { HookVendor } from "../../domain/hooks/hookVendors.ts"
+import { describeFileFailure } from "../fileFailure.ts"
+import { describeUrlFault } from "../serviceFailure.ts"
 import type { Environment } from "../../server/config/Settings.ts"
 
 /** How a hook answers. */
@@ -80,7 +82,7 @@ const stateDirectory = (variables: Environment): string => {
   return path.join(base, "countersign", "hooks")
 }
 
-/** The options by flags and environment; otherwise a text that names the missing one. */
+/** The options by flags and environment; otherwise a text that names the missing or invalid one. */
 export const hookOptions = (
   vendor: HookVendor,
   flags: HookFlags,
@@ -96,13 +98,16 @@ export const hookOptions = (
     try {
       key = readKey(flags.keyFile).split("\n", 1)[0]?.trim() ?? ""
     } catch (error) {
-      return `cannot read the file of --key-file: ${error instanceof Error ? error.message : String(error)}`
+      return `--key-file: ${describeFileFailure(flags.keyFile, error)}`
     }
   }
   if (key === "") return "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
+  const url = flags.url ?? (variables["COUNTERSIGN_URL"] || DEFAULT_URL)
+  const fault = describeUrlFault(url, flags.url === undefined ? "COUNTERSIGN_URL" : "--url")
+  if (fault !== undefined) return fault
   return {
     vendor,
-    url: flags.url ?? (variables["COUNTERSIGN_URL"] || DEFAULT_URL),
+    url,
     key,
     waitMillis,
     defer: flags.defer,

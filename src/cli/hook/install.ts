@@ -11,6 +11,8 @@ import { errnoCode } from "../../server/store/errnoCode.ts"
 import { ProcessEnvironment } from "../environment.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
 import { FailedWithCode, TROUBLE } from "../exitCode.ts"
+import { describeFileFailure } from "../fileFailure.ts"
+import { describeUrlFault } from "../serviceFailure.ts"
 import { DEFAULT_URL, DEFAULT_WAIT, parseWait } from "./hookOptions.ts"
 import { type HookInstallation, UnknownSettings, withHooks, withoutHooks } from "./hookSettings.ts"
 
@@ -37,11 +39,9 @@ const CONTEXT_LINES = 2
 
 const trouble = (message: string) => new FailedWithCode({ exitCode: TROUBLE, cause: new Error(message) })
 
-const attempt = <A>(run: () => Promise<A>) =>
-  Effect.tryPromise({
-    try: run,
-    catch: (error) => trouble(error instanceof Error ? error.message : String(error))
-  })
+/** Works on a file, whose failure is described to the operator. */
+const attempt = <A>(file: string, access: "read" | "write", run: () => Promise<A>) =>
+  Effect.tryPromise({ try: run, catch: (error) => trouble(describeFileFailure(file, error, access)) })
 
 /** The settings file, by the variables with which the coding agents move it. */
 const settingsFile = Effect.fnUntraced(function* ({ agent, user }: Place) {
@@ -59,7 +59,7 @@ const settingsFile = Effect.fnUntraced(function* ({ agent, user }: Place) {
 
 /** The contents of a file; undefined if it does not exist. */
 const readText = (file: string) =>
-  attempt(async () => {
+  attempt(file, "read", async () => {
     try {
       const bytes = await readFile(file)
       if (bytes.byteLength > MAX_FILE_BYTES) throw new Error(`${file} is larger than ${MAX_FILE_BYTES} bytes`)
@@ -72,7 +72,7 @@ const readText = (file: string) =>
 
 /** Replaces a file at once, with the mode and the owner that it had. A symbolic link stays one. */
 const replace = (file: string, before: string | undefined, text: string, mode: number) =>
-  attempt(async () => {
+  attempt(file, "write", async () => {
     await mkdir(path.dirname(file), { recursive: true })
     const target = before === undefined ? file : await realpath(file)
     const draft = `${target}.${randomBytes(6).toString("hex")}.tmp`
@@ -123,7 +123,7 @@ const confirm = (question: string) =>
   Effect.gen(function* () {
     if (!process.stdin.isTTY || !process.stderr.isTTY)
       return yield* trouble("this is not a terminal, so nobody can confirm the change: use --yes")
-    return yield* attempt(async () => {
+    return yield* Effect.promise(async () => {
       const terminal = createInterface({ input: process.stdin, output: process.stderr })
       try {
         return /^y(es)?$/iu.test((await terminal.question(`${question} [y/N] `)).trim())
@@ -178,10 +178,9 @@ export const installHooks = Effect.fnUntraced(function* (flags: InstallFlags) {
       "--wait and --defer are for the command: with --http, the service decides how long it waits"
     )
   const given = Option.getOrUndefined(flags.url)
-  const url = yield* Effect.try({
-    try: () => (given === undefined ? (http ? DEFAULT_URL : undefined) : baseUrl(given)),
-    catch: () => trouble("--url must be an http or https URL, such as http://127.0.0.1:8080")
-  })
+  const fault = given === undefined ? undefined : describeUrlFault(given, "--url")
+  if (fault !== undefined) return yield* trouble(fault)
+  const url = given === undefined ? (http ? DEFAULT_URL : undefined) : baseUrl(given)
   const installation: HookInstallation = { vendor: agent, url, http, wait: { text, millis }, defer, program }
   const isWritten = yield* changeSettings(flags, (before) => withHooks(before, installation))
   if (!isWritten) return

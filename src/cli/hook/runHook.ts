@@ -20,6 +20,8 @@ import {
   parseHookInput
 } from "../../domain/hooks/HookInput.ts"
 import { hookActionClass } from "../../domain/hooks/hookVendors.ts"
+import { describePathFailure } from "../fileFailure.ts"
+import { describeServiceFailure } from "../serviceFailure.ts"
 import type { HookOptions } from "./hookOptions.ts"
 import { HookState } from "./HookState.ts"
 
@@ -90,7 +92,10 @@ const printed = (answer: HookAnswer, lines: ReadonlyArray<string>): HookResult =
   code: 0
 })
 
-const describe = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+const describe = (error: unknown): string =>
+  describeServiceFailure(error) ??
+  describePathFailure(error) ??
+  (error instanceof Error ? error.message : String(error))
 
 /** The text of an input; an empty text if it is not UTF-8, which is then not JSON. */
 const decodeText = (input: Uint8Array): string => {

@@ -1,8 +1,24 @@
-import { Console, Effect, FiberSet, Option, Redacted } from "effect"
+import { Console, Effect, FiberSet, Option, Redacted, Schema } from "effect"
+import { errnoCode } from "../../server/store/errnoCode.ts"
 import { listenSecret } from "../listen.ts"
 import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
 import { makeReceiver } from "../receiver.ts"
 import { printDelivery } from "../print.ts"
+
+/** The receiver cannot listen on its port. */
+class ListenFailed extends Schema.TaggedError<ListenFailed>()("ListenFailed", { message: Schema.String }) {}
+
+/** The failure to listen, for the operator. */
+const describeListen = (port: number, error: Error): Error => {
+  const code = errnoCode(error)
+  if (code !== "EADDRINUSE" && code !== "EACCES") return error
+  return new ListenFailed({
+    message:
+      code === "EADDRINUSE"
+        ? `Port ${port} is in use: set another --port, or stop the process that uses it.`
+        : `This account may not listen on port ${port}: set a --port from 1024 on.`
+  })
+}
 
 /** Runs the receiver until it is interrupted. */
 export const listen = Effect.fnUntraced(function* (flags: GivenSecret & { readonly port: number }) {
@@ -19,7 +35,7 @@ export const listen = Effect.fnUntraced(function* (flags: GivenSecret & { readon
     onDelivery: (received) => void runPrint(printDelivery(received))
   })
   yield* Effect.callback<void, Error>((resume) => {
-    server.once("error", (error) => resume(Effect.fail(error)))
+    server.once("error", (error) => resume(Effect.fail(describeListen(flags.port, error))))
     server.listen(flags.port, "127.0.0.1", () => resume(Effect.void))
   })
   yield* Effect.addFinalizer(() =>

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process"
+import { errnoCode } from "../../server/store/errnoCode.ts"
 import { forwardedMessage } from "../mcp/jsonRpc.ts"
 import { readMessageLines } from "../mcp/readLines.ts"
 import type { Upstream, UpstreamEvents } from "./Upstream.ts"
@@ -10,6 +11,18 @@ export interface ChildServerOptions extends UpstreamEvents {
   readonly command: string
   readonly args: ReadonlyArray<string>
   readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+/** Why a command could not be started, and what to do. */
+const describeStart = (command: string, error: Error): string => {
+  switch (errnoCode(error)) {
+    case "ENOENT":
+      return `The command ${command} does not exist: check its name and the variable PATH.`
+    case "EACCES":
+      return `The command ${command} cannot be executed: check that it is a program, and its permissions.`
+    default:
+      return `The command ${command} cannot be started: ${error.message}`
+  }
 }
 
 /** Starts an MCP server as a child process, which reads messages from its input and writes them to its output, one a line. */
@@ -32,8 +45,12 @@ export const startChildServer = (options: ChildServerOptions): Promise<Upstream>
         onEnd(reason)
       }
       child.once("error", (error) => {
-        reject(new Error(`cannot start ${command}: ${error.message}`))
-        end(`The MCP server could not be started: ${error.message}.`)
+        // A server that did not start has no end: the caller has no connection that could end yet.
+        if (child.pid === undefined) {
+          isEnded = true
+          done()
+          reject(new Error(describeStart(command, error)))
+        } else end(`The MCP server failed: ${error.message}.`)
       })
       child.once("exit", (code, signal) =>
         // Its last messages may still be in the pipe.

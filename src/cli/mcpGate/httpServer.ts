@@ -1,6 +1,7 @@
 import { createParser } from "eventsource-parser"
 import { forwardedMessage, isObject, type RpcMessage } from "../mcp/jsonRpc.ts"
 import { requestedVersion } from "../mcp/protocol.ts"
+import { describeFetchFailure } from "../serviceFailure.ts"
 import { MAX_MESSAGE_BYTES } from "../mcp/readLines.ts"
 import { headerValue } from "./paramHeaders.ts"
 import type { Upstream, UpstreamEvents } from "./Upstream.ts"
@@ -163,7 +164,9 @@ export const connectHttpServer = ({ log, onEnd, onMessage, token, url }: HttpSer
     try {
       await post(message, additional, AbortSignal.any([closing.signal, aborting.signal]))
     } catch (error) {
-      throw error instanceof Error && error.cause instanceof Error ? error.cause : error
+      // `fetch` fails with a cause if it got no response.
+      if (!(error instanceof Error && error.cause instanceof Error)) throw error
+      throw new Error(describeFetchFailure(error, url, "--url").replace(/\.$/, ""), { cause: error })
     } finally {
       running.delete(message.id)
     }

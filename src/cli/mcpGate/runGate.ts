@@ -2,7 +2,6 @@ import { Effect, Option, Redacted, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { homedir } from "node:os"
 import path from "node:path"
-import { baseUrl } from "../../client/ClientOptions.ts"
 import { connect } from "../../client/connect.ts"
 import { type Environment } from "../../server/config/Settings.ts"
 import { ProcessEnvironment } from "../environment.ts"
@@ -11,7 +10,9 @@ import { readMessageLines } from "../mcp/readLines.ts"
 import { writeMessage } from "../mcp/stdio.ts"
 import { gateKey, serverToken } from "../mcpGate.ts"
 import { findSecret, SecretMissing } from "../secretFlag.ts"
+import { readServiceKey, readServiceUrl } from "../serviceClient.ts"
 import { startChildServer } from "./childServer.ts"
+import { describe } from "./describe.ts"
 import { connectHttpServer } from "./httpServer.ts"
 import { type McpGateOptions, startMcpGate } from "./McpGate.ts"
 
@@ -58,7 +59,9 @@ const parseUrl = (text: string, flag: string): Effect.Effect<URL, GateTrouble> =
   const url = URL.parse(text)
   return url !== null && (url.protocol === "https:" || url.protocol === "http:")
     ? Effect.succeed(url)
-    : Effect.fail(new GateTrouble({ message: `${flag} must be an http or https URL` }))
+    : Effect.fail(
+        new GateTrouble({ message: `${flag} must be an http or https URL, such as https://mcp.example/mcp.` })
+      )
 }
 
 /** The server behind the gate: how to connect to it, its name, and what tells it from others. */
@@ -96,14 +99,9 @@ export const runGate = Effect.fnUntraced(function* (flags: GateFlags) {
       message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
     })
   }
-  const service = Option.getOrElse(
-    flags.service,
-    () => variables["COUNTERSIGN_URL"] ?? "http://127.0.0.1:8080"
-  )
-  const url = yield* Effect.try({
-    try: () => baseUrl(service),
-    catch: () => new GateTrouble({ message: "--service must be an http or https URL" })
-  })
+  const url = Option.isSome(flags.service)
+    ? yield* readServiceUrl(flags.service.value, "--service")
+    : yield* readServiceUrl(variables["COUNTERSIGN_URL"] ?? "http://127.0.0.1:8080", "COUNTERSIGN_URL")
   const server = yield* findServer(flags, variables)
   const state = Option.getOrElse(flags.state, () =>
     path.join(dataDirectory(variables), "countersign", "mcp-gate")
@@ -113,7 +111,7 @@ export const runGate = Effect.fnUntraced(function* (flags: GateFlags) {
     .digest("hex")
 
   // One retry: a client waits for the answer, and the gate repeats what failed itself.
-  const client = connect({ url, key: key.value, retries: 1 })
+  const client = connect({ url, key: yield* readServiceKey(key.value), retries: 1 })
   yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
   const gate = yield* Effect.acquireRelease(
     Effect.tryPromise({
@@ -132,7 +130,7 @@ export const runGate = Effect.fnUntraced(function* (flags: GateFlags) {
           write: writeMessage,
           log
         }),
-      catch: (error) => new GateTrouble({ message: error instanceof Error ? error.message : String(error) })
+      catch: (error) => new GateTrouble({ message: describe(error) })
     }),
     (gate) => Effect.promise(() => gate.stop({ drain: false }))
   )

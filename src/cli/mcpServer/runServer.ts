@@ -1,5 +1,4 @@
 import { Effect, Option, type Redacted, Schema } from "effect"
-import { baseUrl } from "../../client/ClientOptions.ts"
 import { connect } from "../../client/connect.ts"
 import { ProcessEnvironment } from "../environment.ts"
 import { readMessageLines } from "../mcp/readLines.ts"
@@ -7,6 +6,7 @@ import { writeMessage } from "../mcp/stdio.ts"
 import { makeToolServer } from "../mcp/toolServer.ts"
 import { serverKey } from "../mcpServer.ts"
 import { findSecret, SecretMissing } from "../secretFlag.ts"
+import { readServiceKey, readServiceUrl } from "../serviceClient.ts"
 import { operationTools } from "./tools.ts"
 
 /** The flags of the command. */
@@ -38,12 +38,10 @@ export const runServer = Effect.fnUntraced(function* (flags: ServerFlags) {
       message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
     })
   }
-  const url = yield* Effect.try({
-    try: () =>
-      baseUrl(Option.getOrElse(flags.url, () => variables["COUNTERSIGN_URL"] ?? "http://127.0.0.1:8080")),
-    catch: () => new ServerTrouble({ message: "--url must be an http or https URL" })
-  })
-  const client = connect({ url, key: key.value })
+  const url = Option.isSome(flags.url)
+    ? yield* readServiceUrl(flags.url.value)
+    : yield* readServiceUrl(variables["COUNTERSIGN_URL"] ?? "http://127.0.0.1:8080", "COUNTERSIGN_URL")
+  const client = connect({ url, key: yield* readServiceKey(key.value) })
   yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
   const server = makeToolServer({
     name: "countersign",

@@ -5,6 +5,7 @@ import type { CountersignClient } from "../../client/connect.ts"
 import type { JsonObject } from "../mcp/jsonRpc.ts"
 import type { ServedTool } from "../mcp/toolServer.ts"
 import { parseRulesFile } from "../rules/rulesFile.ts"
+import { describeServiceFailure } from "../serviceFailure.ts"
 import { describeData } from "./untrusted.ts"
 
 /** Permissions of the command line. Each adds tools. */
@@ -92,6 +93,8 @@ const tool = <Fields extends Schema.Struct.Fields>(
 }
 
 const describeFailure = (error: unknown): string => {
+  const failedService = describeServiceFailure(error)
+  if (failedService !== undefined) return failedService
   if (!isProblem(error)) return error instanceof Error ? error.message : String(error)
   return `${error.code}: ${error.message}`
 }

@@ -7,11 +7,18 @@ import { abortMove, activateMove, commitMove, finishMove } from "../../server/ce
 import { importOrganization } from "../../server/cells/importOrganization.ts"
 import { listCopies, listMoves, MoveRefused } from "../../server/cells/moveState.ts"
 import { makeTransferKey, parseTransferKey } from "../../server/cells/transfer/TransferKey.ts"
-import { type LineWriter, openWriter, readFile } from "../../server/cells/transfer/transferFile.ts"
+import {
+  FileUnavailable,
+  type LineWriter,
+  openWriter,
+  readFile
+} from "../../server/cells/transfer/transferFile.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
 import { layerCell } from "../../server/main/layerKeys.ts"
 import { SecretBox } from "../../server/secrets/SecretBox.ts"
+import { errnoCode } from "../../server/store/errnoCode.ts"
 import { readSettings } from "../environment.ts"
+import { describeFileFailure, type FileFailed, fileFailed } from "../fileFailure.ts"
 import { formatTable } from "../formatTable.ts"
 import { withProgress } from "../progress.ts"
 import { readLines } from "../readLines.ts"
@@ -41,6 +48,22 @@ interface FileFlags {
   readonly to: string
 }
 
+/** Why the file of `--to` was not created. */
+const whyNotCreated = (file: string, error: unknown): string =>
+  errnoCode(error) === undefined
+    ? `Could not create ${file}: ${error instanceof Error ? error.message : String(error)}.`
+    : describeFileFailure(file, error, "write")
+
+/** Names the file in the failure of a system call on it. */
+const namingFile =
+  (file: string, access: "read" | "write") =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | FileFailed, R> =>
+    Effect.mapError(self, (error) =>
+      error instanceof FileUnavailable && errnoCode(error.cause) !== undefined
+        ? fileFailed(file, error.cause, access)
+        : error
+    )
+
 /** Writes a file of an organization for a transfer key. */
 const writeFile = Effect.fnUntraced(function* <A, E, R>(
   flags: FileFlags,
@@ -63,11 +86,9 @@ const writeFile = Effect.fnUntraced(function* <A, E, R>(
         Effect.try({
           try: () => openWriter(flags.to, transferKey.value),
           catch: (error) =>
-            new MoveRefused({
-              message: `Could not create ${flags.to}: ${error instanceof Error ? error.message : String(error)}. Nothing was changed.`
-            })
+            new MoveRefused({ message: `${whyNotCreated(flags.to, error)} Nothing was changed.` })
         }),
-        (writer) => write({ org_id, name: flags.org }, writer),
+        (writer) => namingFile(flags.to, "write")(write({ org_id, name: flags.org }, writer)),
         (writer) => Effect.sync(writer.abort)
       )
     })
@@ -116,7 +137,11 @@ export const exportTo = Effect.fnUntraced(function* (
 /** `org import` */
 export const importFrom = Effect.fnUntraced(function* (flags: { readonly file: string }) {
   const imported = yield* withProgress({ unit: "rows", hasOutput: false }, (report) =>
-    onCell(Effect.flatMap(SecretBox, (box) => importOrganization(readFile(flags.file, box), report)))
+    onCell(
+      Effect.flatMap(SecretBox, (box) => importOrganization(readFile(flags.file, box), report)).pipe(
+        namingFile(flags.file, "read")
+      )
+    )
   )
   const { isCopy, isRepeated, name } = imported
   const receiptOf = isCopy

@@ -11,9 +11,12 @@ import { InvalidRequest } from "../../api/Problems.ts"
 import { Client } from "../../client/Client.ts"
 import type { ApprovalRule } from "../../domain/approvals/ApprovalRule.ts"
 import { RuleTestLine } from "../../domain/approvals/RuleTest.ts"
+import { errnoCode } from "../../server/store/errnoCode.ts"
 import { diffLines } from "../../domain/tasks/diffLines.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
 import { FailedWithCode, TROUBLE } from "../exitCode.ts"
+import { describeFileFailure } from "../fileFailure.ts"
+import { makeClientLayer } from "../serviceClient.ts"
 import { rulesKey } from "../rules.ts"
 import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
 import { waitForDrain } from "../stdout.ts"
@@ -47,7 +50,7 @@ const withClient = <A, E, R>(
         message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
       })
     }
-    const layer: Layer.Layer<Client> = Client.layer({ url: connection.url, key: key.value })
+    const layer: Layer.Layer<Client> = yield* makeClientLayer({ url: connection.url, key: key.value })
     return yield* Effect.provide(use, layer)
   }).pipe(
     Effect.mapError((error) =>
@@ -72,17 +75,18 @@ const readText = (file: string): Effect.Effect<string | undefined, RulesTrouble>
           throw new Error(`${file} is larger than ${MAX_FILE_BYTES} bytes`)
         return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
       } catch (error) {
-        if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
+        if (errnoCode(error) === "ENOENT") return undefined
         throw error
       }
     },
-    catch: (error) => trouble(error instanceof Error ? error.message : String(error))
+    catch: (error) => trouble(describeFileFailure(file, error))
   })
 
 const parseFile = Effect.fnUntraced(function* (file: string): Effect.fn.Return<ParsedRules, RulesTrouble> {
   const format = yield* requireFormat(file)
   const text = yield* readText(file)
-  if (text === undefined) return yield* trouble(`${file} does not exist`)
+  if (text === undefined)
+    return yield* trouble(`${file} does not exist: check the path, or run rules pull ${file}.`)
   const parsed = parseRulesFile(text, format)
   if (Result.isSuccess(parsed)) return parsed.success
   return yield* refuse(
@@ -168,7 +172,7 @@ const writeText = (file: string, text: string) =>
         throw error
       }
     },
-    catch: (error) => trouble(error instanceof Error ? error.message : String(error))
+    catch: (error) => trouble(describeFileFailure(file, error, "write"))
   })
 
 /** `rules pull` and `rules shadow pull` */

@@ -8,6 +8,8 @@ import { makeLineProgress, withProgress } from "../progress.ts"
 import { readLines } from "../readLines.ts"
 import { importKey } from "../runs.ts"
 import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
+import { makeClientLayer } from "../serviceClient.ts"
+import { describeServiceFailure } from "../serviceFailure.ts"
 
 /** Bytes of the lines in one request: the API takes 4 MiB, and a body may be larger than its lines by its commas. */
 const MAX_REQUEST_BYTES = 3 * 2 ** 20
@@ -55,6 +57,7 @@ export const importRuns = Effect.fnUntraced(function* ({
       message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
     })
   }
+  const client = yield* makeClientLayer({ url, key: key.value })
   const totals = { imported: 0, duplicates: 0, refused: 0 }
 
   const refuse = (line: number, problem: string) => {
@@ -62,11 +65,21 @@ export const importRuns = Effect.fnUntraced(function* ({
     return totals.refused > MAX_PRINTED ? Effect.void : Console.error(`line ${line}: ${problem}`)
   }
 
+  let isRetryReported = false
+  /** Tells once that a service that does not respond is tried again, which takes minutes. */
+  const reportRetries = (error: unknown) => {
+    const described = describeServiceFailure(error) ?? `The service at ${new URL(url).origin} is unavailable.`
+    if (isRetryReported) return Effect.void
+    isRetryReported = true
+    return Console.error(`${described} Retrying for up to two minutes …`)
+  }
+
   const send = Effect.fnUntraced(function* (batch: ReadonlyArray<NumberedRun>) {
     const { runs } = yield* Client
     const { problems, runs: stored } = yield* runs
       .import({ params: { task_id: task }, payload: { runs: batch.map(({ run }) => run) } })
       .pipe(
+        Effect.tapError((error) => (isUnavailable(error) ? reportRetries(error) : Effect.void)),
         // An import that is repeated imports nothing twice.
         Effect.retry({
           times: retries.times,
@@ -114,7 +127,7 @@ export const importRuns = Effect.fnUntraced(function* ({
         bytes += size
       })
     )
-  }).pipe(Effect.andThen(flush), Effect.provide(Client.layer({ url, key: key.value })))
+  }).pipe(Effect.andThen(flush), Effect.provide(client))
 
   yield* Console.log(
     `${count(totals.imported, "run", "runs")} imported, ${count(totals.duplicates, "duplicate", "duplicates")}`

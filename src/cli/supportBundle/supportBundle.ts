@@ -9,6 +9,7 @@ import { defaultDataDir, serverLogPath } from "../../server/store/EmbeddedPostgr
 import { findDatabase } from "../doctor/databaseChecks.ts"
 import { diagnose, type Diagnosis } from "../doctor/diagnose.ts"
 import { ProcessEnvironment, readSettings } from "../environment.ts"
+import { describeFileFailure } from "../fileFailure.ts"
 import { databaseFacts } from "./databaseFacts.ts"
 import { readTail, showLog } from "./logTail.ts"
 import { makeScrub, readGeneratedSecrets } from "./scrub.ts"
@@ -127,10 +128,7 @@ const collect = Effect.fnUntraced(function* (logFile: string | undefined) {
   if (logFile !== undefined) {
     const tail = yield* Effect.mapError(
       readTail(logFile),
-      ({ cause }) =>
-        new BundleFailed({
-          message: `the log ${logFile === "-" ? "on standard input" : logFile} cannot be read (${errnoCode(cause) ?? "unknown error"})`
-        })
+      ({ cause }) => new BundleFailed({ message: `--log: ${describeFileFailure(logFile, cause)}` })
     )
     files.push({ name: "service.log", text: showLog(tail, scrub) })
   }
@@ -141,16 +139,15 @@ const collect = Effect.fnUntraced(function* (logFile: string | undefined) {
 const writeBundle = Effect.fnUntraced(function* (file: string, archive: Uint8Array) {
   yield* Effect.tryPromise({
     try: () => writeFile(file, archive, { flag: "wx", mode: 0o600 }),
-    catch: (cause) => new BundleFailed({ message: whyUnwritable(file, errnoCode(cause)) })
+    catch: (cause) => new BundleFailed({ message: whyUnwritable(file, cause) })
   })
   yield* Console.log(file)
 })
 
-const whyUnwritable = (file: string, code: string | undefined): string =>
-  code === "EEXIST"
+const whyUnwritable = (file: string, cause: unknown): string =>
+  errnoCode(cause) === "EEXIST"
     ? `${file} exists: name another file with --output`
-    : `${file} cannot be written (${code ?? "unknown error"}): name another file with --output` +
-      (code === "EROFS" ? ", or write to standard output with --output -" : "")
+    : `${describeFileFailure(file, cause, "write")} Or write to standard output with --output -.`
 
 /** Writes the bundle to standard output, which must not be a terminal. */
 const printBundle = (archive: Uint8Array) =>

@@ -56,6 +56,7 @@ const phrases: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only: make it writable",
   EPERM: "the operation is not permitted for this account: give it permission",
   ENOENT: "a parent directory is missing and cannot be created: create it",
+  EEXIST: "a file has this name: move it away, or name a directory",
   ENOTDIR: "a part of the path is a file, not a directory: move it away",
   EMFILE: "too many files are open: raise the limit of open files",
   ENAMETOOLONG: "the path is too long: shorten it"
