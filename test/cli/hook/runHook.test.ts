@@ -429,7 +429,10 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
         [["hook", "claude-code"], /the API key is missing: set COUNTERSIGN_KEY/u],
         [["hook", "claude-code", "--wait", "soon"], /--wait must be a time/u],
         [["hook", "codex", "--defer"], /--defer is for Claude Code/u],
-        [["hook", "codex", "--key-file", "/does/not/exist"], /--key-file: \S+ does not exist: check the path/u],
+        [
+          ["hook", "codex", "--key-file", "/does/not/exist"],
+          /--key-file: \S+ does not exist: check the path/u
+        ],
         [["hook", "codex", "--nonsense"], /nonsense/u]
       ] as const) {
         const child = yield* spawnCli(args)
