@@ -211,18 +211,23 @@ describe("the log of requests", () => {
               tool_input: { command: "ls" }
             })
           })
+          const parts = ["{", "}"]
           yield* Effect.promise(() =>
             fetch(`${url}/v1/agent-sessions`, {
               method: "POST",
               headers: { authorization: `Bearer ${Redacted.value(key)}`, "content-type": "application/json" },
-              body: new ReadableStream({
-                async start(body) {
-                  body.enqueue(new TextEncoder().encode("{"))
-                  await new Promise((resolve) => setTimeout(resolve, 700))
-                  body.enqueue(new TextEncoder().encode("}"))
-                  body.close()
-                }
-              }),
+              // The pause begins when the headers and the first part have been written, not before the connection is open.
+              body: new ReadableStream(
+                {
+                  async pull(body) {
+                    const part = parts.shift()
+                    if (part === "}") await new Promise((resolve) => setTimeout(resolve, 1_000))
+                    if (part === undefined) body.close()
+                    else body.enqueue(new TextEncoder().encode(part))
+                  }
+                },
+                { highWaterMark: 0 }
+              ),
               duplex: "half"
             })
           )

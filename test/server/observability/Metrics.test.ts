@@ -112,11 +112,14 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
       }
       yield* ask(admin)
       const channel = 'channel="webhook"'
-      // A reading is cached for 5 s, as long as the attempt without a response is in flight: one that is too early hides it.
+      // A reading is cached for 5 s, as long as the attempt without a response is in flight: one that is too early hides it. So the
+      // results of both other attempts are recorded first.
       const sql = yield* SqlClient.SqlClient
       yield* eventually(
-        sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM delivery_queue`,
-        ([queued]) => queued?.count === 2
+        sql<{ readonly count: number; readonly retries: number }>`
+          SELECT count(*)::int AS count, (count(*) FILTER (WHERE attempt > 0))::int AS retries FROM delivery_queue
+        `,
+        ([queued]) => queued?.count === 2 && queued.retries === 1
       )
       const metrics = yield* eventually(
         read,

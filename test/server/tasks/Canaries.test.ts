@@ -133,7 +133,8 @@ layer(service(), { excludeTestServices: true })("Canaries", (it) => {
       Effect.gen(function* () {
         const { admin, comparison_id, params, runtime, task } = yield* comparedTask("sessions")
         yield* admin.canaries.start({ params, payload: { comparison_id, share: 0.5 } })
-        const releases = yield* Effect.forEach(Array.from({ length: 12 }), () =>
+        // So many that one release alone answers all of them once in eight million times.
+        const releases = yield* Effect.forEach(Array.from({ length: 24 }), () =>
           Effect.gen(function* () {
             const { session_id } = yield* runtime.sessions.create({ payload: {} })
             const run = runtime.tasks.run({ params, payload: { input: { text: "a message" }, session_id } })

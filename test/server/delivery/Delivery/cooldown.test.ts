@@ -31,7 +31,7 @@ describe("Cooldown", () => {
     "a destination that fails repeatedly is not sent to during its cooldown, then probed once",
     () =>
       Effect.gen(function* () {
-        const cooldown = { failureThreshold: 3, firstMillis: 2_000, longestMillis: 2_000 }
+        const cooldown = { failureThreshold: 3, firstMillis: 5_000, longestMillis: 5_000 }
         const retry = { ...quickPolicy().retry, delaysMillis: [0, 0, 0, 0, 0, 0, 0, 0] }
         const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1, cooldown, retry }))
         yield* Effect.gen(function* () {
@@ -73,7 +73,7 @@ describe("Cooldown", () => {
 
   testWithDatabase("the sweep finds lanes that were dropped for a cooldown or a late retry", () =>
     Effect.gen(function* () {
-      const cooldown = { failureThreshold: 2, firstMillis: 800, longestMillis: 800 }
+      const cooldown = { failureThreshold: 2, firstMillis: 2_000, longestMillis: 2_000 }
       const retry = { ...quickPolicy().retry, delaysMillis: [0, 0, 0, 0], jitter: 0 }
       const cooling = yield* manualChannel(quickPolicy({ concurrency: 1, cooldown, retry }))
       const late = yield* manualChannel(
@@ -159,7 +159,8 @@ describe("Cooldown", () => {
 
   testWithDatabase("a cooldown that began before a restart continues after it", () =>
     Effect.gen(function* () {
-      const cooldown = { failureThreshold: 1, firstMillis: 700, longestMillis: 700 }
+      // Longer than the first engine runs after the failure: its second attempt would be the last one.
+      const cooldown = { failureThreshold: 1, firstMillis: 3_000, longestMillis: 3_000 }
       const policy = quickPolicy({ cooldown, retry: { ...quickPolicy().retry, delaysMillis: [0, 0] } })
       const before = yield* respondingChannel(policy, () => failing)
       const after = yield* respondingChannel(policy, () => delivered)

@@ -312,7 +312,7 @@ describe("WebhookChannel", () => {
       )
       const [record] = yield* awaitRecords(endpoint, status("failed"))
       assert.strictEqual(record?.last_error, "the destination was removed")
-      // By the time another endpoint has had two retries, the removed one would have had one too.
+      // By the time another endpoint has had two retries, the removed one would have had one too. Its retry is due long after its removal.
       const other = yield* insertEndpoint(receiver.url)
       const [event_id] = yield* publishWebhookEvents([other], body)
       yield* awaitRecords(other, status("delivered"))
@@ -320,7 +320,7 @@ describe("WebhookChannel", () => {
         receiver.seen.slice(1).map((seen) => header(seen, "x-svc-event-id")),
         [String(event_id), String(event_id), String(event_id)]
       )
-    }).pipe(withWebhookEngine({ delays: [0, 200, 200].map((millis) => Duration.millis(millis)) }))
+    }).pipe(withWebhookEngine({ delays: [0, 2_000, 2_000].map((millis) => Duration.millis(millis)) }))
   )
 
   testWithWebhooks("a receiver that does not respond does not delay deliveries to other receivers", () =>

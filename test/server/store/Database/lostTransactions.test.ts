@@ -34,7 +34,8 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a transaction whose
       yield* createTable
       const proxy = yield* startSilentProxy((yield* TestDatabase).url)
       const client = yield* Layer.build(
-        Layer.fresh(Database.layer({ url: proxy.url, statementTimeoutMillis: STATEMENT_TIMEOUT_MILLIS }))
+        // So long that the transaction has not ended before the first look at its lock.
+        Layer.fresh(Database.layer({ url: proxy.url, statementTimeoutMillis: 4 * STATEMENT_TIMEOUT_MILLIS }))
       )
       const locked = yield* Deferred.make<void>()
       yield* Effect.forkScoped(

@@ -13,7 +13,7 @@ import { transaction } from "../../../../src/server/store/transaction.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
 /** A client whose statements are slow from this duration. */
-const SLOW_MILLIS = 200
+const SLOW_MILLIS = 500
 
 const collect = () => {
   const lines: Array<ReadonlyArray<unknown>> = []
@@ -53,7 +53,7 @@ describe("a slow statement", () => {
         log.layer,
         Effect.gen(function* () {
           yield* sleepFor(0)
-          yield* transaction(sleepFor(0.3)).pipe(
+          yield* transaction(sleepFor(0.6)).pipe(
             Effect.withSpan("Sessions.create"),
             Effect.provideService(CurrentRequestFacts, facts),
             Effect.provideService(RequestId, "req_1"),
@@ -77,13 +77,13 @@ describe("a slow statement", () => {
   it.live("that fails is logged too, and with a threshold of 0 none is", () =>
     Effect.gen(function* () {
       const failing = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-        Effect.flip(sql`SELECT pg_sleep(0.3), 1 / (length(current_setting('server_version')) * 0)`)
+        Effect.flip(sql`SELECT pg_sleep(0.6), 1 / (length(current_setting('server_version')) * 0)`)
       )
       const on = collect()
-      yield* withDatabase(SLOW_MILLIS, on.layer, Effect.andThen(sleepFor(0.3), failing))
+      yield* withDatabase(SLOW_MILLIS, on.layer, Effect.andThen(sleepFor(0.6), failing))
       assert.lengthOf(on.lines, 2)
       const off = collect()
-      yield* withDatabase(0, off.layer, sleepFor(0.3))
+      yield* withDatabase(0, off.layer, sleepFor(0.6))
       assert.deepStrictEqual(off.lines, [])
     })
   )
