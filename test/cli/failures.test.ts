@@ -13,6 +13,7 @@ import {
 import { ServiceUnreachable } from "../../src/client/ServiceUnreachable.ts"
 import { UnexpectedResponse } from "../../src/client/UnexpectedResponse.ts"
 import { cliWithCode } from "../support/cli.ts"
+import { freePort } from "../support/freePort.ts"
 import { listenOnFreePort } from "../support/listenOnFreePort.ts"
 import { spawnCli } from "../support/process.ts"
 
@@ -33,12 +34,10 @@ const folder = Effect.acquireRelease(
 )
 
 /** The origin of a port at which nothing listens. */
-const closedOrigin: Effect.Effect<string, never, Scope.Scope> = Effect.promise(async () => {
-  const server = createServer()
-  const port = await listenOnFreePort(server)
-  await new Promise((done) => server.close(done))
-  return `http://127.0.0.1:${port}`
-})
+const closedOrigin: Effect.Effect<string, never, Scope.Scope> = Effect.map(
+  Effect.promise(freePort),
+  (port) => `http://127.0.0.1:${port}`
+)
 
 describe("the URL of a service", () => {
   it.live(

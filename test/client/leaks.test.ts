@@ -2,7 +2,6 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { existsSync, mkdtempSync, realpathSync, rmSync } from "node:fs"
-import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
@@ -10,18 +9,13 @@ import { inspect } from "node:util"
 import { build } from "esbuild"
 import { afterAll, beforeAll } from "vitest"
 import { Client, connect } from "../../src/client/index.ts"
-import { listenOnFreePort } from "../support/listenOnFreePort.ts"
+import { freePort } from "../support/freePort.ts"
 import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 
 const key = "csk_a_key_that_must_not_be_printed"
 
 /** The URL of a port on which nothing listens. */
-const closedPort = async (): Promise<string> => {
-  const server = createServer()
-  const port = await listenOnFreePort(server)
-  await new Promise((done) => server.close(done))
-  return `http://127.0.0.1:${port}`
-}
+const closedPort = async (): Promise<string> => `http://127.0.0.1:${await freePort()}`
 
 /** The ways in which a call can fail: its server, and the code of its error. */
 const failures: Readonly<

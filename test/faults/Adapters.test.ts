@@ -3,14 +3,13 @@ import { Effect, Redacted } from "effect"
 import { spawn } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { connect, type CountersignClient } from "../../src/client/connect/index.ts"
 import * as ApiKeyFormat from "../../src/domain/identity/ApiKeyFormat.ts"
 import { eventually } from "../support/eventually.ts"
-import { listenOnFreePort } from "../support/listenOnFreePort.ts"
+import { freePort } from "../support/freePort.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 
@@ -35,14 +34,6 @@ const PROGRAMS = [
 const masterKey = randomBytes(32).toString("base64")
 const metricsToken = randomBytes(32).toString("base64url")
 const adminKey = Redacted.value(Effect.runSync(ApiKeyFormat.generateApiKey).key)
-
-/** A port that is probably free. */
-const freePort = Effect.promise(async () => {
-  const server = createServer()
-  const port = await listenOnFreePort(server)
-  await new Promise((done) => server.close(done))
-  return port
-})
 
 const connected = (url: string, key: string): Effect.Effect<CountersignClient> =>
   Effect.sync(() => connect({ url, key }))
@@ -84,7 +75,7 @@ layer(TestDatabase.layer, { excludeTestServices: true })("Adapters › faults", 
     (program) =>
       Effect.gen(function* () {
         const { url: database } = yield* TestDatabase
-        const port = yield* freePort
+        const port = yield* Effect.promise(freePort)
         const url = `http://127.0.0.1:${port}`
         const startService = Effect.tap(
           spawnCli(["serve"], {

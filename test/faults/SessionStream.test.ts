@@ -3,25 +3,16 @@ import { Effect, Fiber, Ref, Redacted } from "effect"
 import * as Stream from "effect/Stream"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { createServer } from "node:net"
 import { Client, type ClientCalls } from "../../src/client/Client.ts"
 import * as ApiKeyFormat from "../../src/domain/identity/ApiKeyFormat.ts"
 import { type OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { breakingProxy } from "../support/breakingProxy.ts"
-import { listenOnFreePort } from "../support/listenOnFreePort.ts"
+import { freePort } from "../support/freePort.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 import { closeSession, recordOutcomes } from "../support/sessions.ts"
 
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
-
-/** A port that is probably free. */
-const freePort = Effect.promise(async () => {
-  const server = createServer()
-  const port = await listenOnFreePort(server)
-  await new Promise((done) => server.close(done))
-  return port
-})
 
 /** Retries a call until the service answers it. */
 const retryUntilAnswered = <A, E>(call: Effect.Effect<A, E>) =>
@@ -42,7 +33,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › f
         const sql = yield* SqlClient.SqlClient
         const { url } = yield* TestDatabase
         const { key } = yield* ApiKeyFormat.generateApiKey
-        const port = yield* freePort
+        const port = yield* Effect.promise(freePort)
         const environment = {
           PORT: String(port),
           DATABASE_URL: Redacted.value(url),

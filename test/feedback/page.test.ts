@@ -3,7 +3,6 @@ import { Effect, Layer, Redacted } from "effect"
 import { build } from "esbuild"
 import { spawn } from "node:child_process"
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
@@ -11,7 +10,7 @@ import { libraryOptions } from "../../scripts/bundle.js"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, openPage, skipWithoutBrowser } from "../support/browser.ts"
 import { createDesk } from "../support/feedback.ts"
-import { listenOnFreePort } from "../support/listenOnFreePort.ts"
+import { freePort } from "../support/freePort.ts"
 import { service } from "../support/service.ts"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
@@ -45,14 +44,6 @@ const application = Effect.acquireRelease(
   (directory) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
 )
 
-/** A port that is probably free: the page's origin has to be known before its server starts. */
-const freePort = Effect.promise(async () => {
-  const server = createServer()
-  const port = await listenOnFreePort(server)
-  await new Promise((done) => server.close(done))
-  return port
-})
-
 /** Runs the example's server until the scope closes; returns the URL of its page. */
 const startServer = Effect.fnUntraced(function* (environment: Readonly<Record<string, string>>) {
   const directory = yield* application
@@ -83,7 +74,7 @@ const startServer = Effect.fnUntraced(function* (environment: Readonly<Record<st
 
 /** A service that knows its own URL, which the page sends the feedback to. */
 const layerService = Layer.unwrap(
-  Effect.map(freePort, (port) => service({ environment: { PORT: String(port) } }))
+  Effect.map(Effect.promise(freePort), (port) => service({ environment: { PORT: String(port) } }))
 )
 
 layer(Layer.mergeAll(layerService, Browser.layer), { excludeTestServices: true })("feedback page", (it) => {
@@ -95,7 +86,8 @@ layer(Layer.mergeAll(layerService, Browser.layer), { excludeTestServices: true }
         const { admin, run } = yield* createDesk("page")
         const trace_id = yield* run("where is my parcel")
         const key = yield* countersign.key({ preset: "end_user_feedback", name: "web" }, "page")
-        const port = yield* freePort
+        // The page's origin has to be known before its server starts.
+        const port = yield* Effect.promise(freePort)
         const url = yield* startServer({
           COUNTERSIGN_URL: countersign.url,
           COUNTERSIGN_KEY: Redacted.value(key),

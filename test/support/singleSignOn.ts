@@ -1,20 +1,9 @@
 import { Effect, Layer } from "effect"
 import type { JWK } from "jose"
-import { createServer } from "node:net"
 import { Countersign } from "../../src/testing/index.ts"
+import { freePort } from "./freePort.ts"
 import { type IdentityProvider, identityProvider } from "./identityProvider.ts"
 import { cloneDatabase } from "./postgres.ts"
-
-/** A port that was free a moment ago: the provider must know the service's address before it starts. */
-const freePort: Effect.Effect<number> = Effect.promise(
-  () =>
-    new Promise((resolve) => {
-      const server = createServer().listen(0, "127.0.0.1", () => {
-        const address = server.address()
-        server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
-      })
-    })
-)
 
 const rules = [
   { organization: "acme", group: "admins", preset: "admin" },
@@ -32,7 +21,8 @@ export const withProvider = <A, E, R>(
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const url = `http://127.0.0.1:${yield* freePort}`
+      // The provider must know the service's address before it starts.
+      const url = `http://127.0.0.1:${yield* Effect.promise(freePort)}`
       const provider = yield* identityProvider(`${url}/console/single-sign-on/callback`, clientKey)
       const databaseUrl = yield* cloneDatabase
       provider.accounts.set("ada", {

@@ -1,24 +1,16 @@
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
-import { createServer } from "node:net"
 import { connect } from "../../../src/client/connect/index.ts"
 import * as ApiKeyFormat from "../../../src/domain/identity/ApiKeyFormat.ts"
-import { listenOnFreePort } from "../../support/listenOnFreePort.ts"
+import { freePort } from "../../support/freePort.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 import { spawnCli } from "../../support/process.ts"
-
-const freePort = Effect.promise(async () => {
-  const server = createServer()
-  const port = await listenOnFreePort(server)
-  await new Promise((done) => server.close(done))
-  return port
-})
 
 /** A service in a process of its own, which a test kills and starts again, with rules that make every call wait for a person. */
 export const restartableRun = Effect.gen(function* () {
   const databaseUrl = yield* cloneDatabase
   const { key } = yield* ApiKeyFormat.generateApiKey
-  const port = yield* freePort
+  const port = yield* Effect.promise(freePort)
   const environment = {
     PORT: String(port),
     DATABASE_URL: Redacted.value(databaseUrl),

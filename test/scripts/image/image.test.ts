@@ -1,10 +1,9 @@
 import { Ajv } from "ajv"
 import { Effect, Exit, Redacted, Schema, Scope } from "effect"
 import { spawn, spawnSync } from "node:child_process"
-import { createHash, randomBytes, randomInt } from "node:crypto"
+import { createHash, randomBytes } from "node:crypto"
 import { once } from "node:events"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { gunzipSync } from "node:zlib"
@@ -20,6 +19,7 @@ import {
 } from "../../../scripts/image/runContainer.ts"
 import { architectures, ownArchitecture, root } from "../../../scripts/image/sources.ts"
 import { ACCOUNT, variants } from "../../../scripts/image/variants.ts"
+import { freePort } from "../../support/freePort.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 
 const folder = mkdtempSync(path.join(tmpdir(), "countersign-image-"))
@@ -66,24 +66,6 @@ const parse = (bytes: Buffer): unknown => JSON.parse(bytes.toString())
 const digestOf = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex")
 
 const Manifests = Schema.Struct({ manifests: Schema.Array(Schema.Struct({ digest: Schema.String })) })
-
-/**
- * A port that no other process uses, below those that Linux gives out for port 0: another test's service could have that before the
- * container does.
- */
-const freePort = async (): Promise<number> => {
-  for (;;) {
-    const port = randomInt(20_000, 32_000)
-    const server = createServer().listen(port, "127.0.0.1")
-    try {
-      await once(server, "listening")
-    } catch {
-      continue
-    }
-    await new Promise((resolve) => server.close(resolve))
-    return port
-  }
-}
 
 const isReady = async (port: number): Promise<boolean> => {
   try {

@@ -2,11 +2,9 @@ import { Effect, type Scope } from "effect"
 import { spawn } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { request } from "node:http"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { eventually } from "../eventually.ts"
-import { listenOnFreePort } from "../listenOnFreePort.ts"
 
 /** The organization that the configurations name, and one that they do not, by the domain of both. */
 export const DOMAIN = "countersign.example"
@@ -60,14 +58,6 @@ export const frontDirectory = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(path.join(tmpdir(), "countersign-front-"))),
   (directory) => Effect.sync(() => rmSync(directory, { recursive: true }))
 )
-
-/** A port of the loopback address that is free now. */
-export const freePort = Effect.promise(async () => {
-  const server = createServer()
-  const port = await listenOnFreePort(server)
-  await new Promise((resolve) => server.close(resolve))
-  return port
-})
 
 /** Waits until a front answers with the readiness of the cell of a host name. */
 export const untilReady = (port: number, host: string) =>

@@ -6,13 +6,13 @@ import {
   ACME,
   type Cell,
   DOMAIN,
-  freePort,
   frontDirectory,
   type FrontProgram,
   NEIGHBOUR,
   spawnFront,
   untilReady
 } from "./Front.ts"
+import { freePort } from "../freePort.ts"
 
 const program = process.env["COUNTERSIGN_TEST_ENVOY"] ?? "envoy"
 
@@ -29,7 +29,7 @@ export const envoy: FrontProgram = {
   unreached: / 503 UH /,
   start: Effect.fnUntraced(function* ({ cells, hosts }) {
     const directory = yield* frontDirectory
-    const port = yield* freePort
+    const port = yield* Effect.promise(freePort)
     const config = read("envoy.yaml")
       .replaceAll("/etc/envoy", directory)
       .replace("address: 0.0.0.0, port_value: 8080", `address: 127.0.0.1, port_value: ${port}`)

@@ -6,13 +6,13 @@ import path from "node:path"
 import {
   ACME,
   DOMAIN,
-  freePort,
   frontDirectory,
   type FrontProgram,
   NEIGHBOUR,
   spawnFront,
   untilReady
 } from "./Front.ts"
+import { freePort } from "../freePort.ts"
 
 const MAP = "/etc/haproxy/organizations.map"
 
@@ -24,7 +24,7 @@ export const haproxy: FrontProgram = {
   unreached: /cell2\/<NOSRV>/,
   start: Effect.fnUntraced(function* ({ cells, hosts }) {
     const directory = yield* frontDirectory
-    const port = yield* freePort
+    const port = yield* Effect.promise(freePort)
     const map = path.join(directory, "organizations.map")
     const socket = path.join(directory, "admin.sock")
     writeFileSync(map, "")

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { createServer } from "node:http"
 import { connect } from "node:net"
 import { gunzipSync } from "node:zlib"
+import { freePort } from "../freePort.ts"
 import { listenOnFreePort } from "../listenOnFreePort.ts"
 import { readRequest, type ReadSpan } from "./validate.ts"
 
@@ -23,14 +24,6 @@ export interface OpenTelemetryCollector {
   /** The spans it has forwarded so far. */
   readonly spans: () => ReadonlyArray<ReadSpan>
 }
-
-/** A port that was free a moment ago, because the Collector does not report the port it chose. */
-const freePort = Effect.gen(function* () {
-  const server = createServer()
-  const port = yield* Effect.promise(() => listenOnFreePort(server))
-  yield* Effect.callback<void>((resume) => void server.close(() => resume(Effect.void)))
-  return port
-})
 
 /** Receives forwarded spans as JSON. */
 const sink = Effect.gen(function* () {
@@ -78,7 +71,8 @@ const answers = (port: number, child: ChildProcess, said: () => string) =>
 export const openTelemetryCollector: Effect.Effect<OpenTelemetryCollector, never, Scope.Scope> = Effect.gen(
   function* () {
     const { spans, url } = yield* sink
-    const port = yield* freePort
+    // The Collector does not report the port that it chose.
+    const port = yield* Effect.promise(freePort)
     const configuration = {
       receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}` } } } },
       exporters: { otlphttp: { endpoint: url, encoding: "json" } },
