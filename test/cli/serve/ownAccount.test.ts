@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
 import { existsSync, readFileSync, realpathSync } from "node:fs"
 import { chmod, chown, link, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from "node:fs/promises"
-import { createServer, type Server } from "node:net"
+import { createServer, type Server, type Socket } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
@@ -11,6 +11,7 @@ import { findAccount, firstBarrier, OWN_ACCOUNT } from "../../../src/server/stor
 import { type Account } from "../../../src/server/store/EmbeddedPostgres/Account.ts"
 import { runCommand } from "../../../src/server/store/EmbeddedPostgres/runCommand.ts"
 import { readPostmasterPid, sendSignal } from "../../support/embeddedPostgres.ts"
+import { listenOnFreePort } from "../../support/listenOnFreePort.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 import { entryPoint, spawnCli } from "../../support/process.ts"
 
@@ -93,6 +94,23 @@ const privilegedPort = Effect.promise(async () => {
   }
   return assert.fail("no free port")
 })
+
+/** The port of a server that accepts connections and sends nothing. */
+const silentServer = Effect.map(
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const sockets = new Set<Socket>()
+      const server = createServer((socket) => sockets.add(socket.on("error", () => undefined)))
+      return { server, sockets, port: await listenOnFreePort(server) }
+    }),
+    ({ server, sockets }) =>
+      Effect.sync(() => {
+        for (const socket of sockets) socket.destroy()
+        server.close()
+      })
+  ),
+  ({ port }) => port
+)
 
 describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
   it.live(
@@ -403,8 +421,13 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
         assert.strictEqual(idsOf(asRoot.pid, "Uid")?.[0], 0)
         yield* asRoot.waitForStderr(/"WARN".*The service runs as root/)
 
-        // Another account than that of the test database's socket, so it does not become ready.
-        const changed = yield* spawnCli(["serve"], { ...variables, COUNTERSIGN_USER: NAME })
+        // Another account than that of the test database's socket could not connect, and the service would end: it waits for a server.
+        const silent = yield* silentServer
+        const changed = yield* spawnCli(["serve"], {
+          ...variables,
+          DATABASE_URL: `postgres://countersign@127.0.0.1:${silent}/countersign?sslmode=disable`,
+          COUNTERSIGN_USER: NAME
+        })
         yield* changed.waitForStderr(new RegExp(`Running as the account ${NAME}`))
         const { uid } = yield* account
         assert.strictEqual(idsOf(changed.pid, "Uid")?.[0], uid)
