@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { accessibilityViolations, Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import { awaitRestOfHour } from "../support/awaitRestOfHour.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 import { Countersign } from "../../src/testing/index.ts"
@@ -18,6 +19,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Chart
     () =>
       Effect.gen(function* () {
         const { key } = yield* Countersign
+        yield* awaitRestOfHour("1 minute")
         const seeded = yield* seedConsoleOrg("charts")
         const admin = yield* key({ preset: "admin" }, "charts")
         const { page, pageErrors } = yield* openSignedIn(admin, `/endpoints/${seeded.endpoint_id}`)

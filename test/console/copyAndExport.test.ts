@@ -3,7 +3,7 @@ import { Effect, Layer, Redacted } from "effect"
 import { execFile } from "node:child_process"
 import { readFile } from "node:fs/promises"
 import { promisify } from "node:util"
-import type { Page } from "playwright-core"
+import type { Locator, Page } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
@@ -12,6 +12,14 @@ import { service } from "../support/service.ts"
 const environment = Layer.provideMerge(Browser.layer, service())
 
 const clipboard = (page: Page): Promise<string> => page.evaluate(() => navigator.clipboard.readText())
+
+/** Clicks a button that copies; returns the copied text. The clipboard gets it only after the click. */
+const copy = async (page: Page, button: Locator): Promise<string> => {
+  await page.evaluate(() => navigator.clipboard.writeText(""))
+  await button.click()
+  await page.waitForFunction(async () => (await navigator.clipboard.readText()) !== "")
+  return clipboard(page)
+}
 
 const withClipboard = { permissions: ["clipboard-read", "clipboard-write"] }
 
@@ -39,11 +47,10 @@ layer(environment, { excludeTestServices: true, timeout: "240 seconds" })("Copyi
         assert.isTrue(await id.evaluate((button) => button === document.activeElement))
         assert.isAtLeast(before?.width ?? 0, 24)
         assert.isAtLeast(before?.height ?? 0, 24)
-        await page.getByRole("button", { name: "Copy as JSON: Arguments", exact: true }).click()
-        const copied: unknown = JSON.parse(await clipboard(page))
+        const json = page.getByRole("button", { name: "Copy as JSON: Arguments", exact: true })
+        const copied: unknown = JSON.parse(await copy(page, json))
         assert.deepStrictEqual(Reflect.get(Object(copied), "order"), 4711)
-        await page.getByRole("button", { name: "Copy as curl" }).click()
-        const command = await clipboard(page)
+        const command = await copy(page, page.getByRole("button", { name: "Copy as curl" }))
         assert.strictEqual(
           command,
           `curl '${url}/v1/agent-approvals/${approval_id}' \\\n  -H "Authorization: Bearer $COUNTERSIGN_API_KEY"`
@@ -81,11 +88,9 @@ layer(environment, { excludeTestServices: true, timeout: "240 seconds" })("Copyi
           [`/sessions/${at.session_id}`, "session", at.session_id]
         ] as const) {
           await page.goto(`/console${path}`)
-          await page.getByRole("button", { name: `Copy the ${of} ID`, exact: true }).click()
-          assert.strictEqual(await clipboard(page), id, path)
-          await page.getByRole("button", { name: "Copy as curl" }).first().click()
-          await page.waitForFunction(async (before) => (await navigator.clipboard.readText()) !== before, id)
-          const command = await clipboard(page)
+          const copyId = page.getByRole("button", { name: `Copy the ${of} ID`, exact: true })
+          assert.strictEqual(await copy(page, copyId), id, path)
+          const command = await copy(page, page.getByRole("button", { name: "Copy as curl" }).first())
           assert.notInclude(command, "csk_")
           // Not synchronously: the service runs in this process.
           const { stdout: answer } = await promisify(execFile)("sh", ["-c", command], {
@@ -109,10 +114,10 @@ layer(environment, { excludeTestServices: true, timeout: "240 seconds" })("Copyi
       const { page } = yield* openSignedIn(secret, `/sessions/${session_id}`, withClipboard)
       yield* Effect.promise(async () => {
         await page.getByText("U+202E").waitFor()
-        await page.getByRole("button", { name: "Copy as JSON: Metadata" }).click()
-        assert.deepStrictEqual(JSON.parse(await clipboard(page)), { file: "invoice\u202efdp.exe" })
-        await page.getByRole("button", { name: "Copy the session ID" }).click()
-        assert.strictEqual(await clipboard(page), session_id)
+        const json = page.getByRole("button", { name: "Copy as JSON: Metadata" })
+        assert.deepStrictEqual(JSON.parse(await copy(page, json)), { file: "invoice\u202efdp.exe" })
+        const id = page.getByRole("button", { name: "Copy the session ID" })
+        assert.strictEqual(await copy(page, id), session_id)
       })
     }).pipe(Effect.scoped, Effect.orDie))
 

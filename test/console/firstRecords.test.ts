@@ -165,7 +165,10 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Empty
             const code = await snippetOf(page, language)
             assert.notMatch(code, /csk_|undefined|\[object/)
             await page.getByRole("button", { name: "Copy", exact: true }).click()
-            assert.strictEqual(await page.evaluate(() => navigator.clipboard.readText()), code)
+            await page.waitForFunction(
+              async (wanted) => (await navigator.clipboard.readText()) === wanted,
+              code
+            )
             await page.evaluate(() => Object.assign(window, { isSamePage: true }))
             await page.getByRole("status").filter({ hasText: "Waiting for the first" }).waitFor()
             const running = run(

@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, horizontalOverflow, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import { awaitRestOfHour } from "../support/awaitRestOfHour.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 
@@ -58,6 +59,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Overv
     () =>
       Effect.gen(function* () {
         const { client, key } = yield* Countersign
+        // Days end with hours.
+        yield* awaitRestOfHour("1 minute")
         const at = yield* seedConsoleOrg("exact")
         const agent = yield* client({ preset: "runtime" }, "exact")
         const ben = yield* client({ preset: "reviewer", name: "Ben" }, "exact")

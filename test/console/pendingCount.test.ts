@@ -153,13 +153,20 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
         const before = streams()
         let isFrozen = true
         // The tab's scripts do not run, as in a frozen tab.
+        const started = page.waitForEvent("console", (message) => message.text() === "frozen")
         const frozen = page.evaluate((millis) => {
+          // oxlint-disable-next-line no-console -- reaches the test although the page's scripts do not run afterwards
+          console.log("frozen")
           const end = performance.now() + millis
           while (performance.now() < end);
           return document.querySelectorAll("[role=option]").length
         }, FROZEN_MS)
         void frozen.finally(() => (isFrozen = false)).catch(() => undefined)
-        yield* Effect.promise(() => second.evaluate(() => void dispatchEvent(new Event("focus"))))
+        yield* Effect.promise(async () => {
+          // A probe before that would be answered, and the next one is sent 15 seconds later.
+          await started
+          await second.evaluate(() => void dispatchEvent(new Event("focus")))
+        })
         yield* ask("one", "mail.send")
         yield* Effect.promise(async () => {
           await second.getByRole("option", { name: /mail\.send/ }).waitFor()
