@@ -5,6 +5,7 @@ import { connect } from "../../src/client/connect/index.ts"
 import { service } from "../support/service.ts"
 import { startScriptedServer } from "../support/scripted.ts"
 import { governedRun } from "./governedRun.ts"
+import { eventually } from "./mcp/eventually.ts"
 
 const refund = (id: string, amount = 50) => ({ id, tool: "refund", arguments: { amount } })
 
@@ -108,6 +109,13 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
         const amounts = [1, 2, 3, 4, 5]
         const runs = amounts.map((amount) =>
           gate.run(refund(`call_${amount}`, amount), undefined, () => executed.push(amount))
+        )
+        // All wait before one is decided: a stream that nobody waits for is closed.
+        await eventually(async () =>
+          assert.lengthOf(
+            (await counted.approvals.list({ query: { status: "pending" } })).approvals,
+            amounts.length
+          )
         )
         // The last is decided first: none waits for another.
         for (const amount of amounts.toReversed())

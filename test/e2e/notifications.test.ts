@@ -97,8 +97,9 @@ describe("an approval's webhook at a real receiver", () => {
           await client.close()
           return { ...(await createPendingStep(url, key)), secret }
         })
-        yield* Effect.promise(decide)
         const requested = yield* Queue.take(received)
+        // Decided only then: deliveries to one endpoint are sent concurrently.
+        yield* Effect.promise(decide)
         const approved = yield* Queue.take(received)
         const types: Array<string> = []
         for (const { body, headers } of [requested, approved]) {
@@ -128,8 +129,8 @@ describe("an approval's webhook at a real receiver", () => {
     () =>
       Effect.gen(function* () {
         const { received, url: hook } = yield* receiver
-        // The first attempt comes two seconds after the event, so the kill is certainly before it.
-        const variables = { ...(yield* environment), COUNTERSIGN_NOTIFY_RETRY_SECONDS: "2,1,1" }
+        // The first attempt comes eight seconds after the event, so the kill is before it on a slow machine, too.
+        const variables = { ...(yield* environment), COUNTERSIGN_NOTIFY_RETRY_SECONDS: "8,1,1" }
         const first = yield* serve(variables)
         yield* Effect.promise(async () => {
           const client = connect({ url: first.url, key: first.key })
