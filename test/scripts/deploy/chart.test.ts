@@ -236,6 +236,8 @@ describe.skipIf(missing !== undefined)("the rendered Helm chart", () => {
       assert.isDefined(probe)
     // Only the Job may create the tables.
     assert.deepInclude(service.env, { name: "COUNTERSIGN_CREATE_DATABASE", value: "false" })
+    // Also the reason of a failed start, which is plain text unless the format is set.
+    assert.deepInclude(service.env, { name: "COUNTERSIGN_LOG_FORMAT", value: "json" })
     assert.notInclude(
       job.spec.template.spec.containers[0].env.map(({ name }) => name),
       "COUNTERSIGN_CREATE_DATABASE"
