@@ -1,5 +1,5 @@
 /** Small files that survive a kill of the process, and if they are durable, a crash of the machine. */
-import { mkdir, open, readFile, rename, rm } from "node:fs/promises"
+import { link, mkdir, open, readFile, rename, rm } from "node:fs/promises"
 import path from "node:path"
 
 /** For the account of the process only: the files have arguments and results of calls. */
@@ -20,8 +20,8 @@ const syncDirectory = async (directory: string): Promise<void> => {
   }
 }
 
-const write = async (file: string, text: string, flag: "w" | "wx", isDurable = true): Promise<void> => {
-  const handle = await open(file, flag, FILE_MODE)
+const write = async (file: string, text: string, isDurable = true): Promise<void> => {
+  const handle = await open(file, "w", FILE_MODE)
   try {
     await handle.writeFile(text)
     if (isDurable) await handle.sync()
@@ -30,18 +30,30 @@ const write = async (file: string, text: string, flag: "w" | "wx", isDurable = t
   }
 }
 
+let temporaryFiles = 0
+
+/** A name that no other write to the file uses, in this process or in another. */
+const temporaryOf = (file: string): string => `${file}.${process.pid}.${++temporaryFiles}.tmp`
+
 /** Creates a directory and those above it. */
 export const makeDirectory = async (directory: string): Promise<void> => {
   await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
 }
 
-/** Creates a file. Returns `false` if it exists: of several processes, one creates it. */
+/**
+ * Creates a file, whole. Returns `false` if it exists: of several processes, one creates it, and the others can read all of its text. The
+ * file system must have hard links, which alone give a written file a name that must be free.
+ */
 export const createDurably = async (file: string, text: string): Promise<boolean> => {
+  const temporary = temporaryOf(file)
   try {
-    await write(file, text, "wx")
+    await write(temporary, text)
+    await link(temporary, file)
   } catch (error) {
     if (isCode(error, "EEXIST")) return false
     throw error
+  } finally {
+    await rm(temporary, { force: true })
   }
   await syncDirectory(path.dirname(file))
   return true
@@ -49,16 +61,16 @@ export const createDurably = async (file: string, text: string): Promise<boolean
 
 /** Replaces a file, at once and whole. */
 export const replaceDurably = async (file: string, text: string): Promise<void> => {
-  const temporary = `${file}.${process.pid}.tmp`
-  await write(temporary, text, "w")
+  const temporary = temporaryOf(file)
+  await write(temporary, text)
   await rename(temporary, file)
   await syncDirectory(path.dirname(file))
 }
 
 /** The same for a file that may be lost in a crash of the machine, without the time that a disk takes. */
 export const replaceQuickly = async (file: string, text: string): Promise<void> => {
-  const temporary = `${file}.${process.pid}.tmp`
-  await write(temporary, text, "w", false)
+  const temporary = temporaryOf(file)
+  await write(temporary, text, false)
   await rename(temporary, file)
 }
 
