@@ -25,8 +25,12 @@ interface Pending {
   readonly socket: Duplex
   /** Statements sent, without statements that have no deadline. */
   count: number
-  /** When the server last finished a statement on this connection, or when the first of those under way was sent, in milliseconds. */
-  lastResponseAt: number
+  /** Since when the server owes a response: the last one, or when the first of the statements under way was sent, in milliseconds. */
+  silentSince: number
+  /** When the connection was first used. */
+  readonly openedAt: number
+  /** When the server last finished a statement on this connection; before the first, `openedAt`. */
+  respondedAt: number
 }
 
 /**
@@ -74,10 +78,10 @@ export const makeResponseDeadline = (
       if (wasPaused) return
       let waiting = false
       let deadSince: number | undefined
-      for (const { count, lastResponseAt } of connections.values()) {
+      for (const { count, silentSince } of connections.values()) {
         if (count === 0) continue
         waiting = true
-        if (now - lastResponseAt >= millis) deadSince = Math.min(deadSince ?? now, lastResponseAt)
+        if (now - silentSince >= millis) deadSince = Math.min(deadSince ?? now, silentSince)
       }
       if (deadSince !== undefined) closeSilent(deadSince, now)
       if (waiting) return
@@ -86,14 +90,20 @@ export const makeResponseDeadline = (
     }
 
     /**
-     * Closes the dead connections, and the unused ones that have been silent for as long: the same loss has probably
-     * affected them, and their next statement would wait for a whole deadline.
+     * Closes the dead connections, and the unused ones that have been silent for as long: the same loss has probably affected them, and
+     * their next statement would wait for a whole deadline. If every connection of that time has been silent since, statements that were
+     * sent later do not wait for a deadline of their own either.
      */
     const closeSilent = (deadSince: number, now: number) => {
+      const isSilent = ({ respondedAt }: Pending) => respondedAt <= deadSince
+      const isWholeLoss = [...connections.values()].every(
+        (connection) => connection.openedAt > deadSince || isSilent(connection)
+      )
       let closed = 0
-      for (const { count, lastResponseAt, socket } of connections.values()) {
-        if (count === 0 ? lastResponseAt <= deadSince : now - lastResponseAt >= millis) {
-          socket.destroy()
+      for (const connection of connections.values()) {
+        const isOverdue = connection.count > 0 && now - connection.silentSince >= millis
+        if (isOverdue || (isSilent(connection) && (isWholeLoss || connection.count === 0))) {
+          connection.socket.destroy()
           closed++
         }
       }
@@ -107,14 +117,15 @@ export const makeResponseDeadline = (
     const pendingOf = (socket: Duplex): Pending => {
       const known = connections.get(socket)
       if (known !== undefined) return known
-      const pending: Pending = { socket, count: 0, lastResponseAt: 0 }
+      const openedAt = performance.now()
+      const pending: Pending = { socket, count: 0, silentSince: 0, openedAt, respondedAt: openedAt }
       connections.set(socket, pending)
       socket.once("close", () => connections.delete(socket))
       return pending
     }
 
     const begin = (pending: Pending) => {
-      if (pending.count++ === 0) pending.lastResponseAt = performance.now()
+      if (pending.count++ === 0) pending.silentSince = performance.now()
       if (timer !== undefined) return
       checkedAt = performance.now()
       timer = setInterval(check, CHECK_MILLIS).unref()
@@ -122,7 +133,8 @@ export const makeResponseDeadline = (
 
     const end = (pending: Pending) => {
       pending.count--
-      pending.lastResponseAt = performance.now()
+      pending.respondedAt = performance.now()
+      pending.silentSince = pending.respondedAt
     }
 
     const guard = <A>(
@@ -140,7 +152,7 @@ export const makeResponseDeadline = (
           if (!Exit.hasInterrupts(exit)) {
             return Effect.sync(() => {
               end(pending)
-              onEnd(text, pending.lastResponseAt - sentAt, fiber)
+              onEnd(text, pending.respondedAt - sentAt, fiber)
               if (Exit.isFailure(exit) && errorsOf(exit.cause).some(isReadOnlyError)) onReadOnly()
             })
           }

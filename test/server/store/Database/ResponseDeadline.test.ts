@@ -71,6 +71,33 @@ describe("a connection that dies without a FIN or RST", () => {
     )
   )
 
+  it.live("statements that were sent later on other lost connections fail with the first", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        yield* useEveryConnection
+        proxy.forgetConnections()
+        const failedAt = Effect.map(Effect.flip(transaction(select)), () => performance.now())
+        const first = yield* Effect.forkChild(failedAt)
+        yield* Effect.sleep(DEADLINE_MILLIS / 2)
+        const second = yield* failedAt
+        assert.isBelow(second - (yield* Fiber.join(first)), DEADLINE_MILLIS / 4)
+      })
+    )
+  )
+
+  it.live("a connection on which the server responds meanwhile is not closed with it", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* select
+        proxy.forgetConnections()
+        const lost = yield* Effect.forkChild(Effect.flip(transaction(select)), { startImmediately: true })
+        const isLost = Effect.sync(() => lost.pollUnsafe() !== undefined)
+        yield* transaction(Effect.repeat(sql`SELECT pg_sleep(0.3)`, { until: () => isLost }))
+      })
+    )
+  )
+
   it.live("a transaction on it fails within the deadline", () =>
     throughProxy((proxy) =>
       Effect.gen(function* () {
