@@ -11,6 +11,9 @@ const CHECK_MILLIS = 500
 /** A check that runs so long after the one before follows a pause of the process, in which it could not read responses. It closes nothing. */
 const PAUSE_MILLIS = 4 * CHECK_MILLIS
 
+/** After a loss, the first statement of a connection takes unusually long from this share of the deadline on: 2 of 12 seconds. */
+const UNUSUAL_SHARE = 1 / 6
+
 /**
  * Whether statements have no deadline. Only for statements that also disable `statement_timeout`: the server does not
  * end them, so a slow statement looks the same as one on a dead connection.
@@ -27,10 +30,9 @@ interface Pending {
   count: number
   /** Since when the server owes a response: the last one, or when the first of the statements under way was sent, in milliseconds. */
   silentSince: number
-  /** When the connection was first used. */
-  readonly openedAt: number
-  /** When the server last finished a statement on this connection; before the first, `openedAt`. */
-  respondedAt: number
+  /** When the server first and last finished a statement on this connection; undefined before the first. */
+  firstResponseAt: number | undefined
+  lastResponseAt: number | undefined
 }
 
 /**
@@ -69,6 +71,8 @@ export const makeResponseDeadline = (
     const connections = new Map<Duplex, Pending>()
     let timer: NodeJS.Timeout | undefined
     let checkedAt = 0
+    /** The last loss: connections that were open at `before` may be lost too, and are closed until `until` if they are silent. */
+    let loss = { before: Number.NEGATIVE_INFINITY, until: Number.NEGATIVE_INFINITY }
 
     const check = () => {
       const now = performance.now()
@@ -76,37 +80,49 @@ export const makeResponseDeadline = (
       checkedAt = now
       // Responses that arrived meanwhile are read before the next check.
       if (wasPaused) return
-      let waiting = false
-      let deadSince: number | undefined
-      for (const { count, silentSince } of connections.values()) {
-        if (count === 0) continue
-        waiting = true
-        if (now - silentSince >= millis) deadSince = Math.min(deadSince ?? now, silentSince)
+      const waiting = [...connections.values()].filter(({ count }) => count > 0)
+      if (waiting.some((connection) => isOverdue(connection, now))) {
+        loss = { before: now - millis, until: now + millis }
       }
-      if (deadSince !== undefined) closeSilent(deadSince, now)
-      if (waiting) return
+      if (now < loss.until) closeSilent(now)
+      if (waiting.length > 0) return
       clearInterval(timer)
       timer = undefined
     }
 
+    const isOverdue = ({ count, silentSince }: Pending, now: number) =>
+      count > 0 && now - silentSince >= millis
+
+    /** Whether no response is known of a connection that was open before the loss for this long. */
+    const isSilentFor = ({ lastResponseAt }: Pending, now: number, duration: number) =>
+      lastResponseAt === undefined || now - lastResponseAt >= duration
+
+    const isOld = ({ firstResponseAt }: Pending) =>
+      firstResponseAt === undefined || firstResponseAt <= loss.before
+
     /**
      * Closes the dead connections, and the unused ones that have been silent for as long: the same loss has probably affected them, and
-     * their next statement would wait for a whole deadline. If every connection of that time has been silent since, statements that were
-     * sent later do not wait for a deadline of their own either.
+     * their next statement would wait for a whole deadline. So would a statement that was sent some time after the loss. It does not if
+     * none of the older connections has responded lately: then all of them are lost. A connection without any response, whose age is
+     * unknown, is one of them if its statement takes unusually long.
      */
-    const closeSilent = (deadSince: number, now: number) => {
-      const isSilent = ({ respondedAt }: Pending) => respondedAt <= deadSince
+    const closeSilent = (now: number) => {
       const isWholeLoss = [...connections.values()].every(
-        (connection) => connection.openedAt > deadSince || isSilent(connection)
+        (connection) => !isOld(connection) || isSilentFor(connection, now, millis / 2)
       )
+      const isLost = (connection: Pending) =>
+        connection.lastResponseAt === undefined
+          ? isWholeLoss && now - connection.silentSince >= millis * UNUSUAL_SHARE
+          : isOld(connection) &&
+            isSilentFor(connection, now, millis) &&
+            (connection.count === 0 || isWholeLoss)
       let closed = 0
       for (const connection of connections.values()) {
-        const isOverdue = connection.count > 0 && now - connection.silentSince >= millis
-        if (isOverdue || (isSilent(connection) && (isWholeLoss || connection.count === 0))) {
-          connection.socket.destroy()
-          closed++
-        }
+        if (!isOverdue(connection, now) && !isLost(connection)) continue
+        connection.socket.destroy()
+        closed++
       }
+      if (closed === 0) return
       log(
         Effect.logWarning(
           `Closed ${closed} database connections: the server has not responded on them for ${Duration.format(Duration.millis(millis))}`
@@ -117,8 +133,13 @@ export const makeResponseDeadline = (
     const pendingOf = (socket: Duplex): Pending => {
       const known = connections.get(socket)
       if (known !== undefined) return known
-      const openedAt = performance.now()
-      const pending: Pending = { socket, count: 0, silentSince: 0, openedAt, respondedAt: openedAt }
+      const pending: Pending = {
+        socket,
+        count: 0,
+        silentSince: 0,
+        firstResponseAt: undefined,
+        lastResponseAt: undefined
+      }
       connections.set(socket, pending)
       socket.once("close", () => connections.delete(socket))
       return pending
@@ -133,8 +154,9 @@ export const makeResponseDeadline = (
 
     const end = (pending: Pending) => {
       pending.count--
-      pending.respondedAt = performance.now()
-      pending.silentSince = pending.respondedAt
+      pending.silentSince = performance.now()
+      pending.lastResponseAt = pending.silentSince
+      pending.firstResponseAt ??= pending.silentSince
     }
 
     const guard = <A>(
@@ -152,7 +174,7 @@ export const makeResponseDeadline = (
           if (!Exit.hasInterrupts(exit)) {
             return Effect.sync(() => {
               end(pending)
-              onEnd(text, pending.respondedAt - sentAt, fiber)
+              onEnd(text, pending.silentSince - sentAt, fiber)
               if (Exit.isFailure(exit) && errorsOf(exit.cause).some(isReadOnlyError)) onReadOnly()
             })
           }

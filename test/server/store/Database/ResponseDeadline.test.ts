@@ -1,7 +1,7 @@
 import type { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Latch, Queue, Schedule } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { makePgNotify } from "../../../../src/server/store/PgNotify.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { NoResponseDeadline } from "../../../../src/server/store/Database/ResponseDeadline.ts"
@@ -33,6 +33,10 @@ const throughProxy = <A, E>(
   }).pipe(Effect.scoped, Effect.provide(TestDatabase.layer))
 
 const select = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 AS one`)
+
+/** When a statement failed on a connection of its own. */
+const failedAt = <A>(statement: Effect.Effect<A, SqlError.SqlError, SqlClient.SqlClient>) =>
+  Effect.map(Effect.flip(transaction(statement)), () => performance.now())
 
 /** Runs one statement on every connection of the pool: each transaction reserves one, and none ends before all have begun. */
 const useEveryConnection = Effect.gen(function* () {
@@ -74,13 +78,34 @@ describe("a connection that dies without a FIN or RST", () => {
   it.live("statements that were sent later on other lost connections fail with the first", () =>
     throughProxy((proxy) =>
       Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
         yield* useEveryConnection
+        const first = yield* Effect.forkChild(failedAt(sql`SELECT pg_sleep(0.4)`), { startImmediately: true })
+        yield* Effect.sleep("200 millis")
+        // Another connection responds after the first statement was sent, and before the loss.
+        yield* transaction(select)
         proxy.forgetConnections()
-        const failedAt = Effect.map(Effect.flip(transaction(select)), () => performance.now())
-        const first = yield* Effect.forkChild(failedAt)
-        yield* Effect.sleep(DEADLINE_MILLIS / 2)
-        const second = yield* failedAt
-        assert.isBelow(second - (yield* Fiber.join(first)), DEADLINE_MILLIS / 4)
+        yield* Effect.sleep(0.7 * DEADLINE_MILLIS)
+        const second = yield* failedAt(select)
+        assert.isBelow(second - (yield* Fiber.join(first)), DEADLINE_MILLIS / 2)
+      })
+    )
+  )
+
+  it.live("the first statement of a connection that was open before the loss fails with the others", () =>
+    throughProxy((proxy) =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        // Two connections, of which one has run a statement.
+        yield* Effect.scoped(
+          Effect.andThen(sql.reserve, (used) => Effect.andThen(used.execute("SELECT 1", []), sql.reserve))
+        )
+        assert.strictEqual(proxy.opened(), 2)
+        proxy.forgetConnections()
+        const first = yield* Effect.forkChild(failedAt(select), { startImmediately: true })
+        yield* Effect.sleep(0.7 * DEADLINE_MILLIS)
+        const second = yield* failedAt(select)
+        assert.isBelow(second - (yield* Fiber.join(first)), DEADLINE_MILLIS / 2)
       })
     )
   )
