@@ -61,14 +61,32 @@ export const store: ReadonlyArray<ListedMutant> = [
   },
   {
     file: responseDeadline,
-    from: "if (deadSince !== undefined) closeSilent(deadSince, now)",
+    from: "if (now < loss.until) closeSilent(now)",
     to: "",
     tests: responseDeadlineTests
   },
   {
     file: responseDeadline,
-    from: "count === 0 ? lastResponseAt <= deadSince :",
-    to: "count === 0 ? false :",
+    from: "(connection.count === 0 || isWholeLoss)",
+    to: "isWholeLoss",
+    tests: responseDeadlineTests
+  },
+  {
+    file: responseDeadline,
+    from: "(connection.count === 0 || isWholeLoss)",
+    to: "connection.count === 0",
+    tests: responseDeadlineTests
+  },
+  {
+    file: responseDeadline,
+    from: "isWholeLoss && now - connection.silentSince >= millis * UNUSUAL_SHARE",
+    to: "false",
+    tests: responseDeadlineTests
+  },
+  {
+    file: responseDeadline,
+    from: "loss = { before: now - millis, until: now + millis }",
+    to: "loss = { before: now - millis, until: now + 1 }",
     tests: responseDeadlineTests
   },
   {

@@ -11,7 +11,7 @@ import { spawnCli } from "../../support/process.ts"
 
 const MIB = 1024 * 1024
 
-/** The service in a process with a heap of 256 MiB, and an organization that floods it. */
+/** The service in a process with a heap of 144 MiB, so that garbage is collected early, and an organization that floods it. */
 const start = Effect.gen(function* () {
   const environment = {
     DATABASE_URL: Redacted.value(yield* cloneDatabase),
@@ -21,7 +21,7 @@ const start = Effect.gen(function* () {
   const running = yield* spawnCli(["serve"], {
     ...environment,
     PORT: "0",
-    NODE_OPTIONS: "--max-old-space-size=256"
+    NODE_OPTIONS: "--max-old-space-size=144"
   })
   const out = yield* running.waitForStdout(/csk_\S+/)
   const port = Number(/address +http:\/\/127\.0\.0\.1:(\d+)/.exec(out)?.[1])
