@@ -68,7 +68,7 @@ export const store: ReadonlyArray<ListedMutant> = [
   {
     file: responseDeadline,
     from: "(connection.count === 0 || isWholeLoss)",
-    to: "isWholeLoss",
+    to: "false",
     tests: responseDeadlineTests
   },
   {
