@@ -98,7 +98,9 @@ describe("a connection that dies without a FIN or RST", () => {
         const sql = yield* SqlClient.SqlClient
         // Two connections, of which one has run a statement.
         yield* Effect.scoped(
-          Effect.andThen(sql.reserve, (used) => Effect.andThen(used.execute("SELECT 1", []), sql.reserve))
+          Effect.andThen(sql.reserve, (used) =>
+            Effect.andThen(used.execute("SELECT 1", [], undefined), sql.reserve)
+          )
         )
         assert.strictEqual(proxy.opened(), 2)
         proxy.forgetConnections()
