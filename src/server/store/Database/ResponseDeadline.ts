@@ -93,7 +93,7 @@ export const makeResponseDeadline = (
     const isOverdue = ({ count, silentSince }: Pending, now: number) =>
       count > 0 && now - silentSince >= millis
 
-    /** Whether no response is known of a connection that was open before the loss for this long. */
+    /** Whether the server has not responded on a connection for this long. Also true before its first response. */
     const isSilentFor = ({ lastResponseAt }: Pending, now: number, duration: number) =>
       lastResponseAt === undefined || now - lastResponseAt >= duration
 
@@ -125,7 +125,7 @@ export const makeResponseDeadline = (
       if (closed === 0) return
       log(
         Effect.logWarning(
-          `Closed ${closed} database connections: the server has not responded on them for ${Duration.format(Duration.millis(millis))}`
+          `Closed ${closed} lost database connections: the server has not responded for ${Duration.format(Duration.millis(millis))}`
         )
       )
     }
