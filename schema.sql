@@ -700,10 +700,10 @@ CREATE TABLE approvals (
   agent_summary text,
   telling_arguments text,
   CONSTRAINT approvals_pkey PRIMARY KEY (org_id, approval_id),
+  CONSTRAINT approvals_check CHECK (((status <> 'approved'::text) OR (quorum IS NULL) OR (approvals_given >= approvals_required))),
   CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
   CONSTRAINT approvals_outcome_check CHECK ((outcome = ANY (ARRAY['allow'::text, 'reject'::text]))),
-  CONSTRAINT approvals_proposal_check CHECK (((proposed_digest IS NULL) OR (status = 'rejected'::text))) NOT VALID,
-  CONSTRAINT approvals_quorum_check CHECK (((status <> 'approved'::text) OR (quorum IS NULL) OR (approvals_given >= approvals_required))) NOT VALID,
+  CONSTRAINT approvals_proposal_check CHECK (((proposed_digest IS NULL) OR (status = 'rejected'::text))),
   CONSTRAINT approvals_stage_check CHECK ((stage = ANY (ARRAY['reviewer'::text, 'admin'::text]))),
   CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'expired'::text]))),
   CONSTRAINT approvals_timeout_action_check CHECK ((timeout_action = ANY (ARRAY['allow'::text, 'reject'::text])))
@@ -1384,8 +1384,8 @@ CREATE TABLE feedback (
   end_user text COLLATE "C",
   CONSTRAINT feedback_pkey PRIMARY KEY (org_id, feedback_id),
   CONSTRAINT feedback_score_check CHECK ((score = ANY (ARRAY['-1'::integer, 0, 1]))),
-  CONSTRAINT feedback_score_value_check CHECK (((score_value >= ('-1'::integer)::double precision) AND (score_value <= (1)::double precision))) NOT VALID,
-  CONSTRAINT feedback_source_check CHECK ((source = ANY (ARRAY['api_key'::text, 'feedback_token'::text]))) NOT VALID,
+  CONSTRAINT feedback_score_value_check CHECK (((score_value >= ('-1'::integer)::double precision) AND (score_value <= (1)::double precision))),
+  CONSTRAINT feedback_source_check CHECK ((source = ANY (ARRAY['api_key'::text, 'feedback_token'::text]))),
   CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'promoted'::text, 'superseded'::text])))
 ) WITH (fillfactor=80);
 CREATE INDEX feedback_commented ON feedback USING btree (org_id, status, score, feedback_id DESC) WHERE (comment IS NOT NULL);
@@ -1537,7 +1537,7 @@ CREATE TABLE governed_steps (
   CONSTRAINT governed_steps_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
   CONSTRAINT governed_steps_last_decision_check CHECK ((last_decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
   CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text]))),
-  CONSTRAINT governed_steps_shadow_effect_check CHECK ((shadow_effect = ANY (ARRAY['allow'::text, 'reject'::text, 'require_approval'::text]))) NOT VALID
+  CONSTRAINT governed_steps_shadow_effect_check CHECK ((shadow_effect = ANY (ARRAY['allow'::text, 'reject'::text, 'require_approval'::text])))
 ) WITH (fillfactor=80);
 CREATE INDEX governed_steps_of_session ON governed_steps USING btree (hashtextextended(session_id, (0)::bigint), requested_at);
 CREATE INDEX governed_steps_requested_at ON governed_steps USING btree (org_id, requested_at);
@@ -2027,10 +2027,6 @@ CREATE TABLE schema_migrations (
   name text NOT NULL,
   CONSTRAINT schema_migrations_pkey PRIMARY KEY (migration_id)
 );
-COMMENT ON TABLE schema_migrations IS 'Migrations that have been applied.';
-COMMENT ON COLUMN schema_migrations.migration_id IS 'Number of the migration.';
-COMMENT ON COLUMN schema_migrations.created_at IS 'When the migration was applied.';
-COMMENT ON COLUMN schema_migrations.name IS 'Name of the migration, as its file has it.';
 
 CREATE TABLE search_documents (
   org_id text COLLATE "C" NOT NULL,
@@ -2038,7 +2034,7 @@ CREATE TABLE search_documents (
   session_id text COLLATE "C" NOT NULL,
   words tsvector NOT NULL,
   CONSTRAINT search_documents_pkey PRIMARY KEY (org_id, document_id),
-  CONSTRAINT search_documents_session_fkey FOREIGN KEY (org_id, session_id) REFERENCES agent_sessions(org_id, session_id) ON DELETE CASCADE
+  CONSTRAINT search_documents_org_id_session_id_fkey FOREIGN KEY (org_id, session_id) REFERENCES agent_sessions(org_id, session_id) ON DELETE CASCADE
 );
 CREATE INDEX search_documents_session ON search_documents USING btree (org_id, session_id);
 CREATE INDEX search_documents_words ON search_documents USING gin (words) WITH (fastupdate=off);
@@ -2113,7 +2109,7 @@ CREATE TABLE tasks (
   canary_share double precision,
   canary_started_at timestamp with time zone,
   CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id),
-  CONSTRAINT tasks_canary_check CHECK ((num_nulls(canary_release_id, canary_share, canary_started_at) = ANY (ARRAY[0, 3]))) NOT VALID,
+  CONSTRAINT tasks_canary_check CHECK ((num_nulls(canary_release_id, canary_share, canary_started_at) = ANY (ARRAY[0, 3]))),
   CONSTRAINT tasks_review_share_check CHECK (((review_share >= (0)::double precision) AND (review_share <= (1)::double precision)))
 ) WITH (fillfactor=80);
 COMMENT ON TABLE tasks IS 'Tasks: instructions, schemas and a provider, answered by the live release.';
@@ -2149,7 +2145,7 @@ CREATE TABLE telemetry_batches (
   delivery_id text COLLATE "C",
   signal text DEFAULT 'spans'::text NOT NULL,
   CONSTRAINT telemetry_batches_pkey PRIMARY KEY (org_id, batch_id),
-  CONSTRAINT telemetry_batches_signal_check CHECK ((signal = ANY (ARRAY['spans'::text, 'scores'::text]))) NOT VALID
+  CONSTRAINT telemetry_batches_signal_check CHECK ((signal = ANY (ARRAY['spans'::text, 'scores'::text])))
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 COMMENT ON TABLE telemetry_batches IS 'Batches of spans that wait for delivery, or failed and can be replayed. A batch is deleted when the collector has accepted it or it is too old to be replayed.';
 COMMENT ON COLUMN telemetry_batches.org_id IS 'Organization that owns the row.';
@@ -2177,8 +2173,8 @@ CREATE TABLE telemetry_destinations (
   trace text DEFAULT 'own'::text NOT NULL,
   scores text DEFAULT 'span'::text NOT NULL,
   CONSTRAINT telemetry_destinations_pkey PRIMARY KEY (org_id),
-  CONSTRAINT telemetry_destinations_scores_check CHECK ((scores = ANY (ARRAY['span'::text, 'log'::text, 'langfuse'::text, 'phoenix'::text, 'braintrust'::text]))) NOT VALID,
-  CONSTRAINT telemetry_destinations_trace_check CHECK ((trace = ANY (ARRAY['own'::text, 'join'::text]))) NOT VALID
+  CONSTRAINT telemetry_destinations_scores_check CHECK ((scores = ANY (ARRAY['span'::text, 'log'::text, 'langfuse'::text, 'phoenix'::text, 'braintrust'::text]))),
+  CONSTRAINT telemetry_destinations_trace_check CHECK ((trace = ANY (ARRAY['own'::text, 'join'::text])))
 ) WITH (fillfactor=50);
 COMMENT ON TABLE telemetry_destinations IS 'The OpenTelemetry collector of an organization, at most one. Counts change in the transactions that queue, deliver and drop spans.';
 COMMENT ON COLUMN telemetry_destinations.org_id IS 'Organization that owns the row.';

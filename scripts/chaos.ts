@@ -3,7 +3,7 @@
  *
  *     npm run chaos                             200 kills of replicas with other faults between them (a quarter of an hour)
  *     npm run chaos -- 20                       20 kills
- *     npm run chaos -- --faults disk,failover   other faults: disk, memory, clock, failover, pooler, upgrade; or all
+ *     npm run chaos -- --faults disk,failover   other faults: disk, memory, clock, failover, pooler; or all
  *     npm run chaos -- --faults disk --rounds 9 --seed 7
  *     npm run chaos -- --faults failover --only "the primary is killed" --rounds 5
  *
@@ -19,7 +19,6 @@ import { runClockFaults } from "./chaos/faults/clock.ts"
 import { runDiskFaults } from "./chaos/faults/disk.ts"
 import { runFailover, runPoolerFailover } from "./chaos/faults/failover.ts"
 import { runMemoryFaults } from "./chaos/faults/memory.ts"
-import { runUpgrade } from "./chaos/faults/upgrade.ts"
 import { brokenGuarantees, faultsFor, missedDeadlines } from "./chaos/plan.ts"
 import { chaos } from "./chaos/run.ts"
 import { startDatabase } from "./chaos/store.ts"
@@ -41,8 +40,7 @@ const runs = {
   memory: { run: runMemoryFaults, rounds: 7 },
   clock: { run: runClockFaults, rounds: 5 },
   failover: { run: runFailover, rounds: 4 },
-  pooler: { run: runPoolerFailover, rounds: 5 },
-  upgrade: { run: runUpgrade, rounds: 2 }
+  pooler: { run: runPoolerFailover, rounds: 5 }
 }
 
 const report = (promises: ReadonlyArray<string>) => {
@@ -88,7 +86,7 @@ const runFaults = async (name: keyof typeof runs, seed: number) => {
   )
   if (result === undefined) {
     console.log(
-      `${name} is skipped: it needs Linux, for disk and clock a C compiler (cc), for pooler PgBouncer, and for upgrade the history of the repository`
+      `${name} is skipped: it needs Linux, for disk and clock a C compiler (cc), and for pooler PgBouncer`
     )
     return
   }

@@ -7,7 +7,12 @@ import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
 import { onDirectConnection } from "./Database.ts"
 import { type PoolerMismatch, type PoolerSettings, preparePooler } from "./Database/preparePooler.ts"
-import { checkNewerSchema, hasEveryMigration, type SchemaIncompatible } from "./Database/schemaVersion.ts"
+import {
+  checkNewerSchema,
+  hasEveryMigration,
+  type SchemaIncompatible,
+  type SchemaUnreleased
+} from "./Database/schemaVersion.ts"
 import { migrations } from "./migrations/index.ts"
 import { withoutTimeouts } from "./withoutTimeouts.ts"
 
@@ -29,7 +34,9 @@ const LOCK_WAIT_MILLIS = 1_000
 const LOCK_RETRIES = Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
 
 /** The error of a lock that was not granted in time, of a migration or of the library's own statements. */
-const lockTimeout = (error: SqlError.SqlError | PgMigrator.MigrationError): SqlError.SqlError | undefined => {
+const lockTimeout = (
+  error: SqlError.SqlError | PgMigrator.MigrationError | SchemaUnreleased
+): SqlError.SqlError | undefined => {
   const cause = error._tag === "MigrationError" ? error.cause : error
   return isSqlError(cause) && cause.reason._tag === "LockTimeoutError" ? cause : undefined
 }
@@ -45,8 +52,6 @@ const migrateOnce = Effect.gen(function* () {
         yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
         if (yield* hasEveryMigration(sql)) return []
         yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_WAIT_MILLIS)}, true)`
-        // A migration changes the rows of organizations that move too: the fence would refuse or skip them.
-        yield* sql`SELECT set_config('countersign.moving', 'on', true)`
         // The library creates the table too, but if that fails, it queries the table in the aborted transaction, and the
         // reason is lost.
         yield* sql`
@@ -102,7 +107,12 @@ const logMigrations = (names: ReadonlyArray<string>): Effect.Effect<void> =>
  */
 export const layerMigrated: Layer.Layer<
   never,
-  SqlError.SqlError | PgMigrator.MigrationError | SchemaIncompatible | PoolerMismatch | PoolerSettings,
+  | SqlError.SqlError
+  | PgMigrator.MigrationError
+  | SchemaIncompatible
+  | SchemaUnreleased
+  | PoolerMismatch
+  | PoolerSettings,
   SqlClient.SqlClient
 > = Layer.effectDiscard(Effect.andThen(Effect.tap(migrate, logMigrations), checkNewerSchema))
 

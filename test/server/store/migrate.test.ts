@@ -3,8 +3,10 @@ import { PgConnection } from "@effect/sql-pg"
 import { Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { layerMigrated, makeReadiness, migrate } from "../../../src/server/store/migrate.ts"
+import { migrations } from "../../../src/server/store/migrations/index.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
 import * as Database from "../../../src/server/store/Database.ts"
-import { waitForStatementBlockedFor } from "../../support/eventually.ts"
+import { waitForBlockedStatements, waitForStatementBlockedFor } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
 /** Locks the table of migrations in another session until the scope closes, as a backup or a migrating replica does. */
@@ -46,6 +48,57 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("migrate", (it) => {
       yield* lockMigrations("ACCESS EXCLUSIVE")
       assert.isTrue(yield* ready)
     })
+  )
+
+  it.effect(
+    "a migration waits for a lock in short attempts, and changes nothing before it has all of them",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { url } = yield* TestDatabase
+        yield* sql`DROP SCHEMA public CASCADE`
+        yield* sql`CREATE SCHEMA public`
+        yield* sql`
+        CREATE TABLE schema_migrations (
+          migration_id integer PRIMARY KEY,
+          created_at timestamptz NOT NULL DEFAULT now(),
+          name text NOT NULL
+        )
+      `
+        const other = yield* PgConnection.make({ url })
+        yield* other.query("BEGIN")
+        yield* other.query("LOCK TABLE schema_migrations IN SHARE MODE")
+        const migrating = yield* Effect.forkChild(migrate)
+        yield* transaction(waitForBlockedStatements(1))
+        // Waits behind the migration until that gives up the lock.
+        yield* transaction(sql`LOCK TABLE schema_migrations IN SHARE MODE`)
+        assert.deepStrictEqual(yield* sql`SELECT to_regclass('runs') IS NULL AS unchanged`, [
+          { unchanged: true }
+        ])
+        yield* other.query("COMMIT")
+        assert.deepStrictEqual(yield* Fiber.join(migrating), Object.keys(migrations))
+      })
+  )
+
+  it.effect(
+    "a database of an unreleased version is refused in one sentence, and nothing in it is changed",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`UPDATE schema_migrations SET name = 'identity' WHERE migration_id = 1`
+        yield* sql`INSERT INTO schema_migrations (migration_id, name) VALUES (2, 'sessions')`
+        const before = yield* sql`SELECT * FROM schema_migrations ORDER BY migration_id`
+        const refused = yield* Effect.flip(Effect.scoped(Layer.build(layerMigrated)))
+        assert.strictEqual(
+          refused.message,
+          "the database belongs to an unreleased version of countersign, from before the schema of 1.0.0: start over with an empty " +
+            "database, and copy the data that you need with pg_dump; nothing was changed"
+        )
+        assert.deepStrictEqual(yield* sql`SELECT * FROM schema_migrations ORDER BY migration_id`, before)
+        assert.isFalse(yield* yield* makeReadiness)
+        yield* sql`DELETE FROM schema_migrations WHERE migration_id = 2`
+        yield* sql`UPDATE schema_migrations SET name = 'baseline' WHERE migration_id = 1`
+      })
   )
 
   it.effect(

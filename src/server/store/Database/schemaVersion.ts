@@ -14,14 +14,28 @@ export const hasTables = (sql: SqlClient.SqlClient) =>
     ([table]) => table?.found === true
   )
 
-/** The number of the newest applied migration; 0 if the database has no table of migrations. */
+/** The database was migrated by a version before 1.0.0, whose migrations were other ones. */
+export class SchemaUnreleased extends Schema.TaggedError<SchemaUnreleased>()("SchemaUnreleased", {}) {
+  override get message(): string {
+    return (
+      "the database belongs to an unreleased version of countersign, from before the schema of 1.0.0: " +
+      "start over with an empty database, and copy the data that you need with pg_dump; nothing was changed"
+    )
+  }
+}
+
+/**
+ * The number of the newest applied migration; 0 if the database has no table of migrations. Fails if the first migration is not this
+ * version's.
+ */
 const newestMigration = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   if (!(yield* hasTables(sql))) return 0
-  const [newest] = yield* sql<{ id: number | null }>`
-    SELECT max(migration_id)::int AS id
+  const [found] = yield* sql<{ newest: number | null; is_unreleased: boolean | null }>`
+    SELECT max(migration_id)::int AS newest, bool_or(migration_id = 1 AND name <> 'baseline') AS is_unreleased
     FROM schema_migrations
   `
-  return newest?.id ?? 0
+  if (found?.is_unreleased === true) return yield* new SchemaUnreleased()
+  return found?.newest ?? 0
 })
 
 /** Whether the database has every migration of this version. */

@@ -1,0 +1,22 @@
+import { Effect } from "effect"
+import { approvals } from "./0001_baseline/approvals.ts"
+import { delivery } from "./0001_baseline/delivery.ts"
+import { feedback } from "./0001_baseline/feedback.ts"
+import { identity } from "./0001_baseline/identity.ts"
+import { moves } from "./0001_baseline/moves.ts"
+import { notifications } from "./0001_baseline/notifications.ts"
+import { store } from "./0001_baseline/store.ts"
+import { tasks } from "./0001_baseline/tasks.ts"
+import { telemetry } from "./0001_baseline/telemetry.ts"
+import { triggers } from "./0001_baseline/triggers.ts"
+import { statements, tables } from "./statements.ts"
+
+/** The schema of 1.0.0, a file for each area. Until that release, changes of the schema edit it; after it, they are further migrations. */
+export default Effect.andThen(
+  Effect.forEach(
+    [identity, approvals, notifications, delivery, tasks, feedback, telemetry, store, moves],
+    tables,
+    { discard: true }
+  ),
+  statements(...triggers)
+)
