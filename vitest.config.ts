@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { generate } from "./scripts/setup.js"
 import { SlowFoldersFirst } from "./test/support/SlowFoldersFirst.ts"
 
 /** These stop, starve or disconnect databases and processes, and assert what happens in time. Others beside them slow all of that. */
@@ -29,6 +30,9 @@ const cores = availableParallelism()
 
 /** Many tests wait most of their time: for a lease, a deadline, a page. */
 const maxWorkers = Math.ceil(cores * 1.5)
+
+// A test never sees the generated files of an earlier contract.
+generate()
 
 /**
  * Tests mirror `src` path for path. Each test file that uses the database gets its own, cloned from a template that the global set-up

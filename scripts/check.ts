@@ -71,8 +71,6 @@ const checks: ReadonlyArray<Step> = [
   { name: "mutants: list", command: [process.execPath, path.join("scripts", "mutants.ts"), "--check"] },
   generated("documents: generated tables", path.join("docs", "generate.ts")),
   generated("openapi.json", "openapi.ts"),
-  generated("approval-rules.schema.json", "rulesSchema.ts"),
-  generated("client", path.join("client", "generate.ts")),
   generated("schema.sql", "schema.ts"),
   {
     name: "flake",

@@ -1,1 +1,3 @@
 export const setup: (options?: { readonly withConsole?: boolean }) => string | undefined
+
+export const generate: () => void

@@ -1,7 +1,7 @@
 /**
- * Prepares a checkout: installs the dependencies of the lockfile, checks the Node version, builds the console and
- * bundles the service. Runs on Node 18 or later without dependencies. If everything is in place already, it prints
- * nothing and takes a few milliseconds.
+ * Prepares a checkout: installs the dependencies of the lockfile, checks the Node version, generates the files that
+ * follow from the contract, builds the console and bundles the service. Runs on Node 18 or later without dependencies.
+ * If everything is in place already, it prints nothing and takes a few milliseconds.
  *
  * If the running Node is too old, Node 24 is installed too (`scripts/node`, with a lockfile of its own); npm scripts
  * find it first, as `node_modules/.bin/node`.
@@ -262,12 +262,46 @@ const exclusively = (work) => {
   }
 }
 
+/** The files of `scripts/generate.ts` that the sources import. The stamp is beside them, because copies of a checkout share node_modules. */
+const generated = join(root, "src", "client", "connect", "generated")
+const generatedStamp = join(generated, "stamp")
+const rulesSchema = join(root, "approval-rules.schema.json")
+
+/** The files in folders of `src`. */
+const sourcesIn = (...folders) =>
+  folders.flatMap((folder) => filesBelow(join(root, "src", folder))).filter((file) => file !== generatedStamp)
+
+/** The contract and its generators. The lockfile stands for the dependencies. */
+const contractSources = () => [
+  ...sourcesIn("api", "domain"),
+  ...filesBelow(join(root, "scripts", "client")),
+  join(root, "scripts", "generate.ts"),
+  join(root, "package-lock.json")
+]
+
+/** Generates the files that follow from the contract if it has changed. Without them no program runs, so a failure ends the set-up. */
+export const generate = () => {
+  const compare = () => compareSources(root, contractSources(), generatedStamp)
+  const isDone = ({ isFresh }) => isFresh && existsSync(rulesSchema)
+  if (isDone(compare())) return
+  exclusively(() => {
+    const compared = compare()
+    if (isDone(compared)) return
+    // After a failure the old stamp must not match.
+    rmSync(generatedStamp, { force: true })
+    const failure = runBuild([join(root, "scripts", "generate.ts")])
+    if (failure !== undefined)
+      throw new SetupFailed(`could not generate the files that follow from the contract: ${failure}`)
+    writeStamp(generatedStamp, compared)
+  })
+}
+
 /** Build output of the console in a checkout. The service serves it from here. */
 const consoleDirectory = join(root, ".console")
 
 /** The sources of the console. */
 const consoleSources = () => [
-  ...["api", "client", "console", "domain"].flatMap((name) => filesBelow(join(root, "src", name))),
+  ...sourcesIn("api", "client", "console", "domain"),
   join(root, "scripts", "console.config.ts"),
   join(root, "package-lock.json")
 ]
@@ -323,7 +357,7 @@ const KEPT_BUNDLES = 4
 
 /** Everything that the bundle is made of. The lockfile stands for the dependencies. */
 const serviceSources = () => [
-  ...filesBelow(join(root, "src")).filter((file) => !file.startsWith(join(root, "src", "console"))),
+  ...sourcesIn("").filter((file) => !file.startsWith(join(root, "src", "console"))),
   join(root, "scripts", "bundle.js"),
   join(root, "tsconfig.json"),
   join(root, "package-lock.json")
@@ -408,6 +442,7 @@ const ensureTools = (name) => {
  */
 export const setup = ({ withConsole = true } = {}) => {
   ensureInstalled()
+  generate()
   if (withConsole) buildConsole()
   return bundleService()
 }

@@ -1,6 +1,6 @@
 import type { Duration } from "effect"
 import type { GovernedDecision } from "../client/connect/govern.ts"
-import type { GovernedStep, OutcomeReport, StepRequest } from "../client/connect/Operations.ts"
+import type { GovernedStep, OutcomeReport, StepRequest } from "../client/connect/generated/Operations.ts"
 import { isProblem, type Problem } from "../client/connect/Problem.ts"
 import type { CountersignClient } from "../client/connect.ts"
 import { isUnavailable } from "../client/isTransient.ts"

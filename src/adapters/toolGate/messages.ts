@@ -1,5 +1,5 @@
 /** Texts for the model about a call that is not executed. */
-import type { GovernedStep } from "../../client/connect/Operations.ts"
+import type { GovernedStep } from "../../client/connect/generated/Operations.ts"
 import type { Problem } from "../../client/connect/Problem.ts"
 import {
   ALREADY_EXECUTED,

@@ -2,7 +2,7 @@ import { ClientError, isClientError } from "../ClientError.ts"
 import type { ServiceUnreachable } from "../ServiceUnreachable.ts"
 import type { UnexpectedResponse } from "../UnexpectedResponse.ts"
 import type { DecisionTimeout } from "./DecisionTimeout.ts"
-import type { AnyServiceProblem } from "./Operations.ts"
+import type { AnyServiceProblem } from "./generated/Operations.ts"
 
 /** One invalid field of a request. */
 export interface FieldError {

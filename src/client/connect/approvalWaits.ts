@@ -1,6 +1,6 @@
 /** Waits for approvals to close. All waits of a session share one stream: an agent may have many steps pending at once. */
 import type { StreamOptions } from "../StreamOptions.ts"
-import type { ApprovalSnapshot } from "./Operations.ts"
+import type { ApprovalSnapshot } from "./generated/Operations.ts"
 import type { SessionFollower } from "./sessionEvents.ts"
 
 /** How to wait for an approval. */

@@ -1,6 +1,6 @@
 /** Checks and converts the values of requests and responses by the generated table. */
 import * as Redacted from "effect/Redacted"
-import { shapes } from "./operationTable.ts"
+import { shapes } from "./generated/operationTable.ts"
 
 /**
  * The shape of a value:
