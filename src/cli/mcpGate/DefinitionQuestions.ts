@@ -21,7 +21,7 @@ export const makeDefinitionQuestions = ({
   server,
   signal
 }: {
-  readonly calls: GovernedCalls
+  readonly calls: Pick<GovernedCalls, "ask" | "report" | "waitForPerson">
   readonly approvalUrl: (approval: string | null) => string
   /** Name of the server in the question. */
   readonly server: string

@@ -1,0 +1,230 @@
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect } from "effect"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { formatMessage, isObject, type JsonObject, type RpcMessage } from "../../../src/cli/mcp/jsonRpc.ts"
+import { digestOf } from "../../../src/cli/mcpGate/digest.ts"
+import { openJournal } from "../../../src/cli/mcpGate/Journal.ts"
+import { type McpGateOptions, startMcpGate } from "../../../src/cli/mcpGate/McpGate.ts"
+import type { UpstreamEvents } from "../../../src/cli/mcpGate/Upstream.ts"
+import { governedRun, type GovernedRun } from "../../adapters/governedRun.ts"
+import { service } from "../../support/service.ts"
+
+const META = "dev.countersign/gate"
+
+const tools = ["read", "refund", "forbidden"].map((name) => ({ name, inputSchema: { type: "object" } }))
+
+/** What the server does with a request, instead of its usual answer. */
+type Answer = (message: RpcMessage, events: UpstreamEvents) => Promise<void> | void
+
+/** A gate in this process, in front of a server that executes calls by noting them. */
+const gateFor = Effect.fnUntraced(function* (
+  run: GovernedRun,
+  options: Partial<Pick<McpGateOptions, "client">> & { readonly answer?: Answer } = {}
+) {
+  const directory = yield* Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(path.join(tmpdir(), "countersign-mcp-gate-"))),
+    (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true }))
+  )
+  const { client = run.client, answer } = options
+  const executed: Array<unknown> = []
+  const waiting = new Map<unknown, (message: JsonObject) => void>()
+  const log: Array<string> = []
+
+  const respond = (message: RpcMessage, events: UpstreamEvents): Promise<void> | void => {
+    if (message.kind !== "request") return
+    const { id, method, params } = message
+    if (method === "tools/list") return events.onMessage(formatMessage({ id, result: { tools } }))
+    executed.push(isObject(params) ? params["arguments"] : undefined)
+    return events.onMessage(formatMessage({ id, result: { content: [{ type: "text", text: "done" }] } }))
+  }
+
+  const gate = yield* Effect.acquireRelease(
+    Effect.promise(() =>
+      startMcpGate({
+        client,
+        key: run.key,
+        consoleUrl: `${run.url}/console`,
+        server: "shop",
+        prefix: "",
+        actionClasses: {},
+        session: run.session,
+        directory,
+        acceptsChanges: false,
+        connect: async (events) => ({
+          send: async (message) => (answer ?? respond)(message, events),
+          close: async () => events.onEnd("The MCP server was closed.")
+        }),
+        write: async (line) => {
+          const message: unknown = JSON.parse(line)
+          if (isObject(message)) waiting.get(message["id"])?.(message)
+        },
+        log: (line) => log.push(line)
+      })
+    ),
+    (made) => Effect.promise(() => made.stop({ drain: false }))
+  )
+
+  let ids = 0
+  /** Sends a request, and returns the response. */
+  const request = (method: string, params?: unknown): Promise<JsonObject> => {
+    const id = ++ids
+    return new Promise((done, fail) => {
+      waiting.set(id, done)
+      gate.receive(formatMessage({ id, method, params })).catch(fail)
+    })
+  }
+  return {
+    ...gate,
+    directory,
+    executed,
+    log,
+    request,
+    call: (name: unknown, args?: unknown) => request("tools/call", { name, arguments: args })
+  }
+})
+
+const causeOf = ({ result }: JsonObject): unknown => {
+  const meta = isObject(result) ? result["_meta"] : undefined
+  const own = isObject(meta) ? meta[META] : undefined
+  return isObject(own) ? own["cause"] : undefined
+}
+
+const codeOf = ({ error }: JsonObject): unknown => (isObject(error) ? error["code"] : undefined)
+
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
+  "the gate in front of an MCP server",
+  (it) => {
+    it.effect("does not send an approved call that another gate has started meanwhile", () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("gate two")
+        const opened = yield* Deferred.make<string>()
+        const { client } = run
+        const gate = yield* gateFor(run, {
+          client: {
+            ...client,
+            sessions: {
+              ...client.sessions,
+              step: async (...args) => {
+                const decided = await client.sessions.step(...args)
+                const directory = await Effect.runPromise(Deferred.await(opened))
+                const other = await openJournal(path.join(directory, "sessions", run.session, "calls"))
+                const record = {
+                  session: run.session,
+                  step_id: decided.step_id,
+                  tool: "read",
+                  action_class: "destructive",
+                  digest: digestOf(["read", { file: "a" }])
+                }
+                assert.isTrue(await other.started(record, 0))
+                return decided
+              }
+            }
+          }
+        })
+        yield* Deferred.succeed(opened, gate.directory)
+        const answered = yield* Effect.promise(() => gate.call("read", { file: "a" }))
+        assert.strictEqual(causeOf(answered), "unknown")
+        assert.include(JSON.stringify(answered), "it was sent to the server by another request")
+        assert.deepStrictEqual(gate.executed, [])
+      })
+    )
+
+    it.effect("executes an allowed call once, and answers with the server's result", () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("gate executes")
+        const gate = yield* gateFor(run)
+        const answered = yield* Effect.promise(() => gate.call("read", { file: "a" }))
+        assert.deepStrictEqual(answered["result"], { content: [{ type: "text", text: "done" }] })
+        const refused = yield* Effect.promise(() => gate.call("forbidden"))
+        assert.strictEqual(causeOf(refused), "rule")
+        assert.deepStrictEqual(gate.executed, [{ file: "a" }])
+      })
+    )
+
+    it.effect(
+      "does not execute a call without a tool that the server lists, or with arguments that are none",
+      () =>
+        Effect.gen(function* () {
+          const run = yield* governedRun("gate invalid")
+          const gate = yield* gateFor(run)
+          yield* Effect.promise(async () => {
+            for (const [name, args] of [
+              [undefined, {}],
+              [7, {}],
+              [["read"], {}],
+              ["read", null],
+              ["read", "a"],
+              ["read", ["a"]],
+              ["read", 7]
+            ]) {
+              assert.strictEqual(codeOf(await gate.call(name, args)), -32_602, JSON.stringify([name, args]))
+            }
+            for (const params of [undefined, null, "read", ["read"]]) {
+              assert.strictEqual(codeOf(await gate.request("tools/call", params)), -32_602, String(params))
+            }
+            assert.strictEqual(causeOf(await gate.call("other", {})), "unknown_tool")
+            for (const requestState of ["", "made up", 7, null, {}]) {
+              const answered = await gate.request("tools/call", { name: "read", arguments: {}, requestState })
+              assert.strictEqual(codeOf(answered), -32_602, JSON.stringify(requestState))
+            }
+            assert.deepStrictEqual(gate.executed, [])
+          })
+        })
+    )
+
+    it.effect("does not execute a call if the server fails to list its tools, or has ended", () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("gate lists")
+        const failing = yield* gateFor(run, {
+          answer: (message, { onMessage }) =>
+            message.kind === "request"
+              ? onMessage(formatMessage({ id: message.id, error: { code: -32_603, message: "No list" } }))
+              : undefined
+        })
+        const silent = yield* gateFor(run, {
+          answer: () => Promise.reject(new Error("The pipe is closed"))
+        })
+        const endless = yield* gateFor(run, {
+          answer: (message, { onMessage }) =>
+            message.kind === "request"
+              ? onMessage(formatMessage({ id: message.id, result: { tools, nextCursor: "more" } }))
+              : undefined
+        })
+        yield* Effect.promise(async () => {
+          for (const gate of [failing, silent, endless]) {
+            assert.strictEqual(causeOf(await gate.call("read", {})), "server")
+          }
+          assert.include(endless.log.join("\n"), "more than 50 pages")
+        })
+        const ended = yield* gateFor(run, {
+          answer: (_message, { onEnd }) => onEnd("The MCP server ended with exit code 3.")
+        })
+        const answered = yield* Effect.promise(() => ended.call("read", {}))
+        assert.include(JSON.stringify(answered["error"]), "exit code 3. The call was not executed")
+      })
+    )
+
+    it.effect("ignores a second request with the id of one that has no response", () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("gate ids")
+        const gate = yield* gateFor(run)
+        const waiting = gate.call("refund", { amount: 1 })
+        yield* Effect.promise(async () => {
+          await gate.receive(
+            formatMessage({ id: 1, method: "tools/call", params: { name: "read", arguments: { file: "b" } } })
+          )
+          await gate.receive(formatMessage({ id: "countersign-gate-1", method: "tools/list" }))
+          assert.lengthOf(
+            gate.log.filter((line) => line.includes("the second request is ignored")),
+            2
+          )
+          await run.decide("approve", "refund")
+          await waiting
+          assert.deepStrictEqual(gate.executed, [{ amount: 1 }])
+        })
+      })
+    )
+  }
+)
