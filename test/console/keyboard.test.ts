@@ -15,7 +15,7 @@ import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
 
-/** An organization with two pending approvals, of which the first has long arguments. */
+/** An organization with three pending approvals, of which the first has long arguments. */
 const pendingApprovals = (organization: string) =>
   Effect.gen(function* () {
     const { client, key } = yield* Countersign
@@ -33,6 +33,7 @@ const pendingApprovals = (organization: string) =>
       })
     yield* submit("one", "mail.send", 45)
     yield* submit("two", "mail.other", 1)
+    yield* submit("three", "mail.last", 1)
     return yield* key({ preset: "reviewer", name: "Ada" }, organization)
   })
 
@@ -62,6 +63,26 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Keybo
         await pane.getByRole("heading", { name: "mail.other" }).waitFor()
       })
       assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a key that is held down moves on through the list, and acts on one approval once", () =>
+    Effect.gen(function* () {
+      const ada = yield* pendingApprovals("held")
+      const { page, pageErrors } = yield* openSignedIn(ada, "/approvals")
+      yield* Effect.promise(async () => {
+        await page.getByRole("option", { name: /mail\.send/ }).click()
+        await page.getByRole("button", { name: "Approve" }).waitFor()
+        // Every press but the first is a repetition, until the key is up.
+        for (const key of ["x", "x", "j", "j"]) await page.keyboard.down(key)
+        await page.getByRole("heading", { name: "mail.last" }).waitFor()
+        await page.getByText("1 selected", { exact: true }).waitFor()
+        assert.strictEqual(await page.getByRole("option", { selected: true }).count(), 1)
+        for (const key of ["x", "j"]) await page.keyboard.up(key)
+        // Another press is not.
+        await page.keyboard.press("x")
+        await page.getByText("2 selected", { exact: true }).waitFor()
+      })
+      assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("single letters are listed, and can be switched off for this browser", () =>

@@ -3,6 +3,8 @@ import { DateTime, Deferred, Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { type Inbox, INBOX_PING_MS } from "../../../../src/api/Console.ts"
 import { ApprovalSnapshot } from "../../../../src/api/SessionStream.ts"
+import type { InboxLine } from "../../../../src/api/console/InboxApproval.ts"
+import { KeyId } from "../../../../src/domain/Ids.ts"
 import { makeInboxFollower, type InboxListener } from "../../../../src/console/state/inbox/InboxFollower.ts"
 
 const at = "2026-11-21T02:33:05.123Z"
@@ -93,6 +95,104 @@ describe("InboxFollower", () => {
       yield* answer(1, page([2, 5]))
       assert.strictEqual(shown(), "live 1 3 5")
     })
+  )
+
+  it.effect("an older snapshot of an approval hides no vote, and never reopens a closed approval", () =>
+    Effect.gen(function* () {
+      const { answer, applyApproval, connect, settled, state, stream } = yield* simulatedInbox
+      const shown = () => state().pending.map(({ approvals_given, comment }) => [approvals_given, comment])
+      const snapshot = (approvals_given: number | undefined, comment: string | null) => ({
+        ...approval(1),
+        ...(approvals_given === undefined ? {} : { approvals_given }),
+        comment
+      })
+      connect()
+      stream().opened()
+      yield* settled
+      // The page was read before the vote that the stream delivers meanwhile.
+      stream().approval(snapshot(1, "one vote"))
+      yield* answer(0, { approvals: [snapshot(0, "no vote")], more: false })
+      assert.deepStrictEqual(shown(), [[1, "one vote"]])
+      stream().approval(snapshot(0, "no vote"))
+      assert.deepStrictEqual(shown(), [[1, "one vote"]])
+      // Events of an older version of the service do not say how many votes there were.
+      stream().approval(snapshot(undefined, "unknown"))
+      assert.deepStrictEqual(shown(), [[1, "one vote"]])
+      // With as many votes, the later one counts: an escalation changes other members.
+      applyApproval(snapshot(1, "escalated"))
+      assert.deepStrictEqual(shown(), [[1, "escalated"]])
+      stream().approval(snapshot(2, "two votes"))
+      assert.deepStrictEqual(shown(), [[2, "two votes"]])
+
+      stream().approval(approval(1, "approved"))
+      stream().approval(snapshot(3, "late"))
+      assert.deepStrictEqual(shown(), [])
+      // Also one that a page has, which was read before the end.
+      stream().resync()
+      yield* settled
+      yield* answer(1, page([1, 2]))
+      assert.deepStrictEqual(
+        state().pending.map(({ step_id }) => step_id),
+        ["step 2"]
+      )
+      assert.deepStrictEqual([...state().closed.keys()], [approval(1).approval_id])
+    })
+  )
+
+  it.effect("the first vote count is shown, and a later snapshot keeps the line that only lists have", () =>
+    Effect.gen(function* () {
+      const { answer, connect, settled, state, stream } = yield* simulatedInbox
+      const line = (agent_summary: string): InboxLine => ({
+        rule_summary: null,
+        agent_summary,
+        arguments: null,
+        requested_by: { id: KeyId.make(`key_${"a".repeat(32)}`), name: "agent" },
+        self_approval: false,
+        about: null
+      })
+      connect()
+      stream().opened()
+      yield* settled
+      yield* answer(0, { approvals: [{ ...approval(1), line: line("refund") }, approval(2)], more: false })
+      stream().approval({ ...approval(1), approvals_given: 1 })
+      stream().approval({ ...approval(2), line: line("mail") })
+      stream().approval(approval(2))
+      stream().approval({ ...approval(1), approvals_given: 1, line: line("another") })
+      assert.deepStrictEqual(
+        state().pending.map(({ approvals_given, line }) => [approvals_given, line?.agent_summary]),
+        [
+          [1, "another"],
+          [undefined, "mail"]
+        ]
+      )
+      stream().approval({ ...approval(1), approvals_given: 2 })
+      assert.deepInclude(state().pending[0], { approvals_given: 2, line: line("another") })
+    })
+  )
+
+  it.effect(
+    "approvals with the same deadline are sorted by their IDs, and the oldest closed ones are dropped",
+    () =>
+      Effect.gen(function* () {
+        const { answer, connect, settled, shown, state, stream } = yield* simulatedInbox
+        connect()
+        stream().opened()
+        yield* settled
+        const expires_at = approval(1).expires_at
+        yield* answer(0, {
+          approvals: [3, 1, 2].map((number) => ({ ...approval(number), expires_at })),
+          more: false
+        })
+        assert.strictEqual(shown(), "live 1 2 3")
+        for (let number = 1; number <= 500; number++) stream().approval(approval(number, "approved"))
+        assert.strictEqual(state().closed.size, 500)
+        // One that closed again, such as in the response to a decision, is the newest.
+        stream().approval(approval(1, "approved"))
+        stream().approval(approval(501, "approved"))
+        assert.strictEqual(state().closed.size, 500)
+        assert.isTrue(state().closed.has(approval(1).approval_id))
+        assert.isFalse(state().closed.has(approval(2).approval_id))
+      })
   )
 
   it.effect("repeated resync events cause one more read, after the running one", () =>
