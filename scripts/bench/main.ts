@@ -27,7 +27,6 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   flood: async (parts) => (await import("./flood.ts")).run(parts),
   stream: async (parts) => (await import("./stream.ts")).run(parts),
   console: () => import("./console.ts"),
-  move: async (parts) => (await import("./move.ts")).run(parts),
   image: () => import("./image.ts"),
   ready: () => import("./ready.ts"),
   rest: () => import("./rest.ts"),

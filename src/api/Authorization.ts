@@ -7,13 +7,7 @@ import { Context } from "effect"
 import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
 import type { Principal } from "../domain/identity/Principal.ts"
 import { type Scope, scopes } from "../domain/identity/Scope.ts"
-import {
-  AddressNotAllowed,
-  InsufficientScope,
-  InvalidApiKey,
-  OrganizationMoved,
-  RateLimited
-} from "./Problems.ts"
+import { AddressNotAllowed, InsufficientScope, InvalidApiKey, RateLimited } from "./Problems.ts"
 
 /** The principal of the current request. */
 export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principal>()(
@@ -34,7 +28,7 @@ export class Authentication extends HttpApiMiddleware.Service<
 >()("countersign/api/Authentication", {
   requiredForClient: true,
   security: { api_key: bearer },
-  error: [InvalidApiKey, AddressNotAllowed, OrganizationMoved, RateLimited]
+  error: [InvalidApiKey, AddressNotAllowed, RateLimited]
 }) {}
 
 /** Proof that the principal of the current request has scope `S`. */

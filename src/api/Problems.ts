@@ -532,19 +532,6 @@ export class Unavailable extends problem<Unavailable>()(
   "The database is unavailable, or a limit of this replica is reached. Retry after the time in the header `retry-after`."
 ) {}
 
-export class OrganizationMoved extends problem<OrganizationMoved>()(
-  "ORGANIZATION_MOVED",
-  421,
-  "Organization has moved",
-  "The organization of the API key has moved to another installation. Send the request there: `moved_to` names it, if its operator has said so.",
-  {
-    moved_to: Schema.NullOr(Schema.String).annotateKey({
-      description:
-        "Base URL of the installation that the organization has moved to; `null` if it is not known here."
-    })
-  }
-) {}
-
 export class InternalError extends problem<InternalError>()(
   "INTERNAL_ERROR",
   500,

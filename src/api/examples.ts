@@ -912,7 +912,6 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
 /** The members that single problems have beside the common ones, by component schema. */
 export const problemExampleFields: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   InsufficientScope: { required_scope: "approvals.decide" },
-  OrganizationMoved: { moved_to: "https://two.countersign.example" },
   InvalidRequest: { errors: [{ pointer: "#/name", detail: "Expected a string." }] },
   StepMismatch: { mismatched: ["arguments"] },
   RulesChanged: { current_revision: 7 },

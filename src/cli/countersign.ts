@@ -15,7 +15,6 @@ import { listenCommand } from "./listen.ts"
 import { mcpGateCommand } from "./mcpGate.ts"
 import { mcpServerCommand } from "./mcpServer.ts"
 import { migrateCommand } from "./migrate.ts"
-import { orgCommand } from "./org.ts"
 import { restoreCommand } from "./restore.ts"
 import { rulesCommand } from "./rules.ts"
 import { runsCommand } from "./runs.ts"
@@ -36,7 +35,6 @@ const command = Command.make("countersign").pipe(
     runsCommand,
     rulesCommand,
     auditCommand,
-    orgCommand,
     configCommand,
     doctorCommand,
     supportBundleCommand,

@@ -80,8 +80,6 @@ import { layerVerificationLinks } from "./notifications/layerVerificationLinks.t
 import { EmailAddresses } from "./identity/EmailAddresses.ts"
 import { VerificationPolicy } from "./identity/VerificationPolicy.ts"
 import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
-import { layerOrganizationMoves } from "./identity/OrganizationMoves.ts"
-import { withholdFencedDeliveries } from "./cells/withholdFencedDeliveries.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { StoredUsage } from "./identity/StoredUsage.ts"
 import { Revocations } from "./identity/Revocations.ts"
@@ -281,13 +279,11 @@ export const layerServices = (settings: ServiceSettings) =>
     ),
     Layer.provideMerge(
       Delivery.layer(
-        withholdFencedDeliveries(
-          Effect.all([
-            WebhookChannel.make(settings.notifications),
-            MailChannel.make(settings),
-            OtlpChannel.make(settings.telemetry)
-          ])
-        ),
+        Effect.all([
+          WebhookChannel.make(settings.notifications),
+          MailChannel.make(settings),
+          OtlpChannel.make(settings.telemetry)
+        ]),
         {
           retention: { keep: settings.notifications.retention },
           drainMillis: Duration.toMillis(settings.stop) * ENGINE_SHARE
@@ -296,7 +292,6 @@ export const layerServices = (settings: ServiceSettings) =>
     ),
     Layer.provideMerge(EmailAddresses.layer),
     Layer.provideMerge(Layer.mergeAll(Audit.layer, AuditChain.layer, Revocations.layer())),
-    Layer.provideMerge(layerOrganizationMoves),
     Layer.provideMerge(
       Layer.mergeAll(
         RecentPayloads.layer,

@@ -80,8 +80,7 @@ describe("countersign doctor", () => {
           "clock",
           "connections",
           "size",
-          "replicas",
-          "moves"
+          "replicas"
         ]) {
           assert.strictEqual(check(name).status, "ok", JSON.stringify(check(name)))
           assert.isNull(check(name).advice)
@@ -199,7 +198,7 @@ describe("countersign doctor", () => {
       yield* query(url, "CREATE SCHEMA public")
       const { check, code, out } = yield* diagnose(variables)
       assert.strictEqual(check("migrations").status, "warning")
-      for (const name of ["keys", "replicas", "moves", "deliveries", "collectors"]) {
+      for (const name of ["keys", "replicas", "deliveries", "collectors"]) {
         assert.strictEqual(check(name).status, "skipped", out)
         assert.include(check(name).summary, "no tables yet")
       }
@@ -265,26 +264,6 @@ describe("countersign doctor", () => {
          SELECT org_id, destination_id, now() + interval '1 minute' FROM delivery_queue`
       )
       assert.strictEqual((yield* diagnose(variables)).check("deliveries").status, "ok")
-    }).pipe(Effect.scoped)
-  )
-
-  it.live("warns of organizations that are moving, without their names", () =>
-    Effect.gen(function* () {
-      const { url, variables } = yield* migrated
-      yield* query(
-        url,
-        `INSERT INTO organization_moves (org_id, move_id, name, state, is_fenced, started_at, changed_at)
-         SELECT 'org_' || state, 'move', 'acme', state, state <> 'arrived', now(), now()
-         FROM unnest(ARRAY['frozen', 'staged', 'arrived']) AS state`
-      )
-      const { check, code, out } = yield* diagnose(variables)
-      assert.strictEqual(check("moves").status, "warning", out)
-      assert.strictEqual(check("moves").summary, "2 organizations are moving: 1 frozen, 1 staged")
-      assert.include(check("moves").advice ?? "", "countersign org moves")
-      assert.notInclude(out, "acme")
-      assert.strictEqual(code, 0)
-      yield* query(url, "DROP TABLE organization_moves CASCADE")
-      assert.strictEqual((yield* diagnose(variables)).check("moves").status, "skipped")
     }).pipe(Effect.scoped)
   )
 

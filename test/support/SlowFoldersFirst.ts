@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 /** Folders whose files start browsers, processes or database servers. */
-const SLOW = /\/test\/(?:adapters|cli|console|e2e|faults|scripts|server\/(?:cells|deletion|store))\//
+const SLOW = /\/test\/(?:adapters|cli|console|e2e|faults|scripts|server\/(?:deletion|store))\//
 
 /**
  * Starts the files that take longest first, so that none of them runs alone at the end while the other workers have nothing to do. Vitest

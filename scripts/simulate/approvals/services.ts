@@ -80,8 +80,7 @@ const layerAround = Layer.mergeAll(
     keyIds: [""],
     primaryPrefix: new Uint8Array(),
     sign: () => "",
-    isSigned: () => false,
-    deriveSeed: () => undefined
+    isSigned: () => false
   }),
   Layer.mock(Egress, {})
 )

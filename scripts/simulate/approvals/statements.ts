@@ -405,7 +405,7 @@ const kinds: ReadonlyArray<readonly [RegExp, Handler]> = [
     )
   ],
   [
-    /^SELECT next_due_at FROM approvals WHERE next_due_at IS NOT NULL AND NOT EXISTS \(.*\) ORDER BY next_due_at LIMIT 1$/,
+    /^SELECT next_due_at FROM approvals WHERE next_due_at IS NOT NULL ORDER BY next_due_at LIMIT 1$/,
     reads((model, _, transaction) => {
       let first = Infinity
       for (const [, row] of transaction.scan(model.approvals))

@@ -220,62 +220,6 @@ export const checkReplicas = Effect.gen(function* () {
     : ok(plural(running, "replica runs", "replicas run"))
 })
 
-/** Copies for a later move that are older than a week: their digests take space, and the export after them longer. */
-const countOldCopies = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  const [table] = yield* sql<{
-    readonly found: boolean
-  }>`SELECT to_regclass('organization_copies') IS NOT NULL AS found`
-  if (table?.found !== true) return 0
-  const [row] = yield* sql<{ readonly count: number }>`
-    SELECT count(*)::int AS count
-    FROM organization_copies
-    WHERE created_at < now() - interval '7 days'
-  `
-  return row?.count ?? 0
-})
-
-/**
- * Organizations that move to or from another installation, by their states, without their names. A release from before moves would send
- * their deliveries a second time.
- */
-export const checkMoves = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const [table] = yield* sql<{
-    readonly found: boolean
-  }>`SELECT to_regclass('organization_moves') IS NOT NULL AS found`
-  if (table?.found !== true) return skipped("the database has no table of moves yet")
-  const states = yield* sql<{ readonly state: string; readonly count: number }>`
-    SELECT state, count(*)::int AS count
-    FROM organization_moves
-    WHERE is_fenced
-    GROUP BY state
-    ORDER BY state
-  `
-  const count = states.reduce((sum, one) => sum + one.count, 0)
-  const old = yield* countOldCopies(sql)
-  const list = states.map((one) => `${one.count} ${one.state}`).join(", ")
-  const found = [
-    ...(count === 0 ? [] : [`${plural(count, "organization is", "organizations are")} moving: ${list}`]),
-    ...(old === 0
-      ? []
-      : [`${plural(old, "copy of an organization is", "copies of organizations are")} older than a week`])
-  ]
-  if (found.length === 0) return ok("no organization is moving")
-  return warning(
-    found.join("; "),
-    [
-      ...(count === 0
-        ? []
-        : [
-            "Finish or abort the moves that `countersign org moves` lists, before you go back to an earlier release."
-          ]),
-      ...(old === 0
-        ? []
-        : ["End copies that you do not need with `countersign org abort`, in both installations."])
-    ].join(" ")
-  )
-})
-
 /** Age at which transactions of the oldest table approach the wraparound, at which PostgreSQL stops accepting writes. */
 const OLD_XID_AGE = 1_000_000_000
 
@@ -401,7 +345,7 @@ export const checkKeys = (store: StoreSettings) =>
 /** How long a due delivery may wait, in seconds. An idle service sends it at once. */
 const LATE_SECONDS = 300
 
-/** Deliveries that have been due for minutes, although their destination is not in cooldown and their organization does not move. */
+/** Deliveries that have been due for minutes, although their destination is not in cooldown. */
 export const checkDeliveries = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ readonly late: number; readonly seconds: number }>`
@@ -412,7 +356,6 @@ export const checkDeliveries = Effect.gen(function* () {
       LEFT JOIN delivery_destinations h ON h.org_id = q.org_id AND h.destination_id = q.destination_id
       WHERE q.due_at < clock_timestamp() - make_interval(secs => ${LATE_SECONDS})
         AND (h.cooldown_until IS NULL OR h.cooldown_until < clock_timestamp())
-        AND NOT EXISTS (SELECT FROM organization_moves m WHERE m.org_id = q.org_id AND m.is_fenced)
       LIMIT ${MAX_COUNTED}
     ) late
   `

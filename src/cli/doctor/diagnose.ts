@@ -88,13 +88,12 @@ const databaseChecks = {
   connections: () => database.checkConnections,
   size: () => database.checkSize,
   replicas: () => database.checkReplicas,
-  moves: () => database.checkMoves,
   deliveries: () => database.checkDeliveries,
   collectors: () => database.checkCollectors
 } as const
 
 /** The checks that need the tables of the service. `keys` reports a missing table by itself. */
-const tableChecks: ReadonlySet<string> = new Set(["replicas", "moves", "deliveries", "collectors"])
+const tableChecks: ReadonlySet<string> = new Set(["replicas", "deliveries", "collectors"])
 
 /** Why a check of tables cannot run in a database without tables. */
 const NO_TABLES = "the database has no tables yet; the first start, or `countersign migrate`, creates them"

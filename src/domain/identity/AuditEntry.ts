@@ -19,8 +19,6 @@ export const AuditAction = documentedEnum({
   "person.sessions_ended":
     "The console sessions of someone who signs in with the identity provider were ended, by an administrator or by the provider's logout.",
   "master_key.rotated": "The operator began to seal the organization's secrets with another master key.",
-  "organization.moved":
-    "The operator moved the organization here from another installation, with everything that it had there.",
   "console.signed_in": "Someone signed in to the console.",
   "console.signed_out": "Someone signed out of the console.",
   "endpoint.created": "A webhook endpoint was created.",

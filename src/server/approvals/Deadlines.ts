@@ -2,7 +2,6 @@ import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Schema, Semap
 import { SqlClient } from "effect/sql"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
 import { Notifications } from "../notifications/Notifications.ts"
-import { notFenced } from "../store/notFenced.ts"
 import { atomic } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
 import { layerDueWorker } from "../store/layerDueWorker.ts"
@@ -119,7 +118,6 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
       SELECT next_due_at
       FROM approvals
       WHERE next_due_at IS NOT NULL
-        AND ${notFenced(sql, "approvals")}
       ORDER BY next_due_at
       LIMIT 1
     `)

@@ -27,7 +27,6 @@ import { StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../domain/Time.ts"
 import { monotonicNow } from "../concurrency/monotonicMillis.ts"
-import { OrganizationMoves } from "../identity/OrganizationMoves.ts"
 import { Revocations } from "../identity/Revocations.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
@@ -107,8 +106,6 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
   const waits = makeDecisionWaits(limits)
   yield* (yield* SessionSignals).subscribe(waits.signal)
   yield* (yield* Revocations).subscribe({ keysInUse: waits.keysInUse, onEnded: waits.endKeys })
-  // The move waits for requests in progress, and the answer to a call that no person has decided is written before the fence.
-  yield* (yield* OrganizationMoves).subscribe(waits.endOrganizations)
 
   const codingSession = (principal: Principal, coding_session: string) => ({
     org_id: principal.org_id,

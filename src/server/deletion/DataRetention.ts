@@ -1,4 +1,3 @@
-import { notFenced } from "../store/notFenced.ts"
 import { DateTime, Duration, Effect, type Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { DeletedCounts } from "../../domain/deletion/Deletion.ts"
@@ -53,7 +52,6 @@ export const runOnce = Effect.fn("DataRetention.runOnce")(function* () {
       FROM retention_settings
       WHERE org_id > ${after}
         AND coalesce(run_days, feedback_days, session_days) IS NOT NULL
-        AND ${notFenced(sql, "retention_settings")}
       ORDER BY org_id
       LIMIT ${MAX_ORGANIZATIONS}
     `)

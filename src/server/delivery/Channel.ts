@@ -90,12 +90,9 @@ export interface Channel {
   /**
    * Loads the current payload and destination, and returns the effect that sends them. The engine runs that effect
    * immediately, outside any transaction, and interrupts it at the deadline. A failed load is not a failed attempt: the
-   * delivery is loaded again after a short wait. A load that fails with {@link AttemptHeld} is not logged.
+   * delivery is loaded again after a short wait.
    */
-  readonly load: (
-    ref: DeliveryRef,
-    admit: AdmitNetwork
-  ) => Effect.Effect<SendAttempt, SqlError.SqlError | AttemptHeld>
+  readonly load: (ref: DeliveryRef, admit: AdmitNetwork) => Effect.Effect<SendAttempt, SqlError.SqlError>
   /**
    * Names the receiver that a delivery goes to, if several destinations can share one, such as the host of a URL.
    * Called right after `load`.
@@ -108,11 +105,6 @@ export interface Channel {
    * destination was removed. Without this hook, results need no explicit transaction.
    */
   readonly onCompleted?: (list: ReadonlyArray<CompletedDelivery>) => Effect.Effect<void, SqlError.SqlError>
-  /**
-   * Called after the result of an attempt was recorded, or dropped because it could not be. Also called for a delivery that expired
-   * without an attempt, but not for an attempt that failed with {@link AttemptHeld}.
-   */
-  readonly onRecorded?: (ref: DeliveryRef) => void
   /** Disables the destination after a `Gone` outcome of this delivery. */
   readonly disable?: (
     org_id: OrgId,

@@ -1,12 +1,11 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { uuidTimePrefix } from "../../domain/Ids.ts"
-import { notFenced } from "../store/notFenced.ts"
 
 /**
  * Deletes up to `limit` events of a channel older than `cutoff`, organization by organization. Event ids start with
  * their creation time, so the key `(org_id, event_id)` finds them; the table also has `occurred_at`. Returns the number
- * of deleted events. Those of organizations that move are kept.
+ * of deleted events.
  */
 export const expireEvents = (
   sql: SqlClient.SqlClient,
@@ -40,7 +39,6 @@ export const expireEvents = (
           ORDER BY event_id
           LIMIT ${limit}::int
         ) e
-        WHERE ${notFenced(sql, "o")}
         LIMIT ${limit}::int
       )
       DELETE FROM ${sql(table)} e

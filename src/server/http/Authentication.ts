@@ -18,7 +18,6 @@ import { ClientAddress } from "./ClientAddress.ts"
 import { makeFairReads } from "./FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { problemResponse } from "./problemResponse.ts"
-import { makeMoveGate } from "./MoveGate.ts"
 import { makeRequestLog } from "./RequestLog.ts"
 import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
 import { VerifiedCredentials } from "./VerifiedCredentials.ts"
@@ -31,7 +30,6 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
     const limits = yield* RateLimits
     const client = yield* ClientAddress
     const reads = yield* makeFairReads
-    const moves = yield* makeMoveGate
     const log = yield* makeRequestLog
     const respond = yield* makeAuthenticatedResponse
     const turns = yield* LoopTurns
@@ -65,15 +63,10 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
               quota
             )(
               quota.refused === undefined
-                ? moves.run(
+                ? reads.run(
                     principal.org_id,
                     endpoint
-                  )(
-                    reads.run(
-                      principal.org_id,
-                      endpoint
-                    )(Effect.provideService(operation, CurrentPrincipal, principal))
-                  )
+                  )(Effect.provideService(operation, CurrentPrincipal, principal))
                 : problemResponse(rateLimitExceeded(quota.refused))
             )
           )

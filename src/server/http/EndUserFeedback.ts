@@ -21,7 +21,6 @@ import { parseFeedbackToken } from "../../domain/tasks/FeedbackToken/text.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { makeMoveGate } from "./MoveGate.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import { RateLimits } from "./RateLimits.ts"
 import { makeRequestLog } from "./RequestLog.ts"
@@ -50,7 +49,6 @@ export const layerAuthentication = Layer.effect(
     const limits = yield* RateLimits
     const client = yield* ClientAddress
     const log = yield* makeRequestLog
-    const moves = yield* makeMoveGate
 
     /** Not cached: an origin that was removed is refused at once. */
     const allowsOrigin = (org_id: OrgId, origin: string) =>
@@ -101,7 +99,7 @@ export const layerAuthentication = Layer.effect(
         }
         return yield* log.caller(
           { org_id, actor: { id: token.key_id, name: "" } },
-          moves.run(org_id, { method: "POST" })(Effect.provideService(operation, CurrentFeedbackToken, token))
+          Effect.provideService(operation, CurrentFeedbackToken, token)
         )
       })
     })

@@ -9,7 +9,7 @@ import { makeRequestLog } from "./RequestLog.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { isOtherSpelling } from "./spelling.ts"
 
-/** The `retry-after` header of a 503 without one, in seconds. */
+/** The `retry-after` header of every 503, in seconds. */
 const RETRY_AFTER_SECONDS = "1"
 
 const unknownPath = Effect.suspend(() =>
@@ -59,11 +59,7 @@ const withHeaders = (response: HttpServerResponse.HttpServerResponse, id: string
     case 401:
       return HttpServerResponse.setHeader(identified, "www-authenticate", 'Bearer realm="countersign"')
     case 503:
-      return HttpServerResponse.setHeader(
-        identified,
-        "retry-after",
-        response.headers["retry-after"] ?? RETRY_AFTER_SECONDS
-      )
+      return HttpServerResponse.setHeader(identified, "retry-after", RETRY_AFTER_SECONDS)
     default:
       return identified
   }

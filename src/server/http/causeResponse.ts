@@ -5,7 +5,7 @@ import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable 
 import { errorsOf } from "../observability/errorsOf.ts"
 import { RequestId } from "../observability/RequestId.ts"
 import type { DatabaseOutage } from "../observability/DatabaseOutage.ts"
-import { describeDatabaseError, isDatabaseUnavailable, isMoveFence } from "../store/databaseErrors.ts"
+import { describeDatabaseError, isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { allowedMethods } from "./causeResponse/allowedMethods.ts"
 import { problemResponse } from "./problemResponse.ts"
 
@@ -24,11 +24,6 @@ export const causeResponse = (
       if (error.reason._tag === "RouteNotFound") return unknownRoute(error.reason.request)
       if (error.reason._tag === "RequestParseError")
         return problemResponse(new InvalidRequest({ detail: "The request could not be read." }))
-    }
-    if (SqlError.isSqlError(error) && isMoveFence(error)) {
-      return problemResponse(
-        new Unavailable({ detail: "The organization is moving to another installation. Retry shortly." })
-      )
     }
     if (SqlError.isSqlError(error) && isDatabaseUnavailable(error)) {
       return Effect.andThen(

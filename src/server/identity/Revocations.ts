@@ -15,9 +15,6 @@
  *   rule holds through one failure. While the database is unreachable a stream stays open, without events, which come from the database
  *   too; it ends with the first poll that succeeds.
  *
- * The poll also ends what uses keys of an organization that cannot be read here, because it moves to or from another installation: a
- * stream would stay open without events, and its client would not connect to the other installation.
- *
  * Revocations are not sent by NOTIFY. A listener would reserve one of the pool's connections on every replica, and the poll would still
  * be needed: notifications can be lost, and an expiry sends none.
  */
@@ -28,7 +25,6 @@ import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { findEndedKeys } from "./ApiKeys/rows.ts"
 import type { KeyRef } from "./KeyRef.ts"
-import { OrganizationMoves } from "./OrganizationMoves.ts"
 
 /** The longest time after which an ended key is refused. The other constants of this file follow from it. */
 export const REVOCATION_LIMIT_MILLIS = 5_000
@@ -67,10 +63,7 @@ export class Revocations extends Context.Service<
     readonly subscribe: (subscriber: RevocationSubscriber) => Effect.Effect<void, never, Scope.Scope>
     /** Notifies the subscribers of this replica that a key was revoked. To be called after the commit. */
     readonly publish: (key_id: KeyId) => Effect.Effect<void>
-    /**
-     * Checks all keys in use and notifies the subscribers of ended keys, and of those of organizations that cannot be read here. Returns
-     * the number of ended keys.
-     */
+    /** Checks all keys in use and notifies the subscribers of ended keys. Returns their number. */
     readonly poll: Effect.Effect<number>
   }
 >()("countersign/server/identity/Revocations") {
@@ -83,7 +76,6 @@ export class Revocations extends Context.Service<
 const make = Effect.fnUntraced(function* (options: RevocationOptions) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
-  const moves = yield* OrganizationMoves
   const subscribers = new Set<RevocationSubscriber>()
 
   const notify = (keys: ReadonlySet<KeyId>): void => {
@@ -100,10 +92,7 @@ const make = Effect.fnUntraced(function* (options: RevocationOptions) {
 
   const poll = Effect.gen(function* () {
     let ended = 0
-    const used = keysInUse()
-    const elsewhere = used.filter(({ org_id }) => moves.refusalOf(org_id, true) !== undefined)
-    if (elsewhere.length > 0) notify(new Set(elsewhere.map(({ key_id }) => key_id)))
-    for (const keys of Arr.chunksOf(used, KEYS_PER_STATEMENT)) {
+    for (const keys of Arr.chunksOf(keysInUse(), KEYS_PER_STATEMENT)) {
       const found = yield* findEndedKeys(sql, keys, yield* clock.now)
       if (found.length > 0) notify(new Set(found))
       ended += found.length

@@ -42,13 +42,6 @@ export const layerAuditChain = (store: StoreSettings) =>
     Layer.provide(layerMatchingStoreWithoutKeys(store))
   )
 
-/** The database and its checked master keys, for moving an organization to or from it. */
-export const layerCell = (store: StoreSettings) =>
-  Layer.mergeAll(MasterKeys.layerCheckMasterKeys, Audit.layer, Organizations.layer).pipe(
-    Layer.provideMerge(StoreClock.layer),
-    Layer.provideMerge(layerMatchingStore(store))
-  )
-
 /** The database, its checked master keys and the audit log, for resealing the stored secrets. */
 export const layerSecrets = (store: StoreSettings) =>
   Layer.merge(MasterKeys.layerCheckMasterKeys, Audit.layer).pipe(

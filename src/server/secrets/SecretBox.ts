@@ -62,15 +62,6 @@ export class SecretBox extends Context.Service<
     readonly sign: (purpose: Signature.Purpose, text: string) => string
     /** Whether a key in the ring made this signature of the text for this purpose. */
     readonly isSigned: (purpose: Signature.Purpose, text: string, signature: string) => boolean
-    /**
-     * 32 secret bytes for a purpose, which this salt and the master key with this id give again; undefined if the ring lacks
-     * the key. Default: the newest key.
-     */
-    readonly deriveSeed: (
-      purpose: Signature.Purpose,
-      salt: Uint8Array,
-      key_id?: string
-    ) => Uint8Array | undefined
     /** The id of the key that sealed a value; none if the value is malformed. The first nine bytes suffice: `substr(secret, 1, 9)`. */
     readonly keyIdOf: (sealed: Uint8Array) => Option.Option<string>
     /** The ids of the keys in the ring, newest first: the first seals, all unseal. */
@@ -130,10 +121,6 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
       ),
     sign: (purpose, text) => Signature.sign(primary, purpose, text),
     isSigned: (purpose, text, signature) => Signature.isSignedBy(ring, purpose, text, signature),
-    deriveSeed: (purpose, salt, key_id = primary.id) => {
-      const master = ring.byId.get(key_id)
-      return master === undefined ? undefined : Signature.deriveSeed(master, purpose, salt)
-    },
     keyIdOf: (sealed) => Option.fromNullOr(Sealed.keyIdOf(sealed)),
     keyIds: [primary.id, ...older],
     primaryPrefix: Sealed.prefixOf(primary)

@@ -126,11 +126,8 @@ export const readOnlyError: SqlError.SqlError = new SqlError.SqlError({
 export const isReadOnlyError = (error: unknown): boolean =>
   SqlError.isSqlError(error) && sqlState(error) === "25006"
 
-/** A SQLSTATE, and not the code of a system call such as EPIPE. The last alternative is our own, see below. */
-const SQL_STATE = /^(?:[0-9FHPX][0-9A-Z]{4}|CSM01)$/
-
-/** Whether a write was refused because its organization is moving to another installation: see `OrganizationMoves`. */
-export const isMoveFence = (error: SqlError.SqlError): boolean => sqlState(error) === "CSM01"
+/** A SQLSTATE, and not the code of a system call such as EPIPE. */
+const SQL_STATE = /^[0-9FHPX][0-9A-Z]{4}$/
 
 /** The five-character SQLSTATE of a PostgreSQL error, or an empty string if the driver's error has none. */
 export const sqlState = (error: SqlError.SqlError): string => {

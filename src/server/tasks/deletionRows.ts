@@ -1,4 +1,3 @@
-import { notFenced } from "../store/notFenced.ts"
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../api/Pagination.ts"
@@ -158,7 +157,6 @@ export const lockDueDeletion = (sql: SqlClient.SqlClient, now: Timestamp) =>
     SELECT ${sql.literal(columns)}
     FROM deletions
     WHERE due_at <= ${toDate(now)}
-      AND ${notFenced(sql, "deletions")}
     ORDER BY due_at, deletion_id
     LIMIT 1
     FOR NO KEY UPDATE SKIP LOCKED

@@ -1,4 +1,3 @@
-import { notFenced } from "../store/notFenced.ts"
 import { type DateTime, Duration, Effect, type Layer, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { OrgId, type TraceId } from "../../domain/Ids.ts"
@@ -69,7 +68,6 @@ export const runOnce = Effect.fn("eraseSpans.runOnce")(function* () {
     SELECT org_id
     FROM erased_traces
     WHERE due_at <= ${toDate(startedAt)}
-      AND ${notFenced(sql, "erased_traces")}
     ORDER BY due_at
     LIMIT 1
   `)
@@ -144,7 +142,6 @@ const finishSearch = Effect.fnUntraced(function* (
         FROM erased_traces
         WHERE org_id = ${org_id}
           AND due_at <= ${toDate(startedAt)}
-          AND ${notFenced(sql, "erased_traces")}
         ORDER BY trace_id
         LIMIT ${BATCH_TRACES}
         FOR UPDATE

@@ -1,6 +1,5 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import { SqlClient } from "effect/sql"
 import { Hooks } from "../../../src/server/approvals/Hooks.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { governedRun } from "../../adapters/governedRun.ts"
@@ -153,41 +152,6 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
           if (next.reason.includes(approvals.at(-1)?.approval_id ?? "none")) break
           assert.isBelow(n, 20)
         }
-      })
-    })
-  )
-
-  it.effect("answer a call that waits when its organization begins to move", () =>
-    Effect.gen(function* () {
-      const { post, run } = yield* codingAgent("http moves")
-      const sql = yield* SqlClient.SqlClient
-      yield* Effect.promise(async () => {
-        const waiting = post(call("refund"), { query: "wait_seconds=500" })
-        for (;;) {
-          const { approvals } = await run.client.approvals.list({ query: { status: "pending" } })
-          if (approvals.length === 1) break
-        }
-        await Effect.runPromise(sql`
-          INSERT INTO organization_moves (org_id, move_id, name, state, is_fenced, started_at, changed_at)
-          SELECT org_id, 'move', name, 'frozen', true, now(), now()
-          FROM organizations
-          WHERE name = 'http moves'
-        `)
-        const ended = await waiting
-        assert.strictEqual(ended.decision, "deny")
-        assert.match(ended.reason, /still waiting for approval apr_\w+; the same call .* asks again/u)
-        // In the new installation, or here after an abort.
-        await Effect.runPromise(sql`DELETE FROM organization_moves`)
-        for (;;) {
-          const again = await post(call("refund", { tool_use_id: "toolu_again" }), {
-            query: "wait_seconds=0"
-          })
-          if (again.status === 503) continue
-          assert.match(again.reason, /still waiting for approval/u)
-          break
-        }
-        const { approvals } = await run.client.approvals.list({ query: {} })
-        assert.lengthOf(approvals, 1)
       })
     })
   )

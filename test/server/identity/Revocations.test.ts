@@ -1,8 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Clock, Deferred, Effect, Exit, Fiber, Layer, Redacted, Scope, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
-import { OrganizationMoved } from "../../../src/api/Problems.ts"
-import type { KeyId, OrgId } from "../../../src/domain/Ids.ts"
+import type { KeyId } from "../../../src/domain/Ids.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
 import { Organizations } from "../../../src/server/identity/Organizations.ts"
@@ -13,7 +12,6 @@ import {
   type RevocationOptions,
   VERIFIED_KEY_TTL_MILLIS
 } from "../../../src/server/identity/Revocations.ts"
-import { OrganizationMoves } from "../../../src/server/identity/OrganizationMoves.ts"
 import * as Database from "../../../src/server/store/Database.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
@@ -206,35 +204,6 @@ layer(layerReplica({ pollEvery: "20 millis" }).pipe(Layer.provideMerge(TestDatab
       })
       yield* sql`UPDATE api_keys SET revoked_at = now() WHERE key_id = ${actor.id}`
       assert.deepStrictEqual([...(yield* Deferred.await(ended))], [actor.id])
-    }).pipe(Effect.scoped)
-  )
-})
-
-const moved = new Set<OrgId>()
-const layerMoves = Layer.succeed(OrganizationMoves, {
-  refusalOf: (org_id) =>
-    moved.has(org_id) ? new OrganizationMoved({ detail: "Moved.", moved_to: null }) : undefined,
-  isFenced: (org_id) => moved.has(org_id),
-  track: () => (work) => work,
-  begin: () => () => undefined,
-  subscribe: () => Effect.void,
-  poll: Effect.void
-})
-
-layer(
-  layerReplica({ pollEvery: "1 hour" }).pipe(
-    Layer.provide(layerMoves),
-    Layer.provideMerge(TestDatabase.layerSql)
-  ),
-  { excludeTestServices: true }
-)("Revocations › organizations that move", (it) => {
-  it.effect("a poll notifies of the keys of an organization that has moved, so that their streams end", () =>
-    Effect.gen(function* () {
-      const [gone, here] = yield* Effect.all([seedReader, seedReader])
-      const ended = yield* subscribe([gone, here])
-      moved.add(gone.org_id)
-      assert.strictEqual(yield* (yield* Revocations).poll, 0)
-      assert.deepStrictEqual(ended, [gone.actor.id])
     }).pipe(Effect.scoped)
   )
 })

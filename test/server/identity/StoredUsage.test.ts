@@ -229,25 +229,4 @@ layer(Layer.fresh(StoredUsage.layer).pipe(Layer.provideMerge(TestDatabase.layerS
       assert.strictEqual((yield* read(organization)).bytes, 600)
     })
   )
-
-  it.effect("the last amounts of an organization that has moved away are not stored", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const { add, flush } = yield* StoredUsage
-      const [left, here] = [yield* OrgId.generate, yield* OrgId.generate]
-      for (const [org_id, state] of [
-        [left, "left"],
-        [here, "arrived"]
-      ] as const) {
-        yield* sql`
-          INSERT INTO organization_moves (org_id, move_id, name, state, is_fenced, started_at, changed_at)
-          VALUES (${org_id}, 'move', 'acme', ${state}, false, now(), now())
-        `
-      }
-      for (const org_id of [left, here]) add(org_id, { runs: 1, bytes: -1 })
-      yield* flush
-      const stored = yield* sql`SELECT org_id FROM organization_usage WHERE org_id IN (${left}, ${here})`
-      assert.deepStrictEqual(stored, [{ org_id: here }])
-    })
-  )
 })

@@ -124,30 +124,6 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
-    promise: "The file of an organization that moves",
-    proofs: [
-      ...tests(
-        "test/server/cells/transferFile",
-        "the file of an exported organization > gives back its lines, in the installation that it was exported for only",
-        "the file of an exported organization > is refused if it was cut anywhere, or a byte of it was changed"
-      ),
-      ...tests(
-        "test/server/cells/importOrganization",
-        "the import of an organization > refuses rows of other organizations, rows of the wrong form, and other lines",
-        "the import of an organization > refuses a file without its end, or with values that PostgreSQL refuses, and imports nothing"
-      ),
-      ...tests(
-        "test/server/cells/refusedCopies",
-        "a copy of an organization > is completed only by an export that was made for it, and only if it was loaded as it was made"
-      ),
-      ...tests(
-        "test/server/cells/killed",
-        "a move that is killed > never leaves two active cells, and goes on when the command is repeated",
-        "a move that is killed > leaves nothing of a copy that was killed, and its next try goes on"
-      )
-    ]
-  },
-  {
     promise: "The service writes no secret to a log",
     proofs: tests(
       "test/e2e/leaks",

@@ -19,7 +19,6 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "person.unblocked": "unblocked a person",
   "person.sessions_ended": "ended the console sessions of a person",
   "master_key.rotated": "sealed this organization's secrets with another master key",
-  "organization.moved": "moved this organization here from another installation",
   "endpoint.removed": "deleted a webhook endpoint",
   "endpoint.secret_rotated": "rotated the signing secret of a webhook endpoint",
   "endpoint.tested": "sent a test event to a webhook endpoint",

@@ -4,7 +4,6 @@ import type { SqlClient, Statement } from "effect/sql"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { notFenced } from "../../store/notFenced.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { ApprovalRow, stateOf, withoutProposal } from "../approvalRows.ts"
 
@@ -166,7 +165,6 @@ export const lockDueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, after
         JOIN agent_sessions USING (org_id, session_id)
       WHERE approvals.next_due_at <= ${toDate(now)}
         AND (approvals.next_due_at, approvals.approval_id) > (${toDate(after.next_due_at)}, ${after.approval_id})
-        AND ${notFenced(sql, "approvals")}
       ORDER BY approvals.next_due_at, approvals.approval_id
       LIMIT ${limit}
       FOR NO KEY UPDATE OF agent_sessions, approvals SKIP LOCKED

@@ -22,8 +22,8 @@ interface Wait {
 /** The requests of this replica that wait for decisions. */
 export interface DecisionWaits {
   /**
-   * Waits until the session has new events, or this time is over: `changed`. `full`: too many requests wait. `ended`: the key has ended, the
-   * organization moves to another installation, or the service stops. Events that came before the call are missed, so wait for a few seconds and ask again.
+   * Waits until the session has new events, or this time is over: `changed`. `full`: too many requests wait. `ended`: the key has ended, or
+   * the service stops. Events that came before the call are missed, so wait for a few seconds and ask again.
    */
   readonly next: (
     key: KeyRef,
@@ -33,7 +33,6 @@ export interface DecisionWaits {
   readonly signal: (signals: ReadonlyArray<SessionSignal> | undefined) => void
   readonly keysInUse: () => ReadonlyArray<KeyRef>
   readonly endKeys: (keys: ReadonlySet<KeyId>) => void
-  readonly endOrganizations: (organizations: ReadonlySet<OrgId>) => void
   /** Ends every wait, and later ones when they begin. */
   readonly endAll: () => void
   readonly size: () => number
@@ -100,9 +99,6 @@ export const makeDecisionWaits = (limits: DecisionWaitLimits): DecisionWaits => 
     keysInUse: () => Array.from(waits(), ({ key }) => key),
     endKeys: (keys) => {
       for (const wait of waits()) if (keys.has(wait.key.key_id)) wake(wait, "ended")
-    },
-    endOrganizations: (organizations) => {
-      for (const wait of waits()) if (organizations.has(wait.key.org_id)) wake(wait, "ended")
     },
     endAll: () => {
       isStopping = true

@@ -9,7 +9,6 @@ import { makeAuthenticatedResponse } from "../../http/authenticatedResponse.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { makeFairReads } from "../../http/FairReads.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
-import { makeMoveGate } from "../../http/MoveGate.ts"
 import { makeRequestLog } from "../../http/RequestLog.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { isActive, sessionToken } from "./browserRequest.ts"
@@ -26,7 +25,6 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
       const limits = yield* RateLimits
       const client = yield* ClientAddress
       const reads = yield* makeFairReads
-      const moves = yield* makeMoveGate
       const log = yield* makeRequestLog
       const respond = yield* makeAuthenticatedResponse
       return Authentication.of({
@@ -43,15 +41,10 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
           const quota = yield* log.caller(principal, limits.admitRequest(principal))
           const handled =
             quota.refused === undefined
-              ? moves.run(
+              ? reads.run(
                   principal.org_id,
                   endpoint
-                )(
-                  reads.run(
-                    principal.org_id,
-                    endpoint
-                  )(Effect.provideService(operation, CurrentPrincipal, principal))
-                )
+                )(Effect.provideService(operation, CurrentPrincipal, principal))
               : problemResponse(rateLimitExceeded(quota.refused))
           const response = yield* respond(principal, quota)(handled)
           return response.body._tag === "Stream"

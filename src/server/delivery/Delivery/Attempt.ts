@@ -123,16 +123,14 @@ export const makeAttempt = (
         send(lane, delivery, exit.value)
         return started(lane)
       }
-      if (!isHeld(exit)) fork(logFailure("Could not load a delivery; it will be loaded again", exit.cause))
+      fork(logFailure("Could not load a delivery; it will be loaded again", exit.cause))
       requeue(lane, delivery)
     })
   }
 }
 
-const isHeld = (exit: Exit.Exit<unknown, SqlError.SqlError | AttemptHeld>): boolean => {
-  const error = Exit.isFailure(exit) ? Option.getOrUndefined(Exit.findErrorOption(exit)) : undefined
-  return error?._tag === "AttemptHeld"
-}
+const isHeld = (exit: Exit.Exit<AttemptOutcome, AttemptHeld>): boolean =>
+  Exit.isFailure(exit) && Option.isSome(Exit.findErrorOption(exit))
 
 const timedOut: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
 const crashed: AttemptOutcome = { _tag: "Retry", error: "internal error", status: null, retryAfter: null }

@@ -421,7 +421,6 @@ export const makeDispatcher = (
           const { delivery, lane } = result
           lane.owned.unfinished--
           reads.recorded(delivery.seq, delivery.attempt)
-          lane.channel.onRecorded?.(delivery)
           if (retryAt === null || !lanes.has(lane)) lanes.unload(lane, delivery)
           else insert(lane, { ...delivery, attempt: delivery.attempt + 1, dueAt: retryAt })
         }
@@ -429,7 +428,6 @@ export const makeDispatcher = (
       },
       abandon: ({ delivery, lane }) => {
         lane.owned.unfinished--
-        lane.channel.onRecorded?.(delivery)
         lanes.abandon(lane, delivery)
       },
       unsavedHealth: lanes.unsavedHealth,

@@ -1,7 +1,6 @@
 import { DateTime, type Duration, Effect, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
-import { notFenced } from "../../store/notFenced.ts"
 import { int4Array } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
@@ -109,7 +108,6 @@ export const makeRetention = (
           ORDER BY delivery_id
           LIMIT ${STEP_ROWS}::int
         ) l
-        WHERE ${notFenced(sql, "d")}
         LIMIT ${STEP_ROWS}::int
       ), locked AS MATERIALIZED (
         -- Queue rows are locked first and in the same order as by the statement that records results; locked rows are
@@ -168,7 +166,6 @@ export const makeRetention = (
           SELECT ctid
           FROM delivery_attempts_default a
           WHERE started_at < ${DateTime.toDateUtc(cutoff)}
-            AND ${notFenced(sql, "a")}
           LIMIT ${STEP_ROWS}::int
         ))
         RETURNING 1 AS removed
@@ -185,7 +182,6 @@ export const makeRetention = (
         FROM delivery_destinations d
         -- One index probe per destination; as NOT EXISTS it might be planned as a scan of the whole index.
         WHERE (SELECT true FROM deliveries l WHERE l.org_id = d.org_id AND l.destination_id = d.destination_id LIMIT 1) IS NULL
-          AND ${notFenced(sql, "d")}
         LIMIT ${STEP_ROWS}::int
         FOR UPDATE OF d SKIP LOCKED
       ))

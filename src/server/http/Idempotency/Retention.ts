@@ -4,7 +4,6 @@ import { toDate } from "../../../domain/Time.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { RETENTION } from "../../store/idempotencyKeys.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
-import { notFenced } from "../../store/notFenced.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** Keys deleted per statement. */
@@ -24,7 +23,6 @@ export const runOnce = Effect.gen(function* () {
         SELECT org_id, operation, key
         FROM idempotency_keys
         WHERE created_at < ${now}::timestamptz - ${RETENTION}::interval
-          AND ${notFenced(sql, "idempotency_keys")}
         ORDER BY created_at
         LIMIT ${BATCH_ROWS}
         FOR UPDATE SKIP LOCKED

@@ -47,8 +47,7 @@ export const makeKeyUses = Effect.fnUntraced(function* (
     return Effect.forEach(
       Arr.chunksOf(uses, KEYS_PER_STATEMENT),
       (chunk) =>
-        // In the order of the primary key, so that two replicas do not deadlock. A key may have been deleted since it was used, with its
-        // organization, which moved to another installation.
+        // In the order of the primary key, so that two replicas do not deadlock. Retention may have deleted a key since it was used.
         sql`
           INSERT INTO api_key_uses (org_id, key_id, last_used_at)
           SELECT org_id, key_id, used_at

@@ -4,7 +4,6 @@ import { toDate } from "../../../domain/Time.ts"
 import { mailbox } from "../mailbox.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
-import { notFenced } from "../../store/notFenced.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** Pause between two runs. */
@@ -43,7 +42,6 @@ export const runOnce = Effect.fn("ApiKeys.Retention.runOnce")(function* ({ keep 
             WHERE made.org_id = key.org_id
               AND made.created_by_id = key.key_id
           )
-          AND ${notFenced(sql, "key")}
         ORDER BY least(revoked_at, expires_at)
         LIMIT ${BATCH_ROWS}
         FOR UPDATE SKIP LOCKED

@@ -394,10 +394,7 @@ const digestRows = rowsOf(
   Schema.Struct({ org_id: OrgId, key_id: KeyId, public_id: PublicId, digest: Schema.Uint8Array })
 )
 
-/**
- * The usable keys among these texts, each once, in one statement. Those of organizations that are moving come last, because they cannot
- * be changed now; those of organizations that have moved belong to the other installation.
- */
+/** The usable keys among these texts, each once, in one statement. */
 export const findUsableKeys = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   keys: ReadonlyArray<ParsedApiKey>,
@@ -408,8 +405,6 @@ export const findUsableKeys = Effect.fnUntraced(function* (
     FROM api_keys
     WHERE public_id = ANY (${textArray(keys.map(({ publicId }) => publicId))})
       AND ${usable(sql, now)}
-      AND NOT EXISTS (SELECT FROM organization_moves AS m WHERE m.org_id = api_keys.org_id AND m.state = 'moved')
-    ORDER BY EXISTS (SELECT FROM organization_moves AS m WHERE m.org_id = api_keys.org_id AND m.is_fenced)
   `)
   const byPublicId = Map.groupBy(keys, ({ publicId }) => publicId)
   return rows.filter(({ digest, public_id }) =>

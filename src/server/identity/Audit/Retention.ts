@@ -4,7 +4,6 @@ import { toDate } from "../../../domain/Time.ts"
 import { atomic } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
-import { notFenced } from "../../store/notFenced.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** Pause between two runs. */
@@ -57,7 +56,6 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
             ) AS oldest
           WHERE oldest.occurred_at < ${cutoff}
             AND EXISTS (SELECT 1 FROM audit_log WHERE occurred_at < ${cutoff})
-            AND ${notFenced(sql, "heads")}
           LIMIT ${MAX_ORGANIZATIONS}
         ), beginning AS (
           SELECT

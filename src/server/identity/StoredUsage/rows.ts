@@ -27,18 +27,12 @@ export const readUsage = (sql: SqlClient.SqlClient, org_id: OrgId) =>
 /**
  * Adds to the stored amounts of organizations, and returns the new ones. In order of the key, so that replicas do not
  * deadlock. A killed replica loses what it added last, and what is deleted later is subtracted nevertheless: an amount
- * ends at 0, so that none of the next is free. The last amounts of an organization that has moved to another installation are not stored.
+ * ends at 0, so that none of the next is free.
  */
 export const addUsage = (
   sql: SqlClient.SqlClient,
   added: ReadonlyArray<readonly [org_id: OrgId, amounts: StoredAmounts]>
 ) => {
-  const isHere = (table: string) =>
-    sql.literal(`NOT EXISTS (
-        SELECT FROM organization_moves AS m
-        WHERE m.org_id = ${table}.org_id
-          AND m.state IN ('left', 'discarded')
-      )`)
   const amounts = (of: (one: StoredAmounts) => number) =>
     sql`${int8Array(added.map(([, one]) => Math.round(of(one))))}::bigint[]`
   const add = usageRows.all(sql`
@@ -50,7 +44,6 @@ export const addUsage = (
       ${amounts(({ feedback }) => feedback)},
       ${amounts(({ bytes }) => bytes)}
     ) AS added (org_id, runs, feedback, bytes)
-    WHERE ${isHere("added")}
     ORDER BY org_id COLLATE "C"
     ON CONFLICT (org_id) DO UPDATE SET
       runs = greatest(0, stored.runs + excluded.runs),
@@ -65,7 +58,6 @@ export const addUsage = (
     INSERT INTO organization_usage (org_id, runs, feedback, bytes)
     SELECT org_id, 0, 0, 0
     FROM unnest(${textArray(subtracted.map(([org_id]) => org_id))}::text[]) AS subtracted (org_id)
-    WHERE ${isHere("subtracted")}
     ORDER BY org_id COLLATE "C"
     ON CONFLICT (org_id) DO NOTHING
   `

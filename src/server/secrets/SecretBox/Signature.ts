@@ -5,7 +5,7 @@ import type { KeyRing, MasterKey } from "../KeyRing.ts"
  * What signatures are for. Each purpose has a signing key of its own, derived from the master key, so that a signature
  * for one purpose is none for another, and no signature tells anything about the values that the master key seals.
  */
-export type Purpose = "feedback-token" | "organization-transfer"
+export type Purpose = "feedback-token"
 
 const KEY_BYTES = 32
 
@@ -24,10 +24,6 @@ const signingKey = (master: MasterKey, purpose: Purpose): Uint8Array => {
   keys.set(purpose, key)
   return key
 }
-
-/** 32 secret bytes that a master key gives for a purpose and a salt (HKDF). */
-export const deriveSeed = (master: MasterKey, purpose: Purpose, salt: Uint8Array): Uint8Array =>
-  new Uint8Array(hkdfSync("sha256", master.key, salt, `countersign-seed-v1 ${purpose}`, KEY_BYTES))
 
 const hmac = (master: MasterKey, purpose: Purpose, text: string): Buffer =>
   createHmac("sha256", signingKey(master, purpose)).update(text).digest()

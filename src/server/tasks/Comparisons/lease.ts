@@ -8,7 +8,6 @@
  */
 import { Duration, Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
-import { notFenced } from "../../store/notFenced.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
@@ -38,7 +37,6 @@ export const claimComparison = (
       FROM comparisons
       WHERE status = 'running'
         AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})
-        AND ${notFenced(sql, "comparisons")}
       ORDER BY lease_until NULLS FIRST
       LIMIT 1
       FOR NO KEY UPDATE SKIP LOCKED
@@ -60,7 +58,6 @@ export const countClaimable = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       FROM comparisons
       WHERE status = 'running'
         AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})
-        AND ${notFenced(sql, "comparisons")}
       LIMIT ${limit}
     ) claimable
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))

@@ -3,7 +3,6 @@ import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
-import { notFenced } from "../../store/notFenced.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** Pause between two runs. */
@@ -25,7 +24,6 @@ export const runOnce = Effect.fn("FeedbackTokens.Retention.runOnce")(function* (
         SELECT org_id, token_id
         FROM feedback_token_uses
         WHERE expires_at < ${now}::timestamptz
-          AND ${notFenced(sql, "feedback_token_uses")}
         ORDER BY expires_at
         LIMIT ${BATCH_ROWS}
         FOR UPDATE SKIP LOCKED

@@ -1,7 +1,6 @@
 import { DateTime, Duration, Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
-import { notFenced } from "../../store/notFenced.ts"
 import { transaction } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
@@ -78,7 +77,6 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
             ORDER BY batch_id
             LIMIT ${STEP_ROWS}::int
           ) b
-          WHERE ${notFenced(sql, "o")}
           LIMIT ${STEP_ROWS}::int
         ), held AS MATERIALIZED (
           SELECT old.org_id, old.batch_id

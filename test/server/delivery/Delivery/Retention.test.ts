@@ -104,34 +104,6 @@ describe("Retention", () => {
       })
   )
 
-  testWithDatabase("deliveries of an organization that moves are kept, and delay no others", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const { channel } = yield* respondingChannel(quickPolicy(), () => delivered)
-      yield* sql`
-        INSERT INTO organization_moves (org_id, move_id, name, state, is_fenced, started_at, changed_at)
-        VALUES ('moving', 'move', 'moving', 'copied', true, now(), now())
-      `
-      // The statement finds those of the organization that moves first, and more of them than it deletes at a time.
-      yield* sql`
-        INSERT INTO deliveries
-          (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
-        SELECT org_id, 'nep', 'ndl_' || lpad(n::text, 32, '0'), 'held', 'evt', 'label', 'delivered', '2020-01-01'
-        FROM unnest(ARRAY['moving', 'other']) AS org_id, generate_series(1, 1100) n
-      `
-      const count = sql<{ readonly org_id: string; readonly count: number }>`
-        SELECT org_id, count(*)::int AS count
-        FROM deliveries
-        GROUP BY org_id
-        ORDER BY org_id
-      `
-      yield* eventually(count, (rows) => rows.length === 1).pipe(
-        withEngine([channel], { retention: { every: "1 hour", steps: 2 } })
-      )
-      assert.deepStrictEqual(yield* count, [{ org_id: "moving", count: 1_100 }])
-    })
-  )
-
   testWithDatabase(
     "a delivery whose id is from a machine with a clock far behind is kept as long as others",
     () =>
