@@ -361,35 +361,6 @@ AS $function$
       END
     $function$;
 
-CREATE OR REPLACE FUNCTION public.organization_move_fence()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-    BEGIN
-      IF current_setting('countersign.moving', true) = 'on'
-        OR NOT EXISTS (
-          SELECT FROM organization_moves
-          WHERE org_id = CASE TG_OP WHEN 'INSERT' THEN NEW.org_id ELSE OLD.org_id END
-            AND is_fenced
-        )
-      THEN
-        RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-      END IF;
-      IF TG_OP = 'DELETE'
-        OR TG_TABLE_NAME IN (
-          'api_key_uses', 'deliveries', 'delivery_attempts', 'delivery_counts', 'delivery_destinations', 'delivery_queue',
-          'erased_traces', 'organization_usage', 'search_documents', 'search_progress', 'secret_changes', 'telemetry_batches'
-        )
-        OR starts_with(TG_TABLE_NAME, 'delivery_attempts_')
-        OR TG_OP = 'UPDATE' AND TG_TABLE_NAME IN ('comparisons', 'console_sessions', 'deletions', 'telemetry_destinations')
-      THEN
-        RETURN NULL;
-      END IF;
-      RAISE EXCEPTION 'organization % is moving to another installation', NEW.org_id
-        USING ERRCODE = 'CSM01';
-    END
-  $function$;
-
 CREATE OR REPLACE FUNCTION public.run_metadata_added()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1697,97 +1668,6 @@ COMMENT ON COLUMN notification_endpoints.disabled_by_id IS 'API key that disable
 COMMENT ON COLUMN notification_endpoints.disabled_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN notification_endpoints.disabled_by_delivery IS 'Delivery that it answered with 410 Gone; null: it was disabled by an API key.';
 
-CREATE TABLE organization_copies (
-  org_id text COLLATE "C" NOT NULL,
-  copy_id text COLLATE "C" NOT NULL,
-  name text NOT NULL,
-  created_at timestamp with time zone NOT NULL,
-  schema_version integer NOT NULL,
-  row_count bigint NOT NULL,
-  receipt text COLLATE "C" NOT NULL,
-  transfer_key text COLLATE "C",
-  CONSTRAINT organization_copies_pkey PRIMARY KEY (org_id)
-);
-COMMENT ON TABLE organization_copies IS 'The last copy of an organization that another installation may have, until its move ends. Not moved itself.';
-COMMENT ON COLUMN organization_copies.org_id IS 'Organization that was copied.';
-COMMENT ON COLUMN organization_copies.copy_id IS 'Id of the copy, which its file contains.';
-COMMENT ON COLUMN organization_copies.name IS 'Name of the organization.';
-COMMENT ON COLUMN organization_copies.created_at IS 'When the copy was made.';
-COMMENT ON COLUMN organization_copies.schema_version IS 'Number of the newest migration at that time.';
-COMMENT ON COLUMN organization_copies.row_count IS 'Rows in the copy.';
-COMMENT ON COLUMN organization_copies.receipt IS 'SHA-256 of the code that proves that the whole copy was loaded, in hex.';
-COMMENT ON COLUMN organization_copies.transfer_key IS 'The key that the copy is encrypted for; null: it was not recorded.';
-
-CREATE TABLE organization_copy_rows (
-  org_id text COLLATE "C" NOT NULL,
-  table_name text COLLATE "C" NOT NULL,
-  key text COLLATE "C" NOT NULL,
-  digest uuid NOT NULL,
-  CONSTRAINT organization_copy_rows_pkey PRIMARY KEY (org_id, table_name, key)
-);
-COMMENT ON TABLE organization_copy_rows IS 'Digests of the copied rows, which show the rows that have changed since.';
-COMMENT ON COLUMN organization_copy_rows.org_id IS 'Organization that was copied.';
-COMMENT ON COLUMN organization_copy_rows.table_name IS 'Table of the row.';
-COMMENT ON COLUMN organization_copy_rows.key IS 'Primary key of the row without org_id: a JSON array of texts.';
-COMMENT ON COLUMN organization_copy_rows.digest IS 'First 16 bytes of the SHA-256 of the row.';
-
-CREATE TABLE organization_move_replicas (
-  org_id text COLLATE "C" NOT NULL,
-  replica text COLLATE "C" NOT NULL,
-  in_flight integer NOT NULL,
-  seen_at timestamp with time zone NOT NULL,
-  CONSTRAINT organization_move_replicas_pkey PRIMARY KEY (org_id, replica),
-  CONSTRAINT organization_move_replicas_org_id_fkey FOREIGN KEY (org_id) REFERENCES organization_moves(org_id) ON DELETE CASCADE
-);
-COMMENT ON TABLE organization_move_replicas IS 'Running replicas, and what they still work on for an organization that is frozen.';
-COMMENT ON COLUMN organization_move_replicas.org_id IS 'Organization that moves.';
-COMMENT ON COLUMN organization_move_replicas.replica IS 'Random id of the process.';
-COMMENT ON COLUMN organization_move_replicas.in_flight IS 'Requests and deliveries in progress.';
-COMMENT ON COLUMN organization_move_replicas.seen_at IS 'When the replica last reported.';
-
-CREATE TABLE organization_moves (
-  org_id text COLLATE "C" NOT NULL,
-  move_id text COLLATE "C" NOT NULL,
-  name text NOT NULL,
-  state text NOT NULL,
-  is_fenced boolean NOT NULL,
-  started_at timestamp with time zone NOT NULL,
-  changed_at timestamp with time zone NOT NULL,
-  moved_to text,
-  row_count bigint,
-  receipt text COLLATE "C",
-  release_code text COLLATE "C",
-  activation_code text COLLATE "C",
-  copy_id text COLLATE "C",
-  arrival_release_code text COLLATE "C",
-  arrival_activation_code text COLLATE "C",
-  transfer_key text COLLATE "C",
-  export_receipt text COLLATE "C",
-  export_activation text COLLATE "C",
-  CONSTRAINT organization_moves_pkey PRIMARY KEY (org_id),
-  CONSTRAINT organization_moves_state_check CHECK ((state = ANY (ARRAY['frozen'::text, 'moved'::text, 'left'::text, 'copied'::text, 'importing'::text, 'staged'::text, 'arrived'::text, 'discarded'::text])))
-);
-CREATE INDEX organization_moves_fenced ON organization_moves USING btree (org_id) WHERE is_fenced;
-COMMENT ON TABLE organization_moves IS 'The last move of an organization from or to this installation. Not moved itself.';
-COMMENT ON COLUMN organization_moves.org_id IS 'Organization that moves, or moved.';
-COMMENT ON COLUMN organization_moves.move_id IS 'Id of the export, which its file contains.';
-COMMENT ON COLUMN organization_moves.name IS 'Name of the organization.';
-COMMENT ON COLUMN organization_moves.state IS 'Here the organization leaves: frozen (exported, can be aborted), moved (belongs to the other installation), left (copy deleted). Here it arrives: copied (an earlier copy is here), importing, staged (imported, not active), arrived (active), discarded (import aborted).';
-COMMENT ON COLUMN organization_moves.is_fenced IS 'Whether requests and background work of the organization are refused here.';
-COMMENT ON COLUMN organization_moves.started_at IS 'When the move began here.';
-COMMENT ON COLUMN organization_moves.changed_at IS 'When the state last changed.';
-COMMENT ON COLUMN organization_moves.moved_to IS 'Base URL of the installation that it moved to; null: not given.';
-COMMENT ON COLUMN organization_moves.row_count IS 'Rows in the file.';
-COMMENT ON COLUMN organization_moves.receipt IS 'Proves that the file was imported. Where it arrives: the code; where it leaves: its SHA-256, in hex.';
-COMMENT ON COLUMN organization_moves.release_code IS 'Activates the imported copy. Where it leaves: the code; where it arrives: its SHA-256, in hex.';
-COMMENT ON COLUMN organization_moves.activation_code IS 'Proves that the imported copy is active. Where it arrives: the code; where it leaves: its SHA-256, in hex.';
-COMMENT ON COLUMN organization_moves.copy_id IS 'Where it arrives: the copy whose rows are here, which the import completes; null: it has none.';
-COMMENT ON COLUMN organization_moves.arrival_release_code IS 'Where it leaves after it had arrived: the release code of that arrival, as its SHA-256, in hex.';
-COMMENT ON COLUMN organization_moves.arrival_activation_code IS 'Where it leaves after it had arrived: the activation code of that arrival.';
-COMMENT ON COLUMN organization_moves.transfer_key IS 'Where it leaves: the key that the export is encrypted for; null: the export cannot be written again.';
-COMMENT ON COLUMN organization_moves.export_receipt IS 'Where it leaves: the receipt in the file, to write it again.';
-COMMENT ON COLUMN organization_moves.export_activation IS 'Where it leaves: the activation code in the file, to write it again.';
-
 CREATE TABLE organization_usage (
   org_id text COLLATE "C" NOT NULL,
   runs bigint DEFAULT 0 NOT NULL,
@@ -2027,6 +1907,10 @@ CREATE TABLE schema_migrations (
   name text NOT NULL,
   CONSTRAINT schema_migrations_pkey PRIMARY KEY (migration_id)
 );
+COMMENT ON TABLE schema_migrations IS 'Migrations that have been applied.';
+COMMENT ON COLUMN schema_migrations.migration_id IS 'Number of the migration.';
+COMMENT ON COLUMN schema_migrations.created_at IS 'When the migration was applied.';
+COMMENT ON COLUMN schema_migrations.name IS 'Name of the migration, as its file has it.';
 
 CREATE TABLE search_documents (
   org_id text COLLATE "C" NOT NULL,

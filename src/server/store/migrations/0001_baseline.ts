@@ -3,7 +3,6 @@ import { approvals } from "./0001_baseline/approvals.ts"
 import { delivery } from "./0001_baseline/delivery.ts"
 import { feedback } from "./0001_baseline/feedback.ts"
 import { identity } from "./0001_baseline/identity.ts"
-import { moves } from "./0001_baseline/moves.ts"
 import { notifications } from "./0001_baseline/notifications.ts"
 import { store } from "./0001_baseline/store.ts"
 import { tasks } from "./0001_baseline/tasks.ts"
@@ -13,10 +12,8 @@ import { statements, tables } from "./statements.ts"
 
 /** The schema of 1.0.0, a file for each area. Until that release, changes of the schema edit it; after it, they are further migrations. */
 export default Effect.andThen(
-  Effect.forEach(
-    [identity, approvals, notifications, delivery, tasks, feedback, telemetry, store, moves],
-    tables,
-    { discard: true }
-  ),
+  Effect.forEach([identity, approvals, notifications, delivery, tasks, feedback, telemetry, store], tables, {
+    discard: true
+  }),
   statements(...triggers)
 )
