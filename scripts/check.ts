@@ -68,7 +68,6 @@ const checks: ReadonlyArray<Step> = [
   generated("lockfile", "lockfile.ts"),
   { name: "documents: references", command: [process.execPath, path.join("scripts", "docs", "links.ts")] },
   generated("THIRD_PARTY_LICENSES", path.join("package", "notices.ts")),
-  { name: "mutants: list", command: [process.execPath, path.join("scripts", "mutants.ts"), "--check"] },
   generated("documents: generated tables", path.join("docs", "generate.ts")),
   generated("openapi.json", "openapi.ts"),
   generated("schema.sql", "schema.ts"),
