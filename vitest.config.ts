@@ -44,6 +44,7 @@ generate()
 export default defineConfig({
   test: {
     globalSetup: ["test/support/postgres.setup.ts"],
+    setupFiles: ["test/support/properties.setup.ts"],
     // So that a test that hangs ends. A passing one takes a tenth of it, also on a slow and busy machine.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -15,7 +15,20 @@ declare module "vitest" {
     readonly postgresTemplate: string
     /** The URL of the test server through PgBouncer in transaction mode, with COUNTERSIGN_TEST_POOLER=true; else undefined. */
     readonly pooledUrl: string | undefined
+    /** The seed of all properties. */
+    readonly propertySeed: number
   }
+}
+
+/** The seed of properties unless COUNTERSIGN_TEST_SEED says otherwise: a failure of the gate is then about the change. */
+const FIXED_SEED = 20_261_125
+
+/** Reads COUNTERSIGN_TEST_SEED: a number, `random`, or nothing for the fixed seed. */
+const propertySeed = (value: string | undefined): number => {
+  if (value === undefined || value === "") return FIXED_SEED
+  const seed = value === "random" ? Date.now() % 2 ** 31 : Number(value)
+  if (!Number.isInteger(seed)) throw new Error('COUNTERSIGN_TEST_SEED must be "random" or an integer')
+  return seed
 }
 
 /** Drops databases of killed runs: those without connections that are older than any run. */
@@ -52,9 +65,10 @@ const prepare = Effect.gen(function* () {
 })
 
 /**
- * Starts the test server and migrates the template, once per run. The run fails if no server is available.
+ * Starts the test server, migrates the template and chooses the properties' seed, once per run. The run fails if no server is available.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const seed = propertySeed(process.env["COUNTERSIGN_TEST_SEED"])
   const scope = Scope.makeUnsafe()
   const close = () => Effect.runPromise(Scope.close(scope, Exit.void))
   const { line, pooledUrl, template, url } = await Effect.runPromise(Scope.provide(prepare, scope)).catch(
@@ -66,6 +80,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("postgresUrl", Redacted.value(url))
   project.provide("postgresTemplate", template)
   project.provide("pooledUrl", pooledUrl === undefined ? undefined : Redacted.value(pooledUrl))
-  process.stdout.write(`${line}\n`)
+  project.provide("propertySeed", seed)
+  process.stdout.write(`${line}\nproperties run with COUNTERSIGN_TEST_SEED=${seed}\n`)
   return close
 }

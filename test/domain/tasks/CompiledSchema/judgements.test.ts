@@ -30,7 +30,7 @@ describe("CompiledSchema judges as JSON Schema 2020-12 does", () => {
           assert.strictEqual(compiled.success.check(copy).length === 0, isValid(plain, copy))
         }
       }),
-      { numRuns: 400, seed: 20_261_122 }
+      { numRuns: 400 }
     )
     assert.isAbove(judged, 1_000)
   }, 120_000)
@@ -228,7 +228,7 @@ describe("LinearPattern matches as ECMAScript does", () => {
           }
         }
       ),
-      { numRuns: 3_000, seed: 20_261_122 }
+      { numRuns: 3_000 }
     )
   })
 
@@ -254,7 +254,7 @@ describe("LinearPattern matches as ECMAScript does", () => {
         const { size } = Result.getOrThrow(compiled)
         assert.isAtLeast(estimateSize(source), size, source)
       }),
-      { numRuns: 3_000, seed: 20_261_123 }
+      { numRuns: 3_000 }
     )
     for (const source of [
       "a{1000}",

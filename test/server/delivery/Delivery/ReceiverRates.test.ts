@@ -67,7 +67,7 @@ describe("ReceiverRates", () => {
           }
         }
       ),
-      { numRuns: 200, seed: 11 }
+      { numRuns: 200 }
     )
   })
 
