@@ -6,6 +6,7 @@ import {
   cooldownMillis,
   type CooldownPolicy,
   defaultCooldownPolicy,
+  endCooldown,
   recordFailure,
   type Health,
   healthy,
@@ -49,6 +50,29 @@ describe("Cooldown", () => {
       assert.strictEqual(concurrencyLimit(health, 8), 1)
     }
     assert.deepStrictEqual(lengths, [30, 60, 120, 240, 480, 900, 900])
+  })
+
+  it("the failure of an attempt that was already running is counted, and does not prolong the cooldown", () => {
+    let health: Health = healthy
+    for (let i = 0; i < 5; i++) health = recordFailure(health, defaultCooldownPolicy, 1_000)
+    const cooling = { _tag: "CoolingDown", failures: 5, round: 1, until: 31_000 } as const
+    assert.deepStrictEqual(health, cooling)
+    assert.deepStrictEqual(recordFailure(health, defaultCooldownPolicy, 20_000), { ...cooling, failures: 6 })
+  })
+
+  it("a requested attempt ends a cooldown, and its failure starts the next, longer one", () => {
+    const cooling: Health = { _tag: "CoolingDown", failures: 5, round: 2, until: 61_000 }
+    const probing = endCooldown(cooling)
+    assert.deepStrictEqual(probing, { _tag: "Probing", failures: 5, round: 2 })
+    assert.deepStrictEqual(recordFailure(probing, defaultCooldownPolicy, 2_000), {
+      _tag: "CoolingDown",
+      failures: 6,
+      round: 3,
+      until: 122_000
+    })
+    for (const health of [healthy, { _tag: "Healthy", failures: 4 }, probing] as const) {
+      assert.deepStrictEqual(endCooldown(health), health)
+    }
   })
 
   it("a policy with cooldowns of length 0 admits one probe at a time without waiting", () => {

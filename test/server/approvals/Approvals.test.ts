@@ -410,32 +410,57 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
     })
   )
 
-  it.effect(
-    "after the reviewers' window an admin decides at once, before the deadline worker has escalated",
-    () =>
-      Effect.gen(function* () {
-        const { admin, agent, params } = yield* team("late decision")
-        yield* admin.approval_rules.replace({
-          payload: { rules: [{ effect: "require_approval", review_seconds: 60, escalation_seconds: 60 }] }
+  for (const count of [1, 2]) {
+    it.effect(
+      `after the reviewers' window an admin decides at once, before the deadline worker has escalated, as voter ${count}`,
+      () =>
+        Effect.gen(function* () {
+          const { admin, agent, params, reviewer } = yield* team(`late decision of ${count}`)
+          yield* admin.approval_rules.replace({
+            payload: {
+              rules: [
+                {
+                  effect: "require_approval",
+                  review_seconds: 60,
+                  escalation_seconds: 60,
+                  quorum: [{ count }]
+                }
+              ]
+            }
+          })
+          const asked = yield* agent.sessions.step({ params, payload: step })
+          const decide = {
+            params: pending(asked.approval_id),
+            payload: { decision: "approve" as const }
+          }
+          // With a vote, the replica that asked no longer has the approval in its cache.
+          if (count === 2) yield* reviewer.approvals.decide(decide)
+          const sql = yield* SqlClient.SqlClient
+          // The worker looks for `next_due_at`, which stays.
+          yield* sql`
+            UPDATE approvals
+            SET
+              review_deadline_at = review_deadline_at - interval '61 seconds',
+              expires_at = expires_at - interval '61 seconds'
+            WHERE approval_id = ${asked.approval_id}
+          `
+          const decided = yield* admin.approvals.decide(decide)
+          assert.deepInclude(decided, { status: "approved", stage: "admin" })
+          assert.deepStrictEqual(yield* admin.approvals.get({ params: decide.params }), decided)
+          const events = yield* sql<{ readonly type: string }>`
+            SELECT type
+            FROM session_events
+            WHERE session_id = ${params.id}
+            ORDER BY number
+          `
+          assert.deepStrictEqual(
+            events.map(({ type }) => type).filter((type) => type !== "approval:vote_recorded"),
+            ["step:governed", "approval:requested", "approval:escalated", "approval:decided"]
+          )
+          assert.strictEqual((yield* agent.sessions.step({ params, payload: step })).decision, "allow")
         })
-        const asked = yield* agent.sessions.step({ params, payload: step })
-        const sql = yield* SqlClient.SqlClient
-        // The worker looks for `next_due_at`, which stays.
-        yield* sql`
-        UPDATE approvals
-        SET
-          review_deadline_at = review_deadline_at - interval '61 seconds',
-          expires_at = expires_at - interval '61 seconds'
-        WHERE approval_id = ${asked.approval_id}
-      `
-        const decided = yield* admin.approvals.decide({
-          params: pending(asked.approval_id),
-          payload: { decision: "approve" }
-        })
-        assert.deepInclude(decided, { status: "approved", stage: "admin" })
-        assert.strictEqual((yield* agent.sessions.step({ params, payload: step })).decision, "allow")
-      })
-  )
+    )
+  }
 
   it.effect("closing a session rejects its pending approvals without a decider", () =>
     Effect.gen(function* () {

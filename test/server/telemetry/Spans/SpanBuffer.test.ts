@@ -235,6 +235,52 @@ describe("SpanBuffer › admission", () => {
 })
 
 describe("SpanBuffer › traces waiting to be encoded", () => {
+  it("a fault in making a trace's spans or its score drops and counts its spans alone", () => {
+    const { buffer, orgBuffer } = bufferWith()
+    const to = orgBuffer(1, false)
+    const apart = buffer.open(
+      organization(2),
+      {
+        destination_id: TelemetryDestinationId.make(`tel_${organization(2).slice(4)}`),
+        content: false,
+        trace: "own",
+        scores: "langfuse",
+        waiting_spans: 0
+      },
+      0
+    )
+    const fault = new Error("the spans cannot be made")
+    const failing = (): never => {
+      throw fault
+    }
+    buffer.admit(to, named(traceAt(0.1), ["before"]), 0, 0)
+    buffer.admit(to, { ...named(traceAt(0.2), ["a", "b", "c"]), make: failing }, 0, 0)
+    buffer.admit(apart, { ...named(traceAt(0.3), ["d"]), score: failing }, 0, 0)
+    buffer.admit(to, named(traceAt(0.4), ["after"]), 0, 0)
+    assert.deepStrictEqual(
+      buffer.encode(10, {}, 0, () => true),
+      { encoded: 4, faults: [fault, fault] }
+    )
+    assert.strictEqual(buffer.spanCount(), 2)
+    buffer.closeDue(0, true, () => true)
+    const { batches, drops } = buffer.takeReady()
+    assert.deepStrictEqual(
+      batches.map(({ spans }) => spans),
+      [2]
+    )
+    assert.deepStrictEqual(
+      [...drops],
+      [
+        [to, 3],
+        [apart, 2]
+      ]
+    )
+    // What could not be reported is reported the next time.
+    buffer.restoreDrops(drops, 1)
+    buffer.closeDue(1, true, () => true)
+    assert.deepStrictEqual([...buffer.takeReady().drops], [...drops])
+  })
+
   it("content is not kept if it is not exported", () => {
     const { buffer, orgBuffer } = bufferWith()
     buffer.admit(orgBuffer(1, false), recordedWith({ input: "words" }), 0, 0)
