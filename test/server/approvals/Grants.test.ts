@@ -220,6 +220,36 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Grants",
     })
   )
 
+  it.effect("of several grants that allow a step the narrowest is used up first", () =>
+    Effect.gen(function* () {
+      const { reviewer, submit } = yield* team("narrow first")
+      const waiting = yield* Effect.forEach([1, 2, 3], () => submit({ amount: 10 }))
+      const scopes: ReadonlyArray<NewGrant> = [
+        { scope: "tool" },
+        { scope: "condition", when: [{ pointer: "/amount", op: "at_most", value: 10 }] },
+        { scope: "arguments" }
+      ]
+      const made = new Map<GrantId | null, string>()
+      for (const [index, { approval_id }] of waiting.entries()) {
+        const { grant } = yield* reviewer.approvals.decide({
+          params: { id: approval_id ?? assert.fail("the step waits") },
+          payload: { decision: "approve", grant: { ...scopes[index]!, max_uses: 1 } }
+        })
+        if (grant === undefined || grant === null) return assert.fail("a grant was made")
+        made.set(grant.grant_id, grant.scope)
+      }
+      const steps = yield* Effect.forEach([1, 2, 3, 4], () => submit({ amount: 10 }))
+      assert.deepStrictEqual(
+        steps.map(({ grant_id }) => made.get(grant_id)),
+        ["arguments", "condition", "tool", undefined]
+      )
+      assert.deepStrictEqual(
+        steps.map(({ decision }) => decision),
+        ["allow", "allow", "allow", "pending"]
+      )
+    })
+  )
+
   it.effect("a revoked grant allows no further step, and what it has allowed stays allowed", () =>
     Effect.gen(function* () {
       const { decisionOf, finance, grantFor, submit } = yield* team("revoked")

@@ -369,7 +369,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
             yield* awaitDeliveries(
               admin,
               endpoint.id,
-              (list) => list.length === n && list.every(({ status }) => status !== "pending")
+              (list) => list.length === n && list.every(({ finished_at }) => finished_at !== null)
             )
           }
           const [health] = yield* eventually(

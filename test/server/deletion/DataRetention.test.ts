@@ -250,6 +250,60 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
     })
   )
 
+  it.effect(
+    "one run deletes several transactions' worth of each kind, and says if expired records are left",
+    () =>
+      Effect.gen(function* () {
+        const { admin, params, run } = yield* createDesk("many expired")
+        const sql = yield* SqlClient.SqlClient
+        const recent = yield* run("recent")
+        const at = DateTime.subtract(yield* (yield* StoreClock).now, { days: 40 })
+        const created_at = DateTime.toDateUtc(at)
+        // A transaction deletes 200 runs or 1,000 records of feedback, and one run makes 20 transactions of a kind.
+        yield* sql`
+        INSERT INTO runs (
+          org_id, trace_id, run_id, task_id, release_id, source, status, input, metadata, provider_calls, created_at,
+          created_by_id, created_by_name
+        )
+        SELECT
+          org_id, md5('many' || n), ${`run_${uuidTimePrefix(at)}`} || substr(md5(n::text), 13), task_id, release_id, source,
+          status, input, metadata, 0, ${created_at}, created_by_id, created_by_name
+        FROM runs, generate_series(1, 4001) AS n
+        WHERE trace_id = ${recent}
+      `
+        yield* sql`
+        INSERT INTO feedback (
+          org_id, feedback_id, task_id, trace_id, run_id, score, bytes, status, created_at, created_by_id, created_by_name
+        )
+        SELECT
+          org_id, ${`fbk_${uuidTimePrefix(at)}`} || substr(md5(n::text), 13), task_id, trace_id, run_id, 1, 0, 'recorded',
+          ${created_at}, created_by_id, created_by_name
+        FROM runs, generate_series(1, 1001) AS n
+        WHERE trace_id = ${recent}
+      `
+        yield* admin.retention_settings.replace({ payload: { feedback_days: 10 } })
+        assert.deepStrictEqual(yield* runOnce(), {
+          removed: { runs: 0, feedback: 1_001, sessions: 0 },
+          more: false
+        })
+        yield* admin.retention_settings.replace({ payload: { run_days: 30 } })
+        assert.deepStrictEqual(yield* runOnce(), {
+          removed: { runs: 4_000, feedback: 0, sessions: 0 },
+          more: true
+        })
+        assert.deepStrictEqual(yield* runOnce(), {
+          removed: { runs: 1, feedback: 0, sessions: 0 },
+          more: false
+        })
+        const { runs } = yield* admin.runs.list({ params, query: {} })
+        assert.deepStrictEqual(
+          runs.map(({ trace_id }) => trace_id),
+          [recent]
+        )
+        yield* admin.retention_settings.replace({ payload: {} })
+      })
+  )
+
   it.effect("a session expires with its last event, unless an approval of it is pending", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -77,6 +77,24 @@ layer(service({ environment: limited }), { excludeTestServices: true })("StoredU
     })
   )
 
+  it.effect(
+    "feedback of end users counts towards the limit, and beyond it is refused without the limit",
+    () =>
+      Effect.gen(function* () {
+        const { key, log } = yield* seedTask("end users")
+        const { trace_id } = (yield* log("x")).body
+        const { body } = yield* post(`/v1/runs/${String(trace_id)}/feedback-token`, key, { max_uses: 3 })
+        const submit = (score: number) =>
+          post(`/v1/runs/${String(trace_id)}/end-user-feedback`, String(body["token"]), { score })
+        assert.deepStrictEqual((yield* Effect.all([submit(1), submit(-1)])).map(outcome), ["204", "204"])
+        const refused = yield* submit(1)
+        assert.strictEqual(outcome(refused), "409 LIMIT_REACHED")
+        // The end users of an organization are not told how much it stores.
+        assert.strictEqual(refused.body["detail"], "No more feedback can be stored at present.")
+        yield* eventually(storedUsage("end users"), ({ feedback }) => feedback === 2)
+      })
+  )
+
   it.effect("a run that is repeated with its idempotency key gets its response also if storage is full", () =>
     Effect.gen(function* () {
       const { id, key, log } = yield* seedTask("repeated")

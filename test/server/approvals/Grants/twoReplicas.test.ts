@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Deferred, Effect } from "effect"
 import type { NewGrant } from "../../../../src/api/Grants.ts"
 import { StepId } from "../../../../src/domain/Ids.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
@@ -77,14 +77,22 @@ layer(layerTwoReplicas, { excludeTestServices: true, timeout: "60 seconds" })(
       Effect.gen(function* () {
         const { grantFor, reviewers, submit } = yield* team("race")
         const { grant_id } = yield* grantFor({ scope: "tool" })
+        const first = yield* Deferred.make<void>()
         const steps = Array.from({ length: 40 }, (_, index) =>
-          submit(index % 2 === 0 ? 0 : 1, `step ${index}`)
+          Effect.tap(submit(index % 2 === 0 ? 0 : 1, `step ${index}`), () =>
+            Deferred.succeed(first, undefined)
+          )
         )
-        const revoke = Effect.delay(reviewers[1].grants.revoke({ params: { id: grant_id } }), 20)
-        const [answers, revoked] = yield* Effect.all([Effect.all(steps, { concurrency: 8 }), revoke], {
+        const revoke = Effect.andThen(
+          Deferred.await(first),
+          reviewers[1].grants.revoke({ params: { id: grant_id } })
+        )
+        const [answers, revoked] = yield* Effect.all([Effect.all(steps, { concurrency: 4 }), revoke], {
           concurrency: "unbounded"
         })
         const allowed = answers.filter(({ decision }) => decision === "allow").length
+        assert.isAbove(allowed, 0)
+        assert.isBelow(allowed, steps.length)
         assert.strictEqual(revoked.status, "revoked")
         assert.strictEqual(revoked.uses, allowed)
         const { uses } = yield* reviewers[0].grants.get({ params: { id: grant_id } })

@@ -84,7 +84,8 @@ describe("Replay", () => {
       )
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
-        const since = yield* DateTime.now
+        // Records have the time of the database, which is a little before or after this process's.
+        const since = DateTime.subtract(yield* DateTime.now, { minutes: 1 })
         /** Replays one of two failed deliveries in a transaction that is open when the other replay begins. */
         const during = Effect.fnUntraced(function* <A, E>(
           other: (
@@ -143,12 +144,13 @@ describe("Replay", () => {
         yield* Effect.gen(function* () {
           const delivery = yield* Delivery
           const to = yield* newDestination
-          const since = yield* DateTime.now
+          // Records have the time of the database, which is a little before or after this process's.
+          const since = DateTime.subtract(yield* DateTime.now, { minutes: 1 })
           for (let i = 0; i < 2; i++) {
             yield* publish(to, 3)
             yield* awaitRecords(to, allHaveStatus("failed"))
           }
-          const before = yield* DateTime.now
+          const later = DateTime.add(yield* DateTime.now, { minutes: 1 })
           const window = { since, until: null }
           assert.deepStrictEqual(yield* delivery.replayWindow(to.org_id, to.destination_id, window), {
             queued: 4,
@@ -160,13 +162,60 @@ describe("Replay", () => {
             [0, 0, 1, 1, 1, 1]
           )
           assert.deepStrictEqual(
-            yield* delivery.replayWindow(to.org_id, to.destination_id, { since: before, until: null }),
+            yield* delivery.replayWindow(to.org_id, to.destination_id, { since: later, until: null }),
             { queued: 0, skipped: 0 }
           )
           assert.deepStrictEqual(
             yield* delivery.replayWindow(to.org_id, to.destination_id, { since, until: since }),
             { queued: 0, skipped: 0 }
           )
+        }).pipe(withEngine([channel]))
+      })
+  )
+
+  testWithDatabase(
+    "of many deliveries as many are replayed as the queue has capacity for, and each has its outcome",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(
+          quickPolicy({ queueLimit: 3, retry: singleAttempt, cooldown: noCooldown })
+        )
+        yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          yield* publish(to, 3)
+          for (const status of [delivered, failing, failing])
+            yield* (yield* Queue.take(attempts)).complete(status)
+          yield* awaitRecords(to, (list) => list.every(({ finished_at }) => finished_at !== null))
+          yield* publish(to)
+          yield* (yield* Queue.take(attempts)).complete(failing)
+          const list = yield* awaitRecords(
+            to,
+            (records) => records.length === 4 && records.every(({ finished_at }) => finished_at !== null)
+          )
+          // Two that wait leave one place.
+          yield* publish(to, 2)
+          const ids = [...list.map(recordId), "ndl_unknown"]
+          const outcomes = yield* delivery.replayMany(to.org_id, to.destination_id, ids)
+          const statuses = new Map(list.map((record) => [recordId(record), record.status]))
+          const failed = list
+            .filter(({ status }) => status === "failed")
+            .map(recordId)
+            .toSorted()
+          assert.deepStrictEqual(
+            failed.map((id) => outcomes.get(id)),
+            ["queued", "queue_full", "queue_full"]
+          )
+          assert.deepStrictEqual(ids.map((id) => outcomes.get(id) ?? "none").toSorted(), [
+            "none",
+            "not_failed",
+            "queue_full",
+            "queue_full",
+            "queued"
+          ])
+          assert.strictEqual([...statuses.values()].filter((status) => status === "delivered").length, 1)
+          const after = yield* delivery.list(to.org_id, to.destination_id)
+          assert.deepStrictEqual(after.filter(({ replays }) => replays > 0).map(recordId), failed.slice(0, 1))
         }).pipe(withEngine([channel]))
       })
   )

@@ -212,6 +212,21 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
       })
   )
 
+  it.effect("if most of the nearest candidates are held out, the nearest of the others are found", () =>
+    Effect.gen(function* () {
+      const texts = Array.from({ length: 600 }, (_, n) => `parcel number${n}`)
+      const { dataset, find } = yield* importTexts("mostly held out", ["letter", ...texts, "letter of today"])
+      // Of the 160 candidates that are read at first, about 8 are in the training part.
+      const holdOut = { kind: "split", test_share: 0.95, seed: 7 } as const
+      const found = yield* find(dataset.id, "parcel", { k: 20, holdOut })
+      assert.lengthOf(found, 20)
+      for (const { score, text } of found) {
+        assert.include(text, "parcel")
+        assert.isAbove(score, 0)
+      }
+    })
+  )
+
   it.effect("what is held out is found by its input, also where a version has it several times", () =>
     Effect.gen(function* () {
       const { dataset, find } = yield* importTexts("repeated", ["lost parcel", "lost cat", "old letter"])

@@ -133,8 +133,10 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       const partial = yield* awaitOnlyBatch(admin, id, "partial")
       assert.deepStrictEqual([partial.span_count, partial.rejected_spans], [5, 2])
       assert.strictEqual(partial.last_error, "the collector rejected 2 of 5 spans")
-      const { dropped_spans, pending_spans } = yield* shownDestination(admin)
+      const { dropped_spans, last_delivered_at, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [0, 2])
+      // Only a batch that was accepted whole sets it.
+      assert.isNull(last_delivered_at)
       assert.strictEqual(
         yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: partial.id } })),
         "NOT_REPLAYABLE"
