@@ -1,12 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Latch, Stream } from "effect"
 import { TestClock } from "effect/testing"
+import fc from "fast-check"
 import { KeyId, OrgId, SessionId } from "../../../../src/domain/Ids.ts"
 import { type Hub, makeHub } from "../../../../src/server/approvals/SessionStream/Hub.ts"
 import type { ReadResult } from "../../../../src/server/approvals/SessionStream/Subscription.ts"
 
-/** A hub over one session in memory; `store` counts its events and the reads of pages. */
-const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: number } = {}) {
+/**
+ * A hub over one session in memory; `store` counts its events and the reads of pages. `resultYields`: how often other fibers run
+ * between the snapshot of a read and its result.
+ */
+const hubOver = Effect.fnUntraced(function* (
+  options: { readonly pageEvents?: number; readonly resultYields?: () => number } = {}
+) {
   const key_id = yield* KeyId.generate
   const session = { org_id: yield* OrgId.generate, session_id: yield* SessionId.generate }
   const store: {
@@ -35,15 +41,13 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
     maxPerOrganization: 15_000,
     heartbeatMillis: 15_000,
     sendTimeoutMillis: 30_000,
-    read: (_, after) =>
-      Effect.andThen(
-        Effect.yieldNow,
-        Effect.sync(() => {
-          const result = read(after)
-          store.duringRead?.()
-          return result
-        })
-      ),
+    read: Effect.fnUntraced(function* (_, after) {
+      yield* Effect.yieldNow
+      const result = read(after)
+      store.duringRead?.()
+      yield* yields(options.resultYields?.() ?? 0)
+      return result
+    }),
     fork: (reading) => void Effect.runFork(reading)
   })
   const add = (count: number) => {
@@ -60,20 +64,24 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
   }
 })
 
-/** Reads a stream in a fiber; `text` is the text so far. */
-const follow = Effect.fnUntraced(function* (stream: Stream.Stream<Uint8Array>) {
+/** Reads a stream in a fiber, and by default until the stream waits; `text` is the text so far. */
+const follow = Effect.fnUntraced(function* (stream: Stream.Stream<Uint8Array>, times = 50) {
   const received = { text: "" }
   const fiber = yield* stream.pipe(
     Stream.decodeText(),
     Stream.runForEach((text) => Effect.sync(() => void (received.text += text))),
     Effect.forkChild
   )
-  yield* settled
+  yield* yields(times)
   return Object.assign(received, { fiber })
 })
 
+/** Lets other fibers run so many times. */
+const yields = (times: number) =>
+  times === 0 ? Effect.void : Effect.repeat(Effect.yieldNow, { times: times - 1 })
+
 /** Lets every fiber run until it suspends: nothing here waits for I/O. */
-const settled = Effect.repeat(Effect.yieldNow, { times: 50 })
+const settled = yields(100)
 
 const PREAMBLE = "retry: 3000\n\n"
 const HEARTBEAT = ": heartbeat\n\n"
@@ -163,6 +171,90 @@ describe("Hub", () => {
       assert.strictEqual(store.reads, 0)
     })
   )
+
+  it("every stream gets every event once and in order, whatever the order of commits, signals, reads and new streams", () => {
+    const step = fc.oneof(
+      fc.constant({ tag: "commit" } as const),
+      fc.constant({ tag: "signal" } as const),
+      fc.constant({ tag: "poll" } as const),
+      fc.record({ tag: fc.constant("open" as const), behind: fc.nat(3) }),
+      fc.record({ tag: fc.constant("leave" as const), stream: fc.nat(3) }),
+      fc.record({ tag: fc.constant("run" as const), times: fc.integer({ min: 1, max: 12 }) }),
+      fc.constant({ tag: "check" } as const)
+    )
+    const run = Effect.fnUntraced(function* (
+      steps: ReadonlyArray<typeof step extends fc.Arbitrary<infer A> ? A : never>,
+      resultYields: ReadonlyArray<number>,
+      areSignalsLost: boolean
+    ) {
+      let reads = 0
+      const { hub, session, store, stream } = yield* hubOver({
+        pageEvents: 2,
+        resultYields: () => resultYields[reads++ % resultYields.length] ?? 0
+      })
+      const readers: Array<{
+        readonly cursor: number
+        readonly reader: Effect.Success<ReturnType<typeof follow>>
+      }> = []
+      let signalled = 0
+      const signal = (newest: number) => hub.signal([{ session_id: session.session_id, newest }])
+      // As the service polls: only sessions of which this replica has not seen the newest event.
+      const poll = () => {
+        for (const { newest } of hub.followedSessions()) if (newest < store.newest) signal(store.newest)
+      }
+      /** Signals are late, or lost and made up for by a poll; then every stream has what was committed. */
+      const check = Effect.gen(function* () {
+        if (areSignalsLost) poll()
+        else while (signalled < store.newest) signal(++signalled)
+        yield* settled
+        for (const { cursor, reader } of readers) {
+          const received = [...reader.text.matchAll(/(\d+)-(\d+);/g)].flatMap(([, first, last]) =>
+            Array.from({ length: Number(last) - Number(first) + 1 }, (_, index) => Number(first) + index)
+          )
+          const committed = Array.from({ length: store.newest - cursor }, (_, index) => cursor + 1 + index)
+          assert.deepStrictEqual(received, committed)
+        }
+      })
+      for (const one of steps) {
+        switch (one.tag) {
+          case "commit":
+            store.newest++
+            break
+          case "signal":
+            if (signalled < store.newest && !areSignalsLost) signal(++signalled)
+            break
+          case "poll":
+            poll()
+            break
+          case "open": {
+            const cursor = Math.max(0, store.newest - one.behind)
+            readers.push({ cursor, reader: yield* follow(stream(cursor), 0) })
+            break
+          }
+          case "leave": {
+            const [left] = readers.splice(one.stream, 1)
+            if (left !== undefined) yield* Fiber.interrupt(left.reader.fiber)
+            break
+          }
+          case "run":
+            yield* yields(one.times)
+            break
+          case "check":
+            yield* check
+        }
+      }
+      yield* check
+    })
+    return fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { maxLength: 40, size: "max" }),
+        fc.array(fc.nat(6), { minLength: 1, maxLength: 8 }),
+        fc.boolean(),
+        (...args) => Effect.runPromise(run(...args))
+      ),
+      { numRuns: 200 }
+    )
+  })
 
   it.effect("a client that does not read its stream causes no reads of the database", () =>
     Effect.gen(function* () {
