@@ -1,7 +1,6 @@
 /**
- * Simulates the delivery engine, or approvals with their deadlines and session streams: replicas, store, network, and
- * receivers or clients in one process, with a virtual clock and faults, all decided by a seed. Fails if an invariant
- * breaks, with the seed, and with the few actions and the trace that break it.
+ * Simulates the delivery engine: replicas, store, network and receivers in one process, with a virtual clock and faults,
+ * all decided by a seed. Fails if an invariant breaks, with the seed, and with the few actions and the trace that break it.
  *
  *     npm run simulate -- --seeds 2000          seeds 1 to 2000, on all processors
  *     npm run simulate -- --from 5000 --forever until it is stopped, or a seed fails
@@ -9,7 +8,6 @@
  *     npm run simulate -- --seed 42 --keep 3,7  only these actions of it, as printed after a failure
  *     npm run simulate -- --planted             plants bugs one by one: each must be found
  *     npm run simulate -- --plant lease-margin  plants one of them
- *     npm run simulate -- --what approvals      approvals, instead of the delivery engine; with any of the above
  *     npm run simulate -- --coverage            says afterwards how much of the code ran, and which code no seed has executed
  *
  * docs/architecture/simulation.md says what is simulated and checked, and what is not.
@@ -18,8 +16,8 @@ import { availableParallelism } from "node:os"
 import { Worker } from "node:worker_threads"
 import type { Profiler } from "node:inspector"
 import { mergeCoverage } from "./simulate/coverage.ts"
-import { plant } from "./simulate/planted.ts"
-import { isSimulated, type SeedOutcome, simulations } from "./simulate/simulations.ts"
+import type { SeedOutcome } from "./simulate/core/seeds.ts"
+import { plant, plantedBugs } from "./simulate/planted.ts"
 import type { WorkerOptions } from "./simulate/worker.ts"
 import { failUsage, parseOptions } from "./parseOptions.ts"
 
@@ -31,7 +29,6 @@ const PLANTED_SEEDS = 2_000
 
 const { values } = parseOptions(import.meta.filename, {
   options: {
-    what: { type: "string", default: "delivery" },
     seeds: { type: "string", default: "200" },
     from: { type: "string", default: "1" },
     seed: { type: "string" },
@@ -44,11 +41,6 @@ const { values } = parseOptions(import.meta.filename, {
   }
 })
 
-const { what } = values
-if (!isSimulated(what))
-  throw failUsage(import.meta.filename, `--what is one of ${Object.keys(simulations).join(", ")}`)
-const simulation = simulations[what]
-
 for (const [name, value] of Object.entries({
   seeds: values.seeds,
   from: values.from,
@@ -58,14 +50,14 @@ for (const [name, value] of Object.entries({
   if (value !== undefined && !/^\d+$/.test(value))
     failUsage(import.meta.filename, `--${name} is a number, not ${value}`)
 }
-if (values.plant !== undefined && !Object.hasOwn(simulation.bugs, values.plant))
+if (values.plant !== undefined && !Object.hasOwn(plantedBugs, values.plant))
   failUsage(
     import.meta.filename,
-    `--plant is one of ${Object.keys(simulation.bugs).join(", ")}, not ${values.plant}`
+    `--plant is one of ${Object.keys(plantedBugs).join(", ")}, not ${values.plant}`
   )
 
-/** The options of the command that choose what is simulated, as a part of the commands that it prints. */
-const chosen = what === "delivery" ? "" : ` --what ${what}`
+/** The code that runs seeds is loaded when it runs, after bugs were planted in it. */
+const loadRun = () => import("./simulate/delivery/run.ts")
 
 /** What each worker has executed, if that is measured. */
 const executed: Array<ReadonlyArray<Profiler.ScriptCoverage>> = []
@@ -79,7 +71,7 @@ const runSeeds = async (
   let failed: SeedOutcome | undefined
   await Promise.all(
     Array.from({ length: Number(values.workers) }, async () => {
-      const workerData: WorkerOptions = { what, bug, measuresCoverage: values.coverage }
+      const workerData: WorkerOptions = { bug, measuresCoverage: values.coverage }
       const worker = new Worker(new URL("simulate/worker.ts", import.meta.url), { workerData })
       await new Promise<void>((resolve, reject) => {
         const next = () => {
@@ -129,18 +121,18 @@ function* numbers(from: number, to: number): Generator<number> {
 /** Shrinks a failing seed, and prints what is left of it. */
 const explain = async (seed: number, bug: string | undefined): Promise<void> => {
   if (bug !== undefined) plant(bug)
-  const { runSeed, shrinkSeed } = await simulation.load()
+  const { runSeed, shrinkSeed } = await loadRun()
   const until = performance.now() + SHRINK_MILLIS
   const keep = shrinkSeed(seed, () => performance.now() > until)
   runSeed(seed, keep, console.log)
-  const planted = `${chosen}${bug === undefined ? "" : ` --plant ${bug}`}`
+  const planted = bug === undefined ? "" : ` --plant ${bug}`
   console.log(`\nRun it again: npm run simulate -- --seed ${seed} --keep ${keep.join(",")}${planted}`)
   console.log(`The whole run: npm run simulate -- --seed ${seed}${planted}`)
 }
 
 const single = async (seed: number): Promise<void> => {
   if (values.plant !== undefined) plant(values.plant)
-  const { runSeed } = await simulation.load()
+  const { runSeed } = await loadRun()
   const outcome = runSeed(seed, values.keep?.split(",").map(Number), console.log)
   console.log(outcome)
   if (outcome.broken !== undefined) process.exitCode = 1
@@ -184,7 +176,7 @@ const many = async (bug: string | undefined): Promise<void> => {
 
 /** Each planted bug must be found. */
 const planted = async (): Promise<void> => {
-  for (const bug of Object.keys(simulation.bugs)) {
+  for (const bug of Object.keys(plantedBugs)) {
     const from = Number(values.from)
     let run = 0
     const failed = await runSeeds(numbers(from, from + PLANTED_SEEDS), bug, () => void run++)

@@ -8,10 +8,11 @@ import { fileURLToPath } from "node:url"
 
 const src = new URL("../../src/", import.meta.url).href
 
-/** Begins to measure modules in these folders of `src` that are loaded from now on. The result has what was executed until it is called. */
-export const measureCoverage = (
-  folders: ReadonlyArray<string>
-): (() => ReadonlyArray<Profiler.ScriptCoverage>) => {
+/** The folder whose coverage is measured. */
+const ENGINE = `${src}server/delivery/Delivery/`
+
+/** Begins to measure modules of the engine that are loaded from now on. The result has what was executed until it is called. */
+export const measureCoverage = (): (() => ReadonlyArray<Profiler.ScriptCoverage>) => {
   const session = new Session()
   session.connect()
   session.post("Profiler.enable")
@@ -20,7 +21,7 @@ export const measureCoverage = (
     let result: ReadonlyArray<Profiler.ScriptCoverage> = []
     // Sessions of the same thread answer at once.
     session.post("Profiler.takePreciseCoverage", (_, taken) => {
-      result = taken.result.filter(({ url }) => folders.some((folder) => url.startsWith(`${src}${folder}/`)))
+      result = taken.result.filter(({ url }) => url.startsWith(ENGINE))
     })
     return result
   }

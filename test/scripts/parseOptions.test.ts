@@ -22,7 +22,6 @@ describe("Options of scripts", () => {
     ["mutants", ["--nothing"], "Unknown option '--nothing'"],
     ["mutants", ["nothing-like-it"], "No mutant matches nothing-like-it"],
     ["mutants", ["shards", "--shard", "3/2"], "--shard is like 2/5, not 3/2"],
-    ["simulate", ["--what", "nothing"], "--what is one of delivery, approvals"],
     ["simulate", ["--seeds", "many"], "--seeds is a number, not many"],
     ["simulate", ["--plant", "nothing"], "--plant is one of lease-margin"]
   ] as const)("npm run %s -- %j prints what is wrong, and the usage", (script, args, problem) => {

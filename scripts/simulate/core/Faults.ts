@@ -1,6 +1,5 @@
 import type { Host } from "./Host.ts"
 import type { Notifications } from "./Notifications.ts"
-import type { RandomStream } from "./RandomStream.ts"
 import type { StoreNetwork } from "./StoreClient.ts"
 
 /** A graceful shutdown that takes longer is ended by SIGKILL, in milliseconds. */
@@ -56,50 +55,6 @@ export type Fault = { readonly at: number } & (
   | { readonly _tag: "LoseNotifications"; readonly millis: number }
 )
 
-/** Draws a fault. */
-export const makeFault = (random: RandomStream, at: number, replica: number): Fault => {
-  switch (random.int(0, 17)) {
-    case 0:
-    case 1:
-    case 2:
-      return { _tag: "Kill", at, replica, downMillis: random.logarithmic(50, 15_000) }
-    case 3:
-    case 4:
-      return { _tag: "Freeze", at, replica, millis: random.logarithmic(50, 25_000) }
-    case 5:
-      return { _tag: "Suspend", at, replica, millis: random.logarithmic(1_000, 25_000) }
-    case 6:
-      return { _tag: "Restart", at, replica, downMillis: random.logarithmic(50, 5_000) }
-    case 7:
-      return { _tag: "RollOut", at }
-    case 8:
-    case 9:
-      return { _tag: "StepClock", at, replica, millis: random.between(-60_000, 60_000) }
-    case 10:
-      return { _tag: "StepStoreClock", at, millis: random.between(-3_000, 3_000) }
-    case 11:
-    case 12:
-      return { _tag: "CutConnections", at, replica: random.chance(0.3) ? null : replica }
-    case 13:
-      return { _tag: "SilenceConnections", at, replica }
-    case 14:
-      return { _tag: "Partition", at, replica, millis: random.logarithmic(200, 20_000) }
-    case 15:
-      return {
-        _tag: "SlowStore",
-        at,
-        statementMillis: random.logarithmic(20, 8_000),
-        millis: random.logarithmic(500, 10_000)
-      }
-    case 16:
-      return random.chance(0.5)
-        ? { _tag: "FreezeStore", at, millis: random.logarithmic(200, 12_000) }
-        : { _tag: "RestartStore", at, downMillis: random.logarithmic(100, 6_000) }
-    default:
-      return { _tag: "LoseNotifications", at, millis: random.logarithmic(500, 15_000) }
-  }
-}
-
 /** A process that faults happen to. */
 export interface Machine {
   readonly host: Host
@@ -128,11 +83,11 @@ export interface FaultTargets {
   readonly replicas: ReadonlyArray<Machine | undefined>
   readonly start: (replica: number) => void
   /** Called before a suspended replica continues. */
-  readonly onResume?: (replica: number) => void
+  readonly onResume: (replica: number) => void
   /** Called when the store's clock was set. */
-  readonly onStoreClockStep?: (millis: number) => void
-  /** Crashes the store by `crash`; may look at it before and after. Default: only crashes it. */
-  readonly crashing?: (crash: () => void) => void
+  readonly onStoreClockStep: (millis: number) => void
+  /** Crashes the store by `crash`; may look at it before and after. */
+  readonly crashing: (crash: () => void) => void
 }
 
 /** Lets faults happen, and remembers them. `Other` are the kinds of faults that a simulation adds itself, and notes. */
@@ -162,12 +117,6 @@ export class Faults<Other extends string = never> {
     )
   }
 
-  /** Whether a fault happened within the last milliseconds, or lasts. */
-  isDisturbed(withinMillis: number): boolean {
-    const { now } = this.#targets.network.store.simulation
-    return this.#past.some((fault) => fault.to + withinMillis >= now)
-  }
-
   /** When the last fault ends, with the time that its consequences last; 0 if there was none. */
   lastEnd(aftermathMillis: (tag: Fault["_tag"] | Other) => number): number {
     return Math.max(0, ...this.#past.map(({ tag, to }) => to + aftermathMillis(tag)))
@@ -182,7 +131,7 @@ export class Faults<Other extends string = never> {
 
   /** Lets a fault happen now. */
   inject(fault: Fault): void {
-    const { crashing = (crash) => crash(), network, notifications, replicas } = this.#targets
+    const { crashing, network, notifications, replicas } = this.#targets
     const { store } = network
     const { simulation } = store
     switch (fault._tag) {
@@ -197,7 +146,7 @@ export class Faults<Other extends string = never> {
         if (fault._tag === "Suspend") replica.host.stopMonotonic()
         return this.#after(fault.millis, () => {
           simulation.log(() => `${replica.host.name}: continues`)
-          if (fault._tag === "Suspend") this.#targets.onResume?.(fault.replica)
+          if (fault._tag === "Suspend") this.#targets.onResume(fault.replica)
           replica.host.thaw()
         })
       }
@@ -217,7 +166,7 @@ export class Faults<Other extends string = never> {
       }
       case "StepStoreClock":
         store.skewMillis += fault.millis
-        this.#targets.onStoreClockStep?.(fault.millis)
+        this.#targets.onStoreClockStep(fault.millis)
         // After a step back, the lease of a dead process lasts longer.
         return this.note(fault._tag, undefined, Math.max(0, -fault.millis))
       case "CutConnections": {

@@ -99,11 +99,9 @@ export class Transaction {
   readonly store: Store
   /** `now()` of PostgreSQL: when the transaction began, on the store's clock. */
   readonly startedAt: number
-  /** When it took its first snapshot, on the clock of the simulation. Its first step may come much later. */
-  readonly beganAt: number
   /** `statement_timestamp()`. */
   statementAt: number
-  /** When the current statement took its snapshot, on the clock of the simulation. */
+  /** When the current statement took its snapshot, on the clock of the simulation. Its first step may come much later. */
   snapshotAt: number
   /** `synchronous_commit = off`: the commit may be lost if the store crashes soon. */
   isAsynchronous = false
@@ -124,8 +122,7 @@ export class Transaction {
     this.store = store
     this.startedAt = store.clockMillis()
     this.statementAt = this.startedAt
-    this.beganAt = store.simulation.now
-    this.snapshotAt = this.beganAt
+    this.snapshotAt = store.simulation.now
     this.#snapshot = store.beginSnapshot()
   }
 

@@ -1,4 +1,4 @@
-import { Effect, type Scope } from "effect"
+import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Host } from "./Host.ts"
 import type { RandomStream } from "./RandomStream.ts"
@@ -332,15 +332,6 @@ export class StoreClient {
           })
         )
       )
-    )
-  }
-
-  /** A connection for as long as the scope is open. It may be lost meanwhile. */
-  get lease(): Effect.Effect<Connection, SqlError.SqlError, Scope.Scope> {
-    return Effect.acquireRelease(
-      this.#acquired,
-      (connection) => Effect.sync(() => this.#putBack(connection)),
-      { interruptible: true }
     )
   }
 

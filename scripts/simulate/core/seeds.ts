@@ -34,5 +34,5 @@ export const makeSeeds = <Plan extends { readonly actions: ReadonlyArray<unknown
       isTimeOver
     )
 
-  return { planOf, runSeed, shrinkSeed }
+  return { runSeed, shrinkSeed }
 }

@@ -2,6 +2,4 @@ import { makeSeeds } from "../core/seeds.ts"
 import { makePlan } from "./Plan.ts"
 import { World } from "./World.ts"
 
-export const { planOf, runSeed, shrinkSeed } = makeSeeds(makePlan, (plan, trace) =>
-  new World(plan, trace).run()
-)
+export const { runSeed, shrinkSeed } = makeSeeds(makePlan, (plan, trace) => new World(plan, trace).run())

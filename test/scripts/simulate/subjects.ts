@@ -1,6 +1,6 @@
 /* oxlint-disable no-unmodified-loop-condition -- events of the simulation end these loops */
 /** The statements of the delivery engine over PostgreSQL and over the model, with one interface for both. */
-import type { PgClient } from "@effect/sql-pg"
+import { type PgClient, PgConnection } from "@effect/sql-pg"
 import { type Clock, DateTime, Deferred, Effect, Exit, Fiber, type Scope } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { healthy } from "../../../src/domain/delivery/Cooldown.ts"
@@ -32,8 +32,7 @@ import { DeliveryModel } from "../../../scripts/simulate/delivery/DeliveryModel.
 import { modelDeliveryStore, modelShardStore } from "../../../scripts/simulate/delivery/stores.ts"
 import { ownedShard } from "../../support/delivery.ts"
 import { monotonicMillis } from "../../../src/server/concurrency/monotonicMillis.ts"
-import type { TestDatabase } from "../../support/postgres.ts"
-import { observeLockWaits } from "./observeLockWaits.ts"
+import { TestDatabase } from "../../support/postgres.ts"
 
 /** The queue limit of the contract's destinations: small, so that it is reached. */
 export const QUEUE_LIMIT = 6
@@ -157,6 +156,27 @@ const channelOf = (): Channel => ({
   load: () => Effect.die("Nothing is sent here"),
   expire: () => Effect.succeed(0)
 })
+
+/**
+ * Whether a statement waits for a lock. Asked over a connection of its own: the client may send the question over that of the statement,
+ * where it would wait until the statement has ended.
+ */
+const observeLockWaits: Effect.Effect<Effect.Effect<boolean>, never, TestDatabase | Scope.Scope> = Effect.gen(
+  function* () {
+    const { url } = yield* TestDatabase
+    const connection = yield* Effect.orDie(PgConnection.make({ url }))
+    return connection
+      .query(
+        `SELECT FROM pg_stat_activity
+        WHERE datname = current_database()
+          AND wait_event_type = 'Lock'`
+      )
+      .pipe(
+        Effect.map(({ rows }) => rows.length > 0),
+        Effect.orDie
+      )
+  }
+)
 
 /** PostgreSQL, with the statements of the service. */
 export const makeSqlSubject: Effect.Effect<

@@ -1,7 +1,0 @@
-import { makeSeeds } from "../core/seeds.ts"
-import { makePlan } from "./Plan.ts"
-import { World } from "./World.ts"
-
-export const { planOf, runSeed, shrinkSeed } = makeSeeds(makePlan, (plan, trace) =>
-  new World(plan, trace).run()
-)
