@@ -12,7 +12,6 @@ const engine = [
 ]
 
 const writeResults = "server/delivery/Delivery/writeResults.ts"
-const earlierTests = ["server/delivery/Delivery/earlierReplicas.test.ts"]
 const shards = "server/delivery/Delivery/Shards.ts"
 const shardStore = "server/delivery/Delivery/ShardStore.ts"
 const replay = "server/delivery/Delivery/Replay.ts"
@@ -79,24 +78,6 @@ export const delivery: ReadonlyArray<ListedMutant> = [
     from: "FOR NO KEY UPDATE OF v SKIP LOCKED",
     to: "FOR NO KEY UPDATE OF v",
     tests: leaseTests
-  },
-  {
-    file: shardStore,
-    from: "owner = ${VIRTUAL_OWNER}, epoch = epoch + 1,",
-    to: "owner = ${VIRTUAL_OWNER},",
-    tests: earlierTests
-  },
-  {
-    file: shardStore,
-    from: "s.lease_until < h.lease_until + ${SHARED_LEASE_EXTRA_MILLIS}::float8 * interval '1 millisecond'",
-    to: "s.lease_until < now()",
-    tests: earlierTests
-  },
-  {
-    file: shards,
-    from: "(beat.rank < total % replicas ? 1 : 0)",
-    to: "1",
-    tests: earlierTests
   },
   {
     file: shards,

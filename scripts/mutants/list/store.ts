@@ -290,7 +290,7 @@ export const store: ReadonlyArray<ListedMutant> = [
     file: "server/store/migrate.ts",
     from: "yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_WAIT_MILLIS)}, true)`",
     to: "",
-    tests: ["server/store/upgrade.test.ts"]
+    tests: ["server/store/migrate.test.ts"]
   },
   {
     file: "server/store/Database/schemaVersion.ts",
