@@ -2,12 +2,12 @@
  * Runs benchmarks: `npm run bench [-- [--record] NAME [PART …] …]`. Without a name, runs `ground`. A word after a name that is not a
  * benchmark itself is a part of it (`delivery compare fairness`).
  *
- * Each benchmark runs in a process of its own. The exit code is 1 if one of them misses a limit or fails. `--record` appends the output
- * to `scripts/bench/RESULTS.md`, with the date, the commit and the machine, so that a number quoted elsewhere can be traced.
+ * Each benchmark runs in a process of its own. The exit code is 1 if one of them misses a limit or fails. `--record` writes the output
+ * to `scripts/bench/RESULTS.md`, in place of the last one, with the date, the commit and the machine, so that a number quoted elsewhere can be traced.
  */
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
-import { appendFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { machine } from "./measure.ts"
 
@@ -74,6 +74,14 @@ const section = (title: string, output: string): string => {
   return `\n## ${title}, ${date}\n\nCommit ${git("rev-parse", "--short", "HEAD")}${changed}. ${machine()}.\n\n\`\`\`text\n${output.trim()}\n\`\`\`\n`
 }
 
+/** Writes a section in place of the one that has its title. */
+const record = (title: string, output: string): void => {
+  const others = readFileSync(results, "utf8")
+    .split(/(?=\n## )/)
+    .filter((one) => !one.startsWith(`\n## ${title}, `))
+  writeFileSync(results, others.join("") + section(title, output))
+}
+
 const words = process.argv.slice(2)
 if (words[0] === "--in-process") {
   const [, name = "", ...parts] = words
@@ -83,6 +91,6 @@ if (words[0] === "--in-process") {
   for (const { name, parts } of parseNames(words.filter((word) => word !== "--record"))) {
     const { output, succeeded } = await runInChild(name, parts)
     if (!succeeded) process.exitCode = 1
-    if (isRecorded) appendFileSync(results, section([name, ...parts].join(" "), output))
+    if (isRecorded) record([name, ...parts].join(" "), output)
   }
 }
