@@ -114,7 +114,7 @@ layer(Store.layer, { excludeTestServices: true })(
         )
         for (const [number, says] of [
           [
-            -1,
+            0,
             `the database has schema version ${latestMigration - 1}, but this version of countersign needs ${latestMigration}: run countersign migrate`
           ],
           [
