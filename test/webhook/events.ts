@@ -119,6 +119,11 @@ const changed = (event: { readonly approval: object }, approval: object) => ({
   approval: { ...event.approval, ...approval }
 })
 
+/** Events without the counts of approvals. */
+export const uncounted: ReadonlyArray<object> = [requested, approved, Object(write("approval.rejected"))].map(
+  (event) => changed(event, { approvals_required: undefined, approvals_given: undefined })
+)
+
 /** Bodies that are not events, with the reason of the refusal. */
 export const malformed: ReadonlyArray<readonly [body: unknown, reason: string]> = [
   [null, "malformed_event"],
@@ -142,5 +147,9 @@ export const malformed: ReadonlyArray<readonly [body: unknown, reason: string]> 
   [changed(requested, { expires_at: null }), "malformed_event"],
   [changed(approved, { decided_at: undefined }), "malformed_event"],
   [changed(approved, { decided_by: "Ada" }), "malformed_event"],
-  [changed(approved, { decided_by: { id: "key_1" } }), "malformed_event"]
+  [changed(approved, { decided_by: { id: "key_1" } }), "malformed_event"],
+  ...[-1, 1.5, 2 ** 53, "2", null, {}].map((count): readonly [unknown, string] => [
+    changed(requested, { approvals_given: count }),
+    "malformed_event"
+  ])
 ]

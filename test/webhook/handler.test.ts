@@ -90,17 +90,24 @@ describe("handler", () => {
 
   it("handles two concurrent deliveries of one event once and gives both the same response", async () => {
     const { open, opened } = gate()
+    const started = gate()
     let calls = 0
     const { receive } = setUp({
-      onEvent: async () => {
+      onEvent: async ({ id }) => {
+        if (id !== Events.test.id) return
         calls++
+        started.open()
         await opened
       }
     })
-    const both = [receive(delivery()), receive(delivery())]
+    const first = receive(delivery())
+    await started.opened
+    // While the first is handled. A later delivery of another event has its response before the second one is let go on.
+    const second = receive(delivery())
+    assert.strictEqual((await receive(delivery({ ...Events.test, id: "evt_other" }))).status, 204)
     open()
     assert.deepStrictEqual(
-      (await Promise.all(both)).map((answer) => answer.status),
+      (await Promise.all([first, second])).map((answer) => answer.status),
       [204, 204]
     )
     assert.strictEqual(calls, 1)
@@ -170,6 +177,8 @@ describe("handler", () => {
     const answer = await receive(delivery())
     assert.strictEqual(answer.status, 403)
     assert.deepStrictEqual([events.length, refused], [0, ["wrong_organization"]])
+    // The signature is checked first: a body that anybody can send tells nothing of the organization.
+    assert.strictEqual((await receive(delivery(Events.test, { body: "{}" }))).status, 401)
     assert.strictEqual((await receive(delivery({ ...Events.test, org_id: "org_mine" }))).status, 204)
   })
 
@@ -212,6 +221,41 @@ describe("handler", () => {
     assert.deepStrictEqual(refused, ["body_too_large"])
     assert.isBelow(pulled, 20)
     assert.isTrue(cancelled)
+  })
+
+  it("takes a body of exactly its limit, and refuses one byte more by its length or by its bytes", async () => {
+    const body = JSON.stringify(Events.test)
+    const chunks = () =>
+      new ReadableStream<Uint8Array>({
+        start: (controller) => {
+          for (const character of body) controller.enqueue(new TextEncoder().encode(character))
+          controller.close()
+        }
+      })
+    const sized = { ...headersOf(body), "content-length": String(body.length) }
+    const unread = new ReadableStream<Uint8Array>(
+      { pull: () => assert.fail("the body was read") },
+      { highWaterMark: 0 }
+    )
+    for (const [maxBodyBytes, init, status] of [
+      [body.length, { headers: sized }, 204],
+      [body.length, { body: chunks(), duplex: "half" }, 204],
+      [body.length - 1, { body: unread, headers: sized, duplex: "half" }, 413],
+      [body.length - 1, { body: chunks(), duplex: "half" }, 413]
+    ] as const) {
+      const { receive } = setUp({ maxBodyBytes })
+      assert.strictEqual((await receive(delivery(Events.test, init))).status, status)
+    }
+  })
+
+  it("answers 400 to a signed request without a body", async () => {
+    const { receive, refused } = setUp()
+    const request = new Request("https://receiver.example.com/hook", {
+      method: "POST",
+      headers: headersOf("")
+    })
+    assert.strictEqual((await receive(request)).status, 400)
+    assert.deepStrictEqual(refused, ["body_not_json"])
   })
 
   it("does not read the body if the header is enough to refuse", async () => {

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result } from "effect"
+import { EventEmitter } from "node:events"
 import { createServer, type RequestListener, request } from "node:http"
 import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import { memorySeen, nodeHandler, type ReceiverOptions, type WebhookEvent } from "../../src/webhook/index.ts"
@@ -44,9 +45,13 @@ describe("nodeHandler", () => {
   it("receives over node:http", async () => {
     const { events, options } = optionsWith()
     await withServer(nodeHandler(options), async (port) => {
-      assert.strictEqual((await post(port, body)).status, 204)
-      assert.strictEqual((await post(port, body)).status, 204)
-      assert.strictEqual((await post(port, `${body} `)).status, 401)
+      for (const _ of [1, 2]) {
+        const handled = await post(port, body)
+        assert.deepStrictEqual([handled.status, handled.headers.get("connection")], [204, "keep-alive"])
+      }
+      const refused = await post(port, `${body} `)
+      assert.deepStrictEqual([refused.status, refused.headers.get("connection")], [401, "close"])
+      assert.include(await refused.text(), "no_matching_signature")
     })
     assert.deepStrictEqual<unknown>(events, [Events.test])
   })
@@ -69,6 +74,61 @@ describe("nodeHandler", () => {
       assert.strictEqual(status, "413 close")
     })
     assert.deepStrictEqual(events, [])
+  })
+
+  it("takes a body of exactly its limit, and refuses one byte more, also from a raw body parser", async () => {
+    const raw = Buffer.from(body)
+    for (const [maxBodyBytes, status] of [
+      [raw.length, 204],
+      [raw.length - 1, 413]
+    ] as const) {
+      const { options } = optionsWith({ maxBodyBytes })
+      const listener = nodeHandler(options)
+      await withServer(listener, async (port) => {
+        assert.strictEqual((await post(port, body)).status, status)
+      })
+      await withServer(
+        (incoming, response) => void listener(Object.assign(incoming, { body: raw }), response),
+        async (port) => {
+          assert.strictEqual((await post(port, body)).status, status)
+        }
+      )
+    }
+  })
+
+  it("answers 400 if the connection fails or closes within the body", async () => {
+    for (const end of ["error", "close"]) {
+      const { events, options } = optionsWith()
+      const sender = new EventEmitter()
+      const statuses: Array<number> = []
+      const lowerCase = Object.fromEntries(
+        Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+      )
+      const answered = nodeHandler(options)(
+        {
+          method: "POST",
+          headers: lowerCase,
+          readableEnded: false,
+          on: (event, listener) =>
+            sender.on(event, (...args) => void Reflect.apply(listener, undefined, args))
+        },
+        { writeHead: (status) => statuses.push(status), end: () => undefined }
+      )
+      sender.emit("data", Buffer.from(body.slice(0, 10)))
+      sender.emit(end)
+      await answered
+      assert.deepStrictEqual([statuses, events], [[400], []], end)
+    }
+  })
+
+  it("refuses a request without a method", async () => {
+    const { options } = optionsWith()
+    const statuses: Array<number> = []
+    await nodeHandler(options)(
+      { headers: {}, readableEnded: false, on: () => undefined },
+      { writeHead: (status) => statuses.push(status), end: () => undefined }
+    )
+    assert.deepStrictEqual(statuses, [405])
   })
 
   it("uses the bytes of a raw body parser, and reports a JSON parser in front of it", async () => {

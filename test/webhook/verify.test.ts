@@ -98,6 +98,8 @@ describe("verify", () => {
     ["full-width digits", `t=１７９５２２８３８５,v1=${hex}`, "malformed_signature"],
     ["two headers", [goodHeader, goodHeader], "malformed_signature"],
     ["two headers joined", `${goodHeader}, ${goodHeader}`, "malformed_signature"],
+    ["1,024 characters", `${goodHeader},${"x".repeat(1_021 - goodHeader.length)}=1`, "ok"],
+    ["1,025 characters", `${goodHeader},${"x".repeat(1_022 - goodHeader.length)}=1`, "malformed_signature"],
     ["too long", `t=${at}${`,v1=${hex}`.repeat(20)}`, "malformed_signature"],
     ["a megabyte", `t=${at},v1=${hex}${",a=b".repeat(250_000)}`, "malformed_signature"],
     ["another scheme alone", `t=${at},v2=${hex}`, "malformed_signature"],
@@ -164,6 +166,8 @@ describe("verify", () => {
     assert.strictEqual(await reasonOf(validDelivery, headers, older), "ok")
     assert.strictEqual(await reasonOf(validDelivery, signed(validDelivery), [older, secret]), "ok")
     assert.strictEqual(await reasonOf(validDelivery, signed(validDelivery), older), "no_matching_signature")
+    const sixteen = [...Array.from({ length: 15 }, () => older), secret]
+    assert.strictEqual(await reasonOf(validDelivery, signed(validDelivery), sixteen), "ok")
   })
 
   it("checks the signature before parsing", async () => {
@@ -180,6 +184,9 @@ describe("verify", () => {
       [validDelivery, signed(validDelivery), undefined, {}],
       [validDelivery, signed(validDelivery), null, {}],
       [validDelivery, signed(validDelivery), [], {}],
+      [validDelivery, signed(validDelivery), 7, {}],
+      [validDelivery, signed(validDelivery), [secret, undefined], {}],
+      [validDelivery, signed(validDelivery), [secret, ""], {}],
       [validDelivery, signed(validDelivery), `${secret}\n`, {}],
       [validDelivery, signed(validDelivery), Array.from({ length: 17 }, () => secret), {}],
       [validDelivery, signed(validDelivery), secret, { toleranceSeconds: Number.NaN }],
@@ -191,6 +198,7 @@ describe("verify", () => {
       // The types forbid these calls; a receiver in JavaScript can make them.
       const thrown = await Reflect.apply(verify, undefined, [...args]).catch((error: unknown) => error)
       assert.instanceOf(thrown, TypeError)
+      assert.match(String(thrown), /^TypeError: countersign\/webhook: /)
       assert.notInclude(String(thrown), secret)
     }
   })
@@ -200,6 +208,21 @@ describe("verify", () => {
       const body = JSON.stringify(change)
       assert.strictEqual(await reasonOf(body, signed(body), secret), reason, body)
     }
+  })
+
+  it("decodes approvals of an older service, which have no counts", async () => {
+    const counts: Array<unknown> = []
+    for (const event of Events.uncounted) {
+      const body = JSON.stringify(event)
+      const result = await verify(body, signed(body), secret, { now })
+      const approval = result.ok ? result.event.approval : null
+      counts.push([approval?.status, approval?.approvals_required, approval?.approvals_given])
+    }
+    assert.deepStrictEqual(counts, [
+      ["pending", 1, 0],
+      ["approved", 1, 1],
+      ["rejected", 1, 0]
+    ])
   })
 
   it("a refusal contains nothing of the body or the secret", async () => {
