@@ -17,7 +17,7 @@ export interface ScriptedCall {
 
 /** One run of an agent with a scripted model. */
 export interface AdapterRun {
-  readonly gate: Pick<GateSettings, "client" | "onFault"> & { readonly session: string }
+  readonly gate: Pick<GateSettings, "client" | "onFault" | "timeout"> & { readonly session: string }
   /** The calls of each response of the model. After them it ends. */
   readonly responses: ReadonlyArray<ReadonlyArray<ScriptedCall>>
   /** Executes a tool: all have the argument `amount`, a number that may arrive as its text, and differ only by name. */
@@ -33,6 +33,8 @@ export interface ContractOptions {
   readonly coerces?: boolean
   /** Whether parallel calls reach the adapter at the same time. Default: `true`. */
   readonly isParallel?: boolean
+  /** Whether a call waits within its run, at most for the timeout. Otherwise the driver resumes the run until it is decided. Default: `true`. */
+  readonly waits?: boolean
 }
 
 /** The tools that a driver offers. */
@@ -46,7 +48,7 @@ export const adapterContract = (
   it: Vitest.MethodsNonLive<Countersign>,
   name: string,
   drive: Driver,
-  { coerces = true, isParallel = true }: ContractOptions = {}
+  { coerces = true, isParallel = true, waits = true }: ContractOptions = {}
 ): void => {
   const test = (
     title: string,
@@ -105,6 +107,24 @@ export const adapterContract = (
     assert.include(told.get("by nobody"), "Nobody decided")
     assert.deepStrictEqual(await outcomes(), [])
   })
+
+  if (waits) {
+    test("does not execute a call about which nobody decided in time", async ({
+      client,
+      outcomes,
+      session
+    }) => {
+      const told = await drive({
+        gate: { client, session, timeout: "100 millis" },
+        responses: [[{ id: "call_1", tool: "refund", arguments: { amount: 50 } }]],
+        execute: () => assert.fail("executed")
+      })
+      // A run that is interrupted tells the model nothing.
+      assert.include(told.get("call_1") ?? "waits for a person", "waits for a person")
+      assert.lengthOf((await client.approvals.list({ query: { status: "pending" } })).approvals, 1)
+      assert.deepStrictEqual(await outcomes(), [])
+    })
+  }
 
   if (coerces) {
     test("sends the input as the tool gets it", async ({ client, decide, session }) => {

@@ -82,9 +82,9 @@ export const acceptedByLowest = ({ gate }: AdapterRun): unknown =>
 
 layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("governMiddleware", (it) => {
   adapterContract(it, "createAgent", invokes(newest))
-  adapterContract(it, "interrupt", pauses(newest))
+  adapterContract(it, "interrupt", pauses(newest), { waits: false })
   adapterContract(it, "the lowest createAgent", invokes(lowestAsNewest))
-  adapterContract(it, "the lowest interrupt", pauses(lowestAsNewest))
+  adapterContract(it, "the lowest interrupt", pauses(lowestAsNewest), { waits: false })
 
   it.effect("refuses arguments that do not match the schema without asking anybody", () =>
     Effect.gen(function* () {
