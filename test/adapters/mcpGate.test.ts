@@ -54,8 +54,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
             assert.include(rejected.text, 'Their comment: "Too much".')
             assert.deepStrictEqual(world.executed(), ["read a", "refund 50"])
           })
-        }),
-      60_000
+        })
     )
   }
 

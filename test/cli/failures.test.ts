@@ -13,7 +13,7 @@ import {
 import { ServiceUnreachable } from "../../src/client/ServiceUnreachable.ts"
 import { UnexpectedResponse } from "../../src/client/UnexpectedResponse.ts"
 import { cliWithCode } from "../support/cli.ts"
-import { freePort } from "../support/freePort.ts"
+import { closedPort } from "../support/closedPort.ts"
 import { listenOnFreePort } from "../support/listenOnFreePort.ts"
 import { spawnCli } from "../support/process.ts"
 
@@ -35,7 +35,7 @@ const folder = Effect.acquireRelease(
 
 /** The origin of a port at which nothing listens. */
 const closedOrigin: Effect.Effect<string, never, Scope.Scope> = Effect.map(
-  Effect.promise(freePort),
+  closedPort,
   (port) => `http://127.0.0.1:${port}`
 )
 

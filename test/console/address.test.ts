@@ -179,9 +179,15 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Load more" }).click()
         await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 100)
-        await page.evaluate(() => document.querySelector("#content")?.scrollTo(0, 4_000))
-        await page.waitForTimeout(200)
-        const before = await top()
+        // The console has seen the event when it comes to the element itself.
+        const before = await page.evaluate(
+          () =>
+            new Promise<number>((done) => {
+              const content = document.querySelector("#content")
+              content?.addEventListener("scroll", () => done(content.scrollTop), { once: true })
+              content?.scrollTo(0, 4_000)
+            })
+        )
         assert.isAbove(before, 2_500)
         // A link that is on the screen.
         await page.evaluate((at) => {

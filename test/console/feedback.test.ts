@@ -1,8 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import type { Page } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, goTo, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import { Browser, goTo, holdTimers, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -42,16 +41,6 @@ const environment = Layer.provideMerge(Browser.layer, service())
 
 /** The shortest time after which a page does something that its users wait for: a correction counts as read. */
 const READING_MS = 300
-
-/** From now on nothing in a page happens because time passes: nothing is read, and no offer ends, however slow the machine is. */
-const stopTimers = (page: Page): Promise<void> =>
-  page.evaluate((shortest) => {
-    const start = globalThis.setTimeout
-    const longest = 2 ** 31 - 1
-    const setTimeout = (callback: () => void, millis = 0) =>
-      start(callback, millis < shortest ? millis : longest)
-    Object.assign(globalThis, { setTimeout })
-  }, READING_MS)
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedback pages", (it) => {
   const test = skipWithoutBrowser(it)
@@ -196,7 +185,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
       })
       assert.strictEqual(yield* staged, 0)
       yield* Effect.promise(async () => {
-        await stopTimers(page)
+        // Nothing is read from now on, and the offer to undo does not end.
+        await holdTimers(page, READING_MS)
         // The second press comes before anybody can have read the next correction.
         await page.keyboard.press("s")
         await page.getByRole("cell").getByText("Bob").waitFor()

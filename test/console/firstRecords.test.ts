@@ -179,7 +179,7 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Empty
             )
             const shown = page.locator(record).first()
             assert.isFalse(await shown.isVisible())
-            const appeared = shown.waitFor({ timeout: 30_000 }).then(() => "appeared")
+            const appeared = shown.waitFor().then(() => "appeared")
             await appeared.catch(async () => {
               const printed = await Promise.race([running, new Promise((done) => setTimeout(done, 1_000))])
               throw new Error(`The record did not appear. The snippet printed: ${String(printed)}`)

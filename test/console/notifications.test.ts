@@ -3,7 +3,13 @@ import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityViolations, Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  holdTimers,
+  openSignedIn,
+  skipWithoutBrowser
+} from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -30,8 +36,20 @@ const recordNotifications = () => {
       this.record.closed = true
     }
   }
-  Object.assign(globalThis, { Notification: Recorded, asked, shown })
+  // The messages to other tabs.
+  const posted: Array<unknown> = []
+  const post = BroadcastChannel.prototype.postMessage
+  BroadcastChannel.prototype.postMessage = function (message: unknown) {
+    posted.push(Reflect.get(Object(message), "_tag"))
+    Reflect.apply(post, this, [message])
+  }
+  Object.assign(globalThis, { Notification: Recorded, asked, shown, posted })
 }
+
+/** How long a page waits for the answers of visible tabs. */
+const VISIBLE_MS = 2_000
+
+declare const posted: ReadonlyArray<unknown>
 
 declare const asked: ReadonlyArray<string>
 declare const shown: ReadonlyArray<{
@@ -95,13 +113,14 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Deskt
         await setHidden(page, true)
         await setHidden(second, false)
       })
-      // A tab is visible.
+      // A tab is visible, which may take any time to say so.
+      const release = yield* Effect.promise(() => holdTimers(page, VISIBLE_MS))
       yield* ask("seen")
       yield* Effect.promise(async () => {
         await second.getByRole("option").waitFor()
-        // Longer than approvals are gathered, and visible tabs may take to answer.
-        await second.waitForTimeout(4_000)
+        await second.waitForFunction(() => posted.includes("Visible"))
         assert.deepStrictEqual(await page.evaluate(() => shown), [])
+        await release()
         await setHidden(second, true)
       })
       const { approval_id } = yield* ask("unseen")

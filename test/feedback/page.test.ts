@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer, Redacted } from "effect"
 import { build } from "esbuild"
 import { spawn } from "node:child_process"
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs"
@@ -12,6 +12,7 @@ import { Browser, openPage, skipWithoutBrowser } from "../support/browser.ts"
 import { createDesk } from "../support/feedback.ts"
 import { freePort } from "../support/freePort.ts"
 import { service } from "../support/service.ts"
+import { startFront } from "../support/startFront.ts"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
@@ -74,7 +75,11 @@ const startServer = Effect.fnUntraced(function* (environment: Readonly<Record<st
 
 /** A service that knows its own URL, which the page sends the feedback to. */
 const layerService = Layer.unwrap(
-  Effect.map(Effect.promise(freePort), (port) => service({ environment: { PORT: String(port) } }))
+  Effect.map(startFront, ({ forwardTo, url }) =>
+    Layer.tap(service({ environment: { COUNTERSIGN_PUBLIC_URL: url } }), (built) =>
+      Effect.sync(() => forwardTo(Context.get(built, Countersign).url))
+    )
+  )
 )
 
 layer(Layer.mergeAll(layerService, Browser.layer), { excludeTestServices: true })("feedback page", (it) => {

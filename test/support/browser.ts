@@ -129,6 +129,24 @@ export const goTo = async (page: Page, path: string): Promise<void> => {
   )
 }
 
+/**
+ * From now on no timer of a page ends that takes this time or longer: nothing happens because a machine is slow. Returns a function that lets
+ * later timers end again.
+ */
+export const holdTimers = async (page: Page, shortestMillis: number): Promise<() => Promise<void>> => {
+  await page.evaluate((shortest) => {
+    const start = globalThis.setTimeout
+    const longest = 2 ** 31 - 1
+    const setTimeout = (callback: () => void, millis = 0) => start(callback, millis < shortest ? millis : longest)
+    Object.assign(globalThis, { setTimeout, releaseTimers: () => Object.assign(globalThis, { setTimeout: start }) })
+  }, shortestMillis)
+  return () =>
+    page.evaluate(() => {
+      const release: unknown = Reflect.get(globalThis, "releaseTimers")
+      if (typeof release === "function") Reflect.apply(release, undefined, [])
+    })
+}
+
 /** The number of pixels by which a page's content is wider than the page; 0 if it needs no horizontal scrolling. */
 export const horizontalOverflow = (page: Page): Promise<unknown> =>
   page.evaluate(`[document.documentElement, document.querySelector("#content")]

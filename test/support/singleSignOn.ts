@@ -1,9 +1,9 @@
 import { Effect, Layer } from "effect"
 import type { JWK } from "jose"
 import { Countersign } from "../../src/testing/index.ts"
-import { freePort } from "./freePort.ts"
 import { type IdentityProvider, identityProvider } from "./identityProvider.ts"
 import { cloneDatabase } from "./postgres.ts"
+import { startFront } from "./startFront.ts"
 
 const rules = [
   { organization: "acme", group: "admins", preset: "admin" },
@@ -22,7 +22,7 @@ export const withProvider = <A, E, R>(
   Effect.scoped(
     Effect.gen(function* () {
       // The provider must know the service's address before it starts.
-      const url = `http://127.0.0.1:${yield* Effect.promise(freePort)}`
+      const { forwardTo, url } = yield* startFront
       const provider = yield* identityProvider(`${url}/console/single-sign-on/callback`, clientKey)
       const databaseUrl = yield* cloneDatabase
       provider.accounts.set("ada", {
@@ -32,17 +32,17 @@ export const withProvider = <A, E, R>(
         groups: ["approvers"]
       })
       return yield* Effect.gen(function* () {
-        const { client } = yield* Countersign
-        yield* client({}, "acme")
-        yield* client({}, "globex")
-        return yield* use(provider, url)
+        const countersign = yield* Countersign
+        forwardTo(countersign.url)
+        yield* countersign.client({}, "acme")
+        yield* countersign.client({}, "globex")
+        return yield* Effect.provideService(use(provider, url), Countersign, { ...countersign, url })
       }).pipe(
         Effect.provide(
           Layer.fresh(
             Countersign.layer({
               databaseUrl,
               environment: {
-                PORT: new URL(url).port,
                 COUNTERSIGN_PUBLIC_URL: url,
                 COUNTERSIGN_OIDC_ISSUER: provider.issuer,
                 COUNTERSIGN_OIDC_CLIENT_ID: provider.clientId,

@@ -1,6 +1,6 @@
-/** Repeats a check until it holds, and returns its result. Fails with its last error after 30 seconds. */
+/** Repeats a check until it holds, and returns its result. Fails with its last error after a minute. */
 export const eventually = async <A>(check: () => A | Promise<A>): Promise<A> => {
-  for (const until = performance.now() + 30_000; ;) {
+  for (const until = performance.now() + 60_000; ;) {
     try {
       return await check()
     } catch (error) {

@@ -2,24 +2,28 @@ import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
 import { connect } from "../../../src/client/connect/index.ts"
 import * as ApiKeyFormat from "../../../src/domain/identity/ApiKeyFormat.ts"
-import { freePort } from "../../support/freePort.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 import { spawnCli } from "../../support/process.ts"
+import { startFront } from "../../support/startFront.ts"
+
+const READY = /is ready[^]*address +(\S+)/
 
 /** A service in a process of its own, which a test kills and starts again, with rules that make every call wait for a person. */
 export const restartableRun = Effect.gen(function* () {
   const databaseUrl = yield* cloneDatabase
   const { key } = yield* ApiKeyFormat.generateApiKey
-  const port = yield* Effect.promise(freePort)
+  const { forwardTo, url } = yield* startFront
   const environment = {
-    PORT: String(port),
+    PORT: "0",
+    COUNTERSIGN_PUBLIC_URL: url,
     DATABASE_URL: Redacted.value(databaseUrl),
     COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
     COUNTERSIGN_ADMIN_KEY: Redacted.value(key)
   }
-  const start = Effect.tap(spawnCli(["serve"], environment), ({ waitForStdout }) => waitForStdout(/is ready/))
+  const start = Effect.tap(spawnCli(["serve"], environment), ({ waitForStdout }) =>
+    Effect.map(waitForStdout(READY), (out) => forwardTo(READY.exec(out)?.[1] ?? ""))
+  )
   let service = yield* start
-  const url = `http://127.0.0.1:${port}`
   const admin = connect({ url, key })
   yield* Effect.addFinalizer(() => Effect.promise(() => admin.close()))
   // A key cannot decide what it has asked itself.
