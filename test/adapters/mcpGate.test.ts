@@ -21,40 +21,38 @@ const META = "dev.countersign/gate"
 
 layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("countersign mcp-gate", (it) => {
   for (const pair of pairs) {
-    it.effect(
-      `governs the calls of a client (${pair.client}) to a server (${pair.server})`,
-      () =>
-        Effect.gen(function* () {
-          const run = yield* governedRun(`mcp ${pair.client} ${pair.server}`)
-          const world = yield* gateWorld(run)
-          yield* Effect.promise(async () => {
-            const gate = await world.start(pair)
-            assert.includeMembers(
-              (await gate.tools()).map(({ name }) => name),
-              ["read", "refund"]
-            )
-            const read = await gate.call("read", { file: "a" })
-            assert.deepInclude(read, { text: "content of a", isError: false })
+    it.effect(`governs the calls of a client (${pair.client}) to a server (${pair.server})`, () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun(`mcp ${pair.client} ${pair.server}`)
+        const world = yield* gateWorld(run)
+        yield* Effect.promise(async () => {
+          const gate = await world.start(pair)
+          assert.includeMembers(
+            (await gate.tools()).map(({ name }) => name),
+            ["read", "refund"]
+          )
+          const read = await gate.call("read", { file: "a" })
+          assert.deepInclude(read, { text: "content of a", isError: false })
 
-            const progress: Array<string> = []
-            const refunding = gate.call(
-              "refund",
-              { amount: 50 },
-              { onProgress: (message) => progress.push(message) }
-            )
-            await run.decide("approve", "refund", { arguments: { amount: 50 } })
-            assert.deepInclude(await refunding, { text: "refunded 50", isError: false })
-            const told = pair.client === "stateless" && pair.server === "newest" ? gate.links : progress
-            assert.include(told[0], `${run.url}/console/approvals/apr_`)
+          const progress: Array<string> = []
+          const refunding = gate.call(
+            "refund",
+            { amount: 50 },
+            { onProgress: (message) => progress.push(message) }
+          )
+          await run.decide("approve", "refund", { arguments: { amount: 50 } })
+          assert.deepInclude(await refunding, { text: "refunded 50", isError: false })
+          const told = pair.client === "stateless" && pair.server === "newest" ? gate.links : progress
+          assert.include(told[0], `${run.url}/console/approvals/apr_`)
 
-            const rejecting = gate.call("refund", { amount: 51 })
-            await run.decide("reject", "refund", { comment: "Too much" })
-            const rejected = await rejecting
-            assert.isTrue(rejected.isError)
-            assert.include(rejected.text, 'Their comment: "Too much".')
-            assert.deepStrictEqual(world.executed(), ["read a", "refund 50"])
-          })
+          const rejecting = gate.call("refund", { amount: 51 })
+          await run.decide("reject", "refund", { comment: "Too much" })
+          const rejected = await rejecting
+          assert.isTrue(rejected.isError)
+          assert.include(rejected.text, 'Their comment: "Too much".')
+          assert.deepStrictEqual(world.executed(), ["read a", "refund 50"])
         })
+      })
     )
   }
 

@@ -170,7 +170,6 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
         { concurrency: 8 }
       )
       const { page, pageErrors } = yield* openSignedIn(yield* key({}, "scrolled"), "/sessions")
-      const top = () => page.evaluate(() => document.querySelector("#content")?.scrollTop ?? -1)
       const isAt = (wanted: number) =>
         page.waitForFunction(
           (at) => Math.abs((document.querySelector("#content")?.scrollTop ?? -1) - at) < 3,

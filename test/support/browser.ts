@@ -137,8 +137,12 @@ export const holdTimers = async (page: Page, shortestMillis: number): Promise<()
   await page.evaluate((shortest) => {
     const start = globalThis.setTimeout
     const longest = 2 ** 31 - 1
-    const setTimeout = (callback: () => void, millis = 0) => start(callback, millis < shortest ? millis : longest)
-    Object.assign(globalThis, { setTimeout, releaseTimers: () => Object.assign(globalThis, { setTimeout: start }) })
+    const setTimeout = (callback: () => void, millis = 0) =>
+      start(callback, millis < shortest ? millis : longest)
+    Object.assign(globalThis, {
+      setTimeout,
+      releaseTimers: () => Object.assign(globalThis, { setTimeout: start })
+    })
   }, shortestMillis)
   return () =>
     page.evaluate(() => {
