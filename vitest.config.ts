@@ -1,5 +1,7 @@
+import { existsSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
+import type { Plugin } from "vite"
 import { defineConfig } from "vitest/config"
 import { generate } from "./scripts/setup.js"
 import { SlowFoldersFirst } from "./test/support/SlowFoldersFirst.ts"
@@ -34,6 +36,18 @@ const maxWorkers = Math.ceil(cores * 1.5)
 // A test never sees the generated files of an earlier contract.
 generate()
 
+/** Says how to install the agent frameworks, where an import of one finds none. Runs after all resolvers that know files and packages. */
+const frameworks: Plugin = {
+  name: "countersign:frameworks",
+  enforce: "post",
+  resolveId: (source, importer = "") => {
+    if (!importer.includes("/test/adapters/") || existsSync("test/adapters/node_modules")) return
+    throw new Error(
+      `Cannot find ${source}: install the agent frameworks by "node scripts/setup.js frameworks".`
+    )
+  }
+}
+
 /**
  * Tests mirror `src` path for path. Each test file that uses the database gets its own, cloned from a template that the global set-up
  * migrates once (`test/support/postgres.setup.ts`).
@@ -42,6 +56,7 @@ generate()
  * nothing behind in its process; one that cannot is listed in `OWN_PROCESS`.
  */
 export default defineConfig({
+  plugins: [frameworks],
   test: {
     globalSetup: ["test/support/postgres.setup.ts"],
     setupFiles: ["test/support/properties.setup.ts"],
