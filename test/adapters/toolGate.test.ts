@@ -1,4 +1,4 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, layer, vi } from "@effect/vitest"
 import { Effect } from "effect"
 import { type GateFault, makeToolGate } from "../../src/adapters/toolGate.ts"
 import { connect } from "../../src/client/connect/index.ts"
@@ -28,6 +28,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
       const { client, session } = yield* governedRun("gate summaries")
       const summaries: Record<string, string | undefined> = {
         short: "Refund 50 EUR",
+        longest: "x".repeat(500),
         long: `${"x".repeat(498)}😀 and more`,
         none: undefined
       }
@@ -40,7 +41,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
             verdict.verdict === "pending" ? verdict.decision.approval_id : assert.fail(verdict.verdict)
           sent.push((await client.approvals.get({ params: { id: approval ?? "" } })).agent_summary)
         }
-        assert.deepStrictEqual(sent, ["Refund 50 EUR", `${"x".repeat(498)}…`, null])
+        assert.deepStrictEqual(sent, ["Refund 50 EUR", "x".repeat(500), `${"x".repeat(498)}…`, null])
       })
     })
   )
@@ -203,6 +204,34 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
           ["refused", "refused", "refused", "refused"]
         )
         assert.strictEqual(faults.length, verdicts.length)
+      })
+    })
+  )
+
+  it.effect("finds the session of each run, and by default warns of what went wrong", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("gate warns")
+      const warn = vi.spyOn(console, "warn").mockReturnValue()
+      yield* Effect.addFinalizer(() => Effect.sync(() => warn.mockRestore()))
+      const gate = makeToolGate<string>({
+        client,
+        session: async (run) => {
+          if (run === "broken") throw new TypeError("No session")
+          return run
+        }
+      })
+      const call = { id: "call_1", tool: "read", arguments: {} }
+      yield* Effect.promise(async () => {
+        assert.strictEqual((await gate.run(call, session, () => "text")).verdict, "executed")
+        assert.lengthOf(warn.mock.calls, 0)
+        const verdict = await gate.run(call, "broken", () => assert.fail("executed"))
+        assert.strictEqual(verdict.verdict === "deny" ? verdict.cause : verdict.verdict, "refused")
+        await gate.report(call, "broken", { status: "succeeded" })
+        assert.deepStrictEqual(warn.mock.calls, [
+          ["countersign: no decision about read (call_1): No session"],
+          ["countersign: the outcome of read (call_1) was not recorded: No session"]
+        ])
+        assert.lengthOf(await outcomes(), 1)
       })
     })
   )
