@@ -132,6 +132,12 @@ export const IDLE_HEADER = "x-countersign-idle"
  */
 export const SESSION_PARAMETER = "console_session"
 
+/**
+ * The response header with the API key of the session that made the request. A page discards a response to another key: the browser was
+ * signed in with it meanwhile, perhaps in another organization.
+ */
+export const KEY_HEADER = "x-countersign-key"
+
 /** Approvals per page of the inbox, a few hundred bytes each. The first page is small, because a person waits for it. */
 export const INBOX_PAGE = 1_000
 export const INBOX_FIRST_PAGE = 100

@@ -38,6 +38,7 @@ const recordNotifications = () => {
   }
   // The messages to other tabs.
   const posted: Array<unknown> = []
+  // oxlint-disable-next-line typescript/unbound-method -- it is called with its channel below
   const post = BroadcastChannel.prototype.postMessage
   BroadcastChannel.prototype.postMessage = function (message: unknown) {
     posted.push(Reflect.get(Object(message), "_tag"))

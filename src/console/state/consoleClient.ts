@@ -3,9 +3,9 @@ import { Effect, Layer } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
 import { Authentication } from "../../api/Authorization.ts"
-import { ConsoleApi, IDLE_HEADER } from "../../api/Console.ts"
+import { ConsoleApi, IDLE_HEADER, KEY_HEADER } from "../../api/Console.ts"
 import { isUserIdle } from "./activity.ts"
-import { endSession } from "./session.ts"
+import { endSession, isKeyOfPage } from "./session.ts"
 
 const REQUEST_INIT: RequestInit = { credentials: "same-origin", redirect: "error", cache: "no-store" }
 
@@ -13,6 +13,14 @@ const REQUEST_INIT: RequestInit = { credentials: "same-origin", redirect: "error
 const detectSignedOut = HttpClient.tap((response) =>
   Effect.sync(() => {
     if (response.status === 401) endSession()
+  })
+)
+
+/** Never delivers a response to another key than the page's. */
+const discardForeign = HttpClient.transformResponse(
+  Effect.flatMap((response) => {
+    const key = response.headers[KEY_HEADER]
+    return key === undefined || isKeyOfPage(key) ? Effect.succeed(response) : Effect.never
   })
 )
 
@@ -26,7 +34,7 @@ const markIdle = HttpClient.mapRequest((request) =>
 /** The HTTP client of both APIs: same origin, no cache, session cookie. */
 export const sessionHttpClient = Layer.effect(
   HttpClient.HttpClient,
-  Effect.map(HttpClient.HttpClient, (client) => markIdle(detectSignedOut(client)))
+  Effect.map(HttpClient.HttpClient, (client) => markIdle(discardForeign(detectSignedOut(client))))
 ).pipe(
   Layer.provide(FetchHttpClient.layer),
   Layer.provide(Layer.succeed(FetchHttpClient.RequestInit, REQUEST_INIT))

@@ -24,12 +24,16 @@ export const serverNow = (): number => Date.now() + clockOffsetMillis
 /** The API key of this page's first session. The page's data belongs to it. */
 let pageKeyId: KeyId | undefined
 
+/** Whether a key's data may be shown by this page. If not, reloads the console, as the key that the browser is signed in with by now. */
+export const isKeyOfPage = (id: string): boolean => {
+  const isOfPage = pageKeyId === undefined || id === pageKeyId
+  if (!isOfPage) leaveConsole()
+  return isOfPage
+}
+
 /** Shows the page for a session. Returns false, and reloads the console, if the page's data belongs to another API key. */
 export const enterSession = (session: ConsoleSession): boolean => {
-  if (pageKeyId !== undefined && pageKeyId !== session.key.id) {
-    leaveConsole()
-    return false
-  }
+  if (!isKeyOfPage(session.key.id)) return false
   pageKeyId = session.key.id
   clockOffsetMillis = DateTime.toEpochMillis(session.now) - Date.now()
   registry.set(sessionAtom, { _tag: "SignedIn", session })
@@ -39,6 +43,8 @@ export const enterSession = (session: ConsoleSession): boolean => {
 /** Where unsaved work is stored: `keptWork`. */
 export const WORK_KEY = "countersign.work"
 
+let isLeaving = false
+
 /** Reloads the console at its start, which discards all data in memory, and unsaved work, before another person signs in. */
 export const leaveConsole = (): void => {
   try {
@@ -46,7 +52,9 @@ export const leaveConsole = (): void => {
   } catch {
     // Without access to the storage, nothing is stored.
   }
-  location.replace(CONSOLE_PATH)
+  // A second navigation would abort the first.
+  if (!isLeaving) location.replace(CONSOLE_PATH)
+  isLeaving = true
 }
 
 /** Shows the sign-in page after the server rejected the session. */

@@ -265,6 +265,21 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
         return { ended: Fiber.join(fiber) }
       })
 
+    it.effect("a response names the key of the session, so that a page of another key discards it", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const admin = yield* client()
+        const { key: made, secret } = yield* admin.api_keys.create({
+          payload: { name: "Eve", preset: "reviewer" }
+        })
+        const cookie = cookieOf(yield* signIn(Redacted.make(secret)))
+        for (const path of ["/console/inbox", "/console/api/v1/agent-approvals"]) {
+          const { headers, status } = yield* send(path, { headers: { cookie } })
+          assert.deepStrictEqual([status, headers.get("x-countersign-key")], [200, made.id])
+        }
+      }).pipe(Effect.orDie)
+    )
+
     it.effect("a stream that names another session than that of its cookie is refused", () =>
       Effect.gen(function* () {
         const { key } = yield* Countersign

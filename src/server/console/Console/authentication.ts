@@ -1,7 +1,7 @@
 import { Effect, Layer, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
-import { SESSION_PARAMETER } from "../../../api/Console.ts"
+import { KEY_HEADER, SESSION_PARAMETER } from "../../../api/Console.ts"
 import { InvalidApiKey } from "../../../api/Problems.ts"
 import type { ConsoleSessionId } from "../../../domain/Ids.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
@@ -46,7 +46,11 @@ export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSe
                   endpoint
                 )(Effect.provideService(operation, CurrentPrincipal, principal))
               : problemResponse(rateLimitExceeded(quota.refused))
-          const response = yield* respond(principal, quota)(handled)
+          const response = HttpServerResponse.setHeader(
+            yield* respond(principal, quota)(handled),
+            KEY_HEADER,
+            principal.actor.id
+          )
           return response.body._tag === "Stream"
             ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
                 status: response.status,
