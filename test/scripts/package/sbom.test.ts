@@ -25,16 +25,17 @@ const find = (components: ReadonlyArray<Component>, name: string): Component =>
 
 describe("the software bill of materials", () => {
   it("is valid CycloneDX 1.6", () => {
-    const schemaFolder = ["test", "scripts", "package", "cyclonedx"]
+    const library = ["scripts", "lint", "node_modules", "@cyclonedx", "cyclonedx-library"]
+    const schema = (name: string) =>
+      decode(
+        Schema.Record(Schema.String, Schema.Unknown),
+        json(...library, "res", "schema", `${name}.SNAPSHOT.schema.json`)
+      )
     // The formats are URIs and dates of members that the document does not have.
     const ajv = new Ajv({ strict: false, validateFormats: false, allErrors: true })
     for (const name of ["spdx", "jsf-0.82"])
-      ajv.addSchema(
-        decode(Schema.Record(Schema.String, Schema.Unknown), json(...schemaFolder, `${name}.schema.json`))
-      )
-    const validate = ajv.compile(
-      decode(Schema.Record(Schema.String, Schema.Unknown), json(...schemaFolder, "bom-1.6.schema.json"))
-    )
+      ajv.addSchema(schema(name), `http://cyclonedx.org/schema/${name}.SNAPSHOT.schema.json`)
+    const validate = ajv.compile(schema("bom-1.6"))
     const text: unknown = JSON.parse(JSON.stringify(bom))
     assert.isTrue(validate(text), ajv.errorsText(validate.errors))
     // The check would find a mistake.
